@@ -138,11 +138,9 @@ async fn insert(db: Db<'_>, attempt: &Attempt, now: i64) -> Result<()> {
     });
     db.insert("INTO attempts", row).await?;
     for (position, repo) in attempt.repos.iter().enumerate() {
-        let row = json!({
-            "attempt_id": attempt_id, "position": position, "repo_id": repo.repo_id,
-            "name": repo.name, "path": repo.path, "target_branch": repo.target_branch,
-            "base_commit": repo.base_commit,
-        });
+        let mut row = json!(repo);
+        row["attempt_id"] = json!(attempt_id);
+        row["position"] = json!(position);
         db.insert("INTO attempt_repos", row).await?;
     }
     let row = json!({

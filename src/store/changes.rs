@@ -30,7 +30,7 @@ impl Default for Changes {
 impl Changes {
     /// Wakes the watches of an attempt or a question. Call it after the commit: a waiter that
     /// is woken before it would read the old rows and sleep again.
-    pub(super) fn announce(&self, id: impl ToString) {
+    pub(super) fn announce(&self, id: impl ToString + Copy) {
         // It fails only where no call waits.
         let _ = self.changed.send(id.to_string());
     }

@@ -62,7 +62,7 @@ pub(super) async fn replace(
     for (from, to) in db.all(sql, (project,)).await? {
         edges.entry(from).or_default().push(to);
     }
-    let Some(path) = cycle(&edges, task) else { return Ok(()) };
+    let Some(path) = cycle(&edges, [task]) else { return Ok(()) };
     let mut handles: Vec<String> = Vec::new();
     for task in &path {
         handles.push(db.one("SELECT handle FROM tasks WHERE task_id = ?1", (task,)).await?);

@@ -136,17 +136,13 @@ async fn check(path: &Path) -> Result<(), OpenError> {
     match said.await {
         Ok(said) if said == "ok" => Ok(()),
         Ok(what) => Err(OpenError::Damaged { path: path.to_owned(), what }),
-        Err(error) if is_damage(&error) => {
+        // `SQLITE_CORRUPT` with its extensions, and `SQLITE_NOTADB`
+        // (<https://www.sqlite.org/rescode.html>).
+        Err(error) if matches!(primary_code(&error), Some(11 | 26)) => {
             Err(OpenError::Damaged { path: path.to_owned(), what: error.to_string() })
         }
         Err(error) => Err(OpenError::Database(error)),
     }
-}
-
-/// `SQLITE_CORRUPT` with its extensions, and `SQLITE_NOTADB`
-/// (<https://www.sqlite.org/rescode.html>).
-fn is_damage(error: &sqlx::Error) -> bool {
-    matches!(primary_code(error), Some(11 | 26))
 }
 
 /// Each migration is one transaction, and so is each note that one is done.

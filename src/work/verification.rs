@@ -32,11 +32,19 @@ impl Verdict {
 impl ReportVerificationResultInput {
     /// What is wrong with the original.
     pub fn issues(&self) -> Vec<Issue> {
+        let of_item = |it: &FailedItem| Issue {
+            title: it.issue.to_string(),
+            text: format!("{}: {}", &*it.item, &*it.why),
+        };
+        let ticked = |it: &ChecklistItem| Issue {
+            title: it.note.as_deref().unwrap_or(&it.item).to_owned(),
+            text: it.item.to_string(),
+        };
         let failed =
             self.verification.checklist.iter().filter(|it| it.status == ItemStatus::Failed);
         match &self.verification.failed_items {
-            Some(items) if !items.is_empty() => items.iter().map(Issue::of_item).collect(),
-            _ => failed.map(Issue::ticked).collect(),
+            Some(items) if !items.is_empty() => items.iter().map(of_item).collect(),
+            _ => failed.map(ticked).collect(),
         }
     }
 
@@ -80,17 +88,6 @@ pub struct Issue {
     pub title: String,
     /// What was checked, and why it is wrong.
     pub text: String,
-}
-
-impl Issue {
-    fn of_item(item: &FailedItem) -> Self {
-        Self { title: item.issue.to_string(), text: format!("{}: {}", &*item.item, &*item.why) }
-    }
-
-    fn ticked(item: &ChecklistItem) -> Self {
-        let title = item.note.as_deref().unwrap_or(&item.item).to_owned();
-        Self { title, text: item.item.to_string() }
-    }
 }
 
 const FILES_MAX: usize = 50;

@@ -21,9 +21,8 @@ impl InboxTools for Domain {
         input: ListQuestionsInput,
     ) -> Refusable<ListQuestionsOutput> {
         let page = self.store.inbox(&input).await?;
-        let next = page.items.last().filter(|_| page.has_more);
         Ok(ListQuestionsOutput {
-            next_cursor: next.map(|question| question.question_id.clone()),
+            next_cursor: page.next(|question| question.question_id.clone()),
             has_more: page.has_more,
             questions: page.items,
         })

@@ -21,7 +21,6 @@ use crate::domain::{Domain, waits};
 use crate::store::{Asking, Question};
 use crate::work::answer::earlier;
 use crate::work::question::check_length;
-use crate::work::reply::Outcome;
 
 fn is_of_the_wait(code: Code) -> bool {
     matches!(code, Code::Timeout | Code::DaemonRestarting | Code::ShuttingDown)
@@ -39,7 +38,7 @@ impl AskTools for Domain {
         let asking = self.asking(session, project, input.task()).await?;
         let names = input.terms();
         let mut known = self.known(&asking, &input.question, &names).await?;
-        let mut outcome = Outcome::Known;
+        let (mut question_id, mut is_passed_on) = (None, false);
         if !known.answer.is_sure() {
             let context = input.context_json();
             // A question that it answered already waits for a ruling.
@@ -50,23 +49,23 @@ impl AskTools for Domain {
             let (urgency, waits) = (input.urgency(), asks_executor.then_some(wait));
             let question =
                 self.pass_on(&asking, &input.question, context.as_ref(), urgency, waits).await?;
-            outcome = Outcome::PassedOn(question.handle.clone());
+            (question_id, is_passed_on) = (Some(question.handle.clone()), true);
             if question.is_ruled() {
                 // It was ruled on meanwhile.
                 known = self.known(&asking, &input.question, &names).await?;
-                outcome = Outcome::Known;
+                (question_id, is_passed_on) = (None, false);
             } else if question.answered.is_none() && asks_executor {
                 match self.consult(&asking, &question, wait).await {
                     Ok(Consulted { executor, .. }) if earlier::is_ruler(&executor) => {
                         known = self.known(&asking, &input.question, &names).await?;
-                        outcome = Outcome::Known;
+                        (question_id, is_passed_on) = (None, false);
                     }
                     Ok(Consulted { answer, executor }) => {
                         let project = asking.worker.project_id;
                         known.answer = self
                             .executor_answer(project, &answer, &executor, &question.handle)
                             .await?;
-                        outcome = Outcome::Answered(question.handle);
+                        is_passed_on = false;
                     }
                     Err(refusal) if is_of_the_wait(refusal.code) => {
                         return Err(known.shown_with(refusal));
@@ -77,7 +76,7 @@ impl AskTools for Domain {
             }
         }
         let answers = self.store.deliver_answers(&asking.worker, asking.task).await?;
-        Ok(input.reply(known, &outcome, answers))
+        Ok(input.reply(known, question_id, is_passed_on, answers))
     }
 }
 

@@ -6,13 +6,12 @@ use provost_actors::journal::{Key, Once, Priority, TaskStatus};
 use serde::Deserialize;
 use sqlx::Connection;
 
-use super::{deliveries, leases, queue, tickets};
+use super::{Worker, deliveries, leases, queue, tickets};
 use crate::api::brief::{Brief, PlanReference};
 use crate::api::worker::next::{
     GetNextTaskInput, GetNextTaskOutput, NextTask, TaskPreview, TaskState,
 };
 use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
-use crate::work::Worker;
 use crate::work::next::PREVIEWS;
 use crate::work::queue::{Claim, OpenTask, pick};
 
@@ -41,8 +40,9 @@ impl Store {
         self.read(async |db| {
             // One snapshot, so that the queue and what is shown of its tasks fit together.
             let mut db = db.begin().await?;
-            let queue = Queue::of(&mut db, worker, input).await?;
-            show(&mut db, worker, input, &queue).await
+            let open = queue::open(&mut db, worker).await?;
+            let (first, others) = pick(&open, input.filter, input.priority);
+            show(&mut db, worker, input, first, &others).await
         })
         .await
     }
@@ -55,8 +55,10 @@ impl Store {
         input: &GetNextTaskInput,
     ) -> Result<Once<GetNextTaskOutput>, Refusal> {
         self.keyed(Patience::Short, key, "getNextTask", async |db| {
-            let mut queue = Queue::of(db, worker, input).await?;
-            if let Some(task) = &mut queue.first {
+            let open = queue::open(db, worker).await?;
+            let (first, others) = pick(&open, input.filter, input.priority);
+            let mut first = first.cloned();
+            if let Some(task) = &mut first {
                 // Its own is held by its attempt.
                 if task.claim != Claim::Own {
                     leases::take(db, worker, task.task_id, self.times.claims).await?;
@@ -64,26 +66,11 @@ impl Store {
                 }
                 begin(db, task).await?;
             }
-            let shown = show(db, worker, input, &queue).await?;
+            let shown = show(db, worker, input, first.as_ref(), &others).await?;
             let answers = deliveries::deliver_due(db, worker, None).await?;
             Ok(GetNextTaskOutput { answers, ..shown })
         })
         .await
-    }
-}
-
-struct Queue {
-    /// The first of the priority that is wanted.
-    first: Option<OpenTask>,
-    /// Those of any priority, in their order, without it.
-    others: Vec<OpenTask>,
-}
-
-impl Queue {
-    async fn of(db: Db<'_>, worker: &Worker, input: &GetNextTaskInput) -> Result<Self> {
-        let open = queue::open(db, worker).await?;
-        let (first, others) = pick(&open, input.filter, input.priority);
-        Ok(Self { first: first.cloned(), others: others.into_iter().cloned().collect() })
     }
 }
 
@@ -99,14 +86,15 @@ async fn show(
     db: Db<'_>,
     worker: &Worker,
     input: &GetNextTaskInput,
-    queue: &Queue,
+    first: Option<&OpenTask>,
+    others: &[&OpenTask],
 ) -> Result<GetNextTaskOutput> {
-    let task = match &queue.first {
+    let task = match first {
         Some(first) => Some(whole(db, worker, input, first).await?),
         None => None,
     };
     let mut next_tasks_preview = Vec::new();
-    for open in queue.others.iter().take(PREVIEWS) {
+    for open in others.iter().take(PREVIEWS) {
         let sql = "SELECT handle, title FROM tasks WHERE task_id = ?1";
         let (id, title): (String, String) = db.one(sql, (open.task_id,)).await?;
         next_tasks_preview.push(TaskPreview { id, title, priority: open.priority });
@@ -114,7 +102,7 @@ async fn show(
     Ok(GetNextTaskOutput {
         success: true,
         task,
-        queue_length: queue.others.len() + usize::from(queue.first.is_some()),
+        queue_length: others.len() + usize::from(first.is_some()),
         next_tasks_preview,
         answers: Vec::new(),
     })

@@ -4,10 +4,9 @@ use provost_actors::ids::{ReportId, TaskId};
 use serde_json::json;
 use sqlx::Connection;
 
-use super::WorkerCall;
+use super::{Worker, WorkerCall};
 use crate::api::worker::reported::{Reported, TaskReport};
 use crate::store::{Db, Refusal, Result, Sql, Store, now};
-use crate::work::Worker;
 use crate::work::reported::{self, SHOWN};
 
 /// Keeps a report on a task: what it says of the task in the tool's own word, and its

@@ -4,13 +4,12 @@ use async_trait::async_trait;
 use provost_actors::ids::{TaskId, TicketId};
 use serde_json::json;
 
-use super::{Handover, WorkerCall, deliveries, reports, scope};
+use super::{Handover, Worker, WorkerCall, deliveries, reports, scope};
 use crate::api::worker::ticket::{
     CreateTicketInput, CreateTicketOutput, CreatedKind, TicketKind, TicketMade, TicketStatus,
     Urgency,
 };
 use crate::store::{Db, Result, Sql, handles, now};
-use crate::work::Worker;
 
 /// A ticket to be opened: as it is, it waits for a person, whatever becomes of the task it is about.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use provost_actors::ids::ReportId;
 use provost_actors::journal::TaskStatus;
 
-use super::notes::{self, Note, NoteKind};
+use super::notes::{self, Note};
 use super::outcome::{self, taken_already};
 use super::scope::{self, WorkTask};
 use super::tickets::{self, NewTicket};
@@ -204,7 +204,7 @@ async fn keep_issues(
     let mut found = Vec::new();
     for issue in input.issues() {
         let note = Note {
-            kind: NoteKind::Issue,
+            is_issue: true,
             task: Some(original.task_id),
             text: &format!("{}\n{}", issue.title, issue.text),
             category: Some("verification"),

@@ -120,7 +120,7 @@ fn circle(planned: &[Planned], places: &[String]) -> Option<String> {
     };
     let to = |task: &Planned| task.depends_on.iter().filter_map(within).collect();
     let edges = planned.iter().enumerate().map(|(n, task)| (n, to(task))).collect();
-    let path = dependencies::any_cycle(&edges)?;
+    let path = dependencies::cycle(&edges, 0..planned.len())?;
     let name = |number: &usize| planned[*number].id.clone().unwrap_or_default();
     let names = path.iter().map(name).collect::<Vec<_>>().join(" -> ");
     Some(format!("{}: the dependencies form a cycle: {names}", places[path[0]]))
