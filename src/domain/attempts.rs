@@ -12,7 +12,7 @@ use super::{Domain, answered, cursor};
 use crate::api::attempts::{
     AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptSummary, AttemptTools,
     GetAttemptStatusInput, LatestEntryIndex, ListTaskAttemptsInput, ListTaskAttemptsOutput,
-    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput, Worktree,
+    StartTaskAttemptInput, StartTaskAttemptOutput, StopAttemptInput, StopAttemptOutput,
 };
 use crate::api::commands::AttemptLine;
 use crate::api::context::{ContextTools, GetContextInput, GetContextOutput, WorkspaceRepo};
@@ -131,7 +131,20 @@ impl AttemptTools for Domain {
         let stop = |port| GatewayMessage::Stop(key, attempt, force, port);
         let answer = gateway::ask(&self.gateway, stop).await?;
         let worktree = self.worktree(attempt).await;
-        Ok(answered(answer, |it| stopped(it, worktree)))
+        Ok(answered(answer, |stopped: AttemptStopped| StopAttemptOutput {
+            attempt_id: stopped.attempt_id,
+            worktree,
+            execution_process_id: stopped.execution_process_id,
+            stopped: stopped.stopped,
+            state: stopped.state,
+            phase: stopped.phase.into(),
+            forced: stopped.forced,
+            signals: stopped.signals,
+            exit_code: stopped.exit_code,
+            exit_signal: stopped.exit_signal,
+            survivors: stopped.survivors,
+            unrecorded: stopped.unrecorded,
+        }))
     }
 
     async fn recent_attempts(&self, most: usize) -> Result<Vec<RecentAttempt>, Refusal> {
@@ -213,23 +226,6 @@ impl Domain {
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         })
-    }
-}
-
-fn stopped(stopped: AttemptStopped, worktree: Worktree) -> StopAttemptOutput {
-    StopAttemptOutput {
-        attempt_id: stopped.attempt_id,
-        worktree,
-        execution_process_id: stopped.execution_process_id,
-        stopped: stopped.stopped,
-        state: stopped.state,
-        phase: stopped.phase.into(),
-        forced: stopped.forced,
-        signals: stopped.signals,
-        exit_code: stopped.exit_code,
-        exit_signal: stopped.exit_signal,
-        survivors: stopped.survivors,
-        unrecorded: stopped.unrecorded,
     }
 }
 

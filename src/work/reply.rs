@@ -5,9 +5,8 @@ use serde_json::json;
 
 use super::answer::Answer;
 use crate::api::worker::late::LateAnswer;
-use crate::api::worker::question::Near;
 use crate::api::worker::question::{
-    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Evidence,
+    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Evidence, Near,
 };
 
 /// What the plan and earlier answers say to a question.

@@ -282,6 +282,18 @@ fn changed_file(repo: &str, change: &Change) -> ChangedFile {
     }
 }
 
+/// A word of a hint's command as a POSIX shell reads it: as it is, where it has nothing that a shell
+/// looks at, else in single quotes.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| {
+        letter.is_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | ':' | '+' | '@')
+    };
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,16 +312,4 @@ mod tests {
             assert!(plain(out).is_none(), "{out}");
         }
     }
-}
-
-/// A word of a hint's command as a POSIX shell reads it: as it is, where it has nothing that a shell
-/// looks at, else in single quotes.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| {
-        letter.is_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | ':' | '+' | '@')
-    };
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use provost_actors::answers::Courier;
 
-use crate::api::Refusable;
-use crate::api::worker::inbox::InboxTools;
 use crate::api::worker::inbox::{
-    AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
+    AnswerQuestionInput, AnswerQuestionOutput, InboxTools, ListQuestionsInput, ListQuestionsOutput,
 };
-use crate::api::{Key, Once, Session};
+use crate::api::{Key, Once, Refusable, Session};
 use crate::domain::Domain;
 
 #[async_trait]

@@ -9,7 +9,7 @@ use provost_actors::journal::checks::{
 use provost_actors::journal::{Checks, ReviewState, TaskStatus};
 use serde_json::json;
 
-use super::{outcome, scope};
+use super::{scope, task_state};
 use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::report::{Becomes, closed};
 use crate::work::{TaskKind, Worker};
@@ -127,15 +127,15 @@ async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
     }
     if all_passed(&run.receipts) {
         let now = becomes(TaskStatus::Done, ReviewState::Verified);
-        outcome::set(db, run.task_id, now, None, None).await?;
-        outcome::after_done(db, run.task_id, &run.task_handle).await?;
+        task_state::set(db, run.task_id, now, None, None).await?;
+        task_state::after_done(db, run.task_id, &run.task_handle).await?;
         return Ok(CheckVerdict::Verified);
     }
     let now = becomes(TaskStatus::Todo, ReviewState::Rework);
     let failed = run.receipts.iter().filter(|it| it.outcome != CheckOutcome::Passed);
     let why: Vec<String> = failed.map(ToString::to_string).collect();
     let why = format!("Reported as done: {}.", why.join("; "));
-    outcome::set(db, run.task_id, now, Some(&why), None).await?;
+    task_state::set(db, run.task_id, now, Some(&why), None).await?;
     hand_back(db, run).await?;
     Ok(CheckVerdict::Rework)
 }

@@ -15,13 +15,14 @@ mod queue;
 mod reports;
 mod scope;
 mod search;
+mod task_state;
 mod tickets;
 mod verification;
 
 pub(super) use leases::let_go;
-pub(super) use outcome::{after_done, after_removed};
 pub use plans::{NewDocument, NewPlan};
 pub use questions::{Asking, NewQuestion, Question};
+pub(super) use task_state::{after_done, after_removed};
 
 use async_trait::async_trait;
 use provost_actors::journal::checks::Delivered;

@@ -21,7 +21,6 @@ struct Row {
     title: String,
     description: Option<String>,
     priority: Priority,
-    status: TaskStatus,
     brief: Option<String>,
     reason: Option<String>,
     blocked_reason: Option<String>,
@@ -114,7 +113,7 @@ async fn whole(
     input: &GetNextTaskInput,
     open: &OpenTask,
 ) -> Result<NextTask> {
-    let sql = "SELECT t.handle, t.title, t.description, t.priority, t.status, t.brief, t.reason,
+    let sql = "SELECT t.handle, t.title, t.description, t.priority, t.brief, t.reason,
                 t.blocked_reason, l.expires_at,
                 EXISTS (SELECT 1 FROM task_holders h
                         WHERE h.task_id = t.task_id AND h.agent = ?2) AS has_lease
@@ -141,11 +140,7 @@ async fn whole(
         task_id: row.handle,
         title: row.title,
         priority: row.priority,
-        status: if is_claimed {
-            TaskState::InProgress
-        } else {
-            TaskState::of(row.status, open.readiness())
-        },
+        status: if is_claimed { TaskState::InProgress } else { open.readiness().into() },
         dependencies: on.into_iter().map(|(handle, _)| handle).collect(),
         blocked_by,
         description,

@@ -7,8 +7,8 @@ use provost_actors::ids::ReportId;
 use provost_actors::journal::TaskStatus;
 
 use super::notes::{self, Note};
-use super::outcome::{self, taken_already};
 use super::scope::{self, WorkTask};
+use super::task_state::{self, taken_already};
 use super::tickets::{self, NewTicket};
 use super::{Handover, WorkerCall, deliveries, reports};
 use crate::api::worker::done::VerificationTask;
@@ -85,8 +85,8 @@ impl WorkerCall for ReportVerificationResultInput {
         let (of, status) = (Some(verification.task_id), Some(word(&self.verification_status)));
         let report = reports::record(db, worker, self, of, status, &warnings).await?;
         let over = Becomes { status: TaskStatus::Done, review: None, is_let_go: true };
-        outcome::set(db, verification.task_id, over, None, None).await?;
-        outcome::after_done(db, verification.task_id, &verification.handle).await?;
+        task_state::set(db, verification.task_id, over, None, None).await?;
+        task_state::after_done(db, verification.task_id, &verification.handle).await?;
         mark(db, &original, verdict, &findings(self)).await?;
         let issues = keep_issues(db, worker, &original, report, self).await?;
         let follow_ups = follow_up(db, worker, &original, self).await?;
@@ -189,7 +189,7 @@ async fn mark(db: Db<'_>, original: &WorkTask, verdict: Verdict, summary: &str) 
         Verdict::Done => return Ok(()),
     };
     let now = Becomes { status, review: Some(review), is_let_go: true };
-    outcome::set(db, original.task_id, now, Some(summary), None).await
+    task_state::set(db, original.task_id, now, Some(summary), None).await
 }
 
 async fn keep_issues(

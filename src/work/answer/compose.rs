@@ -4,8 +4,7 @@
 use provost_actors::text::cut;
 
 use super::super::plan::{Passage, Section};
-use super::SHOWN;
-use super::{Class, Hit, SURE, Search, Weighed, weigh};
+use super::{Class, Hit, SHOWN, SURE, Search, Weighed, weigh};
 use crate::api::worker::question::{Evidence, Guidance};
 
 /// Confidence in an executor's answer that no one has ruled on and that cites no passage.
