@@ -55,11 +55,20 @@ impl Serialize for Timestamp {
 }
 
 impl<'de> Deserialize<'de> for Timestamp {
+    /// From a text as it is written, or from the milliseconds since 1970 that a database has.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        DateTime::parse_from_rfc3339(&text)
-            .map(|time| Self::from_millis(time.timestamp_millis()))
-            .map_err(serde::de::Error::custom)
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written<'t> {
+            Text(#[serde(borrow)] std::borrow::Cow<'t, str>),
+            Millis(i64),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Text(text) => DateTime::parse_from_rfc3339(&text)
+                .map(|time| Self::from_millis(time.timestamp_millis()))
+                .map_err(serde::de::Error::custom),
+            Written::Millis(millis) => Ok(Self::from_millis(millis)),
+        }
     }
 }
 

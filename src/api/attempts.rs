@@ -92,6 +92,12 @@ pub enum Worktree {
     Each(BTreeMap<String, String>),
 }
 
+impl Default for Worktree {
+    fn default() -> Self {
+        Self::Each(BTreeMap::new())
+    }
+}
+
 pub const LIST_TASK_ATTEMPTS: &str = "\
 Use when: you need the attempts of a task, or lost an attempt_id.
 Next: get_attempt_status with an attempt_id.

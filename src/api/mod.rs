@@ -31,7 +31,7 @@ use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
 pub use provost_actors::journal::{Key, Once};
 pub use provost_actors::process::place::Place;
-use provost_actors::refusal::Refusal;
+pub use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Map, Value};
 

@@ -1,13 +1,10 @@
 //! Attempts: started, listed, shown, stopped.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::{self, GatewayMessage, StartRequest};
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::{AttemptRepo, AttemptStopped, Phase, State};
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::journal::{AttemptRepo, AttemptStopped, State};
 use provost_actors::text::{cut, cut_front};
 
 use super::short::fitting;
@@ -16,9 +13,10 @@ use crate::api::attempts::{
     AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptSummary, AttemptTools,
     GetAttemptStatusInput, GetContextInput, GetContextOutput, LatestEntryIndex,
     ListTaskAttemptsInput, ListTaskAttemptsOutput, StartTaskAttemptInput, StartTaskAttemptOutput,
-    StopAttemptInput, StopAttemptOutput, WorkspaceRepo, Worktree,
+    StopAttemptInput, StopAttemptOutput, WorkspaceRepo,
 };
-use crate::api::{Key, Once, Refusable, Session};
+use crate::api::commands::AttemptLine;
+use crate::api::{Code, Key, Once, Refusable, Refusal, Session};
 use crate::store::{self, AttemptOverview, Quota};
 
 const FINAL_MESSAGE_MAX: usize = 2000;
@@ -73,28 +71,33 @@ impl AttemptTools for Domain {
         let after = cursor(input.cursor, "list_task_attempts", read_cursor)?;
         let latest = self.store.attempts(task, 1, None).await?.items.pop();
         let page = self.store.attempts(task, input.limit.get(), after).await?;
-        let ids: Vec<AttemptId> = page.items.iter().map(|attempt| attempt.attempt_id).collect();
+        let ids: Vec<AttemptId> = page.items.iter().map(|it| it.line.attempt_id).collect();
         let mut worktrees = self.worktrees(&ids).await?;
         Ok(ListTaskAttemptsOutput {
-            next_cursor: page.next(|it| format!("{}_{}", it.created_at.millis(), it.attempt_id)),
+            next_cursor: page
+                .next(|it| format!("{}_{}", it.line.created_at.millis(), it.line.attempt_id)),
             has_more: page.has_more,
-            latest_attempt_id: latest.as_ref().map(|attempt| attempt.attempt_id),
-            latest_session_id: latest.and_then(|attempt| attempt.latest_session_id),
+            latest_attempt_id: latest.as_ref().map(|it| it.line.attempt_id),
+            latest_session_id: latest.and_then(|it| it.latest_session_id),
             attempts: page
                 .items
                 .into_iter()
-                .map(|attempt| AttemptSummary {
-                    attempt_id: attempt.attempt_id,
-                    workspace_branch: attempt.workspace_branch,
-                    worktree: worktrees
-                        .remove(&attempt.attempt_id)
-                        .unwrap_or_else(|| Worktree::Each(BTreeMap::new())),
-                    state: attempt.state,
-                    created_at: attempt.created_at,
-                    updated_at: attempt.updated_at,
-                    latest_session_id: attempt.latest_session_id,
-                    latest_session_executor: attempt.latest_session_executor,
-                })
+                .map(
+                    |AttemptOverview {
+                         line, latest_session_id, latest_session_executor, ..
+                     }| {
+                        AttemptSummary {
+                            attempt_id: line.attempt_id,
+                            workspace_branch: line.workspace_branch,
+                            worktree: worktrees.remove(&line.attempt_id).unwrap_or_default(),
+                            state: line.state,
+                            created_at: line.created_at,
+                            updated_at: line.updated_at,
+                            latest_session_id,
+                            latest_session_executor,
+                        }
+                    },
+                )
                 .collect(),
         })
     }
@@ -128,7 +131,20 @@ impl AttemptTools for Domain {
         let stop = |port| GatewayMessage::Stop(key, attempt, force, port);
         let answer = gateway::ask(&self.gateway, stop).await?;
         let worktree = self.worktree(attempt).await;
-        Ok(answered(answer, |it| stopped(it, worktree)))
+        Ok(answered(answer, |stopped: AttemptStopped| StopAttemptOutput {
+            attempt_id: stopped.attempt_id,
+            worktree,
+            execution_process_id: stopped.execution_process_id,
+            stopped: stopped.stopped,
+            state: stopped.state,
+            phase: stopped.phase.into(),
+            forced: stopped.forced,
+            signals: stopped.signals,
+            exit_code: stopped.exit_code,
+            exit_signal: stopped.exit_signal,
+            survivors: stopped.survivors,
+            unrecorded: stopped.unrecorded,
+        }))
     }
 
     async fn recent_attempts(&self, most: usize) -> Refusable<Vec<(AttemptId, String)>> {
@@ -143,17 +159,18 @@ impl AttemptTools for Domain {
         let attempt = session.attempt.ok_or_else(|| {
             Refusal::new(Code::NotPermitted, "this connection does not come from inside an attempt")
         })?;
-        let overview = self.store.status(attempt).await?.overview;
+        let AttemptOverview { line, handle, task_status, .. } =
+            self.store.status(attempt).await?.overview;
         let repos = self.store.workspace(attempt).await?.repos.into_iter();
         Ok(GetContextOutput {
-            project_id: overview.project_id,
-            project_name: overview.project_name,
-            task_id: overview.task_id,
-            handle: overview.handle,
-            task_title: overview.task_title,
-            task_status: overview.task_status,
+            project_id: line.project_id,
+            project_name: line.project_name,
+            task_id: line.task_id,
+            handle,
+            task_title: line.task_title,
+            task_status,
             attempt_id: attempt,
-            workspace_branch: overview.workspace_branch,
+            workspace_branch: line.workspace_branch,
             worktree: self.worktree(attempt).await,
             workspace_repos: repos
                 .map(|AttemptRepo { repo_id, name: repo_name, target_branch, .. }| WorkspaceRepo {
@@ -172,30 +189,29 @@ impl Domain {
         status: store::AttemptStatus,
         final_message_max: usize,
     ) -> Result<AttemptStatus, Refusal> {
-        let (tip, last_activity_at) = self.log_facts(status.overview.attempt_id).await;
+        let (tip, last_activity_at) = self.log_facts(status.overview.line.attempt_id).await;
         let next = next_action(&status);
-        let (phase, waiting_on) = (phase(&status.overview), waiting_on(&status.overview));
-        let overview = status.overview;
-        let executor = self.world.executors.get(&overview.executor);
+        let AttemptOverview { line, handle, resume_at, latest_session_id, .. } = status.overview;
+        let executor = self.world.executors.get(&line.executor);
         let in_lines = executor.is_some_and(|executor| executor.answers_in_lines());
         let shorten = if in_lines { cut_front } else { cut };
         Ok(AttemptStatus {
-            attempt_id: overview.attempt_id,
-            task_id: overview.task_id,
-            handle: overview.handle,
+            attempt_id: line.attempt_id,
+            task_id: line.task_id,
+            handle,
             next_action: Some(next),
-            workspace_branch: overview.workspace_branch,
+            workspace_branch: line.workspace_branch,
             worktree: None,
-            state: overview.state,
-            phase,
-            waiting_on,
-            resume_at: overview.resume_at,
-            executor: overview.executor,
-            variant: overview.variant,
-            created_at: overview.created_at,
-            updated_at: overview.updated_at,
+            state: line.state,
+            phase: line.phase,
+            waiting_on: line.waiting_on,
+            resume_at,
+            executor: line.executor,
+            variant: line.variant,
+            created_at: line.created_at,
+            updated_at: line.updated_at,
             last_activity_at,
-            latest_session_id: overview.latest_session_id,
+            latest_session_id,
             latest_execution_process_id: status.latest_execution_process_id,
             exit_code: status.exit_code,
             exit_signal: status.exit_signal,
@@ -210,44 +226,9 @@ impl Domain {
     }
 }
 
-fn stopped(stopped: AttemptStopped, worktree: Worktree) -> StopAttemptOutput {
-    StopAttemptOutput {
-        attempt_id: stopped.attempt_id,
-        worktree,
-        execution_process_id: stopped.execution_process_id,
-        stopped: stopped.stopped,
-        state: stopped.state,
-        phase: stopped.phase.into(),
-        forced: stopped.forced,
-        signals: stopped.signals,
-        exit_code: stopped.exit_code,
-        exit_signal: stopped.exit_signal,
-        survivors: stopped.survivors,
-        unrecorded: stopped.unrecorded,
-    }
-}
-
-/// The phase for callers: an attempt that waits for an answer does not run.
-pub(super) fn phase(overview: &AttemptOverview) -> AttemptPhase {
-    match overview.phase {
-        Phase::Running if overview.pending_approvals > 0 => AttemptPhase::Waiting,
-        phase => phase.into(),
-    }
-}
-
-pub(super) fn waiting_on(overview: &AttemptOverview) -> Option<String> {
-    let what = match overview.phase {
-        _ if overview.waits_for_disk.is_some() => "disk",
-        Phase::Queued => "a running slot",
-        Phase::Running if overview.pending_approvals > 0 => "approval",
-        Phase::Settled if overview.quota.is_some() => "quota",
-        _ => return None,
-    };
-    Some(what.to_owned())
-}
-
 fn next_action(status: &store::AttemptStatus) -> String {
-    let (overview, id) = (&status.overview, status.overview.attempt_id);
+    let overview = &status.overview;
+    let AttemptLine { attempt_id: id, state, phase, workspace_branch, .. } = &overview.line;
     if let Some(reason) = &overview.waits_for_disk {
         return format!(
             "It waits for the disk ({reason}), and goes on once PROVOST_HOME can be written; call \
@@ -255,17 +236,17 @@ fn next_action(status: &store::AttemptStatus) -> String {
         );
     }
     if let Some(quota) = overview.quota {
-        return after_quota(quota, overview.resume_at, id);
+        return after_quota(quota, overview.resume_at, *id);
     }
-    match (overview.state, overview.phase) {
-        (State::Running, Phase::Running) if overview.pending_approvals > 0 => format!(
+    match (state, phase) {
+        (State::Running, AttemptPhase::Waiting) => format!(
             "It waits for a permission: call list_approvals with attempt_id {id}, then \
              respond_approval."
         ),
-        (_, Phase::Queued) => {
+        (_, AttemptPhase::Queued) => {
             format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")
         }
-        (State::Running, Phase::Stopping) => {
+        (State::Running, AttemptPhase::Stopping) => {
             format!("It is being stopped; call wait_for_attempts with attempt_ids [{id}].")
         }
         (State::Running, _) => format!(
@@ -283,8 +264,7 @@ fn next_action(status: &store::AttemptStatus) -> String {
         ),
         (State::Completed, _) => format!(
             "Call get_attempt_changes with attempt_id {id} to see what it changed, or follow_up to \
-             go on; its work is on branch {}.",
-            overview.workspace_branch
+             go on; its work is on branch {workspace_branch}."
         ),
         (State::Idle, _) => {
             format!(

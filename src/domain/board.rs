@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use provost_actors::executor::Executor;
 use provost_actors::gateway::{NewRepo, check_repository};
 use provost_actors::journal::{Resolved, resolve};
-use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
 use super::{Domain, answered, blocking, cursor};
@@ -22,7 +21,7 @@ use crate::api::tasks::{
     GetTaskInput, GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, TaskTools,
     UpdateTaskInput,
 };
-use crate::api::{Key, Once, Refusable, Session};
+use crate::api::{Code, Key, Once, Refusable, Refusal, Session};
 
 #[async_trait]
 impl ProjectTools for Domain {

@@ -5,14 +5,13 @@
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 
-use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Value, json};
 
 use super::Domain;
 use crate::api::commands::{Kind, Match};
 use crate::api::field_path::{BRANCH_FIELD, name_of, pointer_of, source};
-use crate::api::{Callee, Clarify};
+use crate::api::{Callee, Clarify, Code, Refusal};
 
 /// The shortest piece of an id that is looked up, as for people.
 const SHORTEST: usize = 8;
@@ -107,17 +106,13 @@ impl Domain {
             }
             (Kind::Task, _) => ("get_task", Some("task_id"), id),
             (Kind::Attempt, _) => ("get_attempt_status", Some("attempt_id"), id),
-            (Kind::Session | Kind::ExecutionProcess, _) => {
-                let attempt = self.store.related(found, Kind::Attempt).await.ok().flatten();
-                (
-                    "get_attempt_status",
-                    attempt.as_ref().map(|_| "attempt_id"),
-                    attempt.unwrap_or(id),
-                )
-            }
-            (Kind::Repo, _) => {
-                let project = self.store.related(found, Kind::Project).await.ok().flatten();
-                ("list_tasks", project.as_ref().map(|_| "project_id"), project.unwrap_or(id))
+            (Kind::Repo | Kind::Session | Kind::ExecutionProcess, _) => {
+                let (tool, of) = match found.kind {
+                    Kind::Repo => ("list_tasks", Kind::Project),
+                    _ => ("get_attempt_status", Kind::Attempt),
+                };
+                let related = self.store.related(found, of).await.ok().flatten();
+                (tool, related.as_ref().map(|_| of.field()), related.unwrap_or(id))
             }
         }
     }

@@ -8,18 +8,16 @@ use provost_actors::checks;
 use provost_actors::gateway::{GatewayMessage, check_executor};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::payload_hash;
-use provost_actors::refusal::{Code, Refusal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::attempts::{phase, waiting_on};
 use super::{Domain, blocking};
 use crate::api::commands::{
     AttemptLine, Attempts, AttemptsParams, CheckExecutorParams, Empty, ImportParams, ImportedTasks,
     Info, ResolveParams, Resolved, Shutdown, ShutdownParams, Survivor,
 };
-use crate::api::{CliMethods, CustomError, Key, Session, inside};
+use crate::api::{CliMethods, Code, CustomError, Key, Refusal, Session, inside};
 use crate::work::import;
 
 #[async_trait]
@@ -62,24 +60,11 @@ impl Domain {
 
     async fn all_attempts(&self, params: AttemptsParams) -> Result<Attempts, Refusal> {
         let attempts = self.store.overview(params.all).await?;
-        let ids: Vec<AttemptId> = attempts.iter().map(|it| it.attempt_id).collect();
+        let ids: Vec<AttemptId> = attempts.iter().map(|it| it.line.attempt_id).collect();
         let mut worktrees = self.worktrees(&ids).await?;
-        let attempts = attempts.into_iter().map(|it| AttemptLine {
-            attempt_id: it.attempt_id,
-            phase: phase(&it),
-            waiting_on: waiting_on(&it),
-            task_id: it.task_id,
-            task_title: it.task_title,
-            project_id: it.project_id,
-            project_name: it.project_name,
-            executor: it.executor,
-            variant: it.variant,
-            workspace_branch: it.workspace_branch,
-            worktree: worktrees.remove(&it.attempt_id),
-            state: it.state,
-            created_at: it.created_at,
-            updated_at: it.updated_at,
-        });
+        let attempts = attempts
+            .into_iter()
+            .map(|it| AttemptLine { worktree: worktrees.remove(&it.line.attempt_id), ..it.line });
         let attempts = attempts.collect();
         Ok(Attempts { attempts, total: self.store.count_attempts().await? })
     }

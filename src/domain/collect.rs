@@ -16,7 +16,7 @@ use provost_actors::refusal::Refusal;
 
 use super::{Domain, blocking};
 use crate::api::commands::{
-    Collected, CollectedAttempt, EmptyTrashParams, GcParams, Trash, Trashed,
+    AttemptLine, Collected, CollectedAttempt, EmptyTrashParams, GcParams, Trash, Trashed,
 };
 
 impl Domain {
@@ -26,12 +26,12 @@ impl Domain {
         let before = before(wish.older_than_secs);
         let mut attempts = Vec::new();
         for attempt in self.store.overview(true).await? {
-            let is_meant = wish.project_id.is_none_or(|project| project == attempt.project_id)
-                && attempt.updated_at <= before;
+            let AttemptLine { attempt_id, project_id, updated_at, .. } = attempt.line;
+            let is_meant =
+                wish.project_id.is_none_or(|project| project == project_id) && updated_at <= before;
             if !is_meant {
                 continue;
             }
-            let attempt_id = attempt.attempt_id;
             if let Some(mut collection) = gateway::collect(&self.gateway, attempt_id, how).await? {
                 // What was to be saved is of interest only where it was not.
                 if collection.verdict == CollectVerdict::Collected {
@@ -39,9 +39,9 @@ impl Domain {
                 }
                 attempts.push(CollectedAttempt {
                     attempt_id,
-                    task_title: attempt.task_title,
-                    project_name: attempt.project_name,
-                    workspace_branch: attempt.workspace_branch,
+                    task_title: attempt.line.task_title,
+                    project_name: attempt.line.project_name,
+                    workspace_branch: attempt.line.workspace_branch,
                     collection,
                 });
             }

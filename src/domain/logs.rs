@@ -1,13 +1,12 @@
 //! Pages of an attempt's log.
 
-use crate::api::{Refusable, Session};
+use crate::api::{Code, Refusable, Refusal, Session};
 use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::event::{Channel, Timestamp};
 use provost_actors::ids::AttemptId;
 use provost_actors::log::{AttemptLog, LogError, Page, Query, Tip};
-use provost_actors::refusal::{Code, Refusal};
 
 use super::{Domain, blocking};
 use crate::api::logs::{LogEntry, LogTools, TailAttemptLogsInput, TailAttemptLogsOutput};

@@ -8,9 +8,8 @@ mod board;
 mod clarify;
 mod cli_methods;
 mod collect;
-mod follow_up;
+mod conversations;
 mod logs;
-mod messages;
 mod reach;
 mod sessions;
 mod short;
@@ -25,13 +24,12 @@ use std::sync::Arc;
 use artifacts::Artifacts;
 use provost_actors::checks;
 use provost_actors::gateway;
-use provost_actors::refusal::{Code, Refusal};
 use provost_actors::world::World;
 use ractor::ActorRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Once, Service};
+use crate::api::{Code, Once, Refusal, Service};
 use crate::config::{Answers, Guards};
 use crate::store::Store;
 

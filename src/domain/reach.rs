@@ -2,11 +2,10 @@
 //! configured as an orchestrator: the attempts that it started, and its project.
 
 use async_trait::async_trait;
-use provost_actors::refusal::Refusal;
 use serde_json::{Map, Value};
 
 use super::Domain;
-use crate::api::{Access, Reach, Session, inside};
+use crate::api::{Access, Reach, Refusal, Session, inside};
 use crate::store::Named;
 
 /// Tools that reach beyond one project, or of which no argument says how far: with
@@ -46,12 +45,12 @@ impl Reach for Domain {
             return Err(inside::refused(session, tool));
         }
         for (name, value) in arguments.iter().filter(|(name, _)| is_id(name)) {
-            let Some(named) = named(name, tool) else {
+            let Some(named) = Named::by(name, tool) else {
                 return Err(inside::too_far(session, tool, name, ""));
             };
             for id in texts(value) {
                 let is_itself = access == Access::Read
-                    && named == Named::Attempt
+                    && name.starts_with("attempt_id")
                     && id.parse().is_ok_and(|id: provost_actors::ids::AttemptId| id == own);
                 if !is_itself && !self.store.reaches(own, named, id).await? {
                     return Err(inside::too_far(session, tool, name, id));
@@ -64,20 +63,6 @@ impl Reach for Domain {
 
 fn is_id(name: &str) -> bool {
     (name.ends_with("_id") || name.ends_with("_ids")) && name != "request_id"
-}
-
-fn named(argument: &str, tool: &str) -> Option<Named> {
-    Some(match argument {
-        "attempt_id" | "attempt_ids" => Named::Attempt,
-        "session_id" => Named::Session,
-        "approval_id" => Named::Approval,
-        "question_id" => Named::Question,
-        "project_id" => Named::Project,
-        // Its own is for its reports and their checks to close.
-        "task_id" if tool == "update_task" => Named::OtherTask,
-        "task_id" => Named::Task,
-        _ => return None,
-    })
 }
 
 fn texts(value: &Value) -> Vec<&str> {

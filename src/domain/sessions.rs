@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use provost_actors::ids::AttemptId;
 use provost_actors::process::place::Peer as Process;
-use provost_actors::refusal::Code;
 use tokio::net::UnixStream;
 
 use super::Domain;
-use crate::api::{Access, Place, Role, Session};
+use crate::api::{Access, Code, Place, Role, Session};
 use crate::client::{Hello, Peer};
 
 impl Domain {
@@ -65,7 +64,7 @@ impl Domain {
     /// An attempt, if it is on record, and the role that its executor is given.
     async fn role_within(&self, attempt: AttemptId) -> (Option<AttemptId>, Role) {
         match self.store.status(attempt).await {
-            Ok(status) if self.world.executors.orchestrates(&status.overview.executor) => {
+            Ok(status) if self.world.executors.orchestrates(&status.overview.line.executor) => {
                 (Some(attempt), Role::Orchestrator)
             }
             // A check's process is below a shim too, and of no attempt.

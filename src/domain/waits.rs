@@ -6,18 +6,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_actors::journal::Phase;
-use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::cut;
 use tokio::time::{Instant, timeout_at};
 
 use super::Domain;
-use super::attempts::{phase, waiting_on};
-use crate::api::attempts::LatestEntryIndex;
+use crate::api::attempts::{AttemptPhase, LatestEntryIndex};
 use crate::api::waits::{
     Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitTools, WaitedAttempt,
 };
-use crate::api::{Refusable, Session};
+use crate::api::{Code, Refusable, Refusal, Session};
 use crate::store::AttemptStatus;
 
 /// Longest failure summary, in characters, when one attempt is waited for, and of all
@@ -44,7 +41,7 @@ impl WaitTools for Domain {
         let attempts: Vec<_> =
             input.attempt_ids.into_iter().filter(|attempt| asked.insert(*attempt)).collect();
         // Before the first look: what is committed after it wakes us.
-        let watch = self.store.watch(&attempts);
+        let mut watch = self.store.watch(&attempts);
         let mut began = None;
         loop {
             let is_over = Instant::now() >= deadline;
@@ -85,13 +82,13 @@ impl Domain {
         let mut waited = Vec::with_capacity(statuses.len());
         let most = FAILURE_MAX.min(FAILURES_MAX / statuses.len().max(1));
         for (status, snapshot) in statuses.into_iter().zip(snapshots) {
-            let attempt = status.overview.attempt_id;
-            let tip = self.log_tip(attempt).await;
+            let line = status.overview.line;
+            let tip = self.log_tip(line.attempt_id).await;
             waited.push(WaitedAttempt {
-                attempt_id: attempt,
-                state: status.overview.state,
-                phase: phase(&status.overview),
-                waiting_on: waiting_on(&status.overview),
+                attempt_id: line.attempt_id,
+                state: line.state,
+                phase: line.phase,
+                waiting_on: line.waiting_on,
                 changed: snapshot.is_news(since),
                 latest_execution_process_id: status.latest_execution_process_id,
                 exit_code: status.exit_code,
@@ -126,11 +123,12 @@ impl Snapshot {
     }
 
     fn of(status: &AttemptStatus, disk_changed: bool) -> Self {
+        let phase = status.overview.line.phase;
         Self {
             disk_changed,
             revision: status.revision,
             settled_revision: status.settled_revision,
-            is_settled: matches!(status.overview.phase, Phase::Settled | Phase::Idle),
+            is_settled: matches!(phase, AttemptPhase::Settled | AttemptPhase::Idle),
         }
     }
 }
@@ -172,7 +170,7 @@ impl Seen {
             // The tool takes 50 attempts at most.
             for_disk: statuses.iter().rev().fold(0, |bits, status| bits << 1 | waits(status)),
             asked: statuses.iter().fold(0, |sum, status| {
-                let short = status.overview.attempt_id.short();
+                let short = status.overview.line.attempt_id.short();
                 u32::rotate_left(sum, 5) ^ u32::from_str_radix(&short, 16).unwrap_or_default()
             }),
         }

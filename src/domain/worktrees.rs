@@ -27,7 +27,7 @@ impl Domain {
     /// shows it says what was done and must not be lost.
     pub(super) async fn worktree(&self, attempt: AttemptId) -> Worktree {
         let found = self.worktrees(&[attempt]).await.unwrap_or_default().remove(&attempt);
-        found.unwrap_or_else(|| Worktree::Each(BTreeMap::new()))
+        found.unwrap_or_default()
     }
 }
 

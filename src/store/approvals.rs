@@ -4,12 +4,9 @@ use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ApprovalId, AttemptId, ProcessId};
 use provost_actors::journal::{Approval, ApprovalStatus, Approvals, Decision, Key, Once};
-use provost_actors::refusal::Refusal;
 use serde_json::json;
 
-use super::sql::{Sql, now};
-use super::write_retry::Patience;
-use super::{Db, Page, Result, Store};
+use super::{Db, Page, Patience, Refusal, Result, Sql, Store, now};
 
 impl Store {
     /// Approvals, newest first; of those asked for before `before`.

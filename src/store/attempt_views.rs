@@ -3,36 +3,25 @@
 use std::collections::HashMap;
 
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{AttemptId, ProcessId, ProjectId, SessionId, TaskId};
-use provost_actors::journal::{AttemptRepo, Phase, State};
-use provost_actors::refusal::Refusal;
+use provost_actors::ids::{AttemptId, ProcessId, SessionId, TaskId};
+use provost_actors::journal::{AttemptRepo, State};
 use serde::Deserialize;
 
 use super::attempts::repos_of;
 use super::changes::Watch;
-use super::sql::{self, Sql};
-use super::{Page, Result, Store, missing, tasks};
-use crate::api::attempts::{AttemptLimit, AttemptUsage};
+use super::{Page, Refusal, Result, Sql, Store, missing, tasks};
+use crate::api::attempts::{AttemptLimit, AttemptPhase, AttemptUsage};
+use crate::api::commands::AttemptLine;
 use crate::api::tasks::TaskStatus;
 
-/// An attempt in one line, with what it belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// An attempt in one line, with what else lists and tools need of it.
+#[derive(Clone, Debug, Deserialize)]
 pub struct AttemptOverview {
-    pub attempt_id: AttemptId,
-    pub task_id: TaskId,
+    #[serde(flatten)]
+    pub line: AttemptLine,
     /// The task's: TASK-001.
     pub handle: String,
-    #[serde(rename = "title")]
-    pub task_title: String,
     pub task_status: TaskStatus,
-    pub project_id: ProjectId,
-    pub project_name: String,
-    #[serde(rename = "branch")]
-    pub workspace_branch: String,
-    pub executor: String,
-    pub variant: Option<String>,
-    pub state: State,
-    pub phase: Phase,
     /// Why it waits for the disk, if it does: no row says so.
     #[serde(skip)]
     pub waits_for_disk: Option<String>,
@@ -40,12 +29,7 @@ pub struct AttemptOverview {
     /// A limit ended its last turn, and nothing has begun since.
     pub quota: Option<Quota>,
     /// When that limit is over, if the executor said so.
-    #[serde(deserialize_with = "sql::maybe_moment")]
     pub resume_at: Option<Timestamp>,
-    #[serde(deserialize_with = "sql::moment")]
-    pub created_at: Timestamp,
-    #[serde(deserialize_with = "sql::moment")]
-    pub updated_at: Timestamp,
     #[serde(rename = "session_id")]
     pub latest_session_id: Option<SessionId>,
     #[serde(rename = "session_executor")]
@@ -63,7 +47,7 @@ pub enum Quota {
 }
 
 /// The whole status of an attempt, as far as the store knows it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct AttemptStatus {
     #[serde(flatten)]
     pub overview: AttemptOverview,
@@ -102,7 +86,8 @@ pub struct WorkspaceView {
 macro_rules! statuses {
     ($which:literal) => {
         concat!(
-            "SELECT o.*, t.handle, t.status AS task_status,
+            "SELECT o.*, o.title AS task_title, o.branch AS workspace_branch,
+                    t.handle, t.status AS task_status,
                     (SELECT CASE WHEN count(*) > 0 THEN
                          json_object('input_tokens', sum(p.usage ->> 'input_tokens'),
                                      'output_tokens', sum(p.usage ->> 'output_tokens'),
@@ -117,16 +102,30 @@ macro_rules! statuses {
 }
 
 impl Store {
-    fn with_disk(&self, mut overview: AttemptOverview) -> AttemptOverview {
-        overview.waits_for_disk = self.changes.waits_for_disk(overview.attempt_id);
+    /// Adds whether it waits, and for what: one that waits for an answer does not run.
+    fn with_waits(&self, mut overview: AttemptOverview) -> AttemptOverview {
+        let line = &mut overview.line;
+        overview.waits_for_disk = self.changes.waits_for_disk(line.attempt_id);
+        let is_asking = line.phase == AttemptPhase::Running && overview.pending_approvals > 0;
+        let waiting_on = match line.phase {
+            _ if overview.waits_for_disk.is_some() => Some("disk"),
+            _ if is_asking => Some("approval"),
+            AttemptPhase::Queued => Some("a running slot"),
+            AttemptPhase::Settled if overview.quota.is_some() => Some("quota"),
+            _ => None,
+        };
+        line.waiting_on = waiting_on.map(str::to_owned);
+        if is_asking {
+            line.phase = AttemptPhase::Waiting;
+        }
         overview
     }
 
     fn whole(&self, status: AttemptStatus) -> AttemptStatus {
         // The failure is the newest process's, which has not run where the attempt is idle.
-        let has_ended = matches!(status.overview.state, State::Failed | State::Completed);
+        let has_ended = matches!(status.overview.line.state, State::Failed | State::Completed);
         AttemptStatus {
-            overview: self.with_disk(status.overview),
+            overview: self.with_waits(status.overview),
             failure_summary: status.failure_summary.filter(|_| has_ended),
             ..status
         }
@@ -152,7 +151,7 @@ impl Store {
             db.all(sql, (task, created_at, id, limit + 1)).await
         });
         let found: Vec<AttemptOverview> = found.await?;
-        Ok(Page::cut(found.into_iter().map(|it| self.with_disk(it)).collect(), limit))
+        Ok(Page::cut(found.into_iter().map(|it| self.with_waits(it)).collect(), limit))
     }
 
     /// The attempts of all projects, newest first; without `all`, those that are
@@ -165,7 +164,7 @@ impl Store {
              ORDER BY o.created_at DESC, attempt_id ASC"
         );
         let found: Vec<AttemptOverview> = self.read(async |db| db.all(sql, (all,)).await).await?;
-        Ok(found.into_iter().map(|it| self.with_disk(it)).collect())
+        Ok(found.into_iter().map(|it| self.with_waits(it)).collect())
     }
 
     /// How many attempts there are, of all projects.
@@ -175,8 +174,8 @@ impl Store {
 
     /// The newest attempts of all projects, with their tasks' titles.
     pub async fn newest_attempts(&self, most: usize) -> Result<Vec<(AttemptId, String)>, Refusal> {
-        let sql =
-            "SELECT a.attempt_id, t.title FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+        let sql = "SELECT a.attempt_id, t.title FROM attempts a
+             JOIN tasks t ON t.task_id = a.task_id
              ORDER BY a.created_at DESC, a.attempt_id ASC LIMIT ?1";
         self.read(async |db| db.all(sql, (most,)).await).await
     }
@@ -194,7 +193,7 @@ impl Store {
         let found: Vec<AttemptStatus> =
             self.read(async |db| db.all(sql, (attempts,)).await).await?;
         let found: HashMap<AttemptId, AttemptStatus> =
-            found.into_iter().map(|it| (it.overview.attempt_id, self.whole(it))).collect();
+            found.into_iter().map(|it| (it.overview.line.attempt_id, self.whole(it))).collect();
         let of = |id: &AttemptId| found.get(id).cloned().ok_or_else(|| missing::attempt(*id));
         attempts.iter().map(of).collect()
     }

@@ -5,12 +5,9 @@ use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Attempt, AttemptRepo, AttemptStarted, Attempts, Key, Once, Process};
-use provost_actors::refusal::Refusal;
 use serde_json::json;
 
-use super::sql::{Sql, now};
-use super::write_retry::Patience;
-use super::{Db, Result, Store, missing, session_queue, task_status};
+use super::{Db, Patience, Refusal, Result, Sql, Store, missing, now, session_queue, task_status};
 
 /// Attempts as their owners need them, oldest first; `$which` is the condition. What other
 /// tables list of an attempt is added by [`complete`].
@@ -141,11 +138,9 @@ async fn insert(db: Db<'_>, attempt: &Attempt, now: i64) -> Result<()> {
     });
     db.insert("INTO attempts", row).await?;
     for (position, repo) in attempt.repos.iter().enumerate() {
-        let row = json!({
-            "attempt_id": attempt_id, "position": position, "repo_id": repo.repo_id,
-            "name": repo.name, "path": repo.path, "target_branch": repo.target_branch,
-            "base_commit": repo.base_commit,
-        });
+        let mut row = json!(repo);
+        row["attempt_id"] = json!(attempt_id);
+        row["position"] = json!(position);
         db.insert("INTO attempt_repos", row).await?;
     }
     let row = json!({

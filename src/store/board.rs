@@ -4,13 +4,12 @@
 
 use provost_actors::ids::{AttemptId, ProjectId, TaskId, TaskRef};
 use provost_actors::journal::{Key, Once};
-use provost_actors::refusal::{Code, Refusal};
 
-use super::sql::{Sql, now};
 use super::tasks::{self, Draft, load};
 use super::work::{after_done, after_removed, let_go};
-use super::write_retry::Patience;
-use super::{Db, Result, Store, StoreError, dependencies, projects};
+use super::{
+    Code, Db, Patience, Refusal, Result, Sql, Store, StoreError, dependencies, now, projects,
+};
 use crate::api::brief::{Brief, GivenBrief};
 use crate::api::commands::ImportedTask;
 use crate::api::tasks::{CreateTaskInput, Task, TaskStatus, UpdateTaskInput};

@@ -4,10 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use provost_actors::ids::{ProjectId, TaskId, TaskRef};
 use provost_actors::journal::Unmet;
-use provost_actors::refusal::{Code, Refusal};
 
-use super::sql::Sql;
-use super::{Db, Result, missing};
+use super::{Code, Db, Refusal, Result, Sql, missing};
 use crate::work::dependencies::cycle;
 
 pub(super) async fn unmet(db: Db<'_>, task: TaskId) -> Result<Vec<Unmet>> {
@@ -64,7 +62,7 @@ pub(super) async fn replace(
     for (from, to) in db.all(sql, (project,)).await? {
         edges.entry(from).or_default().push(to);
     }
-    let Some(path) = cycle(&edges, task) else { return Ok(()) };
+    let Some(path) = cycle(&edges, [task]) else { return Ok(()) };
     let mut handles: Vec<String> = Vec::new();
     for task in &path {
         handles.push(db.one("SELECT handle FROM tasks WHERE task_id = ?1", (task,)).await?);

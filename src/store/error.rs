@@ -55,19 +55,14 @@ pub(super) fn fault(error: sqlx::Error) -> Refusal {
         return locked("the database is busy with other calls, and did not get free");
     }
     tracing::error!(%error, "the store failed");
-    if is_unavailable(&error) {
+    // SQLITE_READONLY, _IOERR, _CORRUPT, _CANTOPEN and _NOTADB with their extensions, or no
+    // connection at all (<https://www.sqlite.org/rescode.html>).
+    if matches!(primary_code(&error), Some(8 | 10 | 11 | 14 | 26))
+        || matches!(error, sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed)
+    {
         return Refusal::new(Code::DbUnavailable, format!("the database can't be used: {error}"));
     }
     Refusal::internal(format!("the store failed: {error}"))
-}
-
-/// SQLITE_READONLY, _IOERR, _CORRUPT, _CANTOPEN and _NOTADB with their extensions, or no
-/// connection at all (<https://www.sqlite.org/rescode.html>).
-fn is_unavailable(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => true,
-        error => matches!(primary_code(error), Some(8 | 10 | 11 | 14 | 26)),
-    }
 }
 
 pub(super) fn primary_code(error: &sqlx::Error) -> Option<u32> {

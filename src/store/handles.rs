@@ -2,8 +2,7 @@
 
 use provost_actors::ids::ProjectId;
 
-use super::sql::Sql;
-use super::{Db, Result};
+use super::{Db, Result, Sql};
 
 pub const TASK: &str = "TASK";
 pub const VERIFICATION: &str = "TASK-VERIFY";

@@ -9,8 +9,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
 use super::open::MIGRATIONS;
-use super::sql::Sql;
-use super::{Result, StoreError};
+use super::{Result, Sql, StoreError};
 
 /// What an inspection found.
 #[derive(Debug, Default)]

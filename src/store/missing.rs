@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::{Code, Refusal};
 use provost_actors::ids::{AttemptId, ProjectId, SessionId};
-use provost_actors::refusal::{Code, Refusal};
 
 pub fn project(project: ProjectId) -> Refusal {
     Refusal::new(Code::ProjectNotFound, format!("there is no project {project}"))

@@ -34,19 +34,20 @@ pub use attempt_views::{AttemptOverview, AttemptStatus, Quota, WorkspaceView};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use reach::Named;
-pub use sessions::Target;
 pub use wal::is_damaged as is_log_damaged;
-pub use work::{LastRun, NewDocument, NewPlan, NewQuestion, Question, WorkerCall};
+pub use work::{Asking, NewDocument, NewPlan, NewQuestion, Question, WorkerCall};
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::failpoint;
-use provost_actors::refusal::Refusal;
+use provost_actors::refusal::{Code, Refusal};
 use sqlx::{SqliteConnection, SqlitePool};
 
 use error::{Result, StoreError, fault};
+use sql::{Sql, now, word};
+use write_retry::Patience;
 
 /// The store. Cheap to clone: the pools are shared.
 #[derive(Clone, Debug)]

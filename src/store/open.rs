@@ -9,16 +9,13 @@ use std::time::Duration;
 use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
 use provost_actors::ids;
-use provost_actors::refusal::Refusal;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::changes::Changes;
 use super::error::primary_code;
-use super::sql::Sql;
-use super::write_retry::Patience;
-use super::{Store, TimesToLive, wal};
+use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
 
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
@@ -139,17 +136,13 @@ async fn check(path: &Path) -> Result<(), OpenError> {
     match said.await {
         Ok(said) if said == "ok" => Ok(()),
         Ok(what) => Err(OpenError::Damaged { path: path.to_owned(), what }),
-        Err(error) if is_damage(&error) => {
+        // `SQLITE_CORRUPT` with its extensions, and `SQLITE_NOTADB`
+        // (<https://www.sqlite.org/rescode.html>).
+        Err(error) if matches!(primary_code(&error), Some(11 | 26)) => {
             Err(OpenError::Damaged { path: path.to_owned(), what: error.to_string() })
         }
         Err(error) => Err(OpenError::Database(error)),
     }
-}
-
-/// `SQLITE_CORRUPT` with its extensions, and `SQLITE_NOTADB`
-/// (<https://www.sqlite.org/rescode.html>).
-fn is_damage(error: &sqlx::Error) -> bool {
-    matches!(primary_code(error), Some(11 | 26))
 }
 
 /// Each migration is one transaction, and so is each note that one is done.

@@ -6,11 +6,10 @@ use async_trait::async_trait;
 use provost_actors::event::{ProcessStatus, Timestamp};
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Change, Outcome, Phase, Processes, State};
-use provost_actors::refusal::Refusal;
 
-use super::sql::{Sql, now};
-use super::write_retry::Patience;
-use super::{Db, Result, Store, approvals, session_queue, task_status};
+use super::{
+    Db, Patience, Refusal, Result, Sql, Store, approvals, now, session_queue, task_status,
+};
 
 impl Store {
     /// Those of these processes that have no row.

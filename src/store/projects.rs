@@ -3,12 +3,9 @@
 use provost_actors::gateway::NewRepo;
 use provost_actors::ids::{AttemptId, ProjectId, RepoId};
 use provost_actors::journal::{Key, Once};
-use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::sql::{Sql, now};
-use super::write_retry::Patience;
-use super::{Db, Page, Result, Store, missing};
+use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, missing, now};
 use crate::api::projects::{AddRepoOutput, CreateProjectOutput, ProjectSummary, RepoSummary};
 
 pub(super) async fn require(db: Db<'_>, project: ProjectId) -> Result<String> {

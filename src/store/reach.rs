@@ -2,42 +2,32 @@
 //! it started with their sessions and approvals, and its own project.
 
 use provost_actors::ids::AttemptId;
-use provost_actors::refusal::Refusal;
 
-use super::Store;
-use super::sql::Sql;
+use super::{Refusal, Sql, Store};
 
-/// What an id identifies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
-    Attempt,
-    Session,
-    Approval,
-    /// By id or handle; only the attempts that it started have asked or opened it.
-    Question,
-    Project,
-    Task,
-    /// A task, but not the attempt's own.
-    OtherTask,
-}
+/// A field that names something of which an attempt reaches a part.
+#[derive(Clone, Copy, Debug)]
+pub struct Named(&'static str);
 
 impl Named {
-    /// Whether the attempt ?2 reaches ?1.
-    fn statement(self) -> &'static str {
-        match self {
-            Self::Attempt => {
+    /// What a field of a tool names, if this is known: the statement says whether the
+    /// attempt ?2 reaches ?1.
+    pub fn by(field: &str, tool: &str) -> Option<Self> {
+        Some(Self(match field {
+            "attempt_id" | "attempt_ids" => {
                 "SELECT EXISTS (SELECT 1 FROM attempts
                                 WHERE attempt_id = lower(?1) AND parent_id = ?2)"
             }
-            Self::Session => {
+            "session_id" => {
                 "SELECT EXISTS (SELECT 1 FROM sessions s JOIN attempts a USING (attempt_id)
                                 WHERE s.session_id = lower(?1) AND a.parent_id = ?2)"
             }
-            Self::Approval => {
+            "approval_id" => {
                 "SELECT EXISTS (SELECT 1 FROM approvals v JOIN attempts a USING (attempt_id)
                                 WHERE v.approval_id = lower(?1) AND a.parent_id = ?2)"
             }
-            Self::Question => {
+            // By id or handle; only the attempts that it started have asked or opened it.
+            "question_id" => {
                 "WITH asked AS (
                      SELECT q.project_id, a.parent_id FROM questions q
                      JOIN question_askers k USING (question_id)
@@ -54,23 +44,25 @@ impl Named {
                                     WHERE parent_id IS NOT ?2
                                        OR project_id IS NOT (SELECT project_id FROM own))"
             }
-            Self::Project => {
+            "project_id" => {
                 "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks t USING (task_id)
                                 WHERE a.attempt_id = ?2 AND t.project_id = lower(?1))"
             }
-            Self::Task => {
-                "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks o USING (task_id)
-                                JOIN tasks t ON t.project_id = o.project_id
-                                WHERE a.attempt_id = ?2
-                                  AND (t.task_id = lower(?1) OR t.handle = upper(?1)))"
-            }
-            Self::OtherTask => {
+            // Its own is for its reports and their checks to close.
+            "task_id" if tool == "update_task" => {
                 "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks o USING (task_id)
                                 JOIN tasks t ON t.project_id = o.project_id
                                 WHERE a.attempt_id = ?2 AND t.task_id <> o.task_id
                                   AND (t.task_id = lower(?1) OR t.handle = upper(?1)))"
             }
-        }
+            "task_id" => {
+                "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks o USING (task_id)
+                                JOIN tasks t ON t.project_id = o.project_id
+                                WHERE a.attempt_id = ?2
+                                  AND (t.task_id = lower(?1) OR t.handle = upper(?1)))"
+            }
+            _ => return None,
+        }))
     }
 }
 
@@ -82,6 +74,6 @@ impl Store {
         named: Named,
         id: &str,
     ) -> Result<bool, Refusal> {
-        self.read(async |db| db.one(named.statement(), (id, attempt)).await).await
+        self.read(async |db| db.one(named.0, (id, attempt)).await).await
     }
 }

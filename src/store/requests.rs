@@ -7,14 +7,11 @@
 use async_trait::async_trait;
 use provost_actors::failpoint;
 use provost_actors::journal::{Begun, Intent, Key, Once, Requests, recalled};
-use provost_actors::refusal::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::sql::{Sql, now};
-use super::write_retry::Patience;
-use super::{Db, Result, Store, StoreError, commit, fault};
+use super::{Db, Patience, Refusal, Result, Sql, Store, StoreError, commit, fault, now};
 
 enum Found {
     Nothing,

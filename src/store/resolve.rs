@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 
 use provost_actors::ids::{ProjectId, TaskId};
-use provost_actors::refusal::Refusal;
 
-use super::sql::Sql;
-use super::{Store, missing};
+use super::{Refusal, Sql, Store, missing};
 use crate::api::commands::{Kind, Match};
 
 /// The table of a kind, and the column of its id there.

@@ -4,11 +4,9 @@
 
 use provost_actors::ids::{AttemptId, SessionId};
 use provost_actors::journal::{FollowUp, Next, Process, Turnover};
-use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::sql::{Sql, now};
-use super::{Db, Result, StoreError, task_status};
+use super::{Code, Db, Refusal, Result, Sql, StoreError, now, task_status};
 
 /// Writes what a step of the queue changes. A row of another epoch belongs to a newer owner,
 /// and fails the whole step.

@@ -4,20 +4,10 @@
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId};
 use provost_actors::journal::{Attempt, FollowedUp, Key, Once, Past, Sessions, Turnover};
-use provost_actors::refusal::Refusal;
 
 use super::session_queue::turn_over;
-use super::sql::Sql;
-use super::write_retry::Patience;
-use super::{Result, Store, missing};
+use super::{Patience, Refusal, Result, Sql, Store, missing};
 use crate::api::sessions::SessionMessage;
-
-/// The two ways to name a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    Attempt(AttemptId),
-    Session(SessionId),
-}
 
 #[async_trait]
 impl Sessions for Store {
@@ -60,16 +50,15 @@ impl Sessions for Store {
 }
 
 impl Store {
-    /// The session that a target means, with its attempt. An attempt may have
-    /// none yet: `missing::no_session_yet`.
-    pub async fn target(&self, target: Target) -> Result<(AttemptId, SessionId), Refusal> {
-        self.read(async |db| match target {
-            Target::Session(session) => {
-                let sql = "SELECT attempt_id FROM sessions WHERE session_id = ?1";
-                let attempt = db.find(sql, (session,)).await?;
-                Ok((attempt.ok_or_else(|| missing::session(session))?, session))
-            }
-            Target::Attempt(attempt) => {
+    /// The session that is named, with its attempt, or the latest session of an attempt. An
+    /// attempt may have none yet: `missing::no_session_yet`.
+    pub async fn session(
+        &self,
+        attempt: Option<AttemptId>,
+        session: Option<SessionId>,
+    ) -> Result<(AttemptId, SessionId), Refusal> {
+        self.read(async |db| match (attempt, session) {
+            (Some(attempt), _) => {
                 let sql = "SELECT (SELECT session_id FROM sessions s
                              WHERE s.attempt_id = a.attempt_id ORDER BY session_id DESC LIMIT 1)
                      FROM attempts a WHERE a.attempt_id = ?1";
@@ -77,6 +66,13 @@ impl Store {
                 let latest = latest.ok_or_else(|| missing::attempt(attempt))?;
                 Ok((attempt, latest.ok_or_else(|| missing::no_session_yet(attempt))?))
             }
+            (None, Some(session)) => {
+                let sql = "SELECT attempt_id FROM sessions WHERE session_id = ?1";
+                let attempt = db.find(sql, (session,)).await?;
+                Ok((attempt.ok_or_else(|| missing::session(session))?, session))
+            }
+            // The tools' field rules ask for one of the two.
+            (None, None) => Err(Refusal::internal("no session is named").into()),
         })
         .await
     }

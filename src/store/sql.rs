@@ -6,13 +6,14 @@
 
 use futures_util::future::BoxFuture;
 use provost_actors::event::Timestamp;
+use serde::Serialize;
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::de::StrRead;
 use sqlx::error::BoxDynError;
 use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteRow, SqliteValueRef};
+use sqlx::sqlite::{SqliteArguments, SqliteColumn, SqliteRow, SqliteValueRef};
 use sqlx::{
     Arguments, AssertSqlSafe, Column as _, Decode, Row as _, SqlSafeStr, Sqlite, SqliteConnection,
     TypeInfo, ValueRef,
@@ -60,7 +61,7 @@ pub trait Sql {
         values: impl Serialize,
     ) -> BoxFuture<'a, Result<Vec<T>>> {
         let rows = self.rows(sql, values);
-        let read = |row: &SqliteRow| Ok(T::deserialize(Row(row))?);
+        let read = |row: &SqliteRow| Ok(T::deserialize(Source::Row(row))?);
         Box::pin(async move { rows.await?.iter().map(read).collect() })
     }
 
@@ -116,16 +117,6 @@ pub fn now() -> i64 {
     Timestamp::now().millis()
 }
 
-/// Reads a moment where serde does not know beforehand that it is one: below a flattened field.
-pub fn moment<'de, D: Deserializer<'de>>(column: D) -> Result<Timestamp, D::Error> {
-    i64::deserialize(column).map(Timestamp::from_millis)
-}
-
-/// Reads a moment that may be absent.
-pub fn maybe_moment<'de, D: Deserializer<'de>>(column: D) -> Result<Option<Timestamp>, D::Error> {
-    Ok(Option::deserialize(column)?.map(Timestamp::from_millis))
-}
-
 /// The word of a unit enum, or the text of an id.
 pub fn word<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
@@ -148,45 +139,76 @@ fn add(arguments: &mut SqliteArguments, value: Value) -> Result<(), BoxDynError>
 
 type Fault = serde_json::Error;
 
-struct Row<'r>(&'r SqliteRow);
+/// A row or a column: what it is read into decides. Of a row, a single value is its first column.
+enum Source<'r> {
+    Row(&'r SqliteRow),
+    Column(SqliteValueRef<'r>),
+}
 
-impl<'r> Row<'r> {
-    fn columns(&self) -> Result<Vec<(&'r str, Column<'r>)>, Fault> {
-        let column = |column: &'r sqlx::sqlite::SqliteColumn| {
-            let value = self.0.try_get_raw(column.ordinal()).map_err(Fault::custom)?;
-            Ok((column.name(), Column(value)))
-        };
-        self.0.columns().iter().map(column).collect()
-    }
-
-    fn first(&self) -> Result<Column<'r>, Fault> {
-        self.0.try_get_raw(0).map(Column).map_err(Fault::custom)
+impl<'r> Source<'r> {
+    fn value(self) -> Result<SqliteValueRef<'r>, Fault> {
+        match self {
+            Self::Row(row) => row.try_get_raw(0).map_err(Fault::custom),
+            Self::Column(value) => Ok(value),
+        }
     }
 }
 
-/// Reads a single value from the first column.
-macro_rules! first_column {
-    ($($method:ident)*) => {
-        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-            self.first()?.$method(visitor)
-        })*
-    };
+impl<'r> IntoDeserializer<'r, Fault> for Source<'r> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
 }
 
-impl<'de> Deserializer<'de> for Row<'de> {
+fn columns(row: &SqliteRow) -> Result<Vec<(&str, Source<'_>)>, Fault> {
+    let column = |column: &SqliteColumn| row.try_get_raw(column.ordinal()).map(Source::Column);
+    let named = |it| Ok((SqliteColumn::name(it), column(it).map_err(Fault::custom)?));
+    row.columns().iter().map(named).collect()
+}
+
+fn get<'r, T: Decode<'r, Sqlite>>(value: SqliteValueRef<'r>) -> Result<T, Fault> {
+    T::decode(value).map_err(Fault::custom)
+}
+
+/// A document as JSON; `null` is what an absent one is.
+fn json<'r>(
+    value: SqliteValueRef<'r>,
+    null: &'static str,
+) -> Result<serde_json::Deserializer<StrRead<'r>>, Fault> {
+    let json = if value.is_null() { null } else { get(value)? };
+    Ok(serde_json::Deserializer::from_str(json))
+}
+
+impl<'de> Deserializer<'de> for Source<'de> {
     type Error = Fault;
 
-    first_column! {
-        deserialize_any deserialize_bool deserialize_str deserialize_string deserialize_option
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let value = self.value()?;
+        if value.is_null() {
+            return visitor.visit_unit();
+        }
+        let is = |name: &str| value.type_info().name() == name;
+        if is("INTEGER") {
+            visitor.visit_i64(get(value)?)
+        } else if is("REAL") {
+            visitor.visit_f64(get(value)?)
+        } else {
+            visitor.visit_str(get(value)?)
+        }
     }
 
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        self.first()?.deserialize_enum(name, variants, visitor)
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_bool(get(self.value()?)?)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let value = self.value()?;
+        if value.is_null() {
+            return visitor.visit_none();
+        }
+        visitor.visit_some(Self::Column(value))
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -195,6 +217,41 @@ impl<'de> Deserializer<'de> for Row<'de> {
         visitor: V,
     ) -> Result<V::Value, Fault> {
         visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let word: &str = get(self.value()?)?;
+        word.into_deserializer().deserialize_enum(name, variants, visitor)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        json(self.value()?, "[]")?.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        length: usize,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self {
+            Self::Row(row) => {
+                let columns = columns(row)?.into_iter().map(|(_, column)| column);
+                visitor.visit_seq(SeqDeserializer::new(columns))
+            }
+            Self::Column(value) => json(value, "null")?.deserialize_tuple(length, visitor),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self {
+            Self::Row(row) => visitor.visit_map(MapDeserializer::new(columns(row)?.into_iter())),
+            Self::Column(value) => json(value, "null")?.deserialize_map(visitor),
+        }
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -206,133 +263,9 @@ impl<'de> Deserializer<'de> for Row<'de> {
         self.deserialize_map(visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_map(MapDeserializer::new(self.columns()?.into_iter()))
-    }
-
-    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
-        let columns = self.columns()?.into_iter().map(|(_, column)| column);
-        visitor.visit_seq(SeqDeserializer::new(columns))
-    }
-
     serde::forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct seq
-        tuple_struct identifier ignored_any
-    }
-}
-
-struct Column<'r>(SqliteValueRef<'r>);
-
-impl<'r> Column<'r> {
-    fn is(&self, name: &str) -> bool {
-        self.0.type_info().name() == name
-    }
-
-    fn get<T: Decode<'r, Sqlite>>(self) -> Result<T, Fault> {
-        T::decode(self.0).map_err(Fault::custom)
-    }
-
-    /// A document as JSON; `null` is what an absent one is.
-    fn json(
-        self,
-        null: &'static str,
-    ) -> Result<serde_json::Deserializer<serde_json::de::StrRead<'r>>, Fault> {
-        let json = if self.0.is_null() { null } else { self.get()? };
-        Ok(serde_json::Deserializer::from_str(json))
-    }
-}
-
-impl<'r> IntoDeserializer<'r, Fault> for Column<'r> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
-    }
-}
-
-impl<'de> Deserializer<'de> for Column<'de> {
-    type Error = Fault;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if self.0.is_null() {
-            return visitor.visit_unit();
-        }
-        if self.is("INTEGER") {
-            return visitor.visit_i64(self.get()?);
-        }
-        if self.is("REAL") {
-            visitor.visit_f64(self.get()?)
-        } else {
-            visitor.visit_str(self.get()?)
-        }
-    }
-
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_bool(self.get()?)
-    }
-
-    /// The only texts that are stored as integers are moments.
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if self.is("INTEGER") {
-            return visitor.visit_string(Timestamp::from_millis(self.get()?).to_string());
-        }
-        self.deserialize_any(visitor)
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        self.deserialize_str(visitor)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let word: &str = self.get()?;
-        word.into_deserializer().deserialize_enum(name, variants, visitor)
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        self.json("[]")?.deserialize_seq(visitor)
-    }
-
-    fn deserialize_tuple<V: Visitor<'de>>(
-        self,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        self.json("null")?.deserialize_tuple(length, visitor)
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        self.json("null")?.deserialize_map(visitor)
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        self.json("null")?.deserialize_struct(name, fields, visitor)
-    }
-
-    serde::forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
-        tuple_struct identifier ignored_any
+        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct tuple_struct identifier ignored_any
     }
 }
 

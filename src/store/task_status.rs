@@ -5,8 +5,7 @@
 
 use provost_actors::ids::{AttemptId, TaskId};
 
-use super::sql::Sql;
-use super::{Db, Result};
+use super::{Db, Result, Sql};
 
 /// Sets a task in progress, and notes since which revision of all attempts it is.
 macro_rules! begin {

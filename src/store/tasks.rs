@@ -4,12 +4,10 @@ use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{Priority, StartContext, Tasks};
-use provost_actors::refusal::Refusal;
 use provost_actors::text::cut;
 use serde_json::json;
 
-use super::sql::{Sql, now};
-use super::{Db, Page, Result, Store, dependencies, handles, missing, projects};
+use super::{Db, Page, Refusal, Result, Sql, Store, dependencies, handles, missing, now, projects};
 use crate::api::brief::Brief;
 use crate::api::tasks::{ListTasksInput, Task, TaskSummary};
 use crate::api::worker::report::LastReport;

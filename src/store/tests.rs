@@ -12,10 +12,10 @@ use provost_actors::journal::{
     Change, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Process,
     Processes, Requests, Sessions, State, Task, Tasks, Turnover,
 };
-use provost_actors::refusal::Code;
 use serde_json::json;
 
 use super::*;
+use crate::api::attempts::AttemptPhase;
 use crate::api::commands::Kind;
 use crate::api::sessions::{MessageRole, SessionMessage};
 use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
@@ -275,7 +275,7 @@ async fn a_task_is_deleted_once_nothing_of_it_runs_and_its_attempts_stay_readabl
     assert_eq!(store.delete_task(None, id).await.unwrap().value, id);
     assert_eq!(store.delete_task(None, id).await.unwrap().value, id);
     assert_eq!(store.task(id).await.unwrap_err().code, Code::TaskNotFound);
-    assert_eq!(store.status(running.attempt_id).await.unwrap().overview.state, State::Failed);
+    assert_eq!(store.status(running.attempt_id).await.unwrap().overview.line.state, State::Failed);
     assert_eq!(store.attempts(id, 5, None).await.unwrap().items.len(), 1);
     let unknown = store.delete_task(None, TaskId::new()).await.unwrap_err();
     assert_eq!(unknown.code, Code::TaskNotFound);
@@ -346,7 +346,10 @@ async fn one_taken_out_of_the_queue_has_run_nothing_and_needs_no_owner() {
     let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let queued = attempt(&store, project, &of, Phase::Queued).await;
     let status = store.status(queued.attempt_id).await.unwrap();
-    assert_eq!((status.overview.state, status.latest_execution_process_id), (State::Idle, None));
+    assert_eq!(
+        (status.overview.line.state, status.latest_execution_process_id),
+        (State::Idle, None)
+    );
     assert_eq!(store.unsettled().await.unwrap().len(), 1);
     advance(
         &store,
@@ -405,7 +408,10 @@ async fn a_turn_ends_and_the_next_begins_in_one_stroke() {
     };
     advance(&store, &one, &Change::Settled(outcome, Box::new(turnover))).await;
     let after = store.status(one.attempt_id).await.unwrap();
-    assert_eq!((after.overview.state, after.overview.phase), (State::Running, Phase::Preparing));
+    assert_eq!(
+        (after.overview.line.state, after.overview.line.phase),
+        (State::Running, AttemptPhase::Preparing)
+    );
     assert_eq!((after.settled_revision, after.queued_follow_ups), (0, 1));
     assert!(after.revision > before.revision);
     let whole = store.attempt(one.attempt_id).await.unwrap().unwrap();
@@ -423,7 +429,10 @@ async fn a_change_of_another_epoch_is_refused_and_changes_nothing() {
     let one = attempt(&store, project, &of, Phase::Preparing).await;
     let process = one.process.process_id;
     store.advance(one.attempt_id, 2, process, &failed()).await.unwrap_err();
-    assert_eq!(store.status(one.attempt_id).await.unwrap().overview.phase, Phase::Preparing);
+    assert_eq!(
+        store.status(one.attempt_id).await.unwrap().overview.line.phase,
+        AttemptPhase::Preparing
+    );
 }
 
 #[tokio::test]
@@ -480,7 +489,7 @@ async fn every_change_of_an_attempt_wakes_its_watchers_and_raises_its_revision()
     let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let other = attempt(&store, project, &of, Phase::Queued).await;
     let one = attempt(&store, project, &of, Phase::Queued).await;
-    let watches = [&other, &one].map(|attempt| store.watch(&[attempt.attempt_id]));
+    let mut watches = [&other, &one].map(|attempt| store.watch(&[attempt.attempt_id]));
     let running = Change::Running { pid: 7, start_time: 9, boot_id: "b".into(), limits: vec![] };
     let mut seen = store.newest_revision().await.unwrap();
     for change in [Change::Preparing, running, Change::Stopping, failed()] {
@@ -488,7 +497,7 @@ async fn every_change_of_an_attempt_wakes_its_watchers_and_raises_its_revision()
         assert!(watches[1].changed().now_or_never().is_some(), "{change:?}");
         let ids = [one.attempt_id, other.attempt_id];
         let statuses = store.statuses(&ids).await.unwrap();
-        assert!(statuses.iter().map(|status| status.overview.attempt_id).eq(ids));
+        assert!(statuses.iter().map(|status| status.overview.line.attempt_id).eq(ids));
         assert!(statuses[0].revision > seen && statuses[1].revision < seen, "{change:?}");
         seen = statuses[0].revision;
         let settled = if matches!(change, Change::Settled(..)) { seen } else { 0 };
@@ -550,20 +559,20 @@ async fn the_messages_of_a_session_are_its_turns_and_keep_their_indexes() {
 }
 
 #[tokio::test]
-async fn a_target_is_an_attempts_latest_session_or_a_session_itself() {
+async fn a_session_is_an_attempts_latest_session_or_a_session_itself() {
     let store = scratch().await;
     let project = project(&store).await;
     let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let one = attempt(&store, project, &of, Phase::Queued).await;
     let both = (one.attempt_id, one.session_id);
-    assert_eq!(store.target(Target::Attempt(one.attempt_id)).await.unwrap(), both);
-    assert_eq!(store.target(Target::Session(one.session_id)).await.unwrap(), both);
-    let code = async |target| store.target(target).await.unwrap_err().code;
-    assert_eq!(code(Target::Attempt(AttemptId::new())).await, Code::AttemptNotFound);
-    assert_eq!(code(Target::Session(SessionId::new())).await, Code::SessionNotFound);
+    assert_eq!(store.session(Some(one.attempt_id), None).await.unwrap(), both);
+    assert_eq!(store.session(None, Some(one.session_id)).await.unwrap(), both);
+    let code = async |attempt, session| store.session(attempt, session).await.unwrap_err().code;
+    assert_eq!(code(Some(AttemptId::new()), None).await, Code::AttemptNotFound);
+    assert_eq!(code(None, Some(SessionId::new())).await, Code::SessionNotFound);
     for table in ["processes", "sessions"] {
         let sql = format!("DELETE FROM {table}");
         sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&store.writer).await.unwrap();
     }
-    assert_eq!(code(Target::Attempt(one.attempt_id)).await, Code::NoSessionYet);
+    assert_eq!(code(Some(one.attempt_id), None).await, Code::NoSessionYet);
 }

@@ -6,12 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use provost_actors::refusal::{Code, Refusal};
 use sqlx::{Sqlite, Transaction};
 use tokio::time::timeout;
 
 use super::error::{locked, primary_code};
-use super::{Db, Result, Store, commit, fault};
+use super::{Code, Db, Refusal, Result, Store, commit, fault};
 
 /// How long SQLite itself waits in each try.
 pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);

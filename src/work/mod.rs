@@ -10,9 +10,7 @@
 pub mod answer;
 pub mod brief;
 pub mod cause;
-pub mod completed;
 pub mod dependencies;
-pub mod done;
 pub mod failure;
 pub mod import;
 pub mod next;
@@ -23,8 +21,8 @@ pub mod queue;
 pub mod reply;
 pub mod report;
 pub mod reported;
+pub mod said;
 pub mod signature;
-pub mod status;
 pub mod suggestion;
 pub mod verification;
 

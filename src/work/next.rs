@@ -3,20 +3,16 @@
 use super::queue::Readiness;
 use crate::api::brief::{Brief, Prompt};
 use crate::api::worker::next::{GetNextTaskInput, TaskState};
-use provost_actors::journal::TaskStatus;
 
 /// How many tasks after the first are shown.
 pub const PREVIEWS: usize = 5;
 
-impl TaskState {
-    /// Of a task with this status and readiness.
-    pub fn of(status: TaskStatus, readiness: Readiness) -> Self {
-        match (status, readiness) {
-            (TaskStatus::Done, _) => Self::Done,
-            (TaskStatus::Cancelled, _) => Self::Pending,
-            (_, Readiness::Ready) => Self::Ready,
-            (_, Readiness::Blocked) => Self::Blocked,
-            (_, Readiness::Taken) => Self::InProgress,
+impl From<Readiness> for TaskState {
+    fn from(readiness: Readiness) -> Self {
+        match readiness {
+            Readiness::Ready => Self::Ready,
+            Readiness::Blocked => Self::Blocked,
+            Readiness::Taken => Self::InProgress,
         }
     }
 }

@@ -34,24 +34,16 @@ impl Context {
     }
 }
 
-/// Which of its two forms a call has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    V1_0,
-    V1_2,
-}
-
 impl AskQuestionInput {
-    /// The form that the call has: 1.0 unless it has a field that only v1.2 knows.
-    pub fn form(&self) -> Form {
-        let has_new = self.context_summary.is_some()
+    /// Whether the call has the v1.2 form: a field that 1.0 does not know.
+    pub fn is_v1_2(&self) -> bool {
+        self.context_summary.is_some()
             || self.current_file.is_some()
             || self.relevant_snippets.is_some()
             || self.task_id.is_some()
             || self.confidence_level.is_some()
             || self.priority_level.is_some()
-            || self.possible_options.is_some();
-        if has_new { Form::V1_2 } else { Form::V1_0 }
+            || self.possible_options.is_some()
     }
 
     /// The task that it names.
@@ -67,7 +59,7 @@ impl AskQuestionInput {
     /// `invalid_argument` where the form's rules are broken.
     pub fn check(&self, token_limit: u64) -> Result<(), Refusal> {
         check_tokens(self.tokens(), token_limit)?;
-        if self.form() == Form::V1_0 {
+        if !self.is_v1_2() {
             return Ok(());
         }
         for (field, is_there) in [

@@ -4,10 +4,8 @@ use provost_actors::refusal::Refusal;
 use serde_json::json;
 
 use super::answer::Answer;
-use super::question::Form;
-use crate::api::worker::question::Near;
 use crate::api::worker::question::{
-    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Evidence,
+    AnswerV1_0, AnswerV1_2, AskQuestionInput, AskQuestionOutput, Evidence, Near,
 };
 use crate::api::worker::report::LateAnswer;
 
@@ -43,17 +41,6 @@ impl Known {
     }
 }
 
-/// What became of a question that the plan does not answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing: the answer was known.
-    Known,
-    /// It is in the inbox, as this.
-    PassedOn(String),
-    /// An executor answered it, as this.
-    Answered(String),
-}
-
 impl Evidence {
     fn cited(&self) -> String {
         match self.line_numbers {
@@ -69,45 +56,26 @@ impl Evidence {
 }
 
 impl AskQuestionInput {
-    /// The reply, in the form of the call.
+    /// The reply, in the form of the call. `question_id` is the handle of a question that the
+    /// plan does not answer; it is in the inbox if it was passed on, else an executor answered.
     pub fn reply(
         self,
         known: Known,
-        outcome: &Outcome,
+        question_id: Option<String>,
+        is_passed_on: bool,
         answers: Vec<LateAnswer>,
     ) -> AskQuestionOutput {
-        let (passed_on, question_id) = match outcome {
-            Outcome::Known => (None, None),
-            Outcome::PassedOn(handle) => (Some(handle), Some(handle.clone())),
-            Outcome::Answered(handle) => (None, Some(handle.clone())),
-        };
         let Known { answer, decisions, nearest, .. } = known;
         let is_sure = answer.is_sure();
+        let passed_on = question_id.as_ref().filter(|_| is_passed_on);
         let uncertainty = answer.uncertainty.map(|missing| match passed_on {
             Some(handle) => {
                 format!("{missing} It was passed on as {handle}; the answer comes later.")
             }
             None => missing,
         });
-        match self.form() {
-            Form::V1_0 => AskQuestionOutput::V1_0(Box::new(AnswerV1_0 {
-                success: true,
-                question: self.question.into(),
-                answer_from_plan: answer.text,
-                confidence: answer.confidence,
-                evidence: answer.evidence,
-                guidance: answer.guidance,
-                nearest,
-                related_design_choices: answer.related,
-                related_decisions: match self.include_related_decisions {
-                    Some(false) => Vec::new(),
-                    _ => decisions,
-                },
-                uncertainty,
-                question_id,
-                answers,
-            })),
-            Form::V1_2 => AskQuestionOutput::V1_2(AnswerV1_2 {
+        if self.is_v1_2() {
+            return AskQuestionOutput::V1_2(AnswerV1_2 {
                 answer: match (answer.text, uncertainty) {
                     (Some(answer), None) => answer,
                     (Some(answer), Some(missing)) => format!("{answer}\n\n{missing}"),
@@ -117,11 +85,28 @@ impl AskQuestionInput {
                 nearest,
                 confidence: percent(answer.confidence),
                 follow_up_needed: !is_sure,
-                escalated_to_user: passed_on.is_some(),
+                escalated_to_user: is_passed_on,
                 question_id,
                 answers,
-            }),
+            });
         }
+        AskQuestionOutput::V1_0(Box::new(AnswerV1_0 {
+            success: true,
+            question: self.question.into(),
+            answer_from_plan: answer.text,
+            confidence: answer.confidence,
+            evidence: answer.evidence,
+            guidance: answer.guidance,
+            nearest,
+            related_design_choices: answer.related,
+            related_decisions: match self.include_related_decisions {
+                Some(false) => Vec::new(),
+                _ => decisions,
+            },
+            uncertainty,
+            question_id,
+            answers,
+        }))
     }
 }
 

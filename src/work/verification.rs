@@ -1,6 +1,6 @@
 //! `reportVerificationResult`: whether a task was done as specified.
 
-use super::report::counted;
+use super::report::{TaskReport, counted};
 use crate::api::brief::{Brief, Prompt};
 use crate::api::worker::verification::{
     ChecklistItem, FailedItem, ItemStatus, OriginalStatus, ReportVerificationResultInput, Verdict,
@@ -32,11 +32,19 @@ impl Verdict {
 impl ReportVerificationResultInput {
     /// What is wrong with the original.
     pub fn issues(&self) -> Vec<Issue> {
+        let of_item = |it: &FailedItem| Issue {
+            title: it.issue.to_string(),
+            text: format!("{}: {}", &*it.item, &*it.why),
+        };
+        let ticked = |it: &ChecklistItem| Issue {
+            title: it.note.as_deref().unwrap_or(&it.item).to_owned(),
+            text: it.item.to_string(),
+        };
         let failed =
             self.verification.checklist.iter().filter(|it| it.status == ItemStatus::Failed);
         match &self.verification.failed_items {
-            Some(items) if !items.is_empty() => items.iter().map(Issue::of_item).collect(),
-            _ => failed.map(Issue::ticked).collect(),
+            Some(items) if !items.is_empty() => items.iter().map(of_item).collect(),
+            _ => failed.map(ticked).collect(),
         }
     }
 
@@ -82,36 +90,13 @@ pub struct Issue {
     pub text: String,
 }
 
-impl Issue {
-    fn of_item(item: &FailedItem) -> Self {
-        Self { title: item.issue.to_string(), text: format!("{}: {}", &*item.item, &*item.why) }
-    }
-
-    fn ticked(item: &ChecklistItem) -> Self {
-        let title = item.note.as_deref().unwrap_or(&item.item).to_owned();
-        Self { title, text: item.item.to_string() }
-    }
-}
-
 const FILES_MAX: usize = 50;
 
-/// What was reported as done.
-#[derive(Clone, Debug)]
-pub struct Done<'a> {
-    pub task: &'a str,
-    pub title: &'a str,
-    /// Where the work is, if an attempt did it.
-    pub branch: Option<String>,
-    pub files: &'a [&'a str],
-    pub notes: Option<&'a str>,
-    pub criteria: &'a [(usize, &'a str)],
-}
-
-impl Done<'_> {
-    /// Where the work is and what was said of it, for the worker that verifies it.
-    pub fn description(&self) -> String {
-        let mut lines = vec![format!("{} was reported as done: {}", self.task, self.title)];
-        lines.extend(self.branch.as_ref().map(|branch| format!("It is on the branch {branch}.")));
+impl TaskReport<'_> {
+    /// What was done of a task and on which branch, for the worker that verifies it.
+    pub fn description(&self, task: &str, title: &str, branch: Option<&str>) -> String {
+        let mut lines = vec![format!("{task} was reported as done: {title}")];
+        lines.extend(branch.map(|branch| format!("It is on the branch {branch}.")));
         if !self.files.is_empty() {
             lines.push("\nChanged, as its report says:".to_owned());
             lines.extend(self.files.iter().take(FILES_MAX).map(|file| format!("- {file}")));
@@ -162,6 +147,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::work::report::Said;
 
     fn report(status: &str, original: &str, items: &[&str]) -> ReportVerificationResultInput {
         let checklist: Vec<Value> =
@@ -201,22 +187,28 @@ mod tests {
 
     #[test]
     fn a_verification_tells_where_the_work_is_and_what_was_said_of_it() {
-        let mut done = Done {
+        let mut done = TaskReport {
             task: "TASK-001",
-            title: "Add a door",
-            branch: Some("provost/add-a-door".to_owned()),
-            files: &["src/door.rs", "src/wall.rs"],
+            status: json!("done"),
+            said: Said::Done,
+            reason: None,
+            progress: None,
             notes: Some("It opens."),
-            criteria: &[],
+            files: vec!["src/door.rs", "src/wall.rs"],
+            criteria: vec![],
+            claims_passed: false,
+            contradictions: vec![],
         };
+        let description =
+            |done: &TaskReport<'_>, branch| done.description("TASK-001", "Add a door", branch);
         assert_eq!(
-            done.description(),
+            description(&done, Some("provost/add-a-door")),
             "TASK-001 was reported as done: Add a door\nIt is on the branch provost/add-a-door.\n\n\
              Changed, as its report says:\n- src/door.rs\n- src/wall.rs\n\n\
              What its report says of it:\nIt opens."
         );
-        (done.branch, done.files, done.notes) = (None, &[], Some(" "));
-        assert_eq!(done.description(), "TASK-001 was reported as done: Add a door");
+        (done.files, done.notes) = (vec![], Some(" "));
+        assert_eq!(description(&done, None), "TASK-001 was reported as done: Add a door");
     }
 
     proptest! {

@@ -271,6 +271,7 @@ mod tests {
             attempt_id: None,
             repos: vec![],
             checks: vec![],
+            is_empty_diff: None,
             claims_passed: true,
             receipts: vec![receipt],
             verdict: None,

@@ -73,7 +73,7 @@ pub struct Delivered {
     pub checks: Vec<PlannedCheck>,
 }
 
-/// A run that is not closed yet.
+/// A run of the checks for a report.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CheckRun {
     pub run_id: CheckRunId,
@@ -84,6 +84,8 @@ pub struct CheckRun {
     pub attempt_id: Option<AttemptId>,
     pub repos: Vec<CheckedRepo>,
     pub checks: Vec<PlannedCheck>,
+    /// Nothing differs from the merge base; `None`: unknown.
+    pub is_empty_diff: Option<bool>,
     /// The report says that its tests passed.
     pub claims_passed: bool,
     /// In the order of the checks.

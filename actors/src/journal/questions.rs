@@ -38,7 +38,7 @@ pub struct Consultation {
 }
 
 /// An answer, and who gave it: the executor, or the person or orchestrator who ruled.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Consulted {
     pub answer: String,
     pub executor: String,

@@ -124,7 +124,9 @@ pub async fn remembered<T: DeserializeOwned>(
 /// Reads a kept answer back. One of another version may have another form.
 pub fn recalled<T: DeserializeOwned>(answer: Value) -> Result<T, Refusal> {
     serde_json::from_value(answer).map_err(|error| {
-        Refusal::internal(format!("the call was carried out, but its answer can't be read: {error}"))
+        Refusal::internal(format!(
+            "the call was carried out, but its answer can't be read: {error}"
+        ))
     })
 }
 

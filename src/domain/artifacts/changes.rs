@@ -65,32 +65,27 @@ fn answer(
     let is_over = summary.file_count > guards.changes_max_files
         || summary.added + summary.deleted > guards.changes_max_lines
         || summary.total_bytes > guards.changes_max_bytes;
-    if is_over && !force {
-        return GetAttemptChangesOutput {
-            summary,
-            blocked: true,
-            blocked_reason: Some(BlockedReason::ThresholdExceeded),
-            files: Vec::new(),
-            truncated: false,
-            hint: Some(format!("Call {TOOL} again with force = true. It lists the files.")),
-        };
-    }
-    let truncated = (files.len() as u64) < summary.file_count;
+    let blocked = is_over && !force;
+    let truncated = !blocked && (files.len() as u64) < summary.file_count;
     let mut hints = Vec::new();
-    if truncated {
-        hints.push(format!(
-            "files has the first {FILES_MAX}; get_attempt_patch takes other paths, too, and \
-             tail_attempt_logs shows what the agent did."
-        ));
+    if blocked {
+        hints.push(format!("Call {TOOL} again with force = true. It lists the files."));
+    } else {
+        hints.extend(truncated.then(|| {
+            format!(
+                "files has the first {FILES_MAX}; get_attempt_patch takes other paths, too, and \
+                 tail_attempt_logs shows what the agent did."
+            )
+        }));
+        hints.extend(uncounted(unread));
     }
-    hints.extend(uncounted(unread));
     GetAttemptChangesOutput {
         summary,
-        blocked: false,
-        blocked_reason: None,
+        blocked,
+        blocked_reason: blocked.then_some(BlockedReason::ThresholdExceeded),
         truncated,
         hint: (!hints.is_empty()).then(|| hints.join(" ")),
-        files,
+        files: if blocked { Vec::new() } else { files },
     }
 }
 

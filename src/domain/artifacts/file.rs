@@ -1,6 +1,6 @@
 //! A piece of a file in an attempt's worktree.
 
-use crate::api::{Refusable, Session};
+use crate::api::{Code, Refusable, Refusal, Session};
 use async_trait::async_trait;
 use std::io;
 use std::path::Path;
@@ -9,7 +9,6 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use provost_actors::nearest::nearest;
-use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::page::Range;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::tree::{FileError, Piece, SCAN_MAX, Tree};

@@ -4,7 +4,6 @@
 mod changes;
 mod file;
 mod patch;
-mod shell;
 mod suggest;
 
 use std::path::PathBuf;
@@ -111,8 +110,8 @@ fn collected(attempt: AttemptId, view: &WorkspaceView) -> Refusal {
             "Run `git -C {} diff {base_commit} {}` to see its work; follow_up makes its worktrees \
              anew. If there is a reference refs/provost/snapshots/{attempt}, it holds what was not \
              committed.",
-            shell::quoted(path),
-            shell::quoted(&view.branch),
+            quoted(path),
+            quoted(&view.branch),
         ))
         .detail("branch", view.branch.as_str())
 }
@@ -155,7 +154,7 @@ impl Workspace {
 
     fn refusal(&self, tool: &str, repo: &AttemptRepo, error: &SnapshotError) -> Refusal {
         let AttemptRepo { path, target_branch: target, base_commit: base, .. } = repo;
-        let (place, branch) = (shell::quoted(path), shell::quoted(target));
+        let (place, branch) = (quoted(path), quoted(target));
         let refusal = |code| Refusal::new(code, error.to_string());
         let refusal = match error {
             error if error.is_shortage() => Refusal::shortage(error.to_string()),
@@ -165,7 +164,7 @@ impl Workspace {
             SnapshotError::NoMergeBase { .. } => refusal(Code::WorkspaceFailed).hint(format!(
                 "Run `git -C {place} diff {base} {}` to see its work. What it did not commit lies \
                  in {}. start_task_attempt with task_id {} starts anew from {target} as it is now.",
-                shell::quoted(&self.view.branch),
+                quoted(&self.view.branch),
                 self.worktrees.join(&self.view.folder).join(&repo.name).display(),
                 self.view.task_id
             )),
@@ -265,6 +264,18 @@ fn changed_file(repo: &str, change: &Change) -> ChangedFile {
         added: change.added,
         deleted: change.deleted,
     }
+}
+
+/// A word of a hint's command as a POSIX shell reads it: as it is, where it has nothing that a shell
+/// looks at, else in single quotes.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| {
+        letter.is_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | ':' | '+' | '@')
+    };
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

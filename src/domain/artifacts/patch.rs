@@ -1,18 +1,17 @@
 //! The patch of some of the files that an attempt changed: whole files only, so
 //! that the patch always applies.
 
-use crate::api::{Refusable, Session};
+use crate::api::{Refusable, Refusal, Session};
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 
 use provost_actors::journal::AttemptRepo;
-use provost_actors::refusal::Refusal;
 use provost_actors::workspace::changes::{self, Change, Groups, Status};
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::{Snapshot, SnapshotError};
 
 use super::suggest::meant;
-use super::{DEFAULT_BYTES, Workspace, changed_file, plain, shell, use_another};
+use super::{DEFAULT_BYTES, Workspace, changed_file, plain, quoted, use_another};
 use crate::api::args::Limit;
 use crate::api::artifacts::{
     BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput, PatchTool,
@@ -185,8 +184,8 @@ impl Patch {
 fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str) -> String {
     if change.status == Status::Deleted {
         let path = String::from_utf8_lossy(&change.path);
-        let object = shell::quoted(&format!("{base}:{path}"));
-        return format!("Run `git -C {} show {object}`", shell::quoted(&repo.path));
+        let object = quoted(&format!("{base}:{path}"));
+        return format!("Run `git -C {} show {object}`", quoted(&repo.path));
     }
     format!("Call get_attempt_file with path = {}", serde_json::json!(shown))
 }

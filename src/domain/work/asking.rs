@@ -4,24 +4,16 @@
 use std::time::Duration;
 
 use provost_actors::event::Timestamp;
-use provost_actors::ids::{ProjectId, TaskId};
-use provost_actors::refusal::{Code, Refusal};
+use provost_actors::ids::ProjectId;
 use serde_json::Value;
 
-use crate::api::Session;
+use crate::api::worker::report::LateAnswer;
 use crate::api::worker::ticket::Urgency;
+use crate::api::{Code, Refusal, Session};
 use crate::domain::Domain;
-use crate::store::{NewQuestion, Question};
+use crate::store::{Asking, NewQuestion, Question};
 use crate::work::answer::{Answer, Hit, SHOWN, earlier};
 use crate::work::reply::Known;
-use crate::work::{TaskKind, Worker};
-
-pub(super) struct Asking {
-    pub worker: Worker,
-    pub task: Option<TaskId>,
-    pub sections: Vec<String>,
-    pub is_answering: bool,
-}
 
 /// The refusal of a call that got no answer to its question in time.
 pub(super) fn timed_out(question: &Question, waited: Duration) -> Refusal {
@@ -42,11 +34,7 @@ impl Domain {
         task: Option<&str>,
     ) -> Result<Asking, Refusal> {
         let worker = self.worker(session, project).await?;
-        let found = self.store.task_of(&worker, task).await?;
-        let task = found.as_ref().map(|found| found.task_id);
-        let is_answering = found.as_ref().is_some_and(|found| found.kind == TaskKind::Answer);
-        let sections = found.map(|found| found.sections).unwrap_or_default();
-        Ok(Asking { worker, task, sections, is_answering })
+        self.store.asking(worker, task).await
     }
 
     /// What the plan and earlier answers say; `names` are sections to look at first. Few
@@ -67,12 +55,13 @@ impl Domain {
         if let Some(same) = earlier::same(question, &given) {
             // This reply delivers the answer to an agent that asked before.
             self.store.take_answer(same.question_id, &asking.worker.agent).await?;
-            has_earlier_answer = same.is_decision() || !answer.is_sure();
-            if same.is_decision() {
-                answer = same.to_answer();
+            let said = &same.said;
+            has_earlier_answer = said.is_decision() || !answer.is_sure();
+            if said.is_decision() {
+                answer = said.to_answer();
             } else if has_earlier_answer {
-                let (said, by) = (&same.answer, &same.by);
-                answer = self.executor_answer(project, said, by, &same.handle).await?;
+                let LateAnswer { question_id, answer: text, answered_by, .. } = said;
+                answer = self.executor_answer(project, text, answered_by, question_id).await?;
             }
         }
         let decisions = earlier::similar(question, &given);

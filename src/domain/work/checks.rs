@@ -4,15 +4,13 @@ use std::path::PathBuf;
 
 use provost_actors::checks::{self, Delivery};
 use provost_actors::ids::TaskId;
-use provost_actors::journal::checks::{CheckedRepo, Receipt, contradiction};
+use provost_actors::journal::checks::{CheckRun, CheckedRepo, Receipt, contradiction};
 use provost_actors::log::tail::{Tail, tail};
-use provost_actors::refusal::{Code, Refusal};
 
-use crate::api::Once;
 use crate::api::commands::{CheckLog, CheckLogParams};
 use crate::api::worker::report::{CheckReceipt, CheckedReport, Flag};
+use crate::api::{Code, Once, Refusal};
 use crate::domain::{Domain, blocking};
-use crate::store::LastRun;
 use crate::work::Worker;
 use crate::work::report::Said;
 
@@ -73,7 +71,7 @@ impl Domain {
     }
 }
 
-fn to_output(run: LastRun) -> CheckedReport {
+fn to_output(run: CheckRun) -> CheckedReport {
     let commit = match run.repos.as_slice() {
         [only] => only.commit.clone(),
         several => {

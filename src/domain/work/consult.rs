@@ -5,16 +5,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use provost_actors::answers::Consultant;
 pub(super) use provost_actors::journal::Consulted;
-use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
-use super::asking::{Asking, timed_out};
-use crate::api::Session;
+use super::asking::timed_out;
 use crate::api::worker::question::{CallCoeAgentInput, CallCoeAgentOutput, ConsultTools};
 use crate::api::worker::ticket::Urgency;
+use crate::api::{Code, Refusal, Session};
 use crate::config::Answers;
 use crate::domain::Domain;
-use crate::store::Question;
+use crate::store::{Asking, Question};
 use crate::work::question::check_length;
 
 const RETRY_AFTER_SECS: u64 = 10;
@@ -46,13 +45,12 @@ impl ConsultTools for Domain {
         let wait = Duration::from_secs(seconds.unwrap_or(self.answers.timeout_secs));
         let (query, context) = (&input.query, context.as_ref());
         let question = self.pass_on(&asking, query, context, Urgency::Medium, Some(wait)).await?;
-        let (answer, source) = if let Some(answered) = question.answered.clone() {
-            answered
-        } else {
-            let consulted = self.consult(&asking, &question, wait).await;
-            let consulted = consulted.map_err(|refusal| known.shown_with(refusal))?;
-            (consulted.answer, consulted.executor)
+        let consulted = match question.answered.clone() {
+            Some(answered) => Ok(answered),
+            None => self.consult(&asking, &question, wait).await,
         };
+        let Consulted { answer, executor: source } =
+            consulted.map_err(|refusal| known.shown_with(refusal))?;
         let question_id = Some(question.handle);
         Ok(CallCoeAgentOutput { success: true, answer, source, question_id })
     }

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use provost_actors::answers::Courier;
 
-use crate::api::Refusable;
-use crate::api::worker::inbox::InboxTools;
 use crate::api::worker::inbox::{
-    AnswerQuestionInput, AnswerQuestionOutput, ListQuestionsInput, ListQuestionsOutput,
+    AnswerQuestionInput, AnswerQuestionOutput, InboxTools, ListQuestionsInput, ListQuestionsOutput,
 };
-use crate::api::{Key, Once, Session};
+use crate::api::{Key, Once, Refusable, Session};
 use crate::domain::Domain;
 
 #[async_trait]
@@ -21,9 +19,8 @@ impl InboxTools for Domain {
         input: ListQuestionsInput,
     ) -> Refusable<ListQuestionsOutput> {
         let page = self.store.inbox(&input).await?;
-        let next = page.items.last().filter(|_| page.has_more);
         Ok(ListQuestionsOutput {
-            next_cursor: next.map(|question| question.question_id.clone()),
+            next_cursor: page.next(|question| question.question_id.clone()),
             has_more: page.has_more,
             questions: page.items,
         })

@@ -3,7 +3,6 @@
 mod asking;
 mod checks;
 mod consult;
-mod immediate;
 mod inbox;
 mod next;
 mod plans;

@@ -1,8 +1,7 @@
 //! `getNextTask`.
 
-use crate::api::{Key, Once, Refusable, Session};
+use crate::api::{Code, Key, Once, Refusable, Refusal, Session};
 use async_trait::async_trait;
-use provost_actors::refusal::{Code, Refusal};
 
 use crate::api::worker::next::{Filter, GetNextTaskInput, GetNextTaskOutput, NextTools};
 use crate::domain::Domain;

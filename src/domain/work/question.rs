@@ -1,17 +1,26 @@
 //! `askQuestion`: what the plan or an earlier answer says. Where that is not sure, the
 //! question goes to the inbox, and first to the executor that answers, if there is one.
+//! `getImmediateAnswer`: the plan's answer, or else a wait for the inbox's. The tables are the
+//! truth: a wait registers, reads, and sleeps until the answer is announced.
 
 use async_trait::async_trait;
 use std::time::Duration;
 
-use provost_actors::refusal::{Code, Refusal};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
+use super::asking::timed_out;
 use super::consult::Consulted;
-use crate::api::Session;
-use crate::api::worker::question::{AskQuestionInput, AskQuestionOutput, AskTools};
-use crate::domain::Domain;
+use crate::api::worker::question::{
+    AskQuestionInput, AskQuestionOutput, AskTools, GetImmediateAnswerInput,
+    GetImmediateAnswerOutput, ImmediateTools,
+};
+use crate::api::worker::ticket::Urgency;
+use crate::api::{Code, Refusal, Session};
+use crate::domain::{Domain, waits};
+use crate::store::{Asking, Question};
 use crate::work::answer::earlier;
-use crate::work::reply::Outcome;
+use crate::work::question::check_length;
 
 fn is_of_the_wait(code: Code) -> bool {
     matches!(code, Code::Timeout | Code::DaemonRestarting | Code::ShuttingDown)
@@ -29,7 +38,7 @@ impl AskTools for Domain {
         let asking = self.asking(session, project, input.task()).await?;
         let names = input.terms();
         let mut known = self.known(&asking, &input.question, &names).await?;
-        let mut outcome = Outcome::Known;
+        let (mut question_id, mut is_passed_on) = (None, false);
         if !known.answer.is_sure() {
             let context = input.context_json();
             // A question that it answered already waits for a ruling.
@@ -40,23 +49,23 @@ impl AskTools for Domain {
             let (urgency, waits) = (input.urgency(), asks_executor.then_some(wait));
             let question =
                 self.pass_on(&asking, &input.question, context.as_ref(), urgency, waits).await?;
-            outcome = Outcome::PassedOn(question.handle.clone());
+            (question_id, is_passed_on) = (Some(question.handle.clone()), true);
             if question.is_ruled() {
                 // It was ruled on meanwhile.
                 known = self.known(&asking, &input.question, &names).await?;
-                outcome = Outcome::Known;
+                (question_id, is_passed_on) = (None, false);
             } else if question.answered.is_none() && asks_executor {
                 match self.consult(&asking, &question, wait).await {
                     Ok(Consulted { executor, .. }) if earlier::is_ruler(&executor) => {
                         known = self.known(&asking, &input.question, &names).await?;
-                        outcome = Outcome::Known;
+                        (question_id, is_passed_on) = (None, false);
                     }
                     Ok(Consulted { answer, executor }) => {
                         let project = asking.worker.project_id;
                         known.answer = self
                             .executor_answer(project, &answer, &executor, &question.handle)
                             .await?;
-                        outcome = Outcome::Answered(question.handle);
+                        is_passed_on = false;
                     }
                     Err(refusal) if is_of_the_wait(refusal.code) => {
                         return Err(known.shown_with(refusal));
@@ -67,6 +76,66 @@ impl AskTools for Domain {
             }
         }
         let answers = self.store.deliver_answers(&asking.worker, asking.task).await?;
-        Ok(input.reply(known, &outcome, answers))
+        Ok(input.reply(known, question_id, is_passed_on, answers))
+    }
+}
+
+#[async_trait]
+impl ImmediateTools for Domain {
+    async fn get_immediate_answer(
+        &self,
+        session: &Session,
+        input: GetImmediateAnswerInput,
+    ) -> Result<GetImmediateAnswerOutput, Refusal> {
+        let context = input.context_bundle.clone().map(Value::Object);
+        check_length(&input.query, context.as_ref(), self.answers.token_limit)?;
+        let project = input.project_id.as_deref();
+        let asking = self.asking(session, project, input.task()).await?;
+        let known = self.known(&asking, &input.query, &[]).await?;
+        let (answer, source) = if let Some((answer, source)) = known.sure() {
+            (answer, Some(source))
+        } else {
+            let seconds = u64::try_from(input.max_wait_seconds.get()).unwrap_or(u64::MAX);
+            let wait = Duration::from_secs(seconds);
+            let (query, context) = (&input.query, context.as_ref());
+            let question = self.pass_on(&asking, query, context, Urgency::High, Some(wait)).await?;
+            let waited = self.wait_for_answer(&asking, &question, wait).await;
+            waited.map_err(|refusal| known.shown_with(refusal))?
+        };
+        let answers = self.store.deliver_answers(&asking.worker, asking.task).await?;
+        Ok(GetImmediateAnswerOutput { answer, source, timeout: false, answers })
+    }
+}
+
+impl Domain {
+    async fn wait_for_answer(
+        &self,
+        asking: &Asking,
+        question: &Question,
+        wait: Duration,
+    ) -> Result<(String, Option<String>), Refusal> {
+        let deadline = Instant::now() + wait;
+        let (id, agent) = (question.id, &asking.worker.agent);
+        let mut watch = self.store.watch_question(id);
+        loop {
+            let is_over = Instant::now() >= deadline;
+            let now = self.store.question(id).await?;
+            if let Some(Consulted { answer, executor: by }) = now.answered {
+                self.store.take_answer(id, agent).await?;
+                return Ok((answer, Some(format!("{} ({by})", now.handle))));
+            }
+            if is_over {
+                // From now on the answer is delivered.
+                self.store.wait_no_longer(id, agent).await?;
+                return Err(timed_out(&now, wait)
+                    .hint("Call createTicket instead.")
+                    .detail("timeout", true)
+                    .detail("retryable", false));
+            }
+            tokio::select! {
+                _ = timeout_at(deadline, watch.changed()) => {}
+                () = self.ending.cancelled() => return Err(waits::cut_off()),
+            }
+        }
     }
 }

@@ -4,10 +4,9 @@ use async_trait::async_trait;
 use std::path::Path;
 
 use provost_actors::ids::{ProjectId, TaskId};
-use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
 
-use crate::api::{Access, Session, TaskNames};
+use crate::api::{Access, Code, Refusal, Session, TaskNames};
 use crate::domain::Domain;
 use crate::work::Worker;
 
@@ -19,7 +18,28 @@ impl TaskNames for Domain {
         handle: &str,
         project: Option<&str>,
     ) -> Result<String, Refusal> {
-        self.task_of_handle(session, handle, project).await.map(|task| task.to_string())
+        let tasks = self.store.tasks_of_handle(handle).await?;
+        let of = |project: ProjectId| tasks.iter().find(|(_, its, _)| *its == project);
+        let missing = |place: &str| {
+            Refusal::new(Code::TaskNotFound, format!("there is no task {handle}{place}"))
+                .detail("task_id", handle)
+        };
+        let bound = match (project.and_then(|project| project.parse().ok()), session.attempt) {
+            (Some(project), _) => Some(project),
+            (None, Some(attempt)) => Some(self.store.project_of(attempt).await?),
+            (None, None) => None,
+        };
+        if let Some(project) = bound {
+            let found = of(project).ok_or_else(|| missing(" in this project"))?;
+            return Ok(found.0.to_string());
+        }
+        let repositories = self.store.repositories().await?;
+        let found = around(session.cwd.as_deref(), &repositories).and_then(of);
+        match (found, tasks.as_slice()) {
+            (Some((task, ..)), _) | (None, [(task, ..)]) => Ok(task.to_string()),
+            (None, []) => Err(missing("")),
+            (None, several) => Err(of_several(handle, several)),
+        }
     }
 }
 
@@ -57,38 +77,6 @@ impl Domain {
             project_id,
             may_write: session.access >= Access::Write,
         })
-    }
-
-    /// The task that a handle names: in the project that the call names, else in the one
-    /// that the caller works in, else the only one of that handle.
-    async fn task_of_handle(
-        &self,
-        session: &Session,
-        handle: &str,
-        project: Option<&str>,
-    ) -> Result<TaskId, Refusal> {
-        let tasks = self.store.tasks_of_handle(handle).await?;
-        let of = |project: ProjectId| tasks.iter().find(|(_, its, _)| *its == project);
-        let missing = |place: &str| {
-            Refusal::new(Code::TaskNotFound, format!("there is no task {handle}{place}"))
-                .detail("task_id", handle)
-        };
-        let bound = match (project.and_then(|project| project.parse().ok()), session.attempt) {
-            (Some(project), _) => Some(project),
-            (None, Some(attempt)) => Some(self.store.project_of(attempt).await?),
-            (None, None) => None,
-        };
-        if let Some(project) = bound {
-            let found = of(project).ok_or_else(|| missing(" in this project"))?;
-            return Ok(found.0);
-        }
-        let repositories = self.store.repositories().await?;
-        let found = around(session.cwd.as_deref(), &repositories).and_then(of);
-        match (found, tasks.as_slice()) {
-            (Some((task, ..)), _) | (None, [(task, ..)]) => Ok(*task),
-            (None, []) => Err(missing("")),
-            (None, several) => Err(of_several(handle, several)),
-        }
     }
 
     async fn named_project(&self, text: &str) -> Result<ProjectId, Refusal> {

@@ -4,17 +4,13 @@
 use async_trait::async_trait;
 use provost_actors::ids::{CheckRunId, TaskId};
 use provost_actors::journal::checks::{
-    CheckOutcome, CheckRun, CheckVerdict, CheckedRepo, Delivered, Receipt, all_passed,
+    CheckOutcome, CheckRun, CheckVerdict, Delivered, Receipt, all_passed,
 };
 use provost_actors::journal::{Checks, ReviewState, TaskStatus};
-use provost_actors::refusal::Refusal;
-use serde::Deserialize;
 use serde_json::json;
 
-use super::{cascade, scope, task_state};
-use crate::store::sql::{Sql, now};
-use crate::store::write_retry::Patience;
-use crate::store::{Db, Result, Store};
+use super::{scope, task_state};
+use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::report::{Becomes, closed};
 use crate::work::{TaskKind, Worker};
 
@@ -38,29 +34,19 @@ pub async fn plan(
     Ok(is_checked)
 }
 
-/// The last run of a task: the outcome of its last report of done.
-#[derive(Clone, Debug, Deserialize)]
-pub struct LastRun {
-    run_id: CheckRunId,
-    pub repos: Vec<CheckedRepo>,
-    pub is_empty_diff: Option<bool>,
-    pub claims_passed: bool,
-    pub receipts: Vec<Receipt>,
-}
-
 macro_rules! runs {
     ($which:literal) => {
         concat!(
-            "SELECT r.*, t.title AS task_title, t.handle AS task_handle, '[]' AS receipts
+            "SELECT r.*, t.title AS task_title, t.handle AS task_handle,
+                    (SELECT json_group_array(json_object(
+                         'name', name, 'command', command, 'outcome', outcome, 'reason', reason,
+                         'exit_code', exit_code, 'exit_signal', exit_signal,
+                         'duration_ms', duration_ms, 'log', log, 'at', ended_at) ORDER BY name)
+                     FROM receipts WHERE run_id = r.run_id) AS receipts
              FROM check_runs r JOIN tasks t ON t.task_id = r.task_id WHERE ",
             $which
         )
     };
-}
-
-async fn receipts(db: Db<'_>, run: CheckRunId) -> Result<Vec<Receipt>> {
-    let sql = "SELECT *, ended_at AS at FROM receipts WHERE run_id = ?1 ORDER BY name";
-    db.all(sql, (run,)).await
 }
 
 impl Store {
@@ -81,16 +67,9 @@ impl Store {
     }
 
     /// What the last report that a task is done led to, if there was one.
-    pub async fn last_run(&self, task: TaskId) -> Result<Option<LastRun>, Refusal> {
+    pub async fn last_run(&self, task: TaskId) -> Result<Option<CheckRun>, Refusal> {
         let sql = runs!("r.task_id = ?1 ORDER BY r.run_id DESC LIMIT 1");
-        self.read(async |db| {
-            let mut found: Option<LastRun> = db.find(sql, (task,)).await?;
-            if let Some(run) = &mut found {
-                run.receipts = receipts(db, run.run_id).await?;
-            }
-            Ok(found)
-        })
-        .await
+        self.read(async |db| db.find(sql, (task,)).await).await
     }
 }
 
@@ -99,25 +78,19 @@ impl Store {
 #[async_trait]
 impl Checks for Store {
     async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal> {
-        self.read(async |db| {
-            let mut open: Vec<CheckRun> =
-                db.all(runs!("r.closed_at IS NULL ORDER BY r.run_id"), ()).await?;
-            for run in &mut open {
-                run.receipts = receipts(db, run.run_id).await?;
-            }
-            Ok(open)
-        })
-        .await
+        let sql = runs!("r.closed_at IS NULL ORDER BY r.run_id");
+        self.read(async |db| db.all(sql, ()).await).await
     }
 
     async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal> {
         self.write(Patience::Long, "receipt", async |db| {
-    let row = json!({
-        "run_id": run, "name": receipt.name, "command": receipt.command,
-        "outcome": receipt.outcome, "reason": receipt.reason, "exit_code": receipt.exit_code,
-        "exit_signal": receipt.exit_signal, "duration_ms": receipt.duration_ms,
-        "log": receipt.log, "ended_at": receipt.at.millis(),
-    });
+            let row = json!({
+                "run_id": run, "name": receipt.name, "command": receipt.command,
+                "outcome": receipt.outcome, "reason": receipt.reason,
+                "exit_code": receipt.exit_code, "exit_signal": receipt.exit_signal,
+                "duration_ms": receipt.duration_ms, "log": receipt.log,
+                "ended_at": receipt.at.millis(),
+            });
             db.insert("OR IGNORE INTO receipts", row).await?;
             Ok(())
         })
@@ -126,11 +99,10 @@ impl Checks for Store {
 
     async fn conclude_checks(&self, id: CheckRunId) -> Result<CheckVerdict, Refusal> {
         self.write(Patience::Long, "concluded", async |db| {
-            let mut run: CheckRun = db.one(runs!("r.run_id = ?1"), (id,)).await?;
+            let run: CheckRun = db.one(runs!("r.run_id = ?1"), (id,)).await?;
             if let Some(verdict) = run.verdict {
                 return Ok(verdict);
             }
-            run.receipts = receipts(db, id).await?;
             let verdict = conclude(db, &run).await?;
             let sql = "UPDATE check_runs SET verdict = ?2 WHERE run_id = ?1";
             db.run(sql, (id, verdict)).await?;
@@ -156,7 +128,7 @@ async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
     if all_passed(&run.receipts) {
         let now = becomes(TaskStatus::Done, ReviewState::Verified);
         task_state::set(db, run.task_id, now, None, None).await?;
-        cascade::after_done(db, run.task_id, &run.task_handle).await?;
+        task_state::after_done(db, run.task_id, &run.task_handle).await?;
         return Ok(CheckVerdict::Verified);
     }
     let now = becomes(TaskStatus::Todo, ReviewState::Rework);

@@ -13,12 +13,9 @@
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, QuestionId, TaskId};
 use provost_actors::journal::{Deliveries, Outgoing};
-use provost_actors::refusal::Refusal;
 
 use crate::api::worker::report::LateAnswer;
-use crate::store::sql::{Sql, now};
-use crate::store::write_retry::Patience;
-use crate::store::{Db, Result, Store};
+use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::Worker;
 
 impl Store {
@@ -116,14 +113,12 @@ impl Deliveries for Store {
 /// The answers that were not delivered to a worker yet: to its own questions, and to those
 /// that were asked for its task by agents outside of attempts.
 async fn due(db: Db<'_>, worker: &Worker, task: Option<TaskId>) -> Result<Vec<LateAnswer>> {
-    let sql = "SELECT json_object('questionId', q.handle, 'question', q.question,
-                           'answer', q.answer, 'answeredBy', q.answered_by)
+    let sql = "SELECT q.handle AS questionId, q.question, q.answer, q.answered_by AS answeredBy
          FROM question_askers a JOIN questions q USING (question_id)
          WHERE project_id = ?1 AND status = 'answered' AND delivery = 'due'
            AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))
          ORDER BY q.question_id";
-    let due: Vec<(LateAnswer,)> = db.all(sql, (worker.project_id, &worker.agent, task)).await?;
-    Ok(due.into_iter().map(|(answer,)| answer).collect())
+    db.all(sql, (worker.project_id, &worker.agent, task)).await
 }
 
 /// The answers of [`due`], which this call delivers. Part of a transaction.

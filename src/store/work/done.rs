@@ -1,22 +1,21 @@
 //! `reportTaskDone`, `reportTaskCompleted` and `reportTaskStatus`, each one transaction.
 
 use async_trait::async_trait;
-use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
 use super::notes::{self, Note};
 use super::outcome::{self, Outcome};
 use super::scope::WorkTask;
-use super::{Handover, WorkerCall, deliveries, progress};
+use super::{Handover, WorkerCall, deliveries, queue};
 use crate::api::worker::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
 use crate::api::worker::done::{ObservationProcessed, ReportTaskDoneInput, ReportTaskDoneOutput};
 use crate::api::worker::report::TaskMade;
 use crate::api::worker::status::{Cascaded, ReportTaskStatusInput, ReportTaskStatusOutput};
 use crate::api::worker::ticket::Urgency;
 use crate::store::tasks::{self, Draft};
-use crate::store::{Db, Result};
+use crate::store::{Code, Db, Refusal, Result};
 use crate::work::report::{Said, message};
-use crate::work::status::next_action;
+use crate::work::said::next_action;
 use crate::work::{Worker, suggestion};
 
 #[async_trait]
@@ -32,7 +31,7 @@ impl WorkerCall for ReportTaskDoneInput {
         let outcome = outcome::take(db, worker, self, self.report()?, sent).await?;
         let observed = observe(db, worker, &outcome, self).await?;
         let made = follow_up(db, worker, &outcome.task, self).await?;
-        let progress = progress::of(db, worker).await?;
+        let progress = queue::progress(db, worker).await?;
         let message = message(
             self.said(),
             outcome.checks_run,
@@ -69,7 +68,7 @@ impl WorkerCall for ReportTaskCompletedInput {
 
     async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
         let outcome = outcome::take(db, worker, self, self.report()?, sent).await?;
-        let next = progress::of(db, worker).await?.next;
+        let next = queue::progress(db, worker).await?.next;
         Ok(ReportTaskCompletedOutput {
             acknowledged: true,
             next_task_suggested: next.map(|(handle, _)| handle),
@@ -91,7 +90,7 @@ impl WorkerCall for ReportTaskStatusInput {
     async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
         let Outcome { checks_run, cascaded, warnings, .. } =
             outcome::take(db, worker, self, self.report(), sent).await?;
-        let is_other_ready = progress::of(db, worker).await?.ready > 0;
+        let is_other_ready = queue::progress(db, worker).await?.ready > 0;
         Ok(ReportTaskStatusOutput {
             acknowledged: true,
             next_action: next_action(self.said(), checks_run, is_other_ready),

@@ -8,16 +8,14 @@ use serde_json::json;
 
 use super::scope::{self, WorkTask};
 use super::tickets::{self, NewTicket};
-use super::{Handover, WorkerCall, deliveries, progress, reports};
+use super::{Handover, WorkerCall, deliveries, reports};
 use crate::api::worker::failure::{
     BlockingTask, InvestigationTask, ReportTestFailureInput, ReportTestFailureOutput,
 };
 use crate::api::worker::path;
 use crate::api::worker::ticket::{TicketKind, Urgency};
-use crate::store::handles;
-use crate::store::sql::{Sql, now, word};
 use crate::store::tasks::{self, Draft};
-use crate::store::{Db, Result, dependencies};
+use crate::store::{Db, Result, Sql, dependencies, handles, now, word};
 use crate::work::cause::{self, Earlier};
 use crate::work::{TaskKind, Worker, signature};
 
@@ -33,7 +31,7 @@ impl WorkerCall for ReportTestFailureInput {
         let task = scope::changeable_task(db, worker, &self.task_id).await?;
         let signature = signature::of(&self.failure_details.error);
         let earlier = earlier(db, worker, self, &signature).await?;
-        let changed = progress::files_of(db, task.task_id).await?;
+        let changed = reports::files_of(db, task.task_id).await?;
         let cause = cause::analyse(self, &changed, &earlier);
         let (of, status) = (Some(task.task_id), Some(word(&self.previous_status)));
         let report = reports::record(db, worker, self, of, status, &[]).await?;
@@ -123,8 +121,14 @@ async fn ask_a_person(
     message: &str,
 ) -> Result<(TicketId, String)> {
     let text = format!("{}\n\n{}", &*input.action_needed, &*input.failure_details.error);
-    let (kind, urgency) = (TicketKind::Alert, Urgency::Critical);
-    tickets::open_for_person(db, worker, kind, urgency, message, text.trim_start()).await
+    let ticket = NewTicket {
+        kind: TicketKind::Alert,
+        title: message,
+        description: Some(text.trim_start()),
+        priority: Urgency::Critical,
+        ..NewTicket::default()
+    };
+    tickets::open(db, worker, ticket).await
 }
 
 /// Puts the investigation on the board, before all other work.
@@ -180,10 +184,10 @@ async fn block(
         let ticket = NewTicket {
             kind: TicketKind::Investigation,
             title: &message,
-            description: None,
             priority: Urgency::Critical,
             task: Some(investigation),
             blocks: Some(task.task_id),
+            ..NewTicket::default()
         };
         tickets::open(db, worker, ticket).await?;
     }

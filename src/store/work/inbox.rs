@@ -3,16 +3,13 @@
 
 use provost_actors::ids::{AttemptId, ProjectId, QuestionId};
 use provost_actors::journal::{Key, Once};
-use provost_actors::refusal::{Code, Refusal};
 
 use super::questions;
 use crate::api::worker::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, InboxKind, ListQuestionsInput, QuestionStatus,
     QuestionSummary, QuestionsAsked,
 };
-use crate::store::sql::{Sql, now};
-use crate::store::write_retry::Patience;
-use crate::store::{Db, Page, Result, Store, projects};
+use crate::store::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, now, projects};
 
 /// Questions, and the tickets that no task resolves.
 const INBOX: &str = "SELECT *, id AS question_id, task AS task_id FROM (

@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use provost_actors::ids::TaskId;
-use provost_actors::refusal::Refusal;
 
-use crate::store::sql::{Sql, now};
-use crate::store::write_retry::Patience;
-use crate::store::{Db, Result, Store};
+use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::Worker;
 
 fn expiry(lasts: Duration) -> i64 {

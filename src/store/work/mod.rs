@@ -1,6 +1,5 @@
 //! What workers change: each call is one transaction, with all that follows from it.
 
-mod cascade;
 mod checks;
 mod deliveries;
 mod done;
@@ -11,10 +10,8 @@ mod next;
 mod notes;
 mod outcome;
 mod plans;
-mod progress;
 mod questions;
 mod queue;
-mod renew;
 mod reports;
 mod scope;
 mod search;
@@ -22,21 +19,18 @@ mod task_state;
 mod tickets;
 mod verification;
 
-pub(super) use cascade::{after_done, after_removed};
-pub use checks::LastRun;
 pub(super) use leases::let_go;
 pub use plans::{NewDocument, NewPlan};
-pub use questions::{NewQuestion, Question};
+pub use questions::{Asking, NewQuestion, Question};
+pub(super) use task_state::{after_done, after_removed};
 
 use async_trait::async_trait;
 use provost_actors::journal::checks::Delivered;
 use provost_actors::journal::{Key, Once};
-use provost_actors::refusal::Refusal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::write_retry::Patience;
-use super::{Db, Result, Store};
+use super::{Db, Patience, Refusal, Result, Store};
 use crate::work::Worker;
 use crate::work::report::Said;
 

@@ -3,19 +3,15 @@
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{Key, Once, Priority, TaskStatus};
-use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 use sqlx::Connection;
 
-use super::{deliveries, leases, queue, tickets};
+use super::{Worker, deliveries, leases, queue, tickets};
 use crate::api::brief::{Brief, PlanReference};
 use crate::api::worker::next::{
     GetNextTaskInput, GetNextTaskOutput, NextTask, TaskPreview, TaskState,
 };
-use crate::store::sql::{Sql, now};
-use crate::store::write_retry::Patience;
-use crate::store::{Db, Result, Store};
-use crate::work::Worker;
+use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::next::PREVIEWS;
 use crate::work::queue::{Claim, OpenTask, pick};
 
@@ -25,7 +21,6 @@ struct Row {
     title: String,
     description: Option<String>,
     priority: Priority,
-    status: TaskStatus,
     brief: Option<String>,
     reason: Option<String>,
     blocked_reason: Option<String>,
@@ -44,8 +39,9 @@ impl Store {
         self.read(async |db| {
             // One snapshot, so that the queue and what is shown of its tasks fit together.
             let mut db = db.begin().await?;
-            let queue = Queue::of(&mut db, worker, input).await?;
-            show(&mut db, worker, input, &queue).await
+            let open = queue::open(&mut db, worker).await?;
+            let (first, others) = pick(&open, input.filter, input.priority);
+            show(&mut db, worker, input, first, &others).await
         })
         .await
     }
@@ -58,8 +54,10 @@ impl Store {
         input: &GetNextTaskInput,
     ) -> Result<Once<GetNextTaskOutput>, Refusal> {
         self.keyed(Patience::Short, key, "getNextTask", async |db| {
-            let mut queue = Queue::of(db, worker, input).await?;
-            if let Some(task) = &mut queue.first {
+            let open = queue::open(db, worker).await?;
+            let (first, others) = pick(&open, input.filter, input.priority);
+            let mut first = first.cloned();
+            if let Some(task) = &mut first {
                 // Its own is held by its attempt.
                 if task.claim != Claim::Own {
                     leases::take(db, worker, task.task_id, self.times.claims).await?;
@@ -67,26 +65,11 @@ impl Store {
                 }
                 begin(db, task).await?;
             }
-            let shown = show(db, worker, input, &queue).await?;
+            let shown = show(db, worker, input, first.as_ref(), &others).await?;
             let answers = deliveries::deliver_due(db, worker, None).await?;
             Ok(GetNextTaskOutput { answers, ..shown })
         })
         .await
-    }
-}
-
-struct Queue {
-    /// The first of the priority that is wanted.
-    first: Option<OpenTask>,
-    /// Those of any priority, in their order, without it.
-    others: Vec<OpenTask>,
-}
-
-impl Queue {
-    async fn of(db: Db<'_>, worker: &Worker, input: &GetNextTaskInput) -> Result<Self> {
-        let open = queue::open(db, worker).await?;
-        let (first, others) = pick(&open, input.filter, input.priority);
-        Ok(Self { first: first.cloned(), others: others.into_iter().cloned().collect() })
     }
 }
 
@@ -102,14 +85,15 @@ async fn show(
     db: Db<'_>,
     worker: &Worker,
     input: &GetNextTaskInput,
-    queue: &Queue,
+    first: Option<&OpenTask>,
+    others: &[&OpenTask],
 ) -> Result<GetNextTaskOutput> {
-    let task = match &queue.first {
+    let task = match first {
         Some(first) => Some(whole(db, worker, input, first).await?),
         None => None,
     };
     let mut next_tasks_preview = Vec::new();
-    for open in queue.others.iter().take(PREVIEWS) {
+    for open in others.iter().take(PREVIEWS) {
         let sql = "SELECT handle, title FROM tasks WHERE task_id = ?1";
         let (id, title): (String, String) = db.one(sql, (open.task_id,)).await?;
         next_tasks_preview.push(TaskPreview { id, title, priority: open.priority });
@@ -117,7 +101,7 @@ async fn show(
     Ok(GetNextTaskOutput {
         success: true,
         task,
-        queue_length: queue.others.len() + usize::from(queue.first.is_some()),
+        queue_length: others.len() + usize::from(first.is_some()),
         next_tasks_preview,
         answers: Vec::new(),
     })
@@ -129,7 +113,7 @@ async fn whole(
     input: &GetNextTaskInput,
     open: &OpenTask,
 ) -> Result<NextTask> {
-    let sql = "SELECT t.handle, t.title, t.description, t.priority, t.status, t.brief, t.reason,
+    let sql = "SELECT t.handle, t.title, t.description, t.priority, t.brief, t.reason,
                 t.blocked_reason, l.expires_at,
                 EXISTS (SELECT 1 FROM task_holders h
                         WHERE h.task_id = t.task_id AND h.agent = ?2) AS has_lease
@@ -156,11 +140,7 @@ async fn whole(
         task_id: row.handle,
         title: row.title,
         priority: row.priority,
-        status: if is_claimed {
-            TaskState::InProgress
-        } else {
-            TaskState::of(row.status, open.readiness())
-        },
+        status: if is_claimed { TaskState::InProgress } else { open.readiness().into() },
         dependencies: on.into_iter().map(|(handle, _)| handle).collect(),
         blocked_by,
         description,

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{NoteId, ReportId, TaskId, TicketId};
 use provost_actors::text::cut;
-use serde::Serialize;
 use serde_json::json;
 
-use super::{Handover, WorkerCall, deliveries, queue, reports, scope, tickets};
+use super::tickets::{self, NewTicket};
+use super::{Handover, Worker, WorkerCall, deliveries, queue, reports, scope};
 use crate::api::brief::Brief;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::api::worker::next::Filter;
@@ -16,29 +16,18 @@ use crate::api::worker::observation::{
     ReportObservationInput, ReportObservationOutput, ShortOutput,
 };
 use crate::api::worker::ticket::{TicketKind, Urgency};
-use crate::store::handles;
-use crate::store::sql::{Sql, now};
 use crate::store::tasks::{self, Draft};
-use crate::store::{Db, Result};
-use crate::work::Worker;
+use crate::store::{Db, Result, Sql, handles, now};
 use crate::work::observation::Observed;
 use crate::work::queue::select;
 
 const TITLE_MAX: usize = 120;
 
-/// What was found.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NoteKind {
-    #[default]
-    Observation,
-    Issue,
-}
-
 /// Something found, to be kept.
 #[derive(Default)]
 pub struct Note<'a> {
-    pub kind: NoteKind,
+    /// Else it is an observation.
+    pub is_issue: bool,
     pub task: Option<TaskId>,
     pub text: &'a str,
     /// The worker's word for what it is.
@@ -51,14 +40,15 @@ pub struct Note<'a> {
 
 /// Keeps a note; gives its handle.
 pub async fn keep(db: Db<'_>, worker: &Worker, note: &Note<'_>) -> Result<String> {
-    let prefix = match note.kind {
-        NoteKind::Observation => handles::OBSERVATION,
-        NoteKind::Issue => handles::ISSUE,
+    let (kind, prefix) = if note.is_issue {
+        ("issue", handles::ISSUE)
+    } else {
+        ("observation", handles::OBSERVATION)
     };
     let handle = handles::next(db, worker.project_id, prefix).await?;
     let row = json!({
         "note_id": NoteId::new(), "project_id": worker.project_id, "handle": handle,
-        "kind": note.kind, "task_id": note.task, "text": note.text, "category": note.category,
+        "kind": kind, "task_id": note.task, "text": note.text, "category": note.category,
         "severity": note.severity, "report_id": note.report, "new_task": note.new_task,
         "alert": note.alert, "noted_at": now(),
     });
@@ -76,9 +66,14 @@ async fn alert(
     if !is_wanted {
         return Ok(None);
     }
-    let title = cut(text.to_owned(), TITLE_MAX);
-    let opened = tickets::open_for_person(db, worker, TicketKind::Alert, urgency, &title, text);
-    opened.await.map(Some)
+    let ticket = NewTicket {
+        kind: TicketKind::Alert,
+        title: &cut(text.to_owned(), TITLE_MAX),
+        description: Some(text),
+        priority: urgency,
+        ..NewTicket::default()
+    };
+    tickets::open(db, worker, ticket).await.map(Some)
 }
 
 #[async_trait]
@@ -93,7 +88,7 @@ impl WorkerCall for ReportIssueInput {
         let (text, severity) = (&*self.issue_description, self.severity.urgency());
         let alert = alert(db, worker, self.is_alert(), text, severity).await?;
         let note = Note {
-            kind: NoteKind::Issue,
+            is_issue: true,
             task,
             text,
             severity,
@@ -136,7 +131,7 @@ impl WorkerCall for ReportObservationInput {
             None => None,
         };
         let note = Note {
-            kind: NoteKind::Observation,
+            is_issue: false,
             task,
             text: observed.text,
             category: observed.category.as_deref(),

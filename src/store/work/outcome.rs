@@ -3,15 +3,12 @@
 use provost_actors::ids::{ReportId, TaskId};
 use provost_actors::journal::checks::Delivered;
 
-use super::reports;
 use super::scope::{self, WorkTask};
-use super::{WorkerCall, cascade, checks, task_state, tickets, verification};
+use super::{WorkerCall, checks, reports, task_state, tickets, verification};
 use crate::api::worker::done::VerificationTask;
 use crate::api::worker::status::Cascaded;
-use crate::store::sql::{Sql, word};
-use crate::store::{Db, Result, dependencies};
+use crate::store::{Db, Result, Sql, dependencies, word};
 use crate::work::report::{Said, TaskReport, becomes, closed};
-use crate::work::verification::Done;
 use crate::work::{TaskKind, Worker};
 
 /// What a report brought about.
@@ -39,7 +36,7 @@ pub async fn take<C: WorkerCall>(
         return Err(task_state::taken_already(&task, why).into());
     }
     let is_done = given.said == Said::Done;
-    let mut warnings = given.contradictions;
+    let mut warnings = given.contradictions.clone();
     if is_done {
         warnings.extend(odd_about_done(db, &task, delivered).await?);
     }
@@ -56,19 +53,13 @@ pub async fn take<C: WorkerCall>(
     task_state::set(db, task.task_id, becomes, given.reason, given.progress).await?;
     let mut cascaded = Cascaded::default();
     if is_done && !checks_run {
-        cascaded = cascade::after_done(db, task.task_id, &task.handle).await?;
+        cascaded = task_state::after_done(db, task.task_id, &task.handle).await?;
     }
     let mut verification = None;
     if is_done && task.kind == TaskKind::Work {
-        let done = Done {
-            task: &task.handle,
-            title: &task.title,
-            branch: branch(db, worker, task.task_id).await?,
-            files: &given.files,
-            notes: given.notes,
-            criteria: &given.criteria,
-        };
-        verification = verification::order(db, worker, &task, &done, checks_run).await?;
+        let branch = branch(db, worker, task.task_id).await?;
+        let branch = branch.as_deref();
+        verification = verification::order(db, worker, &task, &given, branch, checks_run).await?;
     }
     Ok(Outcome { task, report, checks_run, cascaded, verification, warnings })
 }

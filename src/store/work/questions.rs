@@ -6,20 +6,19 @@ use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, QuestionId, TaskId};
 use provost_actors::journal::{
-    AnswerProgress, Consultation, Consultations, Consulted, Phase, Priority, State, TaskStatus,
+    AnswerProgress, Consultation, Consultations, Consulted, Priority, State, TaskStatus,
 };
-use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::scope;
+use crate::api::attempts::AttemptPhase;
 use crate::api::brief::Brief;
+use crate::api::commands::AttemptLine;
 use crate::api::worker::ticket::Urgency;
 use crate::store::changes::Watch;
-use crate::store::sql::{Sql, now};
 use crate::store::tasks::{self, Draft};
-use crate::store::write_retry::Patience;
-use crate::store::{Db, Result, Store, WorkspaceView, handles};
+use crate::store::{Code, Db, Patience, Refusal, Result, Sql, Store, WorkspaceView, handles, now};
 use crate::work::answer::{EarlierAnswer, cite, earlier, terms};
 use crate::work::{TaskKind, Worker};
 
@@ -47,14 +46,15 @@ pub struct Question {
     #[serde(rename = "question")]
     pub text: String,
     pub context: Option<String>,
-    pub answered: Option<(String, String)>,
+    pub answered: Option<Consulted>,
 }
 
 macro_rules! questions {
     ($which:literal) => {
         concat!(
             "SELECT q.*, CASE WHEN answer IS NOT NULL AND answered_by IS NOT NULL
-                              THEN json_array(answer, answered_by) END AS answered
+                              THEN json_object('answer', answer, 'executor', answered_by)
+                         END AS answered
              FROM questions q ",
             $which
         )
@@ -62,23 +62,21 @@ macro_rules! questions {
 }
 
 impl Question {
-    fn consulted(self) -> Consulted {
-        let (answer, executor) = self.answered.unwrap_or_default();
-        Consulted { answer, executor }
-    }
-
     /// Whether a person or an orchestrator has decided it.
     pub fn is_ruled(&self) -> bool {
-        self.answered.as_ref().is_some_and(|(_, by)| earlier::is_ruler(by))
+        self.answered.as_ref().is_some_and(|it| earlier::is_ruler(&it.executor))
     }
 }
 
-/// The task that a question comes up in.
+/// Who asks, and in which task.
 #[derive(Clone, Debug)]
-pub struct AskedIn {
-    pub task_id: TaskId,
-    pub kind: TaskKind,
+pub struct Asking {
+    pub worker: Worker,
+    pub task: Option<TaskId>,
+    /// The sections of the plan that the task's brief names.
     pub sections: Vec<String>,
+    /// The task is to answer a question.
+    pub is_answering: bool,
 }
 
 impl Store {
@@ -129,7 +127,8 @@ impl Store {
 
     /// The answered questions of a project, newest first.
     pub async fn earlier_answers(&self, project: ProjectId) -> Result<Vec<EarlierAnswer>, Refusal> {
-        let sql = "SELECT *, answered_by AS by FROM questions
+        let sql = "SELECT question_id, json_object('questionId', handle, 'question', question,
+                        'answer', answer, 'answeredBy', answered_by) AS said FROM questions
              WHERE project_id = ?1 AND status = 'answered' ORDER BY answered_at DESC LIMIT ?2";
         self.read(async |db| db.all(sql, (project, EARLIER)).await).await
     }
@@ -208,13 +207,13 @@ impl Consultations for Store {
         timeout: Duration,
         grace: Duration,
     ) -> Result<AnswerProgress, Refusal> {
-        let (watch, ruled) = (self.watch(&[attempt]), self.watch_question(question));
+        let mut watch = self.changes.watch(&[attempt.to_string(), question.to_string()]);
         loop {
             let status = self.status(attempt).await?;
-            let (phase, executor) = (status.overview.phase, status.overview.executor);
-            if matches!(phase, Phase::Settled | Phase::Idle) {
+            let AttemptLine { phase, state, executor, .. } = status.overview.line;
+            if matches!(phase, AttemptPhase::Settled | AttemptPhase::Idle) {
                 let answer = status.final_message.filter(|answer| !answer.trim().is_empty());
-                return Ok(match (status.overview.state, answer) {
+                return Ok(match (state, answer) {
                     (State::Completed, Some(answer)) => {
                         AnswerProgress::Answered(Consulted { answer, executor })
                     }
@@ -223,7 +222,7 @@ impl Consultations for Store {
             }
             let now = self.question(question).await?;
             if now.is_ruled() {
-                return Ok(AnswerProgress::Ruled(now.consulted()));
+                return Ok(AnswerProgress::Ruled(now.answered.unwrap_or_default()));
             }
             let until = self.answering_until(question, attempt, timeout, grace).await?;
             let left = until.since(Timestamp::now());
@@ -232,7 +231,6 @@ impl Consultations for Store {
             }
             tokio::select! {
                 () = watch.changed() => {}
-                () = ruled.changed() => {}
                 () = tokio::time::sleep(left) => {}
             }
         }
@@ -261,7 +259,7 @@ impl Consultations for Store {
         })
         .await?;
         self.changes.announce(question);
-        Ok(self.question(question).await?.consulted())
+        Ok(self.question(question).await?.answered.unwrap_or_default())
     }
 
     async fn executor_failed(&self, question: QuestionId) -> Result<(), Refusal> {
@@ -273,13 +271,8 @@ impl Consultations for Store {
 }
 
 impl Store {
-    /// The task that a worker names, or that of its attempt, and the sections of the plan
-    /// that its brief names.
-    pub async fn task_of(
-        &self,
-        worker: &Worker,
-        name: Option<&str>,
-    ) -> Result<Option<AskedIn>, Refusal> {
+    /// What a worker asks in: the task that it names, or that of its attempt.
+    pub async fn asking(&self, worker: Worker, name: Option<&str>) -> Result<Asking, Refusal> {
         self.read(async |db| {
             let own = if let Some(name) = name {
                 Some(name.to_owned())
@@ -287,18 +280,20 @@ impl Store {
                 let sql = "SELECT task_id FROM attempts WHERE attempt_id = ?1";
                 db.find(sql, (worker.attempt_id,)).await?
             };
-            let Some(own) = own else { return Ok(None) };
-            match scope::task(db, worker, &own).await {
-                Ok(task) => {
-                    let brief = task.brief.as_deref().and_then(Brief::kept).unwrap_or_default();
-                    let plan = brief.plan_reference.unwrap_or_default();
-                    let sections = plan.affected_sections;
-                    Ok(Some(AskedIn { task_id: task.task_id, kind: task.kind, sections }))
-                }
-                // An attempt's task may have been deleted; only one that was named must exist.
-                Err(error) if name.is_some() => Err(error),
-                Err(_) => Ok(None),
-            }
+            let task = match own {
+                Some(own) => scope::task(db, &worker, &own).await.map(Some),
+                None => Ok(None),
+            };
+            // An attempt's task may have been deleted; only one that was named must exist.
+            let task = if name.is_some() { task? } else { task.unwrap_or_default() };
+            let brief = task.as_ref().and_then(|task| Brief::kept(task.brief.as_deref()?));
+            let plan = brief.and_then(|brief| brief.plan_reference).unwrap_or_default();
+            Ok(Asking {
+                task: task.as_ref().map(|task| task.task_id),
+                sections: plan.affected_sections,
+                is_answering: task.is_some_and(|task| task.kind == TaskKind::Answer),
+                worker,
+            })
         })
         .await
     }

@@ -1,13 +1,16 @@
-//! The open tasks of a project, as the rules of the queue need them: one statement and one row for
-//! all, because each row that crosses from the database's thread costs more than the task in it.
+//! The open tasks of a project, and its progress: part of the answer to every report.
 
-use crate::store::sql::Sql;
-use crate::store::{Db, Result};
+use crate::api::worker::done::NextTaskPreview;
+use crate::api::worker::next::Filter;
+use crate::api::worker::report::Dashboard;
+use crate::store::{Db, Result, Sql};
 use crate::work::Worker;
-use crate::work::queue::OpenTask;
+use crate::work::queue::{OpenTask, select};
+use crate::work::report::percent;
 
-/// What a worker sees of its project's queue, without the tasks that only put a question to an
-/// executor.
+/// The open tasks of a worker's project, as the rules of the queue need them, without the tasks that only put a question to an
+/// executor: one row for all, because each row that crosses from the database's thread costs more
+/// than the task in it.
 pub async fn open(db: Db<'_>, worker: &Worker) -> Result<Vec<OpenTask>> {
     let sql = "SELECT json_group_array(json_object(
              'task_id', t.task_id, 'priority', t.priority, 'kind', t.kind, 'status', t.status,
@@ -31,6 +34,41 @@ pub async fn open(db: Db<'_>, worker: &Worker) -> Result<Vec<OpenTask>> {
          FROM tasks t
          WHERE t.project_id = ?1 AND t.status NOT IN ('done', 'cancelled')
            AND t.deleted_at IS NULL AND t.kind <> 'answer'";
-    let (open,) = db.one(sql, (worker.project_id, &worker.agent, worker.attempt_id)).await?;
-    Ok(open)
+    db.one(sql, (worker.project_id, &worker.agent, worker.attempt_id)).await
+}
+
+/// A project's state as a report leaves it.
+pub struct Progress {
+    pub ready: usize,
+    pub dashboard: Dashboard,
+    /// The handle of the task that is next for the worker, and that task in short.
+    pub next: Option<(String, NextTaskPreview)>,
+}
+
+/// What the worker sees of its project now.
+pub async fn progress(db: Db<'_>, worker: &Worker) -> Result<Progress> {
+    let open = open(db, worker).await?;
+    let ready = select(&open, Filter::Ready);
+    let next = match ready.first() {
+        Some(task) => {
+            let sql = "SELECT handle, title, priority FROM tasks WHERE task_id = ?1";
+            let (handle, title, priority) = db.one(sql, (task.task_id,)).await?;
+            Some((handle, NextTaskPreview { title, priority }))
+        }
+        None => None,
+    };
+    let sql = "SELECT count(*) FILTER (WHERE kind = 'work' AND status = 'done'),
+                count(*) FILTER (WHERE kind = 'work'),
+                count(*) FILTER (WHERE kind = 'verification' AND status <> 'done')
+         FROM tasks WHERE project_id = ?1 AND status <> 'cancelled' AND deleted_at IS NULL";
+    let (completed_count, total_count, verification_pending_count) =
+        db.one(sql, (worker.project_id,)).await?;
+    let dashboard = Dashboard {
+        completed_count,
+        total_count,
+        percent_complete: percent(completed_count, total_count),
+        blocked_count: u32::try_from(select(&open, Filter::Blocked).len()).unwrap_or(u32::MAX),
+        verification_pending_count,
+    };
+    Ok(Progress { ready: ready.len(), dashboard, next })
 }

@@ -1,15 +1,12 @@
 //! Every report as it was given: part of the transaction that it brings about.
 
 use provost_actors::ids::{ReportId, TaskId};
-use provost_actors::refusal::Refusal;
 use serde_json::json;
 use sqlx::Connection;
 
-use super::WorkerCall;
+use super::{Worker, WorkerCall};
 use crate::api::worker::report::{Reported, TaskReport};
-use crate::store::sql::{Sql, now};
-use crate::store::{Db, Result, Store};
-use crate::work::Worker;
+use crate::store::{Db, Refusal, Result, Sql, Store, now};
 use crate::work::reported::{self, SHOWN};
 
 /// Keeps a report on a task: what it says of the task in the tool's own word, and its
@@ -68,4 +65,13 @@ impl Store {
         })
         .await
     }
+}
+
+/// The files that a task's newest report about changes names.
+pub async fn files_of(db: Db<'_>, task: TaskId) -> Result<Vec<String>> {
+    let sql = "SELECT coalesce(json_extract(body, '$.filesModified'),
+                         json_extract(body, '$.files_modified')) AS files
+         FROM reports WHERE task_id = ?1 AND files IS NOT NULL ORDER BY report_id DESC LIMIT 1";
+    let found: Option<(Vec<String>,)> = db.find(sql, (task,)).await?;
+    Ok(found.map(|(files,)| files).unwrap_or_default())
 }

@@ -2,11 +2,9 @@
 
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{Priority, TaskStatus};
-use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
 
-use crate::store::sql::Sql;
-use crate::store::{Db, Result};
+use crate::store::{Code, Db, Refusal, Result, Sql};
 use crate::work::{ReviewState, TaskKind, Worker};
 
 /// A task as a report finds it.

@@ -4,17 +4,14 @@ use async_trait::async_trait;
 use provost_actors::ids::{TaskId, TicketId};
 use serde_json::json;
 
-use super::{Handover, WorkerCall, deliveries, reports, scope};
+use super::{Handover, Worker, WorkerCall, deliveries, reports, scope};
 use crate::api::worker::ticket::{
     CreateTicketInput, CreateTicketOutput, TicketKind, TicketMade, TicketStatus, Urgency,
 };
-use crate::store::handles;
-use crate::store::sql::{Sql, now};
-use crate::store::{Db, Result};
-use crate::work::Worker;
+use crate::store::{Db, Result, Sql, handles, now};
 
-/// A ticket to be opened.
-#[derive(Clone, Debug)]
+/// A ticket to be opened: as it is, it waits for a person, whatever becomes of the task it is about.
+#[derive(Clone, Debug, Default)]
 pub struct NewTicket<'a> {
     pub kind: TicketKind,
     pub title: &'a str,
@@ -23,20 +20,6 @@ pub struct NewTicket<'a> {
     /// The task whose doing resolves it.
     pub task: Option<TaskId>,
     pub blocks: Option<TaskId>,
-}
-
-/// Opens a ticket that waits for a person, whatever becomes of the task it is about.
-pub async fn open_for_person(
-    db: Db<'_>,
-    worker: &Worker,
-    kind: TicketKind,
-    priority: Urgency,
-    title: &str,
-    description: &str,
-) -> Result<(TicketId, String)> {
-    let description = Some(description);
-    let new = NewTicket { kind, title, description, priority, task: None, blocks: None };
-    open(db, worker, new).await
 }
 
 /// Opens a ticket; gives its id and handle.

@@ -5,23 +5,22 @@ use std::fmt::Write;
 use async_trait::async_trait;
 use provost_actors::ids::ReportId;
 use provost_actors::journal::TaskStatus;
-use provost_actors::refusal::{Code, Refusal};
 
-use super::notes::{self, Note, NoteKind};
+use super::notes::{self, Note};
 use super::scope::{self, WorkTask};
 use super::task_state::{self, taken_already};
-use super::{Handover, WorkerCall, cascade, deliveries, progress, reports, tickets};
+use super::tickets::{self, NewTicket};
+use super::{Handover, WorkerCall, deliveries, reports};
 use crate::api::worker::done::VerificationTask;
-use crate::api::worker::ticket::{TicketKind, Urgency};
+use crate::api::worker::ticket::Urgency;
 use crate::api::worker::verification::{
     FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
     Verdict, VerificationStatus, VerificationUpdate,
 };
-use crate::store::sql::{Sql, word};
 use crate::store::tasks::{self, Draft};
-use crate::store::{Db, Result};
-use crate::work::report::{Becomes, closed};
-use crate::work::verification::{Done, brief, why};
+use crate::store::{Code, Db, Refusal, Result, Sql, word};
+use crate::work::report::{Becomes, TaskReport, closed};
+use crate::work::verification::{brief, why};
 use crate::work::{ReviewState, TaskKind, Worker};
 
 /// Puts the verification of a task on the board; one that is there already gets the newest
@@ -30,17 +29,18 @@ pub async fn order(
     db: Db<'_>,
     worker: &Worker,
     task: &WorkTask,
-    done: &Done<'_>,
+    given: &TaskReport<'_>,
+    branch: Option<&str>,
     checks_run: bool,
 ) -> Result<Option<VerificationTask>> {
-    let description = done.description();
+    let description = given.description(&task.handle, &task.title, branch);
     let sql = "UPDATE tasks SET description = ?2 WHERE about = ?1 AND kind = 'verification'
            AND status NOT IN ('done', 'cancelled') AND deleted_at IS NULL";
     let waiting = db.run(sql, (task.task_id, &description)).await?;
     if waiting > 0 {
         return Ok(None);
     }
-    let brief = brief(task.brief.as_deref(), done.criteria);
+    let brief = brief(task.brief.as_deref(), &given.criteria);
     let why = why(&task.title, &brief);
     let title = format!("Verify: {}", task.title);
     let draft = Draft {
@@ -86,18 +86,19 @@ impl WorkerCall for ReportVerificationResultInput {
         let report = reports::record(db, worker, self, of, status, &warnings).await?;
         let over = Becomes { status: TaskStatus::Done, review: None, is_let_go: true };
         task_state::set(db, verification.task_id, over, None, None).await?;
-        cascade::after_done(db, verification.task_id, &verification.handle).await?;
+        task_state::after_done(db, verification.task_id, &verification.handle).await?;
         mark(db, &original, verdict, &findings(self)).await?;
         let issues = keep_issues(db, worker, &original, report, self).await?;
         let follow_ups = follow_up(db, worker, &original, self).await?;
         let review_ticket_id = match self.verification_status {
             VerificationStatus::NeedsManualReview => {
-                let title = format!("Review {}: {}", original.handle, original.title);
-                let (kind, priority) = (TicketKind::Ticket, original.priority);
-                let summary = &self.verification.summary;
-                let ticket =
-                    tickets::open_for_person(db, worker, kind, priority, &title, summary).await?;
-                Some(ticket.1)
+                let ticket = NewTicket {
+                    title: &format!("Review {}: {}", original.handle, original.title),
+                    description: Some(&self.verification.summary),
+                    priority: original.priority,
+                    ..NewTicket::default()
+                };
+                Some(tickets::open(db, worker, ticket).await?.1)
             }
             _ => None,
         };
@@ -199,11 +200,11 @@ async fn keep_issues(
     input: &ReportVerificationResultInput,
 ) -> Result<Vec<IssueFound>> {
     let severity = if input.verdict() == Verdict::Rework { Urgency::High } else { Urgency::Medium };
-    let related_components = progress::files_of(db, original.task_id).await?;
+    let related_components = reports::files_of(db, original.task_id).await?;
     let mut found = Vec::new();
     for issue in input.issues() {
         let note = Note {
-            kind: NoteKind::Issue,
+            is_issue: true,
             task: Some(original.task_id),
             text: &format!("{}\n{}", issue.title, issue.text),
             category: Some("verification"),

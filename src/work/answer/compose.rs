@@ -4,8 +4,7 @@
 use provost_actors::text::cut;
 
 use super::super::plan::{Passage, Section};
-use super::SHOWN;
-use super::{Class, Doubt, Hit, SURE, Search, Weighed, weigh};
+use super::{Class, Hit, SHOWN, SURE, Search, Weighed, weigh};
 use crate::api::worker::question::{Evidence, Guidance};
 
 /// Confidence in an executor's answer that no one has ruled on and that cites no passage.
@@ -38,9 +37,8 @@ pub struct Answer {
 impl Answer {
     /// The answer of the plan.
     pub fn of_plan(search: &Search) -> Self {
-        let Weighed { class, best, doubt } = weigh(search);
+        let Weighed { class, best, doubt: uncertainty } = weigh(search);
         let confidence = class.confidence();
-        let uncertainty = (class != Class::Sure).then(|| uncertainty(search, doubt.as_ref()));
         let Some(best) = best.filter(|_| class >= Class::Likely) else {
             let related = related(search, None);
             return Self { confidence, related, uncertainty, ..Self::default() };
@@ -135,31 +133,4 @@ fn guidance(section: &Section, answer: &Passage) -> Option<Guidance> {
         }
     }
     (guidance != Guidance::default()).then_some(guidance)
-}
-
-fn uncertainty(search: &Search, doubt: Option<&Doubt>) -> String {
-    match doubt {
-        None if !search.has_plan => "The project has no plan yet.".to_owned(),
-        None => "No passage of the plan contains a word of the question.".to_owned(),
-        Some(Doubt::Missing(words)) => {
-            format!("The best passage does not mention {}.", listed(words))
-        }
-        Some(Doubt::Lacks(what)) => format!("The best passage does not say {what}."),
-        Some(Doubt::Rival(other)) => {
-            let text = cut(other.passage().text.clone(), RELATED_MAX);
-            format!("Another passage matches as well, in {}: \"{text}\".", other.place())
-        }
-        Some(Doubt::Open) => "The plan leaves this open.".to_owned(),
-        Some(Doubt::Rejected) => {
-            "The plan marks this passage as rejected or out of date.".to_owned()
-        }
-    }
-}
-
-fn listed(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-    match quoted.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        _ => quoted.concat(),
-    }
 }

@@ -20,16 +20,13 @@ const SIMILAR_MAX: usize = 3;
 #[derive(Clone, Debug, Deserialize)]
 pub struct EarlierAnswer {
     pub question_id: QuestionId,
-    pub handle: String,
-    pub question: String,
-    pub answer: String,
-    pub by: String,
+    pub said: LateAnswer,
 }
 
-impl EarlierAnswer {
+impl LateAnswer {
     /// Whether a person or an orchestrator decided it, not an executor.
     pub fn is_decision(&self) -> bool {
-        is_ruler(&self.by)
+        is_ruler(&self.answered_by)
     }
 
     /// The decision as the answer to its own question.
@@ -38,7 +35,7 @@ impl EarlierAnswer {
             confidence: RULED,
             text: Some(self.answer.clone()),
             evidence: Some(Evidence {
-                source: format!("ruling {}", self.handle),
+                source: format!("ruling {}", self.question_id),
                 plan_version: String::new(),
                 section: String::new(),
                 exact_quote: Some(self.answer.clone()),
@@ -57,25 +54,19 @@ pub fn is_ruler(by: &str) -> bool {
 /// The newest answer to the same question, word for word; a decision before any other.
 pub fn same<'a>(question: &str, earlier: &'a [EarlierAnswer]) -> Option<&'a EarlierAnswer> {
     let normal = terms::normal(question);
-    let mut same = earlier.iter().filter(|it| terms::normal(&it.question) == normal);
+    let mut same = earlier.iter().filter(|it| terms::normal(&it.said.question) == normal);
     let first = same.clone().next();
-    same.find(|it| it.is_decision()).or(first)
+    same.find(|it| it.said.is_decision()).or(first)
 }
 
 /// How similar questions were decided, the most similar first.
 pub fn similar(question: &str, earlier: &[EarlierAnswer]) -> Vec<LateAnswer> {
     let words = |text: &str| terms::terms(text).into_iter().collect::<BTreeSet<_>>();
     let asked = words(question);
-    let shares = earlier.iter().map(|it| (share(&asked, &words(&it.question)), it));
+    let shares = earlier.iter().map(|it| (share(&asked, &words(&it.said.question)), it));
     let mut similar: Vec<_> = shares.filter(|(share, _)| *share >= SIMILAR).collect();
     similar.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let decision = |(_, it): (f64, &EarlierAnswer)| LateAnswer {
-        question_id: it.handle.clone(),
-        question: it.question.clone(),
-        answer: it.answer.clone(),
-        answered_by: it.by.clone(),
-    };
-    similar.into_iter().take(SIMILAR_MAX).map(decision).collect()
+    similar.into_iter().take(SIMILAR_MAX).map(|(_, it)| it.said.clone()).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a question has few words")]
@@ -88,13 +79,13 @@ mod tests {
     use super::*;
 
     fn answered(question: &str, by: &str) -> EarlierAnswer {
-        EarlierAnswer {
-            question_id: QuestionId::new(),
-            handle: "Q-001".to_owned(),
+        let said = LateAnswer {
+            question_id: "Q-001".to_owned(),
             question: question.to_owned(),
             answer: format!("by {by}"),
-            by: by.to_owned(),
-        }
+            answered_by: by.to_owned(),
+        };
+        EarlierAnswer { question_id: QuestionId::new(), said }
     }
 
     #[test]
@@ -102,7 +93,7 @@ mod tests {
         let earlier =
             [answered("Which ORM do we use?", "claude"), answered("which orm do we USE", "person")];
         let found = same("Which  ORM do we use", &earlier).unwrap();
-        assert_eq!(found.by, "person", "a decision goes before an executor's answer");
+        assert_eq!(found.said.answered_by, "person", "a decision goes before an executor's answer");
         assert!(same("Which ORM do they use?", &earlier).is_none());
     }
 

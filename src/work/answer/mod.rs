@@ -13,7 +13,7 @@ mod weigh;
 
 pub use compose::Answer;
 pub use earlier::EarlierAnswer;
-pub use weigh::{Class, Doubt, SURE, Weighed, weigh};
+pub use weigh::{Class, SURE, Weighed, weigh};
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Decides which passage answers a question, and how sure that is. Pure.
 
+use provost_actors::text::cut;
+
 use super::super::plan::Passage;
 use super::{Hit, Search, asks};
 
@@ -11,6 +13,9 @@ const MOST: f64 = 0.6;
 
 /// A second passage is a rival from this share of the best one's score on.
 const RIVAL: f64 = 0.8;
+
+/// How much of its text is shown, in characters.
+const RIVAL_MAX: usize = 200;
 
 /// Marks of what is not decided yet, in a passage or in the headings above.
 const OPEN_MARKS: &str = "tbd|tbc|todo|to be decided|to be determined|to be defined|to be confirmed|\
@@ -44,57 +49,57 @@ impl Class {
     }
 }
 
-/// Why an answer is not sure.
-#[derive(Clone, Debug)]
-pub enum Doubt {
-    Missing(Vec<String>),
-    Lacks(&'static str),
-    /// This other passage matches about as well.
-    Rival(Hit),
-    Open,
-    /// The passage is rejected, out of date or struck out.
-    Rejected,
-}
-
 /// The best passage for a question.
 #[derive(Clone, Debug)]
 pub struct Weighed {
     pub class: Class,
     pub best: Option<Hit>,
-    /// `None` where the answer is sure, or where nothing was found.
-    pub doubt: Option<Doubt>,
+    /// Why the answer is not sure, in a sentence; `None` where it is.
+    pub doubt: Option<String>,
 }
 
 /// Weighs what was found. An answer is sure where one passage has all the question's
 /// terms and what it asks for, and no other passage matches about as well.
 pub fn weigh(search: &Search) -> Weighed {
-    let weighed = |class, best: &Hit, doubt| Weighed { class, best: Some(best.clone()), doubt };
+    let weighed = |class, best: Option<&Hit>, doubt: &str| {
+        let doubt = (class != Class::Sure).then(|| doubt.to_owned());
+        Weighed { class, best: best.cloned(), doubt }
+    };
     let Some(best) = search.complete.first() else {
-        return match search.partial.first() {
-            Some(best) => {
-                let doubt = Doubt::Missing(search.missing.clone());
-                weighed(
-                    if has_most(search) { Class::Likely } else { Class::Weak },
-                    best,
-                    Some(doubt),
-                )
-            }
-            None => Weighed { class: Class::None, best: None, doubt: None },
-        };
+        if search.partial.is_empty() {
+            let doubt = if search.has_plan {
+                "No passage of the plan contains a word of the question."
+            } else {
+                "The project has no plan yet."
+            };
+            return weighed(Class::None, None, doubt);
+        }
+        let class = if has_most(search) { Class::Likely } else { Class::Weak };
+        let doubt = format!("The best passage does not mention {}.", listed(&search.missing));
+        return weighed(class, search.partial.first(), &doubt);
     };
     let mut others = search.complete[1..].iter();
     let rival = others.find(|it| it.score >= RIVAL * best.score && !it.overlaps(best));
-    let lacking = asks::lacks(&search.question, &best.passage().text);
-    if is_open(best) {
-        weighed(Class::Weak, best, Some(Doubt::Open))
+    let (class, doubt) = if is_open(best) {
+        (Class::Weak, "The plan leaves this open.".to_owned())
     } else if is_rejected(best) {
-        weighed(Class::Likely, best, Some(Doubt::Rejected))
-    } else if let Some(what) = lacking {
-        weighed(Class::Likely, best, Some(Doubt::Lacks(what)))
+        (Class::Likely, "The plan marks this passage as rejected or out of date.".to_owned())
+    } else if let Some(what) = asks::lacks(&search.question, &best.passage().text) {
+        (Class::Likely, format!("The best passage does not say {what}."))
     } else if let Some(rival) = rival {
-        weighed(Class::Likely, best, Some(Doubt::Rival(rival.clone())))
+        let (place, text) = (rival.place(), cut(rival.passage().text.clone(), RIVAL_MAX));
+        (Class::Likely, format!("Another passage matches as well, in {place}: \"{text}\"."))
     } else {
-        weighed(Class::Sure, best, None)
+        (Class::Sure, String::new())
+    };
+    weighed(class, Some(best), &doubt)
+}
+
+fn listed(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => quoted.concat(),
     }
 }
 

@@ -79,51 +79,48 @@ fn plan(drafts: Vec<Draft>) -> Result<Vec<Planned>, Faults> {
         _ => {}
     }
     let mut faults = Faults::new();
-    let mut planned = Vec::new();
-    let mut places = Vec::new();
+    let mut planned: Vec<Planned> = Vec::new();
     for Draft { place, members } in drafts {
         match task(&place, members) {
             Ok(task) => planned.push(task),
             Err(fault) => faults.push(format!("{place}: {}", fault.trim_end_matches('.'))),
         }
-        places.push(place);
     }
     if !faults.is_empty() {
         return Err(faults);
     }
     let mut numbers: HashMap<String, usize> = HashMap::new();
-    for (number, (task, _)) in planned.iter().enumerate() {
-        if let Some(id) = &task.id
+    for (number, Planned { place, id, .. }) in planned.iter().enumerate() {
+        if let Some(id) = id
             && let Some(first) = numbers.insert(id.to_lowercase(), number)
         {
-            faults.push(format!("{}: {} is called {id} too", places[number], places[first]));
+            faults.push(format!("{place}: {} is called {id} too", planned[first].place));
         }
     }
-    let on = |name: String| match numbers.get(&name.to_lowercase()) {
-        Some(number) => On::Planned(*number),
-        None => On::Board(name),
-    };
-    let planned: Vec<Planned> = planned
-        .into_iter()
-        .map(|(task, names)| Planned { depends_on: names.into_iter().map(on).collect(), ..task })
-        .collect();
-    faults.extend(circle(&planned, &places));
+    for on in planned.iter_mut().flat_map(|task| &mut task.depends_on) {
+        if let On::Board(name) = on
+            && let Some(number) = numbers.get(&name.to_lowercase())
+        {
+            *on = On::Planned(*number);
+        }
+    }
+    faults.extend(circle(&planned));
     if faults.is_empty() { Ok(planned) } else { Err(faults) }
 }
 
 /// The fault of a file whose tasks wait for each other. What is on the board can't
 /// depend on what is not yet.
-fn circle(planned: &[Planned], places: &[String]) -> Option<String> {
+fn circle(planned: &[Planned]) -> Option<String> {
     let within = |on: &On| match on {
         On::Planned(number) => Some(*number),
         On::Board(_) => None,
     };
     let to = |task: &Planned| task.depends_on.iter().filter_map(within).collect();
     let edges = planned.iter().enumerate().map(|(n, task)| (n, to(task))).collect();
-    let path = dependencies::any_cycle(&edges)?;
+    let path = dependencies::cycle(&edges, 0..planned.len())?;
     let name = |number: &usize| planned[*number].id.clone().unwrap_or_default();
     let names = path.iter().map(name).collect::<Vec<_>>().join(" -> ");
-    Some(format!("{}: the dependencies form a cycle: {names}", places[path[0]]))
+    Some(format!("{}: the dependencies form a cycle: {names}", planned[path[0]].place))
 }
 
 /// Names of members that are no part of the brief, by their spellings.
@@ -136,8 +133,8 @@ const SPELLINGS: [(&str, &[&str]); 6] = [
     ("brief", &["brief"]),
 ];
 
-/// A task from its members, and the names of what it depends on.
-fn task(place: &str, members: Map<String, Value>) -> Result<(Planned, Vec<String>), String> {
+/// A task from its members; what it depends on may still be of the file.
+fn task(place: &str, members: Map<String, Value>) -> Result<Planned, String> {
     let mut known: HashMap<&str, Value> = HashMap::new();
     let mut rest = Map::new();
     for (name, value) in members.into_iter().filter(|(_, value)| !value.is_null()) {
@@ -165,11 +162,11 @@ fn task(place: &str, members: Map<String, Value>) -> Result<(Planned, Vec<String
     let description =
         description.map_err(|error| format!("`description`: {error}"))?.map(Into::into);
     let priority = text("priority")?.map(|word| priority(&word)).transpose()?.unwrap_or_default();
-    let names = known.remove("depends_on").map(names).transpose()?.unwrap_or_default();
+    let depends_on = known.remove("depends_on").map(names).transpose()?.unwrap_or_default();
     let brief = brief(known.remove("brief"), rest)?;
     let brief = (!brief.is_empty()).then_some(brief);
-    let (place, depends_on) = (place.to_owned(), Vec::new());
-    Ok((Planned { place, id, title, description, priority, depends_on, brief }, names))
+    let place = place.to_owned();
+    Ok(Planned { place, id, title, description, priority, depends_on, brief })
 }
 
 /// A brief from its members beside the title, and those of one of its own.
@@ -195,11 +192,11 @@ fn priority(word: &str) -> Result<Priority, String> {
     })
 }
 
-fn names(given: Value) -> Result<Vec<String>, String> {
+fn names(given: Value) -> Result<Vec<On>, String> {
     let fault = || "`depends_on` must be an array of strings".to_owned();
     let Value::Array(items) = given else { return Err(fault()) };
     let names = items.into_iter().map(|item| match item {
-        Value::String(name) => Ok(name.trim().to_owned()),
+        Value::String(name) => Ok(On::Board(name.trim().to_owned())),
         _ => Err(fault()),
     });
     names.collect()

@@ -30,9 +30,11 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, ParseError> {
     let root: &RawValue =
         serde_json::from_str(text).map_err(|error| ParseError::NotJson(error.to_string()))?;
     let mut reader = Reader { text, lines: Lines::of(text), sections: Vec::new() };
-    match parts(root.get()) {
-        Some(parts) => reader.group(&Place::default(), &parts)?,
-        None => reader.alone(root),
+    if let Some(parts) = parts(root.get()) {
+        reader.group(&Place::default(), &parts)?;
+    } else {
+        let passages = reader.passages("", None, root);
+        reader.push(&Place::default(), passages);
     }
     Ok(reader.sections)
 }
@@ -60,12 +62,6 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn alone(&mut self, value: &RawValue) {
-        let place = Place { path: "$".to_owned(), ..Place::default() };
-        let passages = self.passages("", None, value);
-        self.push(&place, passages);
-    }
-
     /// Refuses an object with the same name twice: it is unclear which value holds.
     fn check(&self, parts: &[Part<'_>]) -> Result<(), ParseError> {
         let mut seen = HashSet::new();

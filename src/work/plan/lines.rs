@@ -7,6 +7,7 @@ use super::Passage;
 /// Longest quote, in bytes. Of longer lines a piece is quoted.
 pub(super) const QUOTE_MAX: usize = 1200;
 
+#[derive(Default)]
 pub(super) struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,

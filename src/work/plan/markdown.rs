@@ -17,19 +17,8 @@ const BLOCK_LINES: usize = 12;
 const COLUMN_MAX: usize = 100;
 
 pub(super) fn sections(text: &str) -> Vec<Section> {
-    let mut reader = Reader {
-        lines: Lines::of(text),
-        sections: vec![Section::default()],
-        headings: Vec::new(),
-        is_heading: false,
-        struck: 0,
-        block: None,
-        items: Vec::new(),
-        lists: Vec::new(),
-        table: None,
-        code: None,
-        lead: None,
-    };
+    let (lines, sections) = (Lines::of(text), vec![Section::default()]);
+    let mut reader = Reader { lines, sections, ..Reader::default() };
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
@@ -86,6 +75,7 @@ struct Table {
     rows: Vec<String>,
 }
 
+#[derive(Default)]
 struct Reader<'a> {
     lines: Lines<'a>,
     sections: Vec<Section>,

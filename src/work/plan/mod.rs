@@ -83,7 +83,7 @@ pub struct Passage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// A list, a table or a paragraph as a whole; what is in it are passages too.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_whole: bool,
     /// What introduces it: the item above, the sentence before its list, a table's head.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -94,11 +94,6 @@ pub struct Passage {
     /// The language of a block of code; empty if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "shaped for serde")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 impl Passage {

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use provost_actors::ids::ProjectId;
-use provost_actors::refusal::Refusal;
 use serde::Deserialize;
 
-use crate::store::sql::Sql;
-use crate::store::{Db, Result, Store};
+use crate::store::{Db, Refusal, Result, Sql, Store};
 use crate::work::answer::cite::Citation;
 use crate::work::answer::{Hit, Search, terms};
 use crate::work::plan::{PASSAGES_MAX, Section, unpack};
@@ -76,7 +74,7 @@ impl Store {
         sections: &[String],
     ) -> Result<Search, Refusal> {
         self.read(async |db| {
-            let plans = current(db, project).await?;
+            let plans: Vec<i64> = db.all(CURRENT, (project,)).await?;
             let terms = terms::terms(question);
             if plans.is_empty() || terms.is_empty() {
                 let (question, has_plan) = (question.to_owned(), !plans.is_empty());
@@ -121,7 +119,7 @@ impl Store {
         let Some(citation) = Citation::of(answer) else { return Ok(None) };
         self.read(async |db| {
             let row: Option<PassageRow> = db.find(PASSAGE, (citation.id, ROWS_PER_SECTION)).await?;
-            let plans = current(db, project).await?;
+            let plans: Vec<i64> = db.all(CURRENT, (project,)).await?;
             let row = row.filter(|row| plans.contains(&row.plan_id));
             let Some(mut row) = row else { return Ok(None) };
             let document = std::mem::take(&mut row.content);
@@ -130,10 +128,6 @@ impl Store {
         })
         .await
     }
-}
-
-async fn current(db: Db<'_>, project: ProjectId) -> Result<Vec<i64>> {
-    db.all(CURRENT, (project,)).await
 }
 
 fn phrases(phrases: &[String], joint: &str) -> String {

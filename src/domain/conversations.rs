@@ -1,17 +1,18 @@
-//! Follow-ups: the session found, then asked of the gateway.
+//! Sessions of agents: follow-ups, and pages of the transcript.
 
 use async_trait::async_trait;
 use provost_actors::gateway::{self, FollowUpRequest};
 use provost_actors::journal::FollowedUp;
-use provost_actors::refusal::Refusal;
 
 use super::{Domain, answered};
 use crate::api::attempts::Worktree;
 use crate::api::follow_up::{
     FollowUpInput, FollowUpOutput, FollowUpQueue, FollowUpTools, QueueStatus, QueuedMessage,
 };
+use crate::api::sessions::{
+    SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
+};
 use crate::api::{Key, Once, Refusable, Session};
-use crate::store::Target;
 
 #[async_trait]
 impl FollowUpTools for Domain {
@@ -21,12 +22,7 @@ impl FollowUpTools for Domain {
         key: Option<Key>,
         input: FollowUpInput,
     ) -> Refusable<Once<FollowUpOutput>> {
-        let target = match (input.attempt_id, input.session_id) {
-            (Some(attempt), _) => Target::Attempt(attempt),
-            (None, Some(session)) => Target::Session(session),
-            (None, None) => return Err(Refusal::internal("a follow-up without a target")),
-        };
-        let (attempt_id, _) = self.store.target(target).await?;
+        let (attempt_id, _) = self.store.session(input.attempt_id, input.session_id).await?;
         let request = FollowUpRequest {
             attempt_id,
             action: input.action,
@@ -66,4 +62,36 @@ fn output(done: FollowedUp, worktree: Worktree) -> FollowUpOutput {
                 .collect(),
         },
     }
+}
+
+#[async_trait]
+impl SessionTools for Domain {
+    async fn tail_session_messages(
+        &self,
+        _: &Session,
+        input: TailSessionMessagesInput,
+    ) -> Refusable<TailSessionMessagesOutput> {
+        let (_, session_id) = self.store.session(input.attempt_id, input.session_id).await?;
+        let before = input.cursor.map_or(u64::MAX, |cursor| cursor.get().unsigned_abs());
+        let (limit, max_bytes) = (input.limit.get(), input.max_bytes.get());
+        let newest_first = self.store.messages(session_id, before, limit, max_bytes).await?;
+        let messages = last_within(max_bytes, newest_first);
+        let next_cursor = messages.first().map(|oldest| oldest.message_index).filter(|at| *at > 0);
+        let has_more = next_cursor.is_some();
+        Ok(TailSessionMessagesOutput { session_id, messages, next_cursor, has_more })
+    }
+}
+
+/// As many as fit, at least one, turned to oldest first. Their size is that of their JSON.
+fn last_within(max_bytes: usize, mut messages: Vec<SessionMessage>) -> Vec<SessionMessage> {
+    let mut bytes = 0;
+    let fits = |message: &&SessionMessage| {
+        // What can't be written is refused when the result is.
+        bytes += serde_json::to_vec(message).map_or(0, |json| json.len());
+        bytes <= max_bytes
+    };
+    let count = messages.iter().take_while(fits).count();
+    messages.truncate(count.max(1));
+    messages.reverse();
+    messages
 }

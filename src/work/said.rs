@@ -1,12 +1,15 @@
-//! `reportTaskDone`: a task is done, or why it is not.
+//! What `reportTaskDone`, its short form `reportTaskCompleted`, and `reportTaskStatus` say of a
+//! task, in the terms that all of them share. Pure.
 
 use super::report::{Said, TaskReport};
 use crate::api::args::Between;
 use crate::api::brief::Brief;
+use crate::api::worker::completed::{CompletedStatus, ReportTaskCompletedInput};
 use crate::api::worker::done::{
     CriterionStatus, DoneStatus, FollowUpTask, ReportTaskDoneInput, Testing,
 };
 use crate::api::worker::path;
+use crate::api::worker::status::{NextAction, ReportTaskStatusInput, TaskProgress};
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::cut;
 use serde_json::json;
@@ -98,6 +101,76 @@ impl FollowUpTask {
     }
 }
 
+impl ReportTaskCompletedInput {
+    pub fn said(&self) -> Said {
+        match self.status {
+            CompletedStatus::Success => Said::Done,
+            CompletedStatus::Partial => Said::Partial,
+            CompletedStatus::Failed => Said::Failed,
+        }
+    }
+
+    /// Refuses paths that lead out of the repository.
+    pub fn report(&self) -> Result<TaskReport<'_>, Refusal> {
+        let files = self.files_modified.iter().flat_map(|files| files.iter());
+        let files: Vec<&str> = files.map(|file| &**file).collect();
+        path::check_all("files_modified", files.iter().copied())?;
+        let results = self.test_results.as_ref();
+        let (passed, failed) = results.map_or((0, 0), |it| (it.passed.get(), it.failed.get()));
+        let is_contrary = self.status == CompletedStatus::Success && failed > 0;
+        let contradiction =
+            || format!("The task is reported as a success, and {failed} of its tests as failed.");
+        Ok(TaskReport {
+            task: &self.task_id,
+            status: json!(self.status),
+            said: self.said(),
+            reason: self.output_summary.as_deref(),
+            progress: None,
+            notes: self.output_summary.as_deref(),
+            files,
+            criteria: Vec::new(),
+            claims_passed: passed > 0 && failed == 0,
+            contradictions: is_contrary.then(contradiction).into_iter().collect(),
+        })
+    }
+}
+
+impl ReportTaskStatusInput {
+    pub fn said(&self) -> Said {
+        match self.status {
+            TaskProgress::InProgress => Said::InProgress,
+            TaskProgress::Blocked => Said::Blocked,
+            TaskProgress::Done => Said::Done,
+            TaskProgress::Failed => Said::Failed,
+            TaskProgress::Paused => Said::Paused,
+        }
+    }
+
+    pub fn report(&self) -> TaskReport<'_> {
+        TaskReport {
+            task: &self.task_id,
+            status: json!(self.status),
+            said: self.said(),
+            reason: self.details.as_deref(),
+            progress: self.progress_percent.map(Between::get),
+            notes: self.details.as_deref(),
+            files: Vec::new(),
+            criteria: Vec::new(),
+            claims_passed: false,
+            contradictions: Vec::new(),
+        }
+    }
+}
+
+/// What to do after a report, by what waits: checks of this task, or other work.
+pub fn next_action(said: Said, checks_run: bool, is_other_ready: bool) -> Option<NextAction> {
+    match said {
+        Said::InProgress | Said::Partial => Some(NextAction::Continue),
+        Said::Done if checks_run => Some(NextAction::AwaitChecks),
+        _ => is_other_ready.then_some(NextAction::GetNextTask),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -156,5 +229,14 @@ mod tests {
             prop_assert_eq!(report.contradictions.len(), expected);
             prop_assert_eq!(report.claims_passed, of_tests == 0);
         }
+    }
+
+    #[test]
+    fn a_worker_is_sent_where_there_is_something_to_do() {
+        assert_eq!(next_action(Said::InProgress, false, true), Some(NextAction::Continue));
+        assert_eq!(next_action(Said::Done, true, true), Some(NextAction::AwaitChecks));
+        assert_eq!(next_action(Said::Done, false, true), Some(NextAction::GetNextTask));
+        assert_eq!(next_action(Said::Blocked, false, true), Some(NextAction::GetNextTask));
+        assert_eq!(next_action(Said::Failed, false, false), None);
     }
 }
