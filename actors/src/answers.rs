@@ -23,7 +23,7 @@ const READ_ONLY: [&str; 3] = ["plan", "read-only", "readonly"];
 /// with the log, limits, stop and restart of any other, and in worktrees of its own, so that
 /// it can't change the asker's files. Cheap to clone.
 #[derive(Clone)]
-pub struct Consultant {
+pub struct Answerer {
     pub courier: Courier,
     pub executor: String,
     /// Empty: a variant that only reads, if the executor has one.
@@ -34,7 +34,7 @@ pub struct Consultant {
     pub grace: Duration,
 }
 
-impl Consultant {
+impl Answerer {
     /// Asks the executor and records its answer; a ruling that comes first is the answer, and
     /// stops the executor. Each step can be repeated: after a restart, or for another asker.
     ///

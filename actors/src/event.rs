@@ -1,5 +1,6 @@
 //! What an attempt's log is made of: raw lines and normalized entries. Pure data.
 
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -42,8 +43,8 @@ impl Timestamp {
     }
 }
 
-impl std::fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
     }
 }
@@ -55,20 +56,29 @@ impl Serialize for Timestamp {
 }
 
 impl<'de> Deserialize<'de> for Timestamp {
-    /// From a text as it is written, or from the milliseconds since 1970 that a database has.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written<'t> {
-            Text(#[serde(borrow)] std::borrow::Cow<'t, str>),
-            Millis(i64),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::Text(text) => DateTime::parse_from_rfc3339(&text)
-                .map(|time| Self::from_millis(time.timestamp_millis()))
-                .map_err(serde::de::Error::custom),
-            Written::Millis(millis) => Ok(Self::from_millis(millis)),
-        }
+        deserializer.deserialize_any(Moment)
+    }
+}
+
+/// Reads a moment from a text as it is written, or from the milliseconds since 1970 that a
+/// database has.
+struct Moment;
+
+impl serde::de::Visitor<'_> for Moment {
+    type Value = Timestamp;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time, RFC 3339")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
+        let time = DateTime::parse_from_rfc3339(text).map_err(E::custom)?;
+        Ok(Timestamp::from_millis(time.timestamp_millis()))
+    }
+
+    fn visit_i64<E>(self, millis: i64) -> Result<Timestamp, E> {
+        Ok(Timestamp::from_millis(millis))
     }
 }
 
@@ -273,7 +283,7 @@ pub enum ProcessStatus {
 
 /// Tokens and cost, as the executor reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_usd: Option<f64>,

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::event::{Action, ErrorType, Event, RawEntry, Timestamp, Usage};
+use crate::event::{Action, ErrorType, Event, RawEntry, Timestamp, TokenUsage};
 use crate::limits::Limits;
 
 /// An executor as `list_executors` shows it.
@@ -193,7 +193,7 @@ pub enum Observed {
     /// It does not know the conversation to resume: the next turn begins a new one.
     SessionLost,
     /// Tokens used by the turn so far.
-    Usage(Usage),
+    Usage(TokenUsage),
     /// The executor tries again after this fault of its model's service.
     Retrying(String),
     /// To be sent to the executor.

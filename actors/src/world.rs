@@ -13,7 +13,7 @@ use crate::journal::{Attempt, AttemptRepo, Journal};
 use crate::limits::{Limits, SoftLimits};
 use crate::log::Logs;
 use crate::process::cgroup::Cgroup;
-use crate::process::manifest::{self, Manifest, StdinSource};
+use crate::process::records::{self, Manifest, StdinSource};
 use crate::process::{Marker, Shims};
 use crate::secret::{SecretNames, Secrets};
 use crate::workspace::Repositories;
@@ -26,12 +26,12 @@ pub struct World {
     pub shims: Shims,
     pub repositories: Repositories,
     pub logs: Logs,
-    pub settings: Settings,
+    pub settings: ActorSettings,
 }
 
 /// The configuration of the actors.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ActorSettings {
     /// Attempts that run at once; further starts wait in the queue.
     pub max_running_attempts: usize,
     /// Attempts that answer a question and run at once: they have slots of their own.
@@ -68,7 +68,7 @@ pub struct Settings {
     pub home_variable: Option<String>,
 }
 
-impl Settings {
+impl ActorSettings {
     /// The folder of an attempt: its logs, and a folder for each of its processes.
     pub fn attempt_dir(&self, attempt: AttemptId) -> PathBuf {
         self.attempts_dir.join(attempt.to_string())
@@ -105,7 +105,7 @@ impl Settings {
         let cgroup = self.cgroups.as_deref().filter(|_| limits.want_cgroup());
         let (program, args) = command;
         let manifest = Manifest {
-            v: manifest::VERSION,
+            v: records::VERSION,
             attempt_id: marker.attempt,
             process_id: marker.process,
             epoch: 1,

@@ -1,6 +1,6 @@
 //! Attempts: starting, watching and stopping the runs of a task, and which one a caller is in.
 
-use provost_actors::event::Usage;
+use provost_actors::event::TokenUsage;
 use provost_actors::journal::Phase;
 pub use provost_actors::journal::State as AttemptState;
 
@@ -266,9 +266,9 @@ pub struct AttemptUsage {
     pub cost_usd: Option<f64>,
 }
 
-impl From<Usage> for AttemptUsage {
-    fn from(usage: Usage) -> Self {
-        let Usage { input_tokens, output_tokens, cost_usd } = usage;
+impl From<TokenUsage> for AttemptUsage {
+    fn from(usage: TokenUsage) -> Self {
+        let TokenUsage { input_tokens, output_tokens, cost_usd } = usage;
         Self { input_tokens, output_tokens, cost_usd }
     }
 }

@@ -10,7 +10,7 @@ use crate::api::prelude::*;
 /// What an id can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum IdKind {
     Project,
     Repo,
     Task,
@@ -19,7 +19,7 @@ pub enum Kind {
     ExecutionProcess,
 }
 
-impl Kind {
+impl IdKind {
     pub const ALL: [Self; 6] = [
         Self::Project,
         Self::Repo,
@@ -46,7 +46,7 @@ impl Kind {
 #[derive(Debug, Deserialize)]
 pub struct ResolveParams {
     pub id: String,
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<IdKind>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub struct Resolved {
 /// A thing whose id matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
-    pub kind: Kind,
+    pub kind: IdKind,
     pub id: String,
 }
 

@@ -4,10 +4,10 @@ use schemars::Schema;
 use serde_json::{Map, Value};
 
 /// A field's name in JSON and its description.
-pub type Line = (&'static str, &'static str);
+pub type FieldLine = (&'static str, &'static str);
 
 /// Fields that the tools for the board take.
-pub const BOARD_INPUTS: &[Line] = &[
+pub const BOARD_INPUTS: &[FieldLine] = &[
     ("attempt_id", "The attempt, a UUID from start_task_attempt or list_task_attempts."),
     ("cursor", "Older page: the `next_cursor` of the last answer, unchanged."),
     ("path", "Absolute path of a git repository's working tree."),
@@ -17,7 +17,7 @@ pub const BOARD_INPUTS: &[Line] = &[
 ];
 
 /// Fields that the worker API's tools take.
-pub const WORKER_INPUTS: &[Line] = &[
+pub const WORKER_INPUTS: &[FieldLine] = &[
     ("estimatedHours", "In hours."),
     ("item", "The item checked."),
     ("project_id", "Project id; by default yours."),
@@ -27,7 +27,7 @@ pub const WORKER_INPUTS: &[Line] = &[
 ];
 
 /// Fields that tools return.
-pub const OUTPUTS: &[Line] = &[
+pub const OUTPUTS: &[FieldLine] = &[
     ("acknowledged", "true."),
     ("addedToQueue", "true."),
     ("alertTicket", "The alert that waits for a person: TK-001."),
@@ -70,7 +70,7 @@ pub const OUTPUTS: &[Line] = &[
 
 /// Describes the properties of an object that have no description: by their name, or else by
 /// the words that they may be.
-pub fn describe(schema: &mut Schema, known: &[Line]) {
+pub fn describe(schema: &mut Schema, known: &[FieldLine]) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for (name, property) in properties {
         // A schema that takes any value.

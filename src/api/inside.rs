@@ -2,11 +2,11 @@
 
 use provost_actors::refusal::{Code, Refusal};
 
-use super::Session;
+use super::Caller;
 
 /// Who calls, as far as it is known, and the way out that a refusal names.
-fn caller(session: &Session) -> (String, &'static str) {
-    match session.place.attempt() {
+fn described(caller: &Caller) -> (String, &'static str) {
+    match caller.place.attempt() {
         Some(attempt) => (
             format!("the caller runs inside attempt {attempt}"),
             "Leave it to a person outside of the attempt, who may also give this executor \
@@ -24,32 +24,32 @@ fn caller(session: &Session) -> (String, &'static str) {
 }
 
 /// A tool or a method that is not for a caller inside an attempt.
-pub fn refused(session: &Session, what: &str) -> Refusal {
-    let (caller, way_out) = caller(session);
-    refusal(session, what, format!("{what} is not permitted: {caller}"), way_out)
+pub fn refused(caller: &Caller, what: &str) -> Refusal {
+    let (who, way_out) = described(caller);
+    refusal(caller, what, format!("{what} is not permitted: {who}"), way_out)
 }
 
 /// A call that names something beyond the caller's reach.
-pub fn too_far(session: &Session, tool: &str, argument: &str, id: &str) -> Refusal {
+pub fn too_far(caller: &Caller, tool: &str, argument: &str, id: &str) -> Refusal {
     let message = format!(
         "{tool} is not permitted with {argument} {id:?}: {}, and reaches its own project and the \
          attempts that it started",
-        caller(session).0
+        described(caller).0
     );
     let hint = "Call get_context for its project_id, or start_task_attempt to start an attempt.";
-    refusal(session, tool, message, hint).detail("path", argument)
+    refusal(caller, tool, message, hint).detail("path", argument)
 }
 
 /// A call that leaves open what it is about.
-pub fn lacking(session: &Session, tool: &str, argument: &str) -> Refusal {
-    let message = format!("{tool} is permitted with {argument} only: {}", caller(session).0);
+pub fn lacking(caller: &Caller, tool: &str, argument: &str) -> Refusal {
+    let message = format!("{tool} is permitted with {argument} only: {}", described(caller).0);
     let hint = format!("Call {tool} again with {argument}.");
-    refusal(session, tool, message, &hint).detail("path", argument)
+    refusal(caller, tool, message, &hint).detail("path", argument)
 }
 
-fn refusal(session: &Session, what: &str, message: String, hint: &str) -> Refusal {
+fn refusal(caller: &Caller, what: &str, message: String, hint: &str) -> Refusal {
     let refusal = Refusal::new(Code::NotPermitted, message).hint(hint).detail("tool", what);
-    match session.place.attempt() {
+    match caller.place.attempt() {
         Some(attempt) => refusal.detail("attempt_id", attempt.to_string()),
         None => refusal,
     }

@@ -91,7 +91,7 @@ macro_rules! tools {
             $($method)*
             async fn $name(
                 &self,
-                session: &crate::api::Session,
+                caller: &crate::api::Caller,
                 input: $input,
             ) -> crate::api::Refusable<$output>;
         ] $($rest)*);
@@ -101,7 +101,7 @@ macro_rules! tools {
             $($method)*
             async fn $name(
                 &self,
-                session: &crate::api::Session,
+                caller: &crate::api::Caller,
                 key: Option<crate::api::Key>,
                 input: $input,
             ) -> crate::api::Refusable<crate::api::Once<$output>>;

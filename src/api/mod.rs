@@ -37,9 +37,9 @@ use serde_json::{Map, Value};
 
 pub use crate::role::{Access, Role};
 
-/// One connection: what is known of its caller for as long as it lasts.
+/// The caller at the other end of a connection, as it is known for as long as that lasts.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct Caller {
     pub role: Role,
     /// The attempt that the caller works in, if it does.
     pub attempt: Option<AttemptId>,
@@ -116,7 +116,7 @@ pub trait Reach: Send + Sync {
     /// not make. `access` is what the tool needs.
     async fn permit(
         &self,
-        session: &Session,
+        caller: &Caller,
         tool: &'static str,
         access: Access,
         arguments: &Map<String, Value>,
@@ -130,7 +130,7 @@ pub trait TaskNames: Send + Sync {
     /// given, else in the caller's project, else where only one project has it.
     async fn task_id(
         &self,
-        session: &Session,
+        caller: &Caller,
         handle: &str,
         project: Option<&str>,
     ) -> Refusable<String>;
@@ -157,7 +157,7 @@ pub trait Clarify: Send + Sync {
 pub trait CliMethods: Send + Sync {
     async fn call_method(
         &self,
-        session: &Session,
+        caller: &Caller,
         method: &str,
         params: Option<Value>,
     ) -> Result<Value, CustomError>;

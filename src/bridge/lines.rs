@@ -16,14 +16,14 @@ const QUEUE: usize = 64;
 
 /// One line of the client, without its line feed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum BridgeLine {
     Whole(Vec<u8>),
     /// The beginning of a line over the limit.
     TooLong(Vec<u8>),
 }
 
 /// Reads the next line; `None` at the end. Of a line over `max` bytes only the head is kept.
-pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<Line>> {
+pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<BridgeLine>> {
     let mut line = Vec::new();
     // One byte more, for the line feed.
     let most = max as u64 + 1;
@@ -31,16 +31,16 @@ pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<Lin
         return Ok(None);
     }
     if line.pop_if(|last| *last == b'\n').is_some() || line.len() <= max {
-        return Ok(Some(Line::Whole(line)));
+        return Ok(Some(BridgeLine::Whole(line)));
     }
     reader.skip_until(b'\n')?;
     line.truncate(HEAD);
     line.shrink_to_fit();
-    Ok(Some(Line::TooLong(line)))
+    Ok(Some(BridgeLine::TooLong(line)))
 }
 
 /// Starts the thread that reads standard input until its end.
-pub fn from_stdin() -> io::Result<mpsc::Receiver<Line>> {
+pub fn from_stdin() -> io::Result<mpsc::Receiver<BridgeLine>> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let read = move || {
         let mut stdin = io::stdin().lock();
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    fn lines(input: &[u8], buffer: usize, max: usize) -> Vec<Line> {
+    fn lines(input: &[u8], buffer: usize, max: usize) -> Vec<BridgeLine> {
         let mut reader = BufReader::with_capacity(buffer, input);
         std::iter::from_fn(|| read_line(&mut reader, max).unwrap()).collect()
     }
@@ -101,8 +101,11 @@ mod tests {
         let long = [b"y".repeat(5000), b"\nnext\nlast".to_vec()].concat();
         for buffer in [1, 7, 100_000] {
             let read = lines(&long, buffer, 4096);
-            assert_eq!(read[0], Line::TooLong(b"y".repeat(HEAD)), "{buffer}");
-            assert_eq!(read[1..], [Line::Whole(b"next".into()), Line::Whole(b"last".into())]);
+            assert_eq!(read[0], BridgeLine::TooLong(b"y".repeat(HEAD)), "{buffer}");
+            assert_eq!(
+                read[1..],
+                [BridgeLine::Whole(b"next".into()), BridgeLine::Whole(b"last".into())]
+            );
         }
     }
 
@@ -113,8 +116,8 @@ mod tests {
         ) {
             let input = given.iter().fold(String::new(), |all, line| all + line + "\n");
             let read = lines(input.as_bytes(), buffer, 30);
-            let expected: Vec<Line> =
-                given.into_iter().map(|line| Line::Whole(line.into_bytes())).collect();
+            let expected: Vec<BridgeLine> =
+                given.into_iter().map(|line| BridgeLine::Whole(line.into_bytes())).collect();
             prop_assert_eq!(read, expected);
         }
     }

@@ -27,8 +27,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lines::Line;
-use pending::{PendingRequests, Verdict};
+use lines::BridgeLine;
+use pending::{LineVerdict, PendingRequests};
 use provost_actors::blocking::lock;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -81,7 +81,7 @@ struct Bridge {
     hello: Hello,
     limits: Limits,
     pending: Mutex<PendingRequests>,
-    input: mpsc::Receiver<Line>,
+    input: mpsc::Receiver<BridgeLine>,
     /// The client closed its side.
     input_ended: bool,
     output: mpsc::Sender<Vec<u8>>,
@@ -91,7 +91,7 @@ impl Bridge {
     fn new(
         starter: Starter,
         hello: Hello,
-        input: mpsc::Receiver<Line>,
+        input: mpsc::Receiver<BridgeLine>,
         output: mpsc::Sender<Vec<u8>>,
         limits: Limits,
     ) -> Self {
@@ -123,8 +123,8 @@ impl Bridge {
     }
 
     /// Takes a line while there is no connection.
-    async fn hold(&mut self, line: Line) {
-        if let Verdict::Answer(answer) = receive(&self.pending, line, false) {
+    async fn hold(&mut self, line: BridgeLine) {
+        if let LineVerdict::Answer(answer) = receive(&self.pending, line, false) {
             self.answer(vec![answer]).await;
         }
     }
@@ -208,7 +208,7 @@ impl Bridge {
 /// Sends the waiting requests, then new lines until the client's input ends.
 async fn upward(
     pending: &Mutex<PendingRequests>,
-    input: &mut mpsc::Receiver<Line>,
+    input: &mut mpsc::Receiver<BridgeLine>,
     output: &mpsc::Sender<Vec<u8>>,
     mut writer: OwnedWriteHalf,
 ) -> io::Result<OwnedWriteHalf> {
@@ -218,11 +218,11 @@ async fn upward(
     }
     while let Some(line) = input.recv().await {
         match receive(pending, line, true) {
-            Verdict::Forward(line) => send(&mut writer, line).await?,
-            Verdict::Answer(answer) => {
+            LineVerdict::Forward(line) => send(&mut writer, line).await?,
+            LineVerdict::Answer(answer) => {
                 let _ = output.send(answer).await;
             }
-            Verdict::Nothing => {}
+            LineVerdict::Nothing => {}
         }
     }
     Ok(writer)
@@ -277,14 +277,14 @@ async fn send(writer: &mut OwnedWriteHalf, mut line: Vec<u8>) -> io::Result<()> 
     writer.write_all(&line).await
 }
 
-fn receive(pending: &Mutex<PendingRequests>, line: Line, connected: bool) -> Verdict {
+fn receive(pending: &Mutex<PendingRequests>, line: BridgeLine, connected: bool) -> LineVerdict {
     match line {
-        Line::Whole(line) if line.trim_ascii().is_empty() => Verdict::Nothing,
-        Line::Whole(line) => lock(pending).client_says(line, connected),
-        Line::TooLong(head) => {
+        BridgeLine::Whole(line) if line.trim_ascii().is_empty() => LineVerdict::Nothing,
+        BridgeLine::Whole(line) => lock(pending).client_says(line, connected),
+        BridgeLine::TooLong(head) => {
             let id = frame::id_in_head(&head);
             let message = "Invalid request: the message is longer than 16777216 bytes";
-            Verdict::Answer(frame::error(id.as_ref(), -32600, message, None))
+            LineVerdict::Answer(frame::error(id.as_ref(), -32600, message, None))
         }
     }
 }

@@ -17,7 +17,7 @@ const REPLAY_ID: &str = "provost/replay";
 
 /// What the bridge does with a line from the client.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LineVerdict {
     /// Sends it to the daemon.
     Forward(Vec<u8>),
     /// Answers it.
@@ -28,14 +28,14 @@ pub enum Verdict {
 
 struct Waiting {
     id: Id,
-    kind: Kind,
+    kind: RequestKind,
     /// In the protocol's version 2026-07-28.
     modern: bool,
     line: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RequestKind {
     ToolCall,
     Initialize,
     /// Stays open for as long as the session; the client does not wait for an answer.
@@ -57,16 +57,16 @@ pub struct PendingRequests {
 
 impl PendingRequests {
     /// Takes a line from the client, without its line feed.
-    pub fn client_says(&mut self, line: Vec<u8>, connected: bool) -> Verdict {
+    pub fn client_says(&mut self, line: Vec<u8>, connected: bool) -> LineVerdict {
         match Frame::read(&line) {
             Frame::Request { id, method, modern } => {
                 let kind = match method.as_ref() {
-                    "tools/call" => Kind::ToolCall,
-                    "initialize" => Kind::Initialize,
-                    "subscriptions/listen" => Kind::Listen,
-                    "ping" => Kind::Other,
-                    method if method.contains('/') => Kind::Other,
-                    _ => Kind::Bare,
+                    "tools/call" => RequestKind::ToolCall,
+                    "initialize" => RequestKind::Initialize,
+                    "subscriptions/listen" => RequestKind::Listen,
+                    "ping" => RequestKind::Other,
+                    method if method.contains('/') => RequestKind::Other,
+                    _ => RequestKind::Bare,
                 };
                 self.request(Waiting { id, kind, modern, line }, connected)
             }
@@ -78,38 +78,38 @@ impl PendingRequests {
                     }
                     _ => {}
                 }
-                if connected { Verdict::Forward(line) } else { Verdict::Nothing }
+                if connected { LineVerdict::Forward(line) } else { LineVerdict::Nothing }
             }
-            Frame::Response { .. } | Frame::Other if connected => Verdict::Forward(line),
-            Frame::Response { .. } => Verdict::Nothing,
-            Frame::Other => Verdict::Answer(frame::malformed(&line)),
+            Frame::Response { .. } | Frame::Other if connected => LineVerdict::Forward(line),
+            Frame::Response { .. } => LineVerdict::Nothing,
+            Frame::Other => LineVerdict::Answer(frame::malformed(&line)),
         }
     }
 
-    fn request(&mut self, mut request: Waiting, connected: bool) -> Verdict {
+    fn request(&mut self, mut request: Waiting, connected: bool) -> LineVerdict {
         if self.waiting.iter().any(|waiting| waiting.id == request.id) {
             let message = "Invalid request: a request with this id is in flight";
-            return Verdict::Answer(frame::error(Some(&request.id), -32600, message, None));
+            return LineVerdict::Answer(frame::error(Some(&request.id), -32600, message, None));
         }
         let kept: usize = self.waiting.iter().map(|waiting| waiting.line.len()).sum();
         if self.waiting.len() >= MAX_WAITING || kept + request.line.len() > MAX_KEPT_BYTES {
             let refusal = Refusal::new(Code::RateLimited, "Too many calls are in flight.");
-            return Verdict::Answer(answer(&request, &refusal));
+            return LineVerdict::Answer(answer(&request, &refusal));
         }
-        if matches!(request.kind, Kind::ToolCall | Kind::Bare)
+        if matches!(request.kind, RequestKind::ToolCall | RequestKind::Bare)
             && let Some(line) = frame::with_call_id(&request.line, &Uuid::now_v7().to_string())
         {
             request.line = line;
         }
         let line = request.line.clone();
         self.waiting.push(request);
-        if connected { Verdict::Forward(line) } else { Verdict::Nothing }
+        if connected { LineVerdict::Forward(line) } else { LineVerdict::Nothing }
     }
 
     /// Takes note of a line from the daemon; all of them go to the client.
     pub fn daemon_says(&mut self, line: &[u8]) {
         let Frame::Response { id, failed } = Frame::read(line) else { return };
-        if let Some(Waiting { kind: Kind::Initialize, line, .. }) = self.remove(&id)
+        if let Some(Waiting { kind: RequestKind::Initialize, line, .. }) = self.remove(&id)
             && !failed
         {
             self.initialize = Some(line);
@@ -123,7 +123,7 @@ impl PendingRequests {
 
     /// Whether the client waits for an answer.
     pub fn waits(&self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.kind != Kind::Listen)
+        self.waiting.iter().any(|waiting| waiting.kind != RequestKind::Listen)
     }
 
     /// The lines that bring a new connection to the state of the old one: an `initialize`,
@@ -149,7 +149,7 @@ impl PendingRequests {
 
 fn answer(request: &Waiting, refusal: &Refusal) -> Vec<u8> {
     match request.kind {
-        Kind::ToolCall => frame::refused_call(&request.id, request.modern, refusal),
+        RequestKind::ToolCall => frame::refused_call(&request.id, request.modern, refusal),
         _ => frame::refused_request(&request.id, refusal),
     }
 }
@@ -181,8 +181,8 @@ mod tests {
         serde_json::from_slice(line).unwrap()
     }
 
-    fn forwarded(verdict: Verdict) -> Vec<u8> {
-        let Verdict::Forward(line) = verdict else { panic!("{verdict:?}") };
+    fn forwarded(verdict: LineVerdict) -> Vec<u8> {
+        let LineVerdict::Forward(line) = verdict else { panic!("{verdict:?}") };
         line
     }
 
@@ -200,7 +200,7 @@ mod tests {
     fn an_id_can_be_used_again_once_answered_and_not_before() {
         let mut pending = PendingRequests::default();
         forwarded(pending.client_says(call(1), true));
-        let Verdict::Answer(refused) = pending.client_says(call(1), true) else { panic!() };
+        let LineVerdict::Answer(refused) = pending.client_says(call(1), true) else { panic!() };
         assert_eq!(json(&refused)["error"]["code"], -32600);
         pending.daemon_says(&result(1));
         forwarded(pending.client_says(call(1), true));
@@ -245,12 +245,12 @@ mod tests {
     #[test]
     fn without_a_daemon_requests_are_held_and_malformed_lines_answered() {
         let mut pending = PendingRequests::default();
-        assert_eq!(pending.client_says(call(1), false), Verdict::Nothing);
-        let Verdict::Answer(parse_error) = pending.client_says(b"{".to_vec(), false) else {
+        assert_eq!(pending.client_says(call(1), false), LineVerdict::Nothing);
+        let LineVerdict::Answer(parse_error) = pending.client_says(b"{".to_vec(), false) else {
             panic!()
         };
         assert_eq!(json(&parse_error)["error"]["code"], -32700);
-        assert_eq!(pending.client_says(br#"{"method":"x"}"#.to_vec(), false), Verdict::Nothing);
+        assert_eq!(pending.client_says(br#"{"method":"x"}"#.to_vec(), false), LineVerdict::Nothing);
         assert_eq!(pending.resend().len(), 1);
         assert_eq!(forwarded(pending.client_says(b"{".to_vec(), true)), b"{");
     }
@@ -285,13 +285,13 @@ mod tests {
             json!({"id": id, "method": "m", "params": {"p": padding}}).to_string().into_bytes()
         };
         forwarded(pending.client_says(big(1), true));
-        let Verdict::Answer(refused) = pending.client_says(big(2), true) else { panic!() };
+        let LineVerdict::Answer(refused) = pending.client_says(big(2), true) else { panic!() };
         assert_eq!(json(&refused)["error"]["data"]["code"], "rate_limited");
         pending.daemon_says(&result(1));
         for id in 10..10 + MAX_WAITING as u64 {
             forwarded(pending.client_says(call(id), true));
         }
-        let Verdict::Answer(refused) = pending.client_says(call(1), true) else { panic!() };
+        let LineVerdict::Answer(refused) = pending.client_says(call(1), true) else { panic!() };
         assert_eq!(json(&refused)["result"]["structuredContent"]["code"], "rate_limited");
     }
 
@@ -307,7 +307,7 @@ mod tests {
                     0 => {
                         let verdict = pending.client_says(call(id), connected);
                         if open.contains(&id) {
-                            prop_assert!(matches!(verdict, Verdict::Answer(_)));
+                            prop_assert!(matches!(verdict, LineVerdict::Answer(_)));
                         } else {
                             open.push(id);
                         }

@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_mins(1);
 
 /// A bridge whose client is the test.
 struct Client {
-    input: Option<mpsc::Sender<Line>>,
+    input: Option<mpsc::Sender<BridgeLine>>,
     output: mpsc::Receiver<Vec<u8>>,
     bridge: JoinHandle<()>,
     home: Home,
@@ -40,7 +40,7 @@ impl Client {
     }
 
     async fn say(&self, line: Value) {
-        let line = Line::Whole(line.to_string().into_bytes());
+        let line = BridgeLine::Whole(line.to_string().into_bytes());
         self.input.as_ref().unwrap().send(line).await.unwrap();
     }
 
@@ -214,7 +214,7 @@ async fn a_client_with_nothing_to_ask_needs_no_daemon() {
 async fn a_line_that_is_too_long_is_answered_with_its_id() {
     let mut client = Client::start(LIMITS);
     let head = br#"{"id":5,"method":"tools/call","params":{"#.to_vec();
-    client.input.as_ref().unwrap().send(Line::TooLong(head)).await.unwrap();
+    client.input.as_ref().unwrap().send(BridgeLine::TooLong(head)).await.unwrap();
     let refused = client.hear().await;
     assert_eq!(
         (refused["id"].as_i64(), refused["error"]["code"].as_i64()),

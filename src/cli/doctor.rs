@@ -4,7 +4,7 @@ use anstyle::AnsiColor;
 use unicode_width::UnicodeWidthStr;
 
 use super::prelude::*;
-use crate::doctor::{Check, Status, examine};
+use crate::doctor::{Check, CheckStatus, examine};
 use crate::home::Home;
 
 /// Needs no daemon and starts none; the home may be damaged or missing.
@@ -14,7 +14,7 @@ pub async fn doctor(out: &mut Output, fixes: bool) -> Result<Exit, Failure> {
         print(out, &checks)?;
     }
     out.flush()?;
-    let failed = checks.iter().any(|check| check.status == Status::Fail);
+    let failed = checks.iter().any(|check| check.status == CheckStatus::Fail);
     Ok(if failed { Exit::Refused } else { Exit::Done })
 }
 
@@ -24,10 +24,10 @@ fn print(out: &mut Output, checks: &[Check]) -> std::io::Result<()> {
     for (check, name) in checks.iter().zip(&names) {
         let label = if check.fixed { "fixed".to_owned() } else { word(&check.status) };
         let colour = match check.status {
-            Status::Ok => AnsiColor::Green,
-            Status::Note => AnsiColor::Blue,
-            Status::Warn => AnsiColor::Yellow,
-            Status::Fail => AnsiColor::Red,
+            CheckStatus::Ok => AnsiColor::Green,
+            CheckStatus::Note => AnsiColor::Blue,
+            CheckStatus::Warn => AnsiColor::Yellow,
+            CheckStatus::Fail => AnsiColor::Red,
         };
         let label = out.paint(colour.on_default(), &format!("{label:<5}"));
         let gap = width - name.width() + 2;

@@ -86,11 +86,11 @@ async fn session(
     let mut start = (&mut read).take(HELLO_MAX);
     tokio::time::timeout(HELLO_WITHIN, start.read_until(b'\n', &mut line)).await??;
     let hello: Hello = serde_json::from_slice(&line)?;
-    let session = domain.session(&hello, place).await;
+    let caller = domain.caller(&hello, place).await;
     let mut welcome = serde_json::to_vec(&Welcome::of_process())?;
     welcome.push(b'\n');
     write.write_all(&welcome).await?;
     let stream = tokio::io::join(read, write);
-    mcp::serve(stream, session, domain, limits, ending).await;
+    mcp::serve(stream, caller, domain, limits, ending).await;
     Ok(())
 }

@@ -25,7 +25,7 @@ use provost_actors::process::{self, Shims, cgroup};
 use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
-use provost_actors::world::{Settings, World};
+use provost_actors::world::{ActorSettings, World};
 use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -189,7 +189,7 @@ async fn start_actors(
                 spool_max_bytes: settings.logs.spool_max_bytes,
             },
         ),
-        settings: Settings {
+        settings: ActorSettings {
             max_running_attempts: settings.daemon.max_running_attempts,
             max_running_answers: settings.answers.max_running,
             stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use provost_actors::ids::{AttemptId, ProcessId};
-use provost_actors::process::manifest::ExitRecord;
+use provost_actors::process::records::ExitRecord;
 
 use crate::store::Store;
 

@@ -12,7 +12,7 @@ use provost_actors::event::Stream;
 use provost_actors::log::spool::format::{
     FixedRecord, INDEX, RECORD_LEN, Record, segment_path, segments,
 };
-use provost_actors::process::manifest::{ExitRecord, Manifest};
+use provost_actors::process::records::{ExitRecord, Manifest};
 use provost_actors::workspace::git;
 
 use super::check::Check;

@@ -9,7 +9,7 @@ use crate::home::Home;
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum CheckStatus {
     Ok,
     /// Worth knowing.
     Note,
@@ -23,7 +23,7 @@ pub enum Status {
 #[derive(Serialize)]
 pub struct Check {
     pub name: String,
-    pub status: Status,
+    pub status: CheckStatus,
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
@@ -40,26 +40,26 @@ type Cure = Box<dyn FnOnce(&Home) -> io::Result<String> + Send>;
 
 impl Check {
     /// An empty hint is none.
-    fn new(name: &str, status: Status, message: impl Into<String>, hint: &str) -> Self {
+    fn new(name: &str, status: CheckStatus, message: impl Into<String>, hint: &str) -> Self {
         let hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
         let (name, message) = (name.to_owned(), message.into());
         Self { name, status, message, hint, fixable: false, fixed: false, cure: None }
     }
 
     pub fn ok(name: &str, message: impl Into<String>) -> Self {
-        Self::new(name, Status::Ok, message, "")
+        Self::new(name, CheckStatus::Ok, message, "")
     }
 
     pub fn note(name: &str, message: impl Into<String>, hint: &str) -> Self {
-        Self::new(name, Status::Note, message, hint)
+        Self::new(name, CheckStatus::Note, message, hint)
     }
 
     pub fn warn(name: &str, message: impl Into<String>, hint: &str) -> Self {
-        Self::new(name, Status::Warn, message, hint)
+        Self::new(name, CheckStatus::Warn, message, hint)
     }
 
     pub fn fail(name: &str, message: impl Into<String>, hint: &str) -> Self {
-        Self::new(name, Status::Fail, message, hint)
+        Self::new(name, CheckStatus::Fail, message, hint)
     }
 
     pub fn cure(mut self, cure: impl FnOnce(&Home) -> io::Result<String> + Send + 'static) -> Self {

@@ -14,7 +14,7 @@ mod processes;
 use std::io;
 use std::time::Duration;
 
-pub use check::{Check, Status};
+pub use check::{Check, CheckStatus};
 
 use crate::daemon::{HomeLock, LockError};
 use crate::home::Home;
@@ -70,7 +70,7 @@ fn fix(home: &Home, checks: &mut [Check]) {
         match done {
             Ok(done) => {
                 check.message = format!("{}: {done}", check.message);
-                (check.status, check.fixed) = (Status::Ok, true);
+                (check.status, check.fixed) = (CheckStatus::Ok, true);
                 (check.hint, check.fixable) = (None, false);
             }
             Err(why) => check.hint = Some(format!("It was left alone: {why}.")),

@@ -12,14 +12,14 @@ use crate::api::approvals::{
     ApprovalDecision, ApprovalSummary, ApprovalTools, ApprovalsAsked, ListApprovalsInput,
     ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
-use crate::api::{Key, Once, Refusable, Session};
+use crate::api::{Caller, Key, Once, Refusable};
 use crate::store::Page;
 
 #[async_trait]
 impl ApprovalTools for Domain {
     async fn list_approvals(
         &self,
-        _: &Session,
+        _: &Caller,
         input: ListApprovalsInput,
     ) -> Refusable<ListApprovalsOutput> {
         if let Some(attempt) = input.attempt_id {
@@ -42,7 +42,7 @@ impl ApprovalTools for Domain {
 
     async fn respond_approval(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: RespondApprovalInput,
     ) -> Refusable<Once<RespondApprovalOutput>> {

@@ -16,7 +16,7 @@ use crate::api::attempts::{
     StopAttemptInput, StopAttemptOutput, WorkspaceRepo,
 };
 use crate::api::commands::AttemptLine;
-use crate::api::{Code, Key, Once, Refusable, Refusal, Session};
+use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
 use crate::store::{self, AttemptOverview, Quota};
 
 const FINAL_MESSAGE_MAX: usize = 2000;
@@ -28,7 +28,7 @@ const FINAL_MESSAGE_OF_MANY_MAX: usize = 200;
 impl AttemptTools for Domain {
     async fn start_task_attempt(
         &self,
-        session: &Session,
+        caller: &Caller,
         key: Option<Key>,
         input: StartTaskAttemptInput,
     ) -> Refusable<Once<StartTaskAttemptOutput>> {
@@ -43,7 +43,7 @@ impl AttemptTools for Domain {
             repos,
             prompt: input.prompt.map(Into::into),
             ignore_dependencies: input.ignore_dependencies,
-            parent: session.place.attempt(),
+            parent: caller.place.attempt(),
         };
         let task = request.task_id;
         let answer = gateway::start(&self.gateway, &self.world, key, request).await?;
@@ -64,7 +64,7 @@ impl AttemptTools for Domain {
 
     async fn list_task_attempts(
         &self,
-        _: &Session,
+        _: &Caller,
         input: ListTaskAttemptsInput,
     ) -> Refusable<ListTaskAttemptsOutput> {
         let task = input.task_id;
@@ -104,7 +104,7 @@ impl AttemptTools for Domain {
 
     async fn get_attempt_status(
         &self,
-        _: &Session,
+        _: &Caller,
         input: GetAttemptStatusInput,
     ) -> Refusable<AttemptStatusOutput> {
         if let Some(attempt) = input.attempt_id {
@@ -123,7 +123,7 @@ impl AttemptTools for Domain {
 
     async fn stop_attempt(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: StopAttemptInput,
     ) -> Refusable<Once<StopAttemptOutput>> {
@@ -153,10 +153,10 @@ impl AttemptTools for Domain {
 
     async fn get_context(
         &self,
-        session: &Session,
+        caller: &Caller,
         _: GetContextInput,
     ) -> Refusable<GetContextOutput> {
-        let attempt = session.attempt.ok_or_else(|| {
+        let attempt = caller.attempt.ok_or_else(|| {
             Refusal::new(Code::NotPermitted, "this connection does not come from inside an attempt")
         })?;
         let AttemptOverview { line, handle, task_status, .. } =
@@ -186,7 +186,7 @@ impl AttemptTools for Domain {
 impl Domain {
     async fn to_output(
         &self,
-        status: store::AttemptStatus,
+        status: store::AttemptRow,
         final_message_max: usize,
     ) -> Result<AttemptStatus, Refusal> {
         let (tip, last_activity_at) = self.log_facts(status.overview.line.attempt_id).await;
@@ -226,7 +226,7 @@ impl Domain {
     }
 }
 
-fn next_action(status: &store::AttemptStatus) -> String {
+fn next_action(status: &store::AttemptRow) -> String {
     let overview = &status.overview;
     let AttemptLine { attempt_id: id, state, phase, workspace_branch, .. } = &overview.line;
     if let Some(reason) = &overview.waits_for_disk {

@@ -21,13 +21,13 @@ use crate::api::tasks::{
     GetTaskInput, GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, TaskTools,
     UpdateTaskInput,
 };
-use crate::api::{Code, Key, Once, Refusable, Refusal, Session};
+use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
 
 #[async_trait]
 impl ProjectTools for Domain {
     async fn list_projects(
         &self,
-        _: &Session,
+        _: &Caller,
         input: ListProjectsInput,
     ) -> Refusable<ListProjectsOutput> {
         let after = cursor(input.cursor, "list_projects", |text| text.parse().ok())?;
@@ -36,13 +36,13 @@ impl ProjectTools for Domain {
         Ok(ListProjectsOutput { next_cursor, has_more: page.has_more, projects: page.items })
     }
 
-    async fn list_repos(&self, _: &Session, input: ListReposInput) -> Refusable<ListReposOutput> {
+    async fn list_repos(&self, _: &Caller, input: ListReposInput) -> Refusable<ListReposOutput> {
         Ok(ListReposOutput { repos: self.store.repos(input.project_id).await? })
     }
 
     async fn create_project(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: CreateProjectInput,
     ) -> Refusable<Once<CreateProjectOutput>> {
@@ -61,7 +61,7 @@ impl ProjectTools for Domain {
 
     async fn add_repo(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: AddRepoInput,
     ) -> Refusable<Once<AddRepoOutput>> {
@@ -81,7 +81,7 @@ impl ExecutorTools for Domain {
     /// Looks for each executor's program and for its version.
     async fn list_executors(
         &self,
-        _: &Session,
+        _: &Caller,
         _: ListExecutorsInput,
     ) -> Refusable<ListExecutorsOutput> {
         let all = self.world.executors.all();
@@ -95,14 +95,14 @@ impl ExecutorTools for Domain {
 
 #[async_trait]
 impl TaskTools for Domain {
-    async fn list_tasks(&self, _: &Session, input: ListTasksInput) -> Refusable<ListTasksOutput> {
+    async fn list_tasks(&self, _: &Caller, input: ListTasksInput) -> Refusable<ListTasksOutput> {
         let before = cursor(input.cursor.as_deref(), "list_tasks", |text| text.parse().ok())?;
         let page = self.store.tasks(&input, before).await?;
         let next_cursor = page.next(|task| task.task_id);
         Ok(ListTasksOutput { next_cursor, has_more: page.has_more, tasks: page.items })
     }
 
-    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Refusable<GetTaskOutput> {
+    async fn get_task(&self, _: &Caller, input: GetTaskInput) -> Refusable<GetTaskOutput> {
         let id = input.task_id;
         let task = self.store.task(id).await?;
         let report = self.checked_report(id).await?;
@@ -112,7 +112,7 @@ impl TaskTools for Domain {
 
     async fn create_task(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: CreateTaskInput,
     ) -> Refusable<Once<CreateTaskOutput>> {
@@ -123,7 +123,7 @@ impl TaskTools for Domain {
 
     async fn update_task(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: UpdateTaskInput,
     ) -> Refusable<Once<TaskOutput>> {
@@ -133,7 +133,7 @@ impl TaskTools for Domain {
 
     async fn delete_task(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: DeleteTaskInput,
     ) -> Refusable<Once<DeleteTaskOutput>> {

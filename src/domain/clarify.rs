@@ -9,7 +9,7 @@ use provost_actors::text::{NAME_TOLD, cut};
 use serde_json::{Value, json};
 
 use super::Domain;
-use crate::api::commands::{Kind, Match};
+use crate::api::commands::{IdKind, Match};
 use crate::api::field_path::{BRANCH_FIELD, name_of, pointer_of, source};
 use crate::api::{Callee, Clarify, Code, Refusal};
 
@@ -21,7 +21,7 @@ const REPOS_MAX: usize = 5;
 struct Slip {
     path: String,
     given: String,
-    wanted: Kind,
+    wanted: IdKind,
 }
 
 #[async_trait]
@@ -70,7 +70,7 @@ impl Clarify for Domain {
             _ => {
                 let (looks, by, id) = self.look_at(&found, *wanted).await;
                 let mut refusal = refusal;
-                if tool == "delete_task" && found.kind == Kind::Attempt {
+                if tool == "delete_task" && found.kind == IdKind::Attempt {
                     refusal.message.push_str(
                         " It is an attempt's id, and attempts are not deleted: `provost gc` removes \
                          the worktrees that are no longer needed.",
@@ -95,21 +95,21 @@ impl Domain {
     async fn look_at(
         &self,
         found: &Match,
-        wanted: Kind,
+        wanted: IdKind,
     ) -> (&'static str, Option<&'static str>, String) {
         let id = found.id.clone();
         match (found.kind, wanted) {
-            (Kind::Project, Kind::Repo) => ("list_repos", Some("project_id"), id),
-            (Kind::Project, _) => ("list_tasks", Some("project_id"), id),
-            (Kind::Task, Kind::Attempt | Kind::Session) => {
+            (IdKind::Project, IdKind::Repo) => ("list_repos", Some("project_id"), id),
+            (IdKind::Project, _) => ("list_tasks", Some("project_id"), id),
+            (IdKind::Task, IdKind::Attempt | IdKind::Session) => {
                 ("list_task_attempts", Some("task_id"), id)
             }
-            (Kind::Task, _) => ("get_task", Some("task_id"), id),
-            (Kind::Attempt, _) => ("get_attempt_status", Some("attempt_id"), id),
-            (Kind::Repo | Kind::Session | Kind::ExecutionProcess, _) => {
+            (IdKind::Task, _) => ("get_task", Some("task_id"), id),
+            (IdKind::Attempt, _) => ("get_attempt_status", Some("attempt_id"), id),
+            (IdKind::Repo | IdKind::Session | IdKind::ExecutionProcess, _) => {
                 let (tool, of) = match found.kind {
-                    Kind::Repo => ("list_tasks", Kind::Project),
-                    _ => ("get_attempt_status", Kind::Attempt),
+                    IdKind::Repo => ("list_tasks", IdKind::Project),
+                    _ => ("get_attempt_status", IdKind::Attempt),
                 };
                 let related = self.store.related(found, of).await.ok().flatten();
                 (tool, related.as_ref().map(|_| of.field()), related.unwrap_or(id))
@@ -152,7 +152,7 @@ impl Domain {
             if !found.is_empty() {
                 break;
             }
-            found = self.store.resolve(piece, &Kind::ALL).await.ok()?;
+            found = self.store.resolve(piece, &IdKind::ALL).await.ok()?;
         }
         if found.iter().any(|found| found.kind == slip.wanted) {
             found.retain(|found| found.kind == slip.wanted);
@@ -200,21 +200,21 @@ impl Slip {
     }
 }
 
-fn kind_of(path: &str) -> Option<Kind> {
+fn kind_of(path: &str) -> Option<IdKind> {
     match name_of(path) {
-        "depends_on" => Some(Kind::Task),
-        "attempt_ids" => Some(Kind::Attempt),
-        name => Kind::ALL.into_iter().find(|kind| kind.field() == name),
+        "depends_on" => Some(IdKind::Task),
+        "attempt_ids" => Some(IdKind::Attempt),
+        name => IdKind::ALL.into_iter().find(|kind| kind.field() == name),
     }
 }
 
-fn kind_not_found(code: Code) -> Option<Kind> {
+fn kind_not_found(code: Code) -> Option<IdKind> {
     match code {
-        Code::ProjectNotFound => Some(Kind::Project),
-        Code::RepoNotFound => Some(Kind::Repo),
-        Code::TaskNotFound => Some(Kind::Task),
-        Code::AttemptNotFound => Some(Kind::Attempt),
-        Code::SessionNotFound => Some(Kind::Session),
+        Code::ProjectNotFound => Some(IdKind::Project),
+        Code::RepoNotFound => Some(IdKind::Repo),
+        Code::TaskNotFound => Some(IdKind::Task),
+        Code::AttemptNotFound => Some(IdKind::Attempt),
+        Code::SessionNotFound => Some(IdKind::Session),
         _ => None,
     }
 }
@@ -250,8 +250,8 @@ mod tests {
         assert_eq!(path_of(&arguments, "z").as_deref(), Some("ids[1]"));
         assert_eq!(path_of(&arguments, "w").as_deref(), Some("repos[0].repo_id"));
         assert_eq!(path_of(&arguments, "v"), None);
-        assert_eq!(kind_of("repos[0].repo_id"), Some(Kind::Repo));
-        assert_eq!(kind_of("depends_on[3]"), Some(Kind::Task));
+        assert_eq!(kind_of("repos[0].repo_id"), Some(IdKind::Repo));
+        assert_eq!(kind_of("depends_on[3]"), Some(IdKind::Task));
         assert_eq!(kind_of("title"), None);
     }
 

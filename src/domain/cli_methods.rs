@@ -17,21 +17,21 @@ use crate::api::commands::{
     AttemptLine, Attempts, AttemptsParams, CheckExecutorParams, Empty, ImportParams, ImportedTasks,
     Info, ResolveParams, Resolved, Shutdown, ShutdownParams, Survivor,
 };
-use crate::api::{CliMethods, Code, CustomError, Key, Refusal, Session, inside};
+use crate::api::{Caller, CliMethods, Code, CustomError, Key, Refusal, inside};
 use crate::work::import;
 
 #[async_trait]
 impl CliMethods for Domain {
     async fn call_method(
         &self,
-        session: &Session,
+        caller: &Caller,
         method: &str,
         params: Option<Value>,
     ) -> Result<Value, CustomError> {
-        if session.place.is_inside() && method != "provost/info" {
-            return Err(fault(inside::refused(session, method)));
+        if caller.place.is_inside() && method != "provost/info" {
+            return Err(fault(inside::refused(caller, method)));
         }
-        if !session.is_person {
+        if !caller.is_person {
             return Err(CustomError::method_not_found(method));
         }
         let params = params.unwrap_or_else(|| json!({}));

@@ -12,13 +12,13 @@ use crate::api::follow_up::{
 use crate::api::sessions::{
     SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
-use crate::api::{Key, Once, Refusable, Session};
+use crate::api::{Caller, Key, Once, Refusable};
 
 #[async_trait]
 impl FollowUpTools for Domain {
     async fn follow_up(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: FollowUpInput,
     ) -> Refusable<Once<FollowUpOutput>> {
@@ -68,7 +68,7 @@ fn output(done: FollowedUp, worktree: Worktree) -> FollowUpOutput {
 impl SessionTools for Domain {
     async fn tail_session_messages(
         &self,
-        _: &Session,
+        _: &Caller,
         input: TailSessionMessagesInput,
     ) -> Refusable<TailSessionMessagesOutput> {
         let (_, session_id) = self.store.session(input.attempt_id, input.session_id).await?;

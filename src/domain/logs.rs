@@ -1,6 +1,6 @@
 //! Pages of an attempt's log.
 
-use crate::api::{Code, Refusable, Refusal, Session};
+use crate::api::{Caller, Code, Refusable, Refusal};
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::api::logs::{LogEntry, LogTools, TailAttemptLogsInput, TailAttemptLogs
 impl LogTools for Domain {
     async fn tail_attempt_logs(
         &self,
-        _: &Session,
+        _: &Caller,
         input: TailAttemptLogsInput,
     ) -> Refusable<TailAttemptLogsOutput> {
         let (attempt, channel) = (input.attempt_id, input.channel);

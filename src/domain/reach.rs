@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::Domain;
-use crate::api::{Access, Reach, Refusal, Session, inside};
+use crate::api::{Access, Caller, Reach, Refusal, inside};
 use crate::store::Named;
 
 /// Tools that reach beyond one project, or of which no argument says how far: with
@@ -26,34 +26,34 @@ const NEVER: [&str; 4] = ["list_projects", "create_project", "add_repo", "delete
 impl Reach for Domain {
     async fn permit(
         &self,
-        session: &Session,
+        caller: &Caller,
         tool: &'static str,
         access: Access,
         arguments: &Map<String, Value>,
     ) -> Result<(), Refusal> {
-        let Some(own) = session.place.attempt() else { return Err(inside::refused(session, tool)) };
+        let Some(own) = caller.place.attempt() else { return Err(inside::refused(caller, tool)) };
         if NEVER.contains(&tool) {
-            return Err(inside::refused(session, tool));
+            return Err(inside::refused(caller, tool));
         }
         let lacking = ONLY_WITH.iter().find(|(name, _)| *name == tool);
         if let Some((_, argument)) =
             lacking.filter(|(_, argument)| !arguments.contains_key(*argument))
         {
-            return Err(inside::lacking(session, tool, argument));
+            return Err(inside::lacking(caller, tool, argument));
         }
         if !OF_NO_PROJECT.contains(&tool) && !arguments.keys().any(|name| is_id(name)) {
-            return Err(inside::refused(session, tool));
+            return Err(inside::refused(caller, tool));
         }
         for (name, value) in arguments.iter().filter(|(name, _)| is_id(name)) {
             let Some(named) = Named::by(name, tool) else {
-                return Err(inside::too_far(session, tool, name, ""));
+                return Err(inside::too_far(caller, tool, name, ""));
             };
             for id in texts(value) {
                 let is_itself = access == Access::Read
                     && name.starts_with("attempt_id")
                     && id.parse().is_ok_and(|id: provost_actors::ids::AttemptId| id == own);
                 if !is_itself && !self.store.reaches(own, named, id).await? {
-                    return Err(inside::too_far(session, tool, name, id));
+                    return Err(inside::too_far(caller, tool, name, id));
                 }
             }
         }

@@ -14,8 +14,8 @@ use crate::api::attempts::{AttemptPhase, LatestEntryIndex};
 use crate::api::waits::{
     Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitTools, WaitedAttempt,
 };
-use crate::api::{Code, Refusable, Refusal, Session};
-use crate::store::AttemptStatus;
+use crate::api::{Caller, Code, Refusable, Refusal};
+use crate::store::AttemptRow;
 
 /// Longest failure summary, in characters, when one attempt is waited for, and of all
 /// together: an answer about 50 attempts must stay small.
@@ -26,7 +26,7 @@ const FAILURES_MAX: usize = 3000;
 impl WaitTools for Domain {
     async fn wait_for_attempts(
         &self,
-        _: &Session,
+        _: &Caller,
         input: WaitForAttemptsInput,
     ) -> Refusable<WaitForAttemptsOutput> {
         let after = input.after.as_deref().map(read_token).transpose()?;
@@ -41,7 +41,7 @@ impl WaitTools for Domain {
         let attempts: Vec<_> =
             input.attempt_ids.into_iter().filter(|attempt| asked.insert(*attempt)).collect();
         // Before the first look: what is committed after it wakes us.
-        let mut watch = self.store.watch(&attempts);
+        let watch = self.store.watch(&attempts);
         let mut began = None;
         loop {
             let is_over = Instant::now() >= deadline;
@@ -49,9 +49,9 @@ impl WaitTools for Domain {
             let now = Seen::of(&statuses);
             let began = *began.get_or_insert(now);
             let since = after.unwrap_or(began);
-            let snapshots: Vec<Snapshot> = (0..)
+            let snapshots: Vec<WaitSnapshot> = (0..)
                 .zip(&statuses)
-                .map(|(at, status)| Snapshot::of(status, since.differs(now, at)))
+                .map(|(at, status)| WaitSnapshot::of(status, since.differs(now, at)))
                 .collect();
             let revision = after.map(|after| after.revision);
             let holds = holds(input.until, revision, began.revision, &snapshots);
@@ -75,8 +75,8 @@ impl WaitTools for Domain {
 impl Domain {
     async fn waited(
         &self,
-        statuses: Vec<AttemptStatus>,
-        snapshots: &[Snapshot],
+        statuses: Vec<AttemptRow>,
+        snapshots: &[WaitSnapshot],
         since: i64,
     ) -> Vec<WaitedAttempt> {
         let mut waited = Vec::with_capacity(statuses.len());
@@ -108,7 +108,7 @@ pub(super) fn cut_off() -> Refusal {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Snapshot {
+struct WaitSnapshot {
     revision: i64,
     /// The number of the change by which it last settled; 0 if it never has.
     settled_revision: i64,
@@ -117,12 +117,12 @@ struct Snapshot {
     disk_changed: bool,
 }
 
-impl Snapshot {
+impl WaitSnapshot {
     fn is_news(&self, since: i64) -> bool {
         self.revision > since || self.disk_changed
     }
 
-    fn of(status: &AttemptStatus, disk_changed: bool) -> Self {
+    fn of(status: &AttemptRow, disk_changed: bool) -> Self {
         let phase = status.overview.line.phase;
         Self {
             disk_changed,
@@ -135,9 +135,9 @@ impl Snapshot {
 
 /// Whether a wait is over. `after` is the last change that its caller knows of;
 /// a caller without one knows of none, and `began` is the last before its call.
-fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[Snapshot]) -> bool {
+fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[WaitSnapshot]) -> bool {
     let has_settled =
-        |attempt: &Snapshot| after.is_some_and(|after| attempt.settled_revision > after);
+        |attempt: &WaitSnapshot| after.is_some_and(|after| attempt.settled_revision > after);
     let all_are_settled = || attempts.iter().all(|attempt| attempt.is_settled);
     match (until, after) {
         (Until::AnyChange, _) => {
@@ -163,8 +163,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(statuses: &[AttemptStatus]) -> Self {
-        let waits = |status: &AttemptStatus| u64::from(status.overview.waits_for_disk.is_some());
+    fn of(statuses: &[AttemptRow]) -> Self {
+        let waits = |status: &AttemptRow| u64::from(status.overview.waits_for_disk.is_some());
         Self {
             revision: statuses.iter().map(|status| status.revision).max().unwrap_or_default(),
             // The tool takes 50 attempts at most.
@@ -220,8 +220,8 @@ mod tests {
 
     use super::*;
 
-    fn snapshot(revision: i64, settled_revision: i64, is_settled: bool) -> Snapshot {
-        Snapshot { revision, settled_revision, is_settled, disk_changed: false }
+    fn snapshot(revision: i64, settled_revision: i64, is_settled: bool) -> WaitSnapshot {
+        WaitSnapshot { revision, settled_revision, is_settled, disk_changed: false }
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
             assert_eq!(holds(until, after, 4, &attempts), expected, "{until:?} {after:?}");
         }
         assert!(holds(Until::AnyChange, None, 3, &[runs, ended]));
-        let stalled = Snapshot { disk_changed: true, ..runs };
+        let stalled = WaitSnapshot { disk_changed: true, ..runs };
         assert!(holds(Until::AnyChange, Some(4), 4, &[stalled, ended]));
         assert!(!holds(Until::AnySettled, None, 4, &[stalled]));
     }
@@ -295,7 +295,7 @@ mod tests {
     #[derive(Debug)]
     struct Model {
         revision: i64,
-        attempts: Vec<Snapshot>,
+        attempts: Vec<WaitSnapshot>,
     }
 
     impl Model {

@@ -11,6 +11,6 @@ pub use serde_json::{Map, Value, json};
 
 pub use super::call::Call;
 pub use super::json::*;
-pub use super::streamed::{Kind, Streamed};
+pub use super::streamed::{StreamKind, Streamed};
 pub(super) use super::vocabulary;
 pub use super::vocabulary::{Tokens, inner_message};

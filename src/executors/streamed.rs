@@ -12,12 +12,12 @@ const SHOWN: usize = 4096;
 
 /// What a text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum StreamKind {
     Message,
     Thinking,
 }
 
-impl Kind {
+impl StreamKind {
     /// The text as an entry.
     pub fn entry(self, text: String) -> Observed {
         Observed::Entry(match self {
@@ -33,7 +33,7 @@ pub struct Streamed(Vec<Text>);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Text {
-    kind: Kind,
+    kind: StreamKind,
     /// The CLI's id of the text, where it gives any.
     id: Option<String>,
     so_far: String,
@@ -41,12 +41,12 @@ struct Text {
 
 impl Streamed {
     /// A new text begins.
-    pub fn begin(&mut self, kind: Kind) {
+    pub fn begin(&mut self, kind: StreamKind) {
         self.0.push(Text { kind, id: None, so_far: String::new() });
     }
 
     /// More of the newest text, or of a new one if the newest is of another kind.
-    pub fn add(&mut self, kind: Kind, delta: &str, out: &mut Out) {
+    pub fn add(&mut self, kind: StreamKind, delta: &str, out: &mut Out) {
         if self.0.last().is_none_or(|last| last.kind != kind) {
             self.begin(kind);
         }
@@ -54,7 +54,7 @@ impl Streamed {
     }
 
     /// More of the text with this id, which begins if there is none.
-    pub fn add_to(&mut self, id: &str, kind: Kind, delta: &str, out: &mut Out) {
+    pub fn add_to(&mut self, id: &str, kind: StreamKind, delta: &str, out: &mut Out) {
         let at = self.0.iter().position(|text| text.id.as_deref() == Some(id));
         let at = at.unwrap_or_else(|| {
             self.0.push(Text { kind, id: Some(id.to_owned()), so_far: String::new() });
@@ -68,15 +68,15 @@ impl Streamed {
         text.push_str(delta);
         let tail = text.ceil_char_boundary(text.len().saturating_sub(SHOWN));
         let kind = match kind {
-            Kind::Message => "assistant_message",
-            Kind::Thinking => "thinking",
+            StreamKind::Message => "assistant_message",
+            StreamKind::Thinking => "thinking",
         };
         let shown = InProgress { kind: kind.to_owned(), text: text[tail..].to_owned() };
         out.push(Observed::InProgress(Some(shown)));
     }
 
     /// Takes the oldest text of `kind`, whose whole has come.
-    pub fn whole(&mut self, kind: Kind, out: &mut Out) -> Option<String> {
+    pub fn whole(&mut self, kind: StreamKind, out: &mut Out) -> Option<String> {
         self.take(|text| text.kind == kind, out).map(|text| text.so_far)
     }
 

@@ -1,7 +1,7 @@
 //! What the CLIs have in common: the kinds of errors, when a limit ends, how tokens are
 //! counted. Pure.
 
-use provost_actors::event::{Action, ErrorType, Event, Timestamp, Usage};
+use provost_actors::event::{Action, ErrorType, Event, Timestamp, TokenUsage};
 use provost_actors::executor::{Observed, TurnEnded};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -163,7 +163,7 @@ impl Tokens {
     /// Those of a turn that goes on.
     pub fn so_far(self) -> Observed {
         let Self { input: input_tokens, output: output_tokens, cost_usd, .. } = self;
-        Observed::Usage(Usage { input_tokens, output_tokens, cost_usd })
+        Observed::Usage(TokenUsage { input_tokens, output_tokens, cost_usd })
     }
 
     /// Reports them as the turn's usage and its `token_usage` entry, if there are any.

@@ -47,7 +47,7 @@ pub struct Backlog {
 
 #[derive(Default)]
 struct Held {
-    entries: HashMap<RequestId, Entry>,
+    entries: HashMap<RequestId, BacklogEntry>,
     /// Bytes of the requests without an answer.
     requests: usize,
     /// Bytes reserved for answers, and bytes of answers that wait for the peer.
@@ -55,7 +55,7 @@ struct Held {
 }
 
 #[derive(Default)]
-struct Entry {
+struct BacklogEntry {
     request: usize,
     reserved: usize,
     permit: Option<OwnedSemaphorePermit>,
@@ -86,7 +86,7 @@ impl Backlog {
         }
         let request = line_bytes + answer_bytes + REQUEST_COST;
         held.requests += request;
-        held.entries.insert(id.clone(), Entry { request, ..Entry::default() });
+        held.entries.insert(id.clone(), BacklogEntry { request, ..BacklogEntry::default() });
         true
     }
 
@@ -125,7 +125,7 @@ impl Backlog {
         self.remove(id, 0);
     }
 
-    fn remove(&self, id: &RequestId, answer: usize) -> Option<Entry> {
+    fn remove(&self, id: &RequestId, answer: usize) -> Option<BacklogEntry> {
         let mut held = lock(&self.held);
         let entry = held.entries.remove(id)?;
         held.requests -= entry.request;

@@ -39,11 +39,11 @@ pub enum Sense {
 
 /// Words for a field, where it exists, separated by blanks. The first column has the tools
 /// that a line is for, all if it is empty; `repos` are the items of that list.
-type Line = (&'static str, &'static str, &'static str);
+type Synonyms = (&'static str, &'static str, &'static str);
 
 const TASKS: &str = "create_task update_task";
 
-const NAMES: &[Line] = &[
+const NAMES: &[Synonyms] = &[
     ("repos", "target_branch", BRANCHES),
     ("repos", "repo_id", "id repository_id repo"),
     ("repos", "path", "repo_path git_repo_path dir directory folder root"),
@@ -107,7 +107,7 @@ const FILES: &str = "file_path file filename file_name filepath";
 const PATHS: &str = "path paths repo_path git_repo_path dir directory folder";
 
 /// What no field says.
-const NOTHING: &[Line] = &[
+const NOTHING: &[Synonyms] = &[
     (
         "create_task",
         "start_task_attempt sets an agent to work on the task",
@@ -169,7 +169,11 @@ impl Stranger<'_> {
             })
     }
 
-    fn lines<'l>(&'l self, lines: &'l [Line], name: &'l str) -> impl Iterator<Item = &'l Line> {
+    fn lines<'l>(
+        &'l self,
+        lines: &'l [Synonyms],
+        name: &'l str,
+    ) -> impl Iterator<Item = &'l Synonyms> {
         let place = if self.is_nested { "repos" } else { self.tool };
         lines.iter().filter(move |(tools, _, words)| {
             let is_here = tools.is_empty() || is_among(tools, place);

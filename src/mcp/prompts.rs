@@ -5,7 +5,7 @@ use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Value, json};
 
-use crate::api::{Role as Audience, Session};
+use crate::api::{Caller, Role as Audience};
 
 const NAME: &str = "orchestrate";
 const ABOUT: &str = "Have coding agents carry out a goal: plan, start, wait, check, correct.";
@@ -32,8 +32,8 @@ Continue until every task is done or cancelled. Then say what was done, on which
 (workspace_branch), and what is left. Provost merges nothing: a person decides that.";
 
 /// The prompts that a caller may be given: those who run the board.
-pub fn list(session: &Session) -> Vec<Prompt> {
-    if session.role == Audience::Worker {
+pub fn list(caller: &Caller) -> Vec<Prompt> {
+    if caller.role == Audience::Worker {
         return Vec::new();
     }
     let arguments = ARGUMENTS.map(|(name, about)| {
@@ -46,9 +46,9 @@ pub fn list(session: &Session) -> Vec<Prompt> {
 pub fn get(
     name: &str,
     arguments: &JsonObject,
-    session: &Session,
+    caller: &Caller,
 ) -> Result<GetPromptResult, ErrorData> {
-    if name != NAME || session.role == Audience::Worker {
+    if name != NAME || caller.role == Audience::Worker {
         let shown = cut(name.to_owned(), NAME_TOLD);
         let hint = json!({"hint": "Use one of the prompts in prompts/list."});
         return Err(ErrorData::invalid_params(

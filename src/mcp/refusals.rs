@@ -10,12 +10,12 @@ use serde_json::json;
 use super::row::Row;
 use super::suggest::{self, Meant};
 use super::tools;
-use crate::api::{Access, Session, inside};
+use crate::api::{Access, Caller, inside};
 
-pub fn beyond_access(tool: &Row, session: &Session) -> Refusal {
-    let (name, needed, access) = (tool.name, tool.access(), session.access);
-    if session.place.is_inside() && (session.attempt.is_none() || needed == Access::Admin) {
-        return inside::refused(session, name);
+pub fn beyond_access(tool: &Row, caller: &Caller) -> Refusal {
+    let (name, needed, access) = (tool.name, tool.access(), caller.access);
+    if caller.place.is_inside() && (caller.attempt.is_none() || needed == Access::Admin) {
+        return inside::refused(caller, name);
     }
     let message = format!("{name} needs {needed} access, and this connection has {access} access");
     Refusal::new(Code::NotPermitted, message)
@@ -25,11 +25,11 @@ pub fn beyond_access(tool: &Row, session: &Session) -> Refusal {
         .detail("needed", needed.to_string())
 }
 
-pub fn not_permitted(tool: &Row, session: &Session) -> Refusal {
+pub fn not_permitted(tool: &Row, caller: &Caller) -> Refusal {
     let name = tool.name;
-    let role = session.role;
-    if session.place.is_inside() {
-        return inside::refused(session, name).detail("role", role.to_string());
+    let role = caller.role;
+    if caller.place.is_inside() {
+        return inside::refused(caller, name).detail("role", role.to_string());
     }
     let refusal = if tool.is_for_role(role) && !tool.is_workers() {
         Refusal::new(Code::NotPermitted, format!("{name} works only inside an attempt."))
@@ -41,8 +41,8 @@ pub fn not_permitted(tool: &Row, session: &Session) -> Refusal {
 }
 
 /// Most clients show the message alone, so that all stands in it.
-pub fn unknown_tool(name: &str, session: &Session) -> ErrorData {
-    let visible = tools::all().iter().map(Deref::deref).filter(|tool| tool.is_for(session));
+pub fn unknown_tool(name: &str, caller: &Caller) -> ErrorData {
+    let visible = tools::all().iter().map(Deref::deref).filter(|tool| tool.is_for(caller));
     let visible: Vec<&Row> = visible.collect();
     let shown = cut(name.to_owned(), NAME_TOLD);
     let names: Vec<&str> = visible.iter().map(|tool| tool.name).collect();

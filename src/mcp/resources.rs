@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::tool::Tool;
 use super::tools;
-use crate::api::Session;
+use crate::api::Caller;
 
 /// How many attempts a list shows.
 pub const LISTED: usize = 20;
@@ -51,14 +51,14 @@ const VIEWS: [View; 3] = [
 
 impl View {
     /// The tool behind the view, if there is one that the caller may use.
-    fn tool(&self, session: &Session) -> Option<&'static Tool> {
-        tools::find(self.tool).filter(|tool| tool.is_for(session))
+    fn tool(&self, caller: &Caller) -> Option<&'static Tool> {
+        tools::find(self.tool).filter(|tool| tool.is_for(caller))
     }
 }
 
 /// The kinds of resources that a caller may read.
-pub fn templates(session: &Session) -> Vec<ResourceTemplate> {
-    let views = VIEWS.iter().filter(|view| view.tool(session).is_some());
+pub fn templates(caller: &Caller) -> Vec<ResourceTemplate> {
+    let views = VIEWS.iter().filter(|view| view.tool(caller).is_some());
     views
         .map(|view| {
             let uri = format!("{ATTEMPTS}{{attempt_id}}{}", view.path);
@@ -77,10 +77,10 @@ pub fn listed((attempt_id, task_title): &(AttemptId, String)) -> Resource {
 }
 
 /// The call that a URI stands for.
-pub fn call(uri: &str, session: &Session) -> Option<(&'static Tool, Map<String, Value>)> {
+pub fn call(uri: &str, caller: &Caller) -> Option<(&'static Tool, Map<String, Value>)> {
     let rest = uri.strip_prefix(ATTEMPTS)?;
     let (attempt, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let tool = VIEWS.iter().find(|view| view.path == path)?.tool(session)?;
+    let tool = VIEWS.iter().find(|view| view.path == path)?.tool(caller)?;
     Some((tool, Map::from_iter([("attempt_id".to_owned(), json!(attempt))])))
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rmcp::model::ToolAnnotations;
 
 use crate::api::field_rules::FieldRule;
-use crate::api::{Access, Role, Session};
+use crate::api::{Access, Caller, Role};
 
 /// Who may use a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Load {
 
 /// How a call is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RunKind {
     Read,
     /// Reads, and sleeps until there is news.
     Wait,
@@ -60,7 +60,7 @@ pub enum Kind {
 
 /// A tool's line in the table.
 pub struct Row {
-    pub kind: Kind,
+    pub kind: RunKind,
     pub name: &'static str,
     pub title: &'static str,
     pub audience: Audience,
@@ -82,9 +82,9 @@ impl Row {
     }
 
     /// Whether a connection may see and call the tool.
-    pub fn is_for(&self, session: &Session) -> bool {
-        let is_there = self.audience != Audience::Inside || session.attempt.is_some();
-        is_there && self.is_for_role(session.role)
+    pub fn is_for(&self, caller: &Caller) -> bool {
+        let is_there = self.audience != Audience::Inside || caller.attempt.is_some();
+        is_there && self.is_for_role(caller.role)
     }
 
     /// Whether a role may ever see the tool.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::worker_error;
 use crate::api::args::Text;
-use crate::api::descriptions::{BOARD_INPUTS, Line, OUTPUTS, WORKER_INPUTS, describe};
+use crate::api::descriptions::{BOARD_INPUTS, FieldLine, OUTPUTS, WORKER_INPUTS, describe};
 use crate::api::field_rules::FieldRule;
 
 /// The `request_id` that every tool with an effect takes.
@@ -114,7 +114,7 @@ fn widen(there: &mut Value, other: &Value) {
 fn root<T: JsonSchema>(
     contract: Contract,
     tidy: fn(&mut Schema),
-    known: &'static [Line],
+    known: &'static [FieldLine],
 ) -> JsonObject {
     let describe = move |schema: &mut Schema| describe(schema, known);
     let settings = SchemaSettings::draft2020_12().with(|settings| {

@@ -29,11 +29,11 @@ use tokio_util::sync::CancellationToken;
 use super::backlog::Backlog;
 use super::instructions;
 use super::limits::Limits;
-use super::row::Kind;
+use super::row::RunKind;
 use super::tool::{Call, Tool};
 use super::transport::LineTransport;
 use super::{envelope, prompts, refusals, resources, tools, worker_error};
-use crate::api::{CustomError, Once, Role, Service, Session};
+use crate::api::{Caller, CustomError, Once, Role, Service};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
@@ -44,7 +44,7 @@ const LIST_TTL_MS: u64 = 3_600_000;
 /// Serves one connection until the peer ends it or `stop` is cancelled.
 pub async fn serve<S>(
     stream: S,
-    session: Session,
+    caller: Caller,
     service: Arc<dyn Service>,
     limits: Limits,
     stop: CancellationToken,
@@ -57,7 +57,7 @@ pub async fn serve<S>(
     let transport = LineTransport::new(read, write, &limits, Arc::clone(&backlog), ended.clone());
     let server = Server {
         service,
-        session,
+        caller,
         calls: Semaphore::new(limits.calls),
         sleepers: Semaphore::new(limits.sleepers),
         limits,
@@ -78,7 +78,7 @@ type Result<T, E = ErrorData> = std::result::Result<T, E>;
 
 struct Server {
     service: Arc<dyn Service>,
-    session: Session,
+    caller: Caller,
     limits: Limits,
     calls: Semaphore,
     sleepers: Semaphore,
@@ -95,14 +95,14 @@ impl Server {
         bridge_id: Option<String>,
         context: &Context,
     ) -> Result<Once<Value>, Refusal> {
-        if tool.access() > self.session.access {
-            return Err(refusals::beyond_access(tool, &self.session));
+        if tool.access() > self.caller.access {
+            return Err(refusals::beyond_access(tool, &self.caller));
         }
-        if !self.session.is_person && (tool.is_workers() || self.session.role == Role::Worker) {
-            self.limits.rates.take(&self.session.agent)?;
+        if !self.caller.is_person && (tool.is_workers() || self.caller.role == Role::Worker) {
+            self.limits.rates.take(&self.caller.agent)?;
         }
-        let call = Call { service: &*self.service, session: &self.session, arguments, bridge_id };
-        let room = if tool.kind == Kind::Wait { &self.sleepers } else { &self.calls };
+        let call = Call { service: &*self.service, caller: &self.caller, arguments, bridge_id };
+        let room = if tool.kind == RunKind::Wait { &self.sleepers } else { &self.calls };
         let work = self.beating(tool, tool.call(call), context);
         let outcome = self.guarded(tool.name, room, tool.large_answer(), work, context).await;
         outcome.flatten().inspect_err(|refusal| {
@@ -134,7 +134,7 @@ impl Server {
             Ok(success) => Ok(CustomResult::new(success.value)),
             Err(refusal) => {
                 let refusal = refusal.of_tool(tool.name);
-                Err(worker_error::error(&refusal, &self.session.agent, &Value::Object(arguments)))
+                Err(worker_error::error(&refusal, &self.caller.agent, &Value::Object(arguments)))
             }
         }
     }
@@ -186,7 +186,7 @@ impl Server {
     /// Reports progress of a sleeping call, if the peer asked for that: some clients give up on
     /// a silent call.
     async fn beating<T>(&self, tool: &Tool, work: impl Future<Output = T>, context: &Context) -> T {
-        let token = context.meta.get_progress_token().filter(|_| tool.kind == Kind::Wait);
+        let token = context.meta.get_progress_token().filter(|_| tool.kind == RunKind::Wait);
         let Some(token) = token else { return work.await };
         let mut work = std::pin::pin!(work);
         let mut since = Duration::ZERO;
@@ -213,7 +213,7 @@ fn panicked(what: &str, panic: &(dyn Any + Send)) -> Refusal {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let instructions = match self.session.role {
+        let instructions = match self.caller.role {
             Role::Worker => instructions::INSIDE,
             Role::Orchestrator | Role::All => instructions::BOARD,
         };
@@ -240,10 +240,9 @@ impl ServerHandler for Server {
 
     async fn list_tools(&self, request: Page, _: Context) -> Result<ListToolsResult> {
         only_page(request)?;
-        let access = self.session.access;
-        let visible = tools::all()
-            .iter()
-            .filter(|tool| tool.is_for(&self.session) && tool.access() <= access);
+        let access = self.caller.access;
+        let visible =
+            tools::all().iter().filter(|tool| tool.is_for(&self.caller) && tool.access() <= access);
         let list = ListToolsResult::with_all_items(visible.map(Tool::definition).collect());
         Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -254,20 +253,20 @@ impl ServerHandler for Server {
         context: Context,
     ) -> Result<CallToolResponse> {
         let Some(tool) = tools::find(&request.name) else {
-            return Err(refusals::unknown_tool(&request.name, &self.session));
+            return Err(refusals::unknown_tool(&request.name, &self.caller));
         };
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = if tool.is_for(&self.session) {
+        let outcome = if tool.is_for(&self.caller) {
             let bridge_id = call_id(&context.meta);
             self.call(tool, arguments.clone(), bridge_id, &context).await
         } else {
-            Err(refusals::not_permitted(tool, &self.session))
+            Err(refusals::not_permitted(tool, &self.caller))
         };
         let result = match outcome {
             Ok(success) => envelope::success(success),
             Err(refusal) if tool.is_workers() => envelope::failure(worker_error::envelope(
                 &refusal.of_tool(tool.name),
-                &self.session.agent,
+                &self.caller.agent,
                 &Value::Object(arguments),
             )),
             Err(refusal) => envelope::failure(refusal.envelope()),
@@ -278,7 +277,7 @@ impl ServerHandler for Server {
     async fn list_resources(&self, request: Page, context: Context) -> Result<ListResourcesResult> {
         only_page(request)?;
         // An attempt that may start others knows their ids.
-        if resources::templates(&self.session).is_empty() || self.session.place.is_inside() {
+        if resources::templates(&self.caller).is_empty() || self.caller.place.is_inside() {
             return Ok(ListResourcesResult::default());
         }
         let asked = self.service.recent_attempts(resources::LISTED);
@@ -294,7 +293,7 @@ impl ServerHandler for Server {
         _: Context,
     ) -> Result<ListResourceTemplatesResult> {
         only_page(request)?;
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&self.session)))
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&self.caller)))
     }
 
     async fn read_resource(
@@ -302,7 +301,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: Context,
     ) -> Result<ReadResourceResponse> {
-        let Some((tool, arguments)) = resources::call(&request.uri, &self.session) else {
+        let Some((tool, arguments)) = resources::call(&request.uri, &self.caller) else {
             return Err(resources::unknown(&request.uri));
         };
         let read = self.call(tool, arguments, None, &context).await.map_err(resources::fault)?;
@@ -316,7 +315,7 @@ impl ServerHandler for Server {
 
     async fn list_prompts(&self, request: Page, _: Context) -> Result<ListPromptsResult> {
         only_page(request)?;
-        Ok(ListPromptsResult::with_all_items(prompts::list(&self.session)))
+        Ok(ListPromptsResult::with_all_items(prompts::list(&self.caller)))
     }
 
     async fn get_prompt(
@@ -325,7 +324,7 @@ impl ServerHandler for Server {
         _: Context,
     ) -> Result<GetPromptResponse> {
         let arguments = request.arguments.unwrap_or_default();
-        Ok(prompts::get(&request.name, &arguments, &self.session)?.into())
+        Ok(prompts::get(&request.name, &arguments, &self.caller)?.into())
     }
 
     async fn on_custom_request(
@@ -337,7 +336,7 @@ impl ServerHandler for Server {
         if let Some(tool) = tools::find(&method).filter(|tool| tool.is_workers()) {
             return self.bare(tool, params, &context).await;
         }
-        let asked = self.service.call_method(&self.session, &method, params);
+        let asked = self.service.call_method(&self.caller, &method, params);
         match self.guarded(&method, &self.calls, None, asked, &context).await {
             Ok(Ok(value)) => Ok(CustomResult::new(value)),
             Ok(Err(CustomError { code, message, data })) => {

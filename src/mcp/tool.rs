@@ -15,11 +15,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::contract::ToolContract;
-use super::row::{Audience, Kind, Load, Row};
+use super::row::{Audience, Load, Row, RunKind};
 use super::schema::{self, REQUEST_ID};
 use crate::api::args::TASK_PATTERN;
 use crate::api::field_path::pointer_of;
-use crate::api::{Callee, Key, Once, Service, Session};
+use crate::api::{Callee, Caller, Key, Once, Service};
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
 /// this one to every call.
@@ -32,7 +32,7 @@ const LARGE_ANSWER: usize = 4 * 1024 * 1024;
 /// A call on its way to the domain.
 pub struct Call<'a> {
     pub service: &'a dyn Service,
-    pub session: &'a Session,
+    pub caller: &'a Caller,
     pub arguments: Map<String, Value>,
     /// The bridge's id of this call: the same when it is sent again.
     pub bridge_id: Option<String>,
@@ -66,10 +66,10 @@ impl Tool {
     where
         I: DeserializeOwned + JsonSchema,
         O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Service, &'a Session, I) -> Answer<'a, O> + Send + Sync + 'static,
+        F: for<'a> Fn(&'a dyn Service, &'a Caller, I) -> Answer<'a, O> + Send + Sync + 'static,
     {
         let run: Box<Run> = Box::new(move |call| {
-            let asked = method(call.service, call.session, parse::<I>(call.arguments)?);
+            let asked = method(call.service, call.caller, parse::<I>(call.arguments)?);
             Ok(Box::pin(async move { rendered(asked.await?, false) }))
         });
         Self::new::<I, O>(row, run)
@@ -80,7 +80,7 @@ impl Tool {
     where
         I: DeserializeOwned + JsonSchema + Serialize,
         O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Service, &'a Session, Option<Key>, I) -> Answer<'a, Once<O>>
+        F: for<'a> Fn(&'a dyn Service, &'a Caller, Option<Key>, I) -> Answer<'a, Once<O>>
             + Send
             + Sync
             + 'static,
@@ -93,7 +93,7 @@ impl Tool {
             let request_id = given.map(|id| format!("request:{}", &*id));
             let request_id = request_id.or(call.bridge_id.map(|id| format!("call:{id}")));
             let key = request_id.map(|request_id| Key::new(tool, request_id, &input));
-            let asked = method(call.service, call.session, key, input);
+            let asked = method(call.service, call.caller, key, input);
             Ok(Box::pin(async move {
                 let Once { value, deduplicated } = asked.await?;
                 rendered(value, deduplicated)
@@ -103,7 +103,7 @@ impl Tool {
     }
 
     fn new<I: DeserializeOwned + JsonSchema, O: JsonSchema>(mut row: Row, run: Box<Run>) -> Self {
-        let input = schema::input::<I>(row.rules, row.kind == Kind::Change, row.is_workers());
+        let input = schema::input::<I>(row.rules, row.kind == RunKind::Change, row.is_workers());
         row.description = described(&row.description, &input).into();
         let schema = Value::Object(input.clone());
         #[expect(clippy::expect_used, reason = "the schemas are constants; a test compiles each")]
@@ -125,7 +125,7 @@ impl Tool {
 
     /// The most bytes that an answer may hold, where that is much.
     pub fn large_answer(&self) -> Option<usize> {
-        (self.kind == Kind::Bulk).then_some(LARGE_ANSWER)
+        (self.kind == RunKind::Bulk).then_some(LARGE_ANSWER)
     }
 
     /// The definition as `tools/list` gives it.
@@ -150,7 +150,7 @@ impl Tool {
         drop_nulls(&mut arguments);
         let service = call.service;
         // What a hint would name may be beyond an attempt's reach.
-        let is_clarified = !self.is_workers() && !call.session.place.is_inside();
+        let is_clarified = !self.is_workers() && !call.caller.place.is_inside();
         let outcome = self.outcome(call, &arguments).await;
         failpoint::hit(self.name, "answering");
         let outcome = match outcome {
@@ -175,9 +175,9 @@ impl Tool {
         if !self.is_workers() {
             self.name_tasks(&mut call).await?;
         }
-        if self.audience == Audience::Board && call.session.place.is_inside() {
-            let Call { service, session, arguments, .. } = &call;
-            service.permit(session, self.name, self.access(), arguments).await?;
+        if self.audience == Audience::Board && call.caller.place.is_inside() {
+            let Call { service, caller, arguments, .. } = &call;
+            service.permit(caller, self.name, self.access(), arguments).await?;
         }
         match (self.run)(call) {
             Ok(outcome) => outcome.await,
@@ -194,7 +194,7 @@ impl Tool {
             let is_task = node.is_some_and(|pattern| pattern == TASK_PATTERN);
             let Some(task) = value.as_str().filter(|_| is_task) else { continue };
             let Ok(TaskRef::Handle(handle)) = TaskRef::try_from(task.to_owned()) else { continue };
-            let id = call.service.task_id(call.session, &handle, project.as_deref()).await;
+            let id = call.service.task_id(call.caller, &handle, project.as_deref()).await;
             *value = id.map_err(|refusal| refusal.detail("path", name.as_str()))?.into();
         }
         Ok(())

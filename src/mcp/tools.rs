@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::row::Audience::{Board, Inside, Worker};
 use super::row::Effect::{Adds, Asks, Reads, Removes, Replaces, Starts, Steers};
 use super::row::Load::{Always, Search};
-use super::row::{Kind, Row};
+use super::row::{Row, RunKind};
 pub use super::tool::Tool;
 use crate::api::field_rules::FieldRule;
 use crate::api::worker::{
@@ -22,7 +22,7 @@ macro_rules! table {
     ($($kind:ident $name:ident $(= $called:literal)? $title:literal $audience:ident $effect:ident $load:ident
        $description:path, $rules:expr;)*) => {
         vec![$(table!(@$kind $name Row {
-            kind: Kind::$kind,
+            kind: RunKind::$kind,
             name: table!(@name $name $($called)?),
             title: $title,
             audience: $audience,
@@ -35,10 +35,10 @@ macro_rules! table {
     (@name $name:ident) => { stringify!($name) };
     (@name $name:ident $called:literal) => { $called };
     (@Change $name:ident $row:expr) => {
-        Tool::change($row, |service, session, key, input| service.$name(session, key, input))
+        Tool::change($row, |service, caller, key, input| service.$name(caller, key, input))
     };
     (@$kind:ident $name:ident $row:expr) => {
-        Tool::read($row, |service, session, input| service.$name(session, input))
+        Tool::read($row, |service, caller, input| service.$name(caller, input))
     };
 }
 

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::backlog::{Backlog, Unread};
 use super::limits::Limits;
-use super::wire::{self, Line, Rejection};
+use super::wire::{self, InputLine, Rejection};
 
 /// The answer to `tools/list`, in bytes: it is far larger than its request.
 const LIST_BYTES: usize = 128 * 1024;
@@ -92,9 +92,9 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
             }
             self.backlog.room_for_a_request().await;
             let line = match self.reader.next().await {
-                Ok(Read::Line(line)) => self.admitted(line.len(), wire::read(&line)),
+                Ok(Read::InputLine(line)) => self.admitted(line.len(), wire::read(&line)),
                 Ok(Read::Oversized(start)) => {
-                    Line::Rejected(Rejection::oversized(&start, self.reader.limit))
+                    InputLine::Rejected(Rejection::oversized(&start, self.reader.limit))
                 }
                 Ok(Read::End) => return None,
                 Err(error) => {
@@ -103,26 +103,26 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
                 }
             };
             match line {
-                Line::Message(message) => return Some(*message),
-                Line::Rejected(rejection) => self.rejection = Some(rejection.to_line()),
-                Line::Nothing => {}
+                InputLine::Message(message) => return Some(*message),
+                InputLine::Rejected(rejection) => self.rejection = Some(rejection.to_line()),
+                InputLine::Nothing => {}
             }
         }
     }
 
     /// Counts a request in, or rejects it when its id is taken.
-    fn admitted(&self, bytes: usize, line: Line) -> Line {
-        let Line::Message(message) = line else { return line };
+    fn admitted(&self, bytes: usize, line: InputLine) -> InputLine {
+        let InputLine::Message(message) = line else { return line };
         if let JsonRpcMessage::Request(request) = &*message {
             let lists = matches!(request.request, ClientRequest::ListToolsRequest(_));
             if !self.backlog.admit(&request.id, bytes, if lists { LIST_BYTES } else { 0 }) {
-                return Line::Rejected(Rejection::duplicate(request.id.clone()));
+                return InputLine::Rejected(Rejection::duplicate(request.id.clone()));
             }
         } else if let Some(id) = wire::cancelled_id(&message) {
             // rmcp drops the answers of cancelled requests.
             self.backlog.forget(id);
         }
-        Line::Message(message)
+        InputLine::Message(message)
     }
 }
 
@@ -222,7 +222,7 @@ async fn within(
 }
 
 enum Read {
-    Line(Vec<u8>),
+    InputLine(Vec<u8>),
     /// The beginning of a line that was too long; the rest is skipped.
     Oversized(Vec<u8>),
     End,
@@ -249,7 +249,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if bytes.is_empty() {
                 return Ok(match std::mem::take(&mut self.line) {
                     rest if rest.is_empty() => Read::End,
-                    rest => Read::Line(rest),
+                    rest => Read::InputLine(rest),
                 });
             }
             let newline = bytes.iter().position(|byte| *byte == b'\n');
@@ -271,7 +271,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 return Ok(Read::Oversized(start));
             }
             if newline.is_some() {
-                return Ok(Read::Line(std::mem::take(&mut self.line)));
+                return Ok(Read::InputLine(std::mem::take(&mut self.line)));
             }
         }
     }
@@ -286,7 +286,7 @@ mod tests {
         let mut lines = Vec::new();
         loop {
             match reader.next().await.unwrap() {
-                Read::Line(line) => lines.push(String::from_utf8(line).unwrap()),
+                Read::InputLine(line) => lines.push(String::from_utf8(line).unwrap()),
                 Read::Oversized(start) => lines.push(format!("<{}>", start.len())),
                 Read::End => return lines,
             }

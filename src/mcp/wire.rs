@@ -14,7 +14,7 @@ use crate::jsonrpc;
 
 /// What to do with a line.
 #[derive(Debug)]
-pub enum Line {
+pub enum InputLine {
     /// Hand it to the server.
     Message(Box<ClientJsonRpcMessage>),
     /// Answer it with this error.
@@ -63,10 +63,10 @@ impl Rejection {
 }
 
 /// Judges one line, given without its `\n`.
-pub fn read(line: &[u8]) -> Line {
+pub fn read(line: &[u8]) -> InputLine {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
     if line.is_empty() {
-        return Line::Nothing;
+        return InputLine::Nothing;
     }
     let read = match serde_json::from_slice::<Value>(line) {
         Ok(Value::Object(object)) => read_object(object),
@@ -80,10 +80,10 @@ pub fn read(line: &[u8]) -> Line {
             Err(Rejection::new(None, ErrorCode::PARSE_ERROR, message))
         }
     };
-    read.unwrap_or_else(Line::Rejected)
+    read.unwrap_or_else(InputLine::Rejected)
 }
 
-fn read_object(object: Map<String, Value>) -> Result<Line, Rejection> {
+fn read_object(object: Map<String, Value>) -> Result<InputLine, Rejection> {
     let raw_id = object.get("id");
     let id = raw_id.and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
     if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
@@ -91,7 +91,7 @@ fn read_object(object: Map<String, Value>) -> Result<Line, Rejection> {
     }
     let Some(method) = object.get("method") else {
         if object.contains_key("result") || object.contains_key("error") {
-            return Ok(typed(object).map_or(Line::Nothing, Line::Message));
+            return Ok(typed(object).map_or(InputLine::Nothing, InputLine::Message));
         }
         return Err(Rejection::invalid(id, "a message has a method, a result or an error"));
     };
@@ -99,7 +99,7 @@ fn read_object(object: Map<String, Value>) -> Result<Line, Rejection> {
         return Err(Rejection::invalid(id, "method must be a string"));
     };
     if raw_id.is_none() {
-        return Ok(typed(object).map_or(Line::Nothing, Line::Message));
+        return Ok(typed(object).map_or(InputLine::Nothing, InputLine::Message));
     }
     if id.is_none() {
         return Err(Rejection::invalid(None, "id must be a string or an integer"));
@@ -112,7 +112,7 @@ fn read_object(object: Map<String, Value>) -> Result<Line, Rejection> {
     match typed(object) {
         // A method of ours read as a custom one did not fit its own parameters.
         Some(message) if !(is_custom_request(&message) && is_served(&method)) => {
-            Ok(Line::Message(message))
+            Ok(InputLine::Message(message))
         }
         _ => Err(Rejection::new(id, ErrorCode::INVALID_PARAMS, fault)),
     }
@@ -170,7 +170,9 @@ mod tests {
 
     fn rejection(line: &str) -> (Option<String>, i32) {
         match read(line.as_bytes()) {
-            Line::Rejected(rejection) => (rejection.id.map(|id| id.to_string()), rejection.code.0),
+            InputLine::Rejected(rejection) => {
+                (rejection.id.map(|id| id.to_string()), rejection.code.0)
+            }
             other => panic!("{line} became {other:?}"),
         }
     }
@@ -183,7 +185,7 @@ mod tests {
         }
         assert!(matches!(
             read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}"),
-            Line::Rejected(Rejection { id: None, code: ErrorCode::PARSE_ERROR, .. })
+            InputLine::Rejected(Rejection { id: None, code: ErrorCode::PARSE_ERROR, .. })
         ));
     }
 
@@ -222,14 +224,14 @@ mod tests {
     #[test]
     fn bom_crlf_blanks_and_integral_ids_are_fine() {
         for blank in ["", "  ", "\r", "\t"] {
-            assert!(matches!(read(blank.as_bytes()), Line::Nothing));
+            assert!(matches!(read(blank.as_bytes()), InputLine::Nothing));
         }
         for line in [
             "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\r",
             r#"{"jsonrpc":"2.0","id":2.0,"method":"getNextTask","params":null}"#,
             r#"{"jsonrpc":"2.0","method":"notifications/unheard_of"}"#,
         ] {
-            assert!(matches!(read(line.as_bytes()), Line::Message(_)), "{line}");
+            assert!(matches!(read(line.as_bytes()), InputLine::Message(_)), "{line}");
         }
     }
 

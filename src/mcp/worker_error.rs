@@ -14,7 +14,7 @@ const TASK_FIELDS: [&str; 6] =
     ["taskId", "task_id", "currentTaskId", "verificationTaskId", "originalTaskId", "relatedToTask"];
 
 /// What an error says beside its message.
-struct Kind {
+struct ErrorKind {
     code: &'static str,
     /// The error number where a worker tool is called as a JSON-RPC method: one of JSON-RPC's
     /// own, or like HTTP's.
@@ -29,7 +29,7 @@ struct Kind {
 }
 
 #[rustfmt::skip]
-fn kind(refusal: Code) -> Kind {
+fn kind(refusal: Code) -> ErrorKind {
     let (code, number, severity, priority_impact, log_level, retry_after, fallback) = match refusal {
         Code::MissingRequired | Code::UnknownField =>
             ("INVALID_PARAM", ErrorCode::INVALID_PARAMS.0, "LOW", "NONE", "INFO", None, false),
@@ -60,7 +60,7 @@ fn kind(refusal: Code) -> Kind {
         Code::SpawnFailed | Code::Internal =>
             ("INTERNAL_ERROR", 500, "CRITICAL", "P1_BLOCKED", "ERROR", None, false),
     };
-    Kind { code, number, severity, priority_impact, log_level, retry_after, fallback }
+    ErrorKind { code, number, severity, priority_impact, log_level, retry_after, fallback }
 }
 
 /// The error of a tool's result. `agent` called it, with these arguments.

@@ -8,7 +8,7 @@ use provost_actors::journal::{AttemptRepo, State};
 use serde::Deserialize;
 
 use super::attempts::repos_of;
-use super::changes::Watch;
+use super::changes::ChangeWatch;
 use super::{Page, Refusal, Result, Sql, Store, missing, tasks};
 use crate::api::attempts::{AttemptLimit, AttemptPhase, AttemptUsage};
 use crate::api::commands::AttemptLine;
@@ -48,7 +48,7 @@ pub enum Quota {
 
 /// The whole status of an attempt, as far as the store knows it.
 #[derive(Clone, Debug, Deserialize)]
-pub struct AttemptStatus {
+pub struct AttemptRow {
     #[serde(flatten)]
     pub overview: AttemptOverview,
     /// The newest process that is more than planned, or is about to be.
@@ -121,10 +121,10 @@ impl Store {
         overview
     }
 
-    fn whole(&self, status: AttemptStatus) -> AttemptStatus {
+    fn whole(&self, status: AttemptRow) -> AttemptRow {
         // The failure is the newest process's, which has not run where the attempt is idle.
         let has_ended = matches!(status.overview.line.state, State::Failed | State::Completed);
-        AttemptStatus {
+        AttemptRow {
             overview: self.with_waits(status.overview),
             failure_summary: status.failure_summary.filter(|_| has_ended),
             ..status
@@ -181,18 +181,17 @@ impl Store {
     }
 
     /// The status of an attempt.
-    pub async fn status(&self, attempt: AttemptId) -> Result<AttemptStatus, Refusal> {
+    pub async fn status(&self, attempt: AttemptId) -> Result<AttemptRow, Refusal> {
         let sql = statuses!("WHERE o.attempt_id = ?1");
         let found = self.read(async |db| db.find(sql, (attempt,)).await).await?;
         Ok(self.whole(found.ok_or_else(|| missing::attempt(attempt))?))
     }
 
     /// The status of each of these attempts, in the order asked, all of one moment.
-    pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptStatus>, Refusal> {
+    pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptRow>, Refusal> {
         let sql = statuses!("WHERE o.attempt_id IN (SELECT value FROM json_each(?1))");
-        let found: Vec<AttemptStatus> =
-            self.read(async |db| db.all(sql, (attempts,)).await).await?;
-        let found: HashMap<AttemptId, AttemptStatus> =
+        let found: Vec<AttemptRow> = self.read(async |db| db.all(sql, (attempts,)).await).await?;
+        let found: HashMap<AttemptId, AttemptRow> =
             found.into_iter().map(|it| (it.overview.line.attempt_id, self.whole(it))).collect();
         let of = |id: &AttemptId| found.get(id).cloned().ok_or_else(|| missing::attempt(*id));
         attempts.iter().map(of).collect()
@@ -205,7 +204,7 @@ impl Store {
     }
 
     /// Registers for a wake-up when one of these attempts changes.
-    pub fn watch(&self, attempts: &[AttemptId]) -> Watch {
+    pub fn watch(&self, attempts: &[AttemptId]) -> ChangeWatch {
         self.changes.watch(attempts)
     }
 

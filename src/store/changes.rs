@@ -8,71 +8,89 @@ use std::sync::{Arc, Mutex};
 
 use provost_actors::blocking::lock;
 use provost_actors::ids::AttemptId;
-use tokio::sync::broadcast;
+use tokio::sync::Notify;
 
-/// How many announcements a waiter may miss before it is woken without looking at them.
-const BACKLOG: usize = 256;
+/// The registry of waiters. Cheap to clone: there is one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes(Arc<Mutex<Waiting>>);
 
-/// Where changes are announced. Cheap to clone: there is one.
-#[derive(Clone, Debug)]
-pub(super) struct Changes {
-    /// The ids of the attempts and questions that have changed.
-    changed: broadcast::Sender<String>,
-    for_disk: Arc<Mutex<HashMap<AttemptId, String>>>,
-}
-
-impl Default for Changes {
-    fn default() -> Self {
-        Self { changed: broadcast::Sender::new(BACKLOG), for_disk: Arc::default() }
-    }
+#[derive(Debug, Default)]
+struct Waiting {
+    next: u64,
+    /// Of each attempt or question, by its id.
+    by_topic: HashMap<String, HashMap<u64, Arc<Notify>>>,
+    for_disk: HashMap<AttemptId, String>,
 }
 
 impl Changes {
     /// Wakes the watches of an attempt or a question. Call it after the commit: a waiter that
     /// is woken before it would read the old rows and sleep again.
-    pub(super) fn announce(&self, id: impl ToString + Copy) {
-        // It fails only where no call waits.
-        let _ = self.changed.send(id.to_string());
+    pub(super) fn announce(&self, topic: impl ToString + Copy) {
+        let waiting = lock(&self.0);
+        for wake in waiting.by_topic.get(&topic.to_string()).into_iter().flat_map(HashMap::values) {
+            wake.notify_one();
+        }
     }
 
     /// Notes why an attempt waits for the disk; `None`: it no longer does.
     pub(super) fn wait_for_disk(&self, attempt: AttemptId, reason: Option<&str>) {
+        let mut waiting = lock(&self.0);
         let before = match reason {
-            Some(reason) => lock(&self.for_disk).insert(attempt, reason.to_owned()),
-            None => lock(&self.for_disk).remove(&attempt),
+            Some(reason) => waiting.for_disk.insert(attempt, reason.to_owned()),
+            None => waiting.for_disk.remove(&attempt),
         };
+        drop(waiting);
         if before.as_deref() != reason {
             self.announce(attempt);
         }
     }
 
     pub(super) fn waits_for_disk(&self, attempt: AttemptId) -> Option<String> {
-        lock(&self.for_disk).get(&attempt).cloned()
+        lock(&self.0).for_disk.get(&attempt).cloned()
     }
 
-    pub(super) fn watch<T: ToString>(&self, ids: &[T]) -> Watch {
-        let ids = ids.iter().map(T::to_string).collect();
-        Watch { ids, changed: self.changed.subscribe() }
+    pub(super) fn watch<T: ToString>(&self, topics: &[T]) -> ChangeWatch {
+        let topics: Vec<String> = topics.iter().map(T::to_string).collect();
+        let wake = Arc::new(Notify::new());
+        let mut waiting = lock(&self.0);
+        let number = waiting.next;
+        waiting.next += 1;
+        for topic in &topics {
+            waiting.by_topic.entry(topic.clone()).or_default().insert(number, Arc::clone(&wake));
+        }
+        drop(waiting);
+        ChangeWatch { changes: self.clone(), topics, number, wake }
     }
 }
 
-/// A waiter for changes of some attempts or questions.
+/// A waiter's place in the registry, given up when it is dropped.
 #[derive(Debug)]
-pub struct Watch {
-    ids: Vec<String>,
-    changed: broadcast::Receiver<String>,
+pub struct ChangeWatch {
+    changes: Changes,
+    topics: Vec<String>,
+    number: u64,
+    wake: Arc<Notify>,
 }
 
-impl Watch {
+impl ChangeWatch {
     /// Resolves once one of them may have changed since the watch began
     /// or this last resolved. Cancel safe.
-    pub async fn changed(&mut self) {
-        // An error: more was announced than is kept, so one of them may have changed.
-        while let Ok(id) = self.changed.recv().await
-            && !self.ids.contains(&id)
-        {}
-        // The caller's next look shows all that was announced until now.
-        self.changed = self.changed.resubscribe();
+    pub async fn changed(&self) {
+        self.wake.notified().await;
+    }
+}
+
+impl Drop for ChangeWatch {
+    fn drop(&mut self) {
+        let mut waiting = lock(&self.changes.0);
+        for topic in &self.topics {
+            if let Some(watches) = waiting.by_topic.get_mut(topic) {
+                watches.remove(&self.number);
+                if watches.is_empty() {
+                    waiting.by_topic.remove(topic);
+                }
+            }
+        }
     }
 }
 
@@ -82,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    fn is_woken(watch: &mut Watch) -> bool {
+    fn is_woken(watch: &ChangeWatch) -> bool {
         watch.changed().now_or_never().is_some()
     }
 
@@ -90,37 +108,37 @@ mod tests {
     fn an_announcement_wakes_only_those_concerned_and_also_before_they_sleep() {
         let changes = Changes::default();
         let (one, other) = (AttemptId::new(), AttemptId::new());
-        let mut watches = [&[one][..], &[other], &[one, other, one]].map(|ids| changes.watch(ids));
+        let watches = [&[one][..], &[other], &[one, other, one]].map(|ids| changes.watch(ids));
         changes.announce(one);
         changes.announce(one);
-        assert_eq!(watches.each_mut().map(is_woken), [true, false, true]);
-        assert_eq!(watches.each_mut().map(is_woken), [false; 3], "woken once for both");
+        assert_eq!(watches.each_ref().map(is_woken), [true, false, true]);
+        assert_eq!(watches.each_ref().map(is_woken), [false; 3], "woken once for both");
         changes.announce(other);
-        assert_eq!(watches.each_mut().map(is_woken), [false, true, true]);
+        assert_eq!(watches.each_ref().map(is_woken), [false, true, true]);
     }
 
     #[test]
     fn a_wait_for_the_disk_is_announced_when_it_begins_and_when_it_ends() {
         let (changes, one) = (Changes::default(), AttemptId::new());
-        let mut watch = changes.watch(&[one]);
+        let watch = changes.watch(&[one]);
         changes.wait_for_disk(one, None);
-        assert!(!is_woken(&mut watch), "nothing has changed");
+        assert!(!is_woken(&watch), "nothing has changed");
         changes.wait_for_disk(one, Some("full"));
-        assert!(is_woken(&mut watch));
+        assert!(is_woken(&watch));
         assert_eq!(changes.waits_for_disk(one).as_deref(), Some("full"));
         changes.wait_for_disk(one, Some("full"));
-        assert!(!is_woken(&mut watch));
+        assert!(!is_woken(&watch));
         changes.wait_for_disk(one, None);
-        assert!(is_woken(&mut watch));
+        assert!(is_woken(&watch));
         assert_eq!(changes.waits_for_disk(one), None);
     }
 
     #[test]
-    fn a_watch_that_slept_through_too_much_is_woken() {
-        let (changes, one) = (Changes::default(), AttemptId::new());
-        let mut watch = changes.watch(&[one]);
-        (0..=BACKLOG).for_each(|_| changes.announce(AttemptId::new()));
-        assert!(is_woken(&mut watch));
-        assert!(!is_woken(&mut watch));
+    fn nothing_is_left_of_watches_that_ended() {
+        let changes = Changes::default();
+        let attempts: Vec<AttemptId> = (0..50).map(|_| AttemptId::new()).collect();
+        let watches: Vec<ChangeWatch> = (0..2000).map(|_| changes.watch(&attempts)).collect();
+        drop(watches);
+        assert!(lock(&changes.0).by_topic.is_empty());
     }
 }

@@ -5,24 +5,24 @@ use std::collections::HashMap;
 use provost_actors::ids::{ProjectId, TaskId};
 
 use super::{Refusal, Sql, Store, missing};
-use crate::api::commands::{Kind, Match};
+use crate::api::commands::{IdKind, Match};
 
 /// The table of a kind, and the column of its id there.
-fn table(kind: Kind) -> (&'static str, &'static str) {
+fn table(kind: IdKind) -> (&'static str, &'static str) {
     match kind {
-        Kind::Project => ("projects", "project_id"),
-        Kind::Repo => ("repos", "repo_id"),
-        Kind::Task => ("tasks", "task_id"),
-        Kind::Attempt => ("attempts", "attempt_id"),
-        Kind::Session => ("sessions", "session_id"),
-        Kind::ExecutionProcess => ("processes", "process_id"),
+        IdKind::Project => ("projects", "project_id"),
+        IdKind::Repo => ("repos", "repo_id"),
+        IdKind::Task => ("tasks", "task_id"),
+        IdKind::Attempt => ("attempts", "attempt_id"),
+        IdKind::Session => ("sessions", "session_id"),
+        IdKind::ExecutionProcess => ("processes", "process_id"),
     }
 }
 
 impl Store {
     /// The things whose id is, starts with or ends with `piece`; at most 20 a kind.
     /// Hyphens and case don't count.
-    pub async fn resolve(&self, piece: &str, kinds: &[Kind]) -> Result<Vec<Match>, Refusal> {
+    pub async fn resolve(&self, piece: &str, kinds: &[IdKind]) -> Result<Vec<Match>, Refusal> {
         let piece = piece.replace('-', "").to_ascii_lowercase();
         if piece.is_empty() || !piece.chars().all(|c| c.is_ascii_hexdigit()) {
             return Ok(vec![]);
@@ -78,11 +78,11 @@ impl Store {
 
     /// The id of a kind that goes with a thing: what it belongs to, or the latest that belongs
     /// to it. `None` where there is none, or where several are as good.
-    pub async fn related(&self, thing: &Match, wanted: Kind) -> Result<Option<String>, Refusal> {
+    pub async fn related(&self, thing: &Match, wanted: IdKind) -> Result<Option<String>, Refusal> {
         let column = match (thing.kind, wanted) {
-            (Kind::Repo, Kind::Project) => "project_id",
+            (IdKind::Repo, IdKind::Project) => "project_id",
             // A project has many tasks, and a repository belongs to no attempt alone.
-            (Kind::Project | Kind::Repo, _) | (_, Kind::Repo) => return Ok(None),
+            (IdKind::Project | IdKind::Repo, _) | (_, IdKind::Repo) => return Ok(None),
             (_, wanted) => wanted.field(),
         };
         let sql = "SELECT t.project_id, t.task_id, a.attempt_id, s.session_id,

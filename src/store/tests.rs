@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::attempts::AttemptPhase;
-use crate::api::commands::Kind;
+use crate::api::commands::IdKind;
 use crate::api::sessions::{MessageRole, SessionMessage};
 use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
 
@@ -441,12 +441,12 @@ async fn an_id_is_found_by_a_piece_of_its_start_or_its_end() {
     let project = project(&store).await.to_string();
     let ends = [&project[..13], &project[28..], &project[..], &project.to_uppercase()[..]];
     for piece in ends {
-        let found = store.resolve(piece, &[Kind::Task, Kind::Project]).await.unwrap();
+        let found = store.resolve(piece, &[IdKind::Task, IdKind::Project]).await.unwrap();
         assert_eq!(found.len(), 1, "{piece}");
         assert_eq!(found[0].id, project);
     }
     for piece in ["", "%", "zzzzzzzz", "' OR 1=1"] {
-        assert!(store.resolve(piece, &[Kind::Project]).await.unwrap().is_empty(), "{piece}");
+        assert!(store.resolve(piece, &[IdKind::Project]).await.unwrap().is_empty(), "{piece}");
     }
 }
 
@@ -489,7 +489,7 @@ async fn every_change_of_an_attempt_wakes_its_watchers_and_raises_its_revision()
     let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let other = attempt(&store, project, &of, Phase::Queued).await;
     let one = attempt(&store, project, &of, Phase::Queued).await;
-    let mut watches = [&other, &one].map(|attempt| store.watch(&[attempt.attempt_id]));
+    let watches = [&other, &one].map(|attempt| store.watch(&[attempt.attempt_id]));
     let running = Change::Running { pid: 7, start_time: 9, boot_id: "b".into(), limits: vec![] };
     let mut seen = store.newest_revision().await.unwrap();
     for change in [Change::Preparing, running, Change::Stopping, failed()] {

@@ -39,14 +39,14 @@ pub struct End {
 const KINDS: &str = include_str!("causes.txt");
 
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct CauseKind {
     name: &'static str,
     is: &'static str,
     step: &'static str,
     words: &'static str,
 }
 
-impl Kind {
+impl CauseKind {
     fn all() -> impl Iterator<Item = Self> {
         KINDS.split("\n\n").filter_map(|kind| {
             let mut lines = kind.lines();
@@ -80,7 +80,7 @@ pub fn analyse(
     changed: &[String],
     earlier: &[Earlier],
 ) -> RootCause {
-    let kind = Kind::of(failure);
+    let kind = CauseKind::of(failure);
     RootCause {
         likeliest_cause: likeliest(failure, changed, earlier, kind),
         suggested_investigation: steps(failure, changed, earlier, kind),
@@ -91,7 +91,7 @@ fn likeliest(
     failure: &ReportTestFailureInput,
     changed: &[String],
     earlier: &[Earlier],
-    kind: Option<Kind>,
+    kind: Option<CauseKind>,
 ) -> String {
     let (name, before) = (&*failure.test_name, failure.previous_status);
     let ended = earlier.iter().filter(|it| it.is_same_test);
@@ -104,7 +104,7 @@ fn likeliest(
         )
     } else if before == PreviousStatus::Flaky {
         format!("{name} looks flaky: shared state, order or timing is the likelier cause.")
-    } else if kind.is_some_and(Kind::is_of_surroundings) {
+    } else if kind.is_some_and(CauseKind::is_of_surroundings) {
         "What the test runs in is likelier than the code under test.".to_owned()
     } else if before == PreviousStatus::PassingBefore && !changed.is_empty() {
         format!(
@@ -140,7 +140,7 @@ fn steps(
     failure: &ReportTestFailureInput,
     changed: &[String],
     earlier: &[Earlier],
-    kind: Option<Kind>,
+    kind: Option<CauseKind>,
 ) -> Vec<String> {
     let (name, file) = (&*failure.test_name, &*failure.test_file);
     let mut steps = vec![format!("Run {name} of {file} alone, and read the whole error.")];
@@ -213,13 +213,13 @@ mod tests {
             ("Snapshot `renders 1` mismatched", "snapshot"),
             ("boom", "unknown"),
         ] {
-            let found = Kind::of(&failure(error)).map_or("unknown", |kind| kind.name);
+            let found = CauseKind::of(&failure(error)).map_or("unknown", |kind| kind.name);
             assert_eq!(found, kind, "{error}");
         }
         let mut by_values = failure("no");
         by_values.failure_details.expected_value = Some(json!(1));
         by_values.failure_details.actual_value = Some(json!(2));
-        assert_eq!(Kind::of(&by_values).unwrap().name, "assertion");
+        assert_eq!(CauseKind::of(&by_values).unwrap().name, "assertion");
     }
 
     #[test]

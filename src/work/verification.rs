@@ -3,8 +3,8 @@
 use super::report::{TaskReport, counted};
 use crate::api::brief::{Brief, Prompt};
 use crate::api::worker::verification::{
-    ChecklistItem, FailedItem, ItemStatus, OriginalStatus, ReportVerificationResultInput, Verdict,
-    VerificationStatus, VerificationUpdate,
+    ChecklistItem, FailedItem, ItemStatus, OriginalStatus, ReportVerificationResultInput,
+    VerificationStatus, VerificationUpdate, VerificationVerdict,
 };
 
 impl VerificationUpdate {
@@ -18,7 +18,7 @@ impl VerificationUpdate {
     }
 }
 
-impl Verdict {
+impl VerificationVerdict {
     /// What became of a task.
     pub fn says(self, task: &str) -> String {
         match self {
@@ -49,14 +49,16 @@ impl ReportVerificationResultInput {
     }
 
     /// What becomes of the original: the worst that the report says.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> VerificationVerdict {
         match (self.verification_status, self.original_task_status) {
             (VerificationStatus::Failed, _)
             | (_, OriginalStatus::DoneButIncomplete | OriginalStatus::NeedsRework) => {
-                Verdict::Rework
+                VerificationVerdict::Rework
             }
-            (VerificationStatus::Passed, _) if self.issues().is_empty() => Verdict::Verified,
-            _ => Verdict::Done,
+            (VerificationStatus::Passed, _) if self.issues().is_empty() => {
+                VerificationVerdict::Verified
+            }
+            _ => VerificationVerdict::Done,
         }
     }
 
@@ -163,16 +165,16 @@ mod tests {
     #[test]
     fn the_worst_that_a_report_says_is_what_counts() {
         for (status, original, items, verdict) in [
-            ("passed", "done", vec!["passed", "skipped"], Verdict::Verified),
-            ("passed", "done", vec![], Verdict::Verified),
-            ("passed", "done", vec!["passed", "failed"], Verdict::Done),
-            ("passed", "needs_rework", vec!["passed"], Verdict::Rework),
-            ("failed", "done", vec!["failed"], Verdict::Rework),
-            ("failed", "needs_rework", vec!["failed"], Verdict::Rework),
-            ("partial", "done", vec!["skipped"], Verdict::Done),
-            ("partial", "done_but_incomplete", vec!["passed"], Verdict::Rework),
-            ("needs-manual-review", "done", vec![], Verdict::Done),
-            ("needs-manual-review", "needs_rework", vec![], Verdict::Rework),
+            ("passed", "done", vec!["passed", "skipped"], VerificationVerdict::Verified),
+            ("passed", "done", vec![], VerificationVerdict::Verified),
+            ("passed", "done", vec!["passed", "failed"], VerificationVerdict::Done),
+            ("passed", "needs_rework", vec!["passed"], VerificationVerdict::Rework),
+            ("failed", "done", vec!["failed"], VerificationVerdict::Rework),
+            ("failed", "needs_rework", vec!["failed"], VerificationVerdict::Rework),
+            ("partial", "done", vec!["skipped"], VerificationVerdict::Done),
+            ("partial", "done_but_incomplete", vec!["passed"], VerificationVerdict::Rework),
+            ("needs-manual-review", "done", vec![], VerificationVerdict::Done),
+            ("needs-manual-review", "needs_rework", vec![], VerificationVerdict::Rework),
         ] {
             assert_eq!(report(status, original, &items).verdict(), verdict, "{status} {original}");
         }
@@ -221,8 +223,8 @@ mod tests {
         ) {
             let report = report(status, original, &items);
             let is_good = status == "passed" && original == "done" && !items.contains(&"failed");
-            prop_assert_eq!(report.verdict() == Verdict::Verified, is_good);
-            prop_assert_eq!(report.verdict() == Verdict::Rework, status == "failed" || original != "done");
+            prop_assert_eq!(report.verdict() == VerificationVerdict::Verified, is_good);
+            prop_assert_eq!(report.verdict() == VerificationVerdict::Rework, status == "failed" || original != "done");
             prop_assert!(!is_good || report.contradictions().is_empty());
         }
     }

@@ -11,9 +11,9 @@ use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once};
 use crate::refusal::{Code, Refusal};
 
 use super::message::{DiskWriter, TurnEvent};
-use super::state::AttemptState;
+use super::state::AttemptActorState;
 
-impl AttemptState {
+impl AttemptActorState {
     pub(super) async fn asked(
         &mut self,
         process: ProcessId,

@@ -26,9 +26,9 @@ use super::message::{
     AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
 };
 use super::prepare::{COLLECTED, MARKER};
-use super::state::AttemptState;
+use super::state::AttemptActorState;
 
-impl AttemptState {
+impl AttemptActorState {
     pub fn collect(&mut self, how: Collect, port: CollectPort) {
         self.collecting += 1;
         let (myself, world) = (self.myself.clone(), self.world.clone());
@@ -93,7 +93,7 @@ impl AttemptState {
 }
 
 /// Ends the registrations in git, then answers. The next collection removes any that stay.
-fn forget(state: &AttemptState, collection: Option<Collection>, port: CollectPort) {
+fn forget(state: &AttemptActorState, collection: Option<Collection>, port: CollectPort) {
     let (world, attempt) = (state.world.clone(), state.attempt.clone());
     tokio::spawn(async move {
         let folder = world.settings.worktrees_dir.join(&attempt.folder);

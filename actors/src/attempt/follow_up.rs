@@ -10,13 +10,13 @@ use crate::text::cut;
 use super::AttemptEvent;
 use super::message::{FollowUpPort, FollowUpRequest};
 use super::queue::QueueEvent;
-use super::state::AttemptState;
+use super::state::AttemptActorState;
 
 /// Most waiting follow-ups in an answer, and most characters of each.
 const LISTED_MAX: usize = 50;
 const PROMPT_MAX: usize = 300;
 
-impl AttemptState {
+impl AttemptActorState {
     pub async fn follow_up(
         &mut self,
         key: Option<Key>,

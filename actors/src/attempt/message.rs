@@ -96,12 +96,12 @@ pub enum DiskWriter {
 
 /// The way from a turn's tasks back to the actor.
 #[derive(Clone)]
-pub struct Handle {
+pub struct TurnHandle {
     pub actor: ActorRef<AttemptMessage>,
     pub process: ProcessId,
 }
 
-impl Handle {
+impl TurnHandle {
     /// If the actor is gone the event is dropped.
     pub fn send(&self, event: TurnEvent) {
         let _ = self.actor.send_message(AttemptMessage::Turn(self.process, event));

@@ -52,7 +52,7 @@ pub use prepare::{MARKER, has_worktrees, read_launch_state, real_worktrees, was_
 
 use crate::journal::{Attempt, Decision};
 use crate::world::World;
-use state::AttemptState;
+use state::AttemptActorState;
 
 /// What the actor finds of its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,22 +75,22 @@ pub struct AttemptActor;
 
 impl Actor for AttemptActor {
     type Msg = AttemptMessage;
-    type State = AttemptState;
+    type State = AttemptActorState;
     type Arguments = Arguments;
 
     async fn pre_start(
         &self,
         myself: ActorRef<AttemptMessage>,
         arguments: Arguments,
-    ) -> Result<AttemptState, ActorProcessingErr> {
-        Ok(AttemptState::begin(myself, arguments))
+    ) -> Result<AttemptActorState, ActorProcessingErr> {
+        Ok(AttemptActorState::begin(myself, arguments))
     }
 
     async fn handle(
         &self,
         _: ActorRef<AttemptMessage>,
         message: AttemptMessage,
-        state: &mut AttemptState,
+        state: &mut AttemptActorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
             AttemptMessage::FollowUp(key, request, has_slot, port) => {

@@ -8,7 +8,7 @@ use nix::libc::SIGKILL;
 use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
 use crate::executor::OnQuota;
 use crate::journal::{Outcome, Quota};
-use crate::process::manifest::StopKind;
+use crate::process::records::StopKind;
 
 use super::lifecycle::{Ending, INTERRUPT, StopFacts};
 use super::turn_summary::TurnSummary;
@@ -165,7 +165,7 @@ mod tests {
     use super::super::lifecycle::StopFacts;
     use super::*;
     use crate::executor::TurnEnded;
-    use crate::process::manifest::ExitRecord;
+    use crate::process::records::ExitRecord;
 
     fn exit(code: Option<i32>, signal: Option<i32>) -> ExitRecord {
         ExitRecord {

@@ -10,11 +10,11 @@ use crate::blocking::lock;
 use crate::executor::OnQuota;
 use crate::ids::ProcessId;
 use crate::log::{AttemptLog, LogError};
-use crate::process::manifest::ExitRecord;
+use crate::process::records::ExitRecord;
 use crate::retry::PAUSE;
 
 use super::lifecycle::{Ending, LifeEvent, StopFacts};
-use super::message::{DiskWriter, Handle, TurnEvent};
+use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::outcome;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::{Outgoing, SharedSummary};
@@ -36,7 +36,7 @@ pub struct Output {
 impl Output {
     /// Runs until the shim and every possible writer have ended. Reports the executor's
     /// session id, the end of the turn, the end of the log, and why it waits for the disk.
-    pub async fn follow(mut self, handle: &Handle) {
+    pub async fn follow(mut self, handle: &TurnHandle) {
         let disk = |reason| handle.send(TurnEvent::Disk(DiskWriter::Log, reason));
         let mut known = self.session.clone();
         let (mut is_drained, mut has_ended, mut is_turn_over) = (false, false, false);
@@ -77,7 +77,7 @@ impl Output {
     }
 
     /// Takes the steps of the conversation, until one can't be put on file now.
-    async fn converse(&self, handle: &Handle) -> io::Result<()> {
+    async fn converse(&self, handle: &TurnHandle) -> io::Result<()> {
         loop {
             let step = lock(&self.summary).outbox.front().cloned();
             let Some(step) = step else { return Ok(()) };

@@ -17,10 +17,10 @@ use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::Marker;
-use crate::process::manifest::{self, Manifest, StdinSource};
+use crate::process::records::{self, Manifest, StdinSource};
 use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
-use crate::world::{Settings, World};
+use crate::world::{ActorSettings, World};
 
 use super::{locks, recap};
 
@@ -67,7 +67,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     }
     let marker = json!({"attempt_id": attempt.attempt_id, "folder": attempt.folder});
     let path = dir.clone();
-    let written = blocking(move || manifest::write_durably(&path, MARKER, &marker)).await;
+    let written = blocking(move || records::write_durably(&path, MARKER, &marker)).await;
     written.map_err(readable)?;
     failpoint::hit("worktrees", "marked");
     Ok(())
@@ -187,7 +187,7 @@ pub fn process(
 }
 
 /// This daemon as a worker's MCP server, with an environment: some CLIs give it none.
-fn way_back(settings: &Settings, attempt: &Attempt) -> McpServer {
+fn way_back(settings: &ActorSettings, attempt: &Attempt) -> McpServer {
     let home = settings.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
     let own = ("PROVOST_ATTEMPT_ID".to_owned(), attempt.attempt_id.to_string());
     let folders = settings.environment.iter().filter(|(name, _)| name.starts_with("XDG_"));
@@ -211,7 +211,7 @@ fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
 
 /// A part of the daemon's environment, what the executor's entry adds, the attempt's own.
 fn environment(
-    settings: &Settings,
+    settings: &ActorSettings,
     launch: &BTreeMap<String, String>,
     attempt: &Attempt,
 ) -> BTreeMap<String, String> {
@@ -240,7 +240,7 @@ pub fn write_launch_state(dir: &Path, launch: &Launch) -> io::Result<()> {
     let private = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
     if !launch.dialogue.is_null() {
         private(dir)?;
-        manifest::write_durably(dir, LAUNCH_STATE, &launch.dialogue)?;
+        records::write_durably(dir, LAUNCH_STATE, &launch.dialogue)?;
     }
     for (name, bytes) in &launch.files {
         let folder = dir.join(SCRATCH);
@@ -257,5 +257,5 @@ pub fn write_launch_state(dir: &Path, launch: &Launch) -> io::Result<()> {
 /// # Errors
 /// It can't be read.
 pub fn read_launch_state(dir: &Path) -> io::Result<Value> {
-    Ok(manifest::read(dir, LAUNCH_STATE)?.unwrap_or(Value::Null))
+    Ok(records::read(dir, LAUNCH_STATE)?.unwrap_or(Value::Null))
 }

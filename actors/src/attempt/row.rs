@@ -10,9 +10,9 @@ use crate::retry::PAUSE;
 
 use super::message::{AttemptEvent, AttemptMessage, DiskWriter};
 use super::queue;
-use super::state::AttemptState;
+use super::state::AttemptActorState;
 
-impl AttemptState {
+impl AttemptActorState {
     /// Writes a change after all earlier ones, now or as soon as the store takes it.
     pub(super) async fn advance(&mut self, process: ProcessId, change: Change) {
         self.note(process, change);

@@ -10,7 +10,7 @@ use crate::executor::{Executor, Normalizer, PlainLines, Stdin};
 use crate::failpoint;
 use crate::journal::Attempt;
 use crate::log::AttemptLog;
-use crate::process::manifest::StopKind;
+use crate::process::records::StopKind;
 use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::retry::until_done;
 use crate::world::World;

@@ -18,13 +18,13 @@ use crate::retry::PAUSE;
 use crate::world::World;
 
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
-use super::message::{DiskWriter, Handle, TurnEvent};
+use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::pending_stops::PendingStops;
 use super::queue::Queue;
 use super::turn::Turn;
 use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome};
 
-pub struct AttemptState {
+pub struct AttemptActorState {
     pub(super) myself: ActorRef<AttemptMessage>,
     events: Box<dyn Fn(AttemptEvent) + Send + Sync>,
     pub(super) world: Arc<World>,
@@ -44,7 +44,7 @@ pub struct AttemptState {
     pub(super) collecting: usize,
 }
 
-impl AttemptState {
+impl AttemptActorState {
     pub fn begin(myself: ActorRef<AttemptMessage>, arguments: Arguments) -> Self {
         let Arguments { attempt, begin, world, events } = arguments;
         let phase = attempt.phase;
@@ -82,7 +82,7 @@ impl AttemptState {
     }
 
     fn take_turn(&mut self, process: Process, life: Life) -> &mut Turn {
-        let handle = Handle { actor: self.myself.clone(), process: process.process_id };
+        let handle = TurnHandle { actor: self.myself.clone(), process: process.process_id };
         let attempt = Attempt { process, ..self.attempt.clone() };
         let (world, worktrees) = (Arc::clone(&self.world), Arc::clone(&self.worktrees));
         self.turns.push(Turn::new(handle, world, attempt, worktrees, life));

@@ -6,13 +6,13 @@ use super::AttemptEvent;
 use super::lifecycle::{LifeEvent, StopFacts, TurnStopped};
 use super::message::StopPort;
 use super::queue;
-use super::state::AttemptState;
+use super::state::AttemptActorState;
 use super::turn::Turn;
 use crate::blocking::lock;
 use crate::ids::ProcessId;
 use crate::journal::{Change, Phase, State};
 
-impl AttemptState {
+impl AttemptActorState {
     pub async fn stop(&mut self, force: bool, port: StopPort) {
         let turns: Vec<ProcessId> = self.turns.iter().map(|turn| turn.handle.process).collect();
         self.stops.register(port, force, &turns);

@@ -1,5 +1,5 @@
 //! One turn's process, as the attempt's actor holds it: its state machine, and the tasks
-//! that carry out its effects and report back through the [`Handle`].
+//! that carry out its effects and report back through the [`TurnHandle`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::executor::Message;
 use crate::failpoint;
 use crate::journal::{Approval, Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
-use crate::process::manifest::{ExitRecord, StopKind};
+use crate::process::records::{ExitRecord, StopKind};
 use crate::process::{Control, ControlError, Shim, ShimEvent, Signal, Target};
 use crate::retry::PAUSE;
 use crate::world::World;
 
 use super::lifecycle::{Effect, Life, LifeEvent, StopFacts, Timer};
-use super::message::{DiskWriter, Handle, TurnEvent};
+use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::output::{Output, may_pass};
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
@@ -36,7 +36,7 @@ const KILL_RETRY: Duration = Duration::from_millis(50);
 const KILL_TRIES: u32 = 100;
 
 pub struct Turn {
-    pub handle: Handle,
+    pub handle: TurnHandle,
     world: Arc<World>,
     /// As it was when the turn began; its process is the turn's.
     attempt: Attempt,
@@ -61,7 +61,7 @@ pub struct Turn {
 
 impl Turn {
     pub fn new(
-        handle: Handle,
+        handle: TurnHandle,
         world: Arc<World>,
         attempt: Attempt,
         worktrees: Arc<Mutex<()>>,

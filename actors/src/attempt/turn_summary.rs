@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use crate::blocking::lock;
-use crate::event::{ErrorType, Event, RawEntry, Stream, Timestamp, Usage};
+use crate::event::{ErrorType, Event, RawEntry, Stream, Timestamp, TokenUsage};
 use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
 use crate::text::{cut, cut_front};
 
@@ -44,7 +44,7 @@ pub struct TurnSummary {
     /// The session to resume is gone.
     #[serde(default)]
     pub session_lost: bool,
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// The model has produced output or used tokens.
     #[serde(default = "unknown")]
     pub model_asked: bool,
@@ -130,7 +130,7 @@ impl TurnSummary {
                 input_tokens, output_tokens, cost_usd, ..
             }) => {
                 let (input_tokens, output_tokens) = (*input_tokens, *output_tokens);
-                self.usage = Some(Usage { input_tokens, output_tokens, cost_usd: *cost_usd });
+                self.usage = Some(TokenUsage { input_tokens, output_tokens, cost_usd: *cost_usd });
             }
             Observed::Usage(usage) => self.usage = Some(*usage),
             Observed::ExecutorSession(id) => {

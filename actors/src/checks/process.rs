@@ -15,7 +15,7 @@ use crate::event::Timestamp;
 use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::checks::{CheckOutcome, CheckRun, PlannedCheck, Receipt};
-use crate::process::manifest::{self, ExitRecord, Started, StopKind};
+use crate::process::records::{self, ExitRecord, Started, StopKind};
 use crate::process::{AdoptError, Adopted, LOST, Marker, Shim, ShimEvent, SpawnError};
 use crate::retry::{PAUSE, until_done};
 use crate::world::World;
@@ -242,7 +242,7 @@ impl<'a> CheckProcess<'a> {
     /// One of the small files of its folder, if it can be read.
     async fn read<T: DeserializeOwned + Send + 'static>(&self, name: &'static str) -> Option<T> {
         let dir = self.dir.clone();
-        blocking(move || manifest::read(&dir, name)).await.ok()?
+        blocking(move || records::read(&dir, name)).await.ok()?
     }
 }
 

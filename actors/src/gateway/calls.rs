@@ -17,7 +17,7 @@ use crate::world::World;
 
 use super::message::{GatewayMessage, Port, StartRequest};
 use super::owners::{ask_owner, not_found};
-use super::{check, ending};
+use super::{ending, preflight};
 
 /// Carries a call out to its end, even if its caller is gone: a slot may be taken for it.
 async fn detached<T: Send + 'static>(
@@ -77,8 +77,8 @@ pub async fn start(
 ) -> Result<Once<AttemptStarted>, Refusal> {
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     detached(async move {
-        let payload = |attempt: &Attempt| check::payload(&world, attempt, &request);
-        let checking = check::start(&world, &request);
+        let payload = |attempt: &Attempt| preflight::payload(&world, attempt, &request);
+        let checking = preflight::start(&world, &request);
         match resolve(&*world.journal, key, checking, payload).await? {
             Resolved::Before(answer) => Ok(answer),
             Resolved::Now(key, attempt) => {
@@ -133,7 +133,7 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
         ));
     }
     let variant = request.variant.as_deref();
-    check::executor(&*world.executors, &attempt.executor, variant).map_err(|mut refusal| {
+    preflight::executor(&*world.executors, &attempt.executor, variant).map_err(|mut refusal| {
         if refusal.code == Code::VariantNotFound {
             return refusal;
         }

@@ -15,9 +15,9 @@
 
 mod admission;
 mod calls;
-mod check;
 mod message;
 mod owners;
+mod preflight;
 mod restore;
 mod stop;
 
@@ -27,8 +27,8 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
-pub use check::{NewRepo, executor as check_executor, repository as check_repository};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
+pub use preflight::{NewRepo, executor as check_executor, repository as check_repository};
 
 pub use crate::attempt::FollowUpRequest;
 use crate::attempt::{AttemptEvent, AttemptMessage, Begin};

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{ProcessStatus, RunReason, Timestamp, Usage};
+use crate::event::{ProcessStatus, RunReason, Timestamp, TokenUsage};
 use crate::ids::{AttemptId, ProcessId, ProjectId, QueueId, RepoId, SessionId, TaskId};
 use crate::limits::Applied;
 use crate::refusal::Refusal;
@@ -216,7 +216,7 @@ pub struct Outcome {
     pub failure_summary: Option<String>,
     /// The last assistant message, at most 16,000 characters.
     pub final_message: Option<String>,
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// A rate limit ended it, and it is to be resumed.
     pub quota: Option<Quota>,
     pub at: Timestamp,

@@ -13,7 +13,7 @@ use super::LogError;
 use super::normalized::{Mark, Origin};
 use super::source::Position;
 use crate::blocking::if_there;
-use crate::event::{Timestamp, Usage};
+use crate::event::{Timestamp, TokenUsage};
 use crate::executor::{Observed, TurnEnded};
 use crate::failpoint;
 use crate::ids::{ApprovalId, ProcessId};
@@ -65,7 +65,7 @@ pub struct Made {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     executor_session: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     turn_ended: Option<TurnEnded>,
 }
 

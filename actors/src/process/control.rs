@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::attach::{self, Attached, Lifeline};
 use super::kill::{self, KillReport};
-use super::manifest::{ExitRecord, Started, StopKind};
+use super::records::{ExitRecord, Started, StopKind};
 use super::wire::{self, Hello, STDIN_MESSAGE_MAX, ShimMessage, ShimRequest, Target};
 use crate::blocking::lock;
 

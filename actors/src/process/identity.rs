@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
     use crate::event::Timestamp;
-    use crate::process::manifest::{Started, VERSION};
     use crate::process::proc;
+    use crate::process::records::{Started, VERSION};
 
     #[test]
     fn another_process_with_the_same_pid_is_a_different_one() {

@@ -18,8 +18,8 @@ use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use nix::unistd::geteuid;
 
 use super::identity::{PidFd, Process};
-use super::manifest::{self, Started};
 use super::proc::{self, Stat};
+use super::records::{self, Started};
 use super::shims::{Shims, attempt_of};
 use crate::ids::AttemptId;
 
@@ -152,7 +152,7 @@ impl Shims {
                 && homes.iter().any(|home| folder.starts_with(home))
             {
                 self.known().shims.insert(shim, attempt_of(&folder));
-                if let Ok(Some(started)) = manifest::read::<Started>(&folder, Started::FILE) {
+                if let Ok(Some(started)) = records::read::<Started>(&folder, Started::FILE) {
                     self.learn_leader(&started, &folder);
                 }
             }

@@ -20,8 +20,8 @@ use super::attach::{AdoptError, DEADLINE, Lifeline, Takeover, send_takeover};
 use super::control::Control;
 use super::identity::{PidFd, Process};
 use super::kill::{KillReport, kill_tree};
-use super::manifest::{self, ExitRecord, Manifest, Started, lock_soon};
 use super::proc::{self, RESCUE, Stat};
+use super::records::{self, ExitRecord, Manifest, Started, lock_soon};
 use super::shims::{Adopted, Shims, SpawnError, attempt_of};
 use super::tree::{Marker, Tree};
 use crate::blocking::blocking;
@@ -75,7 +75,7 @@ impl Shims {
                     let folder = dir.to_owned();
                     let leftovers = blocking(move || {
                         let is_gone = read_tree(&folder)?.1.is_gone();
-                        if is_gone { Ok(None) } else { manifest::read(&folder, Started::FILE) }
+                        if is_gone { Ok(None) } else { records::read(&folder, Started::FILE) }
                     });
                     match leftovers.await? {
                         Some(started) => (Some(record), started),
@@ -111,7 +111,7 @@ impl Shims {
             let mut spool = SpoolWriter::open(&dir, manifest.spool_max_bytes)?;
             spool.sync()?;
             spool.trim();
-            if let Some(record) = manifest::read(&dir, ExitRecord::FILE)? {
+            if let Some(record) = records::read(&dir, ExitRecord::FILE)? {
                 return Ok(Swept { record, report });
             }
             let record = ExitRecord {
@@ -119,7 +119,7 @@ impl Shims {
                 stderr_bytes: spool.len(Stream::Stderr),
                 ..ExitRecord::unknown(reason)
             };
-            manifest::write_durably(&dir, ExitRecord::FILE, &record)?;
+            records::write_durably(&dir, ExitRecord::FILE, &record)?;
             Ok(Swept { record, report })
         })
         .await
@@ -252,8 +252,8 @@ fn strays() -> Vec<i32> {
 
 /// A process's tree as far as it is known without its shim.
 fn read_tree(dir: &Path) -> io::Result<(Manifest, Tree)> {
-    let manifest: Manifest = manifest::read(dir, Manifest::FILE)?.ok_or(io::ErrorKind::NotFound)?;
-    let started: Option<Started> = manifest::read(dir, Started::FILE)?;
+    let manifest: Manifest = records::read(dir, Manifest::FILE)?.ok_or(io::ErrorKind::NotFound)?;
+    let started: Option<Started> = records::read(dir, Started::FILE)?;
     let leader = started.and_then(|started| started.of_this_boot());
     let tree = Tree {
         roots: leader.into_iter().collect(),

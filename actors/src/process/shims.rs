@@ -23,10 +23,10 @@ use crate::secret::Secrets;
 use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
 use super::identity::{Process, Reaped, reap};
-use super::manifest::{
+use super::proc::{ARGUMENT, RESCUE, Stat};
+use super::records::{
     self, AGAIN, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, try_lock,
 };
-use super::proc::{ARGUMENT, RESCUE, Stat};
 
 /// How long a shim may take from its spawn to its report that the executor runs.
 const START: Duration = Duration::from_secs(30);
@@ -115,7 +115,7 @@ impl Shims {
             Adopted::Live(shim) => Ok(shim),
             Adopted::Ended(record) if refused.is_none() || record.is_known() => {
                 let folder = dir.to_owned();
-                let started = blocking(move || manifest::read(&folder, Started::FILE)).await;
+                let started = blocking(move || records::read(&folder, Started::FILE)).await;
                 let started = started.map_err(AdoptError::Io)?.ok_or(SpawnError::Died)?;
                 Ok(Shim::ended(record, started).map_err(AdoptError::Io)?)
             }
@@ -164,7 +164,7 @@ impl Shims {
             let lock = try_lock(dir)?;
             return Ok(lock.map(|_lock| judge(dir)).transpose()?);
         };
-        let Some(started) = manifest::read::<Started>(dir, Started::FILE)? else { return Ok(None) };
+        let Some(started) = records::read::<Started>(dir, Started::FILE)? else { return Ok(None) };
         lifeline.leader = started.of_this_boot().and_then(Process::open);
         self.learn_leader(&started, dir);
         let attached = (stream, hello, lifeline);
@@ -301,7 +301,7 @@ pub(super) fn attempt_of(folder: &Path) -> Option<AttemptId> {
 /// `false`: the folder is closed, and its lock is held.
 fn try_reopen(dir: &Path) -> io::Result<bool> {
     let is_closed = || -> io::Result<bool> {
-        let record: Option<ExitRecord> = manifest::read(dir, ExitRecord::FILE)?;
+        let record: Option<ExitRecord> = records::read(dir, ExitRecord::FILE)?;
         Ok(record.is_some_and(|record| record.reason.as_deref() == Some(NEVER_STARTED)))
     };
     if !is_closed()? {
@@ -318,12 +318,12 @@ fn try_reopen(dir: &Path) -> io::Result<bool> {
 fn judge(dir: &Path) -> io::Result<Adopted> {
     // A killed shim leaves it; best effort, for no shim listens there any more.
     let _ = std::fs::remove_file(dir.join(SOCKET));
-    let record: Option<ExitRecord> = manifest::read(dir, ExitRecord::FILE)?;
-    let manifest: Option<Manifest> = manifest::read(dir, Manifest::FILE).unwrap_or_default();
+    let record: Option<ExitRecord> = records::read(dir, ExitRecord::FILE)?;
+    let manifest: Option<Manifest> = records::read(dir, Manifest::FILE).unwrap_or_default();
     if let Some(cgroup) = manifest.and_then(|manifest| manifest.cgroup) {
         cgroup.remove();
     }
-    let started: Option<Started> = manifest::read(dir, Started::FILE)?;
+    let started: Option<Started> = records::read(dir, Started::FILE)?;
     Ok(match (record, started) {
         (Some(record), _) if record.reason.as_deref() == Some(NEVER_STARTED) => {
             Adopted::NeverStarted
@@ -333,7 +333,7 @@ fn judge(dir: &Path) -> io::Result<Adopted> {
         (None, None) => {
             // A shim on its way may still arrive; with a record here it won't start.
             let record = ExitRecord::unknown(NEVER_STARTED);
-            manifest::write_durably(dir, ExitRecord::FILE, &record)?;
+            records::write_durably(dir, ExitRecord::FILE, &record)?;
             Adopted::NeverStarted
         }
     })
@@ -342,7 +342,7 @@ fn judge(dir: &Path) -> io::Result<Adopted> {
 fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     // A second try: the first try's shim may be reading these files.
-    if manifest::read(dir, Manifest::FILE)?.as_ref() == Some(manifest) {
+    if records::read(dir, Manifest::FILE)?.as_ref() == Some(manifest) {
         return Ok(());
     }
     if manifest.stdin == StdinSource::File {
@@ -352,7 +352,7 @@ fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<
         file.write_all(stdin.unwrap_or_default())?;
         file.sync_all()?;
     }
-    manifest::write_durably(dir, Manifest::FILE, manifest)?;
+    records::write_durably(dir, Manifest::FILE, manifest)?;
     match dir.parent() {
         Some(parent) => File::open(parent)?.sync_all(),
         None => Ok(()),

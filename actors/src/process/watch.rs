@@ -32,13 +32,13 @@ pub enum Measure {
     Kill,
 }
 
-pub struct Watch {
+pub struct LimitWatch {
     limits: Limits,
     busy: Sample,
     last: Sample,
 }
 
-impl Watch {
+impl LimitWatch {
     pub fn new(limits: Limits, now: Sample) -> Self {
         Self { limits, busy: now, last: now }
     }
@@ -102,7 +102,7 @@ mod tests {
         Sample { at: Duration::from_secs(secs), processes: 1, ..Sample::default() }
     }
 
-    fn reason(watch: &mut Watch, sample: Sample) -> Option<String> {
+    fn reason(watch: &mut LimitWatch, sample: Sample) -> Option<String> {
         watch.look(sample).map(|(_, reason)| reason)
     }
 
@@ -115,7 +115,7 @@ mod tests {
             processes: 3,
             ..Limits::default()
         };
-        let mut watch = Watch::new(limits, at(0));
+        let mut watch = LimitWatch::new(limits, at(0));
         assert_eq!(watch.look(Sample { memory: 1000, processes: 3, ..at(1) }), None);
         assert!(
             reason(&mut watch, Sample { processes: 4, ..at(2) }).unwrap().contains("processes")
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn bytes_and_processor_time_are_work_and_a_ticking_timer_is_none() {
         let limits = Limits { idle_secs: 10, ..Limits::default() };
-        let mut watch = Watch::new(limits, at(0));
+        let mut watch = LimitWatch::new(limits, at(0));
         let cpu = |at: Sample, millis| Sample { cpu: Duration::from_millis(millis), ..at };
         assert_eq!(watch.look(cpu(at(5), 100)), None);
         assert_eq!(watch.look(cpu(at(14), 150)), None);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn without_limits_nothing_wakes_it() {
-        let watch = Watch::new(Limits { open_files: 9, nice: 3, ..Limits::default() }, at(0));
+        let watch = LimitWatch::new(Limits { open_files: 9, nice: 3, ..Limits::default() }, at(0));
         assert_eq!(watch.pause(Duration::ZERO), None);
         assert!(!watch.needs_tree());
     }
@@ -157,7 +157,7 @@ mod tests {
             steps in prop::collection::vec(1..5_u64, 1..100),
         ) {
             let limits = Limits { idle_secs, ..Limits::default() };
-            let (mut busy, mut lazy) = (Watch::new(limits, at(0)), Watch::new(limits, at(0)));
+            let (mut busy, mut lazy) = (LimitWatch::new(limits, at(0)), LimitWatch::new(limits, at(0)));
             let mut now = 0;
             for (step, bytes) in steps.iter().zip(1..) {
                 now += step;
@@ -168,7 +168,7 @@ mod tests {
 
         #[test]
         fn a_pause_never_sleeps_past_the_wall(wall_secs in 1..1000_u64, idle_secs in 0..1000_u64, now in 0..2000_u64) {
-            let watch = Watch::new(Limits { wall_secs, idle_secs, ..Limits::default() }, at(0));
+            let watch = LimitWatch::new(Limits { wall_secs, idle_secs, ..Limits::default() }, at(0));
             let pause = watch.pause(Duration::from_secs(now)).unwrap();
             prop_assert!(pause <= Duration::from_secs(wall_secs.saturating_sub(now)));
         }

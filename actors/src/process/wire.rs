@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kill::KillReport;
-use super::manifest::{ExitRecord, StopKind};
+use super::records::{ExitRecord, StopKind};
 
 pub const VERSION: u8 = 1;
 pub const FRAME_MAX: usize = 16 * 1024 * 1024 + 64;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use nix::libc::SIGKILL;
 use provost_actors::event::Stream;
-use provost_actors::process::manifest::Manifest;
 use provost_actors::process::proc::{self, Stat};
+use provost_actors::process::records::Manifest;
 use provost_actors::process::{Adopted, Shim, ShimEvent};
 use provost_actors::secret::{SecretNames, Secrets};
 

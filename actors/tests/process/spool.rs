@@ -8,8 +8,8 @@ use std::path::Path;
 use provost_actors::event::Stream;
 use provost_actors::log::spool::format::{segment_bytes, segments};
 use provost_actors::process::ShimEvent;
-use provost_actors::process::manifest::Manifest;
 use provost_actors::process::proc::Stat;
+use provost_actors::process::records::Manifest;
 
 use crate::support::{Bench, covered, ended, event, exited, held, lines, spooled, until};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use provost_actors::event::Stream;
-use provost_actors::process::manifest::{self, ExitRecord, Manifest, Started, StdinSource};
+use provost_actors::process::records::{self, ExitRecord, Manifest, Started, StdinSource};
 use provost_actors::process::{Adopted, NEVER_STARTED, SpawnError};
 
 use crate::support::{Bench, ended, held, lines};
@@ -23,7 +23,7 @@ async fn exit_codes_and_signals_are_told_apart() {
         let (dir, mut shim) = bench.run(script).await;
         let record = ended(&mut shim).await;
         assert_eq!((record.exit_code, record.exit_signal), (code, signal), "{script}");
-        assert_eq!(manifest::read(&dir, ExitRecord::FILE).unwrap(), Some(record));
+        assert_eq!(records::read(&dir, ExitRecord::FILE).unwrap(), Some(record));
         assert!(!dir.join("sock").exists());
     }
 }
@@ -137,11 +137,11 @@ async fn a_folder_whose_start_was_cut_short_is_closed_for_good() {
     let (dir, manifest) = bench.script("echo ran");
     assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
     fs::create_dir(&dir).unwrap();
-    manifest::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
+    records::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
     for _ in 0..2 {
         assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
     }
-    let record: ExitRecord = manifest::read(&dir, ExitRecord::FILE).unwrap().unwrap();
+    let record: ExitRecord = records::read(&dir, ExitRecord::FILE).unwrap().unwrap();
     assert_eq!(record.reason.as_deref(), Some(NEVER_STARTED));
 
     // The shim that was on its way finds the folder closed.
@@ -197,7 +197,7 @@ async fn a_start_that_was_given_up_can_be_made_again() {
     let bench = Bench::new();
     let (dir, manifest) = bench.script("echo once");
     fs::create_dir(&dir).unwrap();
-    manifest::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
+    records::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
     assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
     bench.spawn(&dir, &manifest, None).await.unwrap_err();
     bench.shims.reopen(&dir).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_late_shim_that_is_being_refused_does_not_keep_a_folder_closed() {
     let bench = Bench::new();
     let (dir, manifest) = bench.script("echo once");
     fs::create_dir(&dir).unwrap();
-    manifest::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
+    records::write_durably(&dir, Manifest::FILE, &manifest).unwrap();
     assert!(matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::NeverStarted));
     // As it does from the moment it comes to the moment it has seen the record.
     let lock = fs::File::options().write(true).open(dir.join("lock")).unwrap();

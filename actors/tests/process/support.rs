@@ -14,8 +14,8 @@ use provost_actors::log::spool::format::{
 };
 use provost_actors::process::Shims;
 use provost_actors::process::identity::Process;
-use provost_actors::process::manifest::{ExitRecord, Manifest, StdinSource};
 use provost_actors::process::proc;
+use provost_actors::process::records::{ExitRecord, Manifest, StdinSource};
 use provost_actors::process::tree::Marker;
 use provost_actors::process::{Shim, ShimEvent, SpawnError};
 use provost_actors::secret::Secrets;

@@ -85,7 +85,7 @@ pub struct ReportVerificationResultOutput {
     /// The tasks created from suggestedActions.
     pub follow_up_tasks_created: Option<Vec<FollowUpCreated>>,
     /// State of the original now: verified, done (unchanged) or rework.
-    pub original_task_marked: Verdict,
+    pub original_task_marked: VerificationVerdict,
     /// Whether tasks that depend on the original can start.
     pub blocker_cleared: bool,
     /// The note shown on the board.
@@ -131,7 +131,7 @@ pub struct VerificationUpdate {
 
 /// What a verification makes of the task that it verified.
 #[apply(word)]
-pub enum Verdict {
+pub enum VerificationVerdict {
     /// It was done as required.
     Verified,
     /// It stays done, with findings.

@@ -1,6 +1,6 @@
 //! The list of what an attempt changed.
 
-use crate::api::{Refusable, Session};
+use crate::api::{Caller, Refusable};
 use async_trait::async_trait;
 use provost_actors::workspace::changes::Change;
 use provost_actors::workspace::quote;
@@ -18,7 +18,7 @@ use crate::domain::Domain;
 impl ChangesTool for Domain {
     async fn get_attempt_changes(
         &self,
-        _: &Session,
+        _: &Caller,
         input: GetAttemptChangesInput,
     ) -> Refusable<GetAttemptChangesOutput> {
         let workspace = self.workspace(input.attempt_id).await?;

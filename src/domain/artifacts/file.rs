@@ -1,6 +1,6 @@
 //! A piece of a file in an attempt's worktree.
 
-use crate::api::{Code, Refusable, Refusal, Session};
+use crate::api::{Caller, Code, Refusable, Refusal};
 use async_trait::async_trait;
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ const TOOL: &str = "get_attempt_file";
 impl FileTool for Domain {
     async fn get_attempt_file(
         &self,
-        _: &Session,
+        _: &Caller,
         input: GetAttemptFileInput,
     ) -> Refusable<GetAttemptFileOutput> {
         let attempt = input.attempt_id;

@@ -1,7 +1,7 @@
 //! The patch of some of the files that an attempt changed: whole files only, so
 //! that the patch always applies.
 
-use crate::api::{Refusable, Refusal, Session};
+use crate::api::{Caller, Refusable, Refusal};
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::domain::Domain;
 impl PatchTool for Domain {
     async fn get_attempt_patch(
         &self,
-        _: &Session,
+        _: &Caller,
         input: GetAttemptPatchInput,
     ) -> Refusable<GetAttemptPatchOutput> {
         let guards = &self.artifacts.guards;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::api::worker::report::LateAnswer;
 use crate::api::worker::ticket::Urgency;
-use crate::api::{Code, Refusal, Session};
+use crate::api::{Caller, Code, Refusal};
 use crate::domain::Domain;
 use crate::store::{Asking, NewQuestion, Question};
 use crate::work::answer::{Answer, Hit, SHOWN, earlier};
@@ -29,11 +29,11 @@ impl Domain {
     /// Who asks, and in which task: the one named, or that of the attempt.
     pub(super) async fn asking(
         &self,
-        session: &Session,
+        caller: &Caller,
         project: Option<&str>,
         task: Option<&str>,
     ) -> Result<Asking, Refusal> {
-        let worker = self.worker(session, project).await?;
+        let worker = self.worker(caller, project).await?;
         self.store.asking(worker, task).await
     }
 

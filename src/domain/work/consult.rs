@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_actors::answers::Consultant;
+use provost_actors::answers::Answerer;
 pub(super) use provost_actors::journal::Consulted;
 use serde_json::json;
 
 use super::asking::timed_out;
 use crate::api::worker::question::{CallCoeAgentInput, CallCoeAgentOutput, ConsultTools};
 use crate::api::worker::ticket::Urgency;
-use crate::api::{Code, Refusal, Session};
+use crate::api::{Caller, Code, Refusal};
 use crate::config::Answers;
 use crate::domain::Domain;
 use crate::store::{Asking, Question};
@@ -22,12 +22,12 @@ const RETRY_AFTER_SECS: u64 = 10;
 impl ConsultTools for Domain {
     async fn call_coe_agent(
         &self,
-        session: &Session,
+        caller: &Caller,
         input: CallCoeAgentInput,
     ) -> Result<CallCoeAgentOutput, Refusal> {
         let context = input.context.as_ref().map(|context| json!(context));
         check_length(&input.query, context.as_ref(), self.answers.token_limit)?;
-        let asking = self.asking(session, input.project_id.as_deref(), input.task()).await?;
+        let asking = self.asking(caller, input.project_id.as_deref(), input.task()).await?;
         let known = self.known(&asking, &input.query, &[]).await?;
         if let Some((answer, source)) = known.ruled() {
             return Ok(CallCoeAgentOutput { success: true, answer, source, question_id: None });
@@ -99,9 +99,9 @@ impl Domain {
         }
     }
 
-    pub(super) fn consultant(&self) -> Option<Consultant> {
+    pub(super) fn consultant(&self) -> Option<Answerer> {
         let Answers { executor, variant, timeout_secs, grace_secs, .. } = self.answers.clone();
-        (!executor.is_empty()).then(|| Consultant {
+        (!executor.is_empty()).then(|| Answerer {
             courier: self.courier(),
             executor,
             variant,

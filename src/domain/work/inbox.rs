@@ -8,14 +8,14 @@ use provost_actors::answers::Courier;
 use crate::api::worker::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, InboxTools, ListQuestionsInput, ListQuestionsOutput,
 };
-use crate::api::{Key, Once, Refusable, Session};
+use crate::api::{Caller, Key, Once, Refusable};
 use crate::domain::Domain;
 
 #[async_trait]
 impl InboxTools for Domain {
     async fn list_questions(
         &self,
-        _: &Session,
+        _: &Caller,
         input: ListQuestionsInput,
     ) -> Refusable<ListQuestionsOutput> {
         let page = self.store.inbox(&input).await?;
@@ -28,13 +28,13 @@ impl InboxTools for Domain {
 
     async fn answer_question(
         &self,
-        session: &Session,
+        caller: &Caller,
         key: Option<Key>,
         input: AnswerQuestionInput,
     ) -> Refusable<Once<AnswerQuestionOutput>> {
-        let by = if session.is_person { "person" } else { "orchestrator" };
+        let by = if caller.is_person { "person" } else { "orchestrator" };
         let (answer, question) =
-            self.store.answer_question(key.as_ref(), &input, by, session.place.attempt()).await?;
+            self.store.answer_question(key.as_ref(), &input, by, caller.place.attempt()).await?;
         if let Some(question) = question {
             self.courier().deliver(question);
         }

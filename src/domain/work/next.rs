@@ -1,6 +1,6 @@
 //! `getNextTask`.
 
-use crate::api::{Code, Key, Once, Refusable, Refusal, Session};
+use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
 use async_trait::async_trait;
 
 use crate::api::worker::next::{Filter, GetNextTaskInput, GetNextTaskOutput, NextTools};
@@ -10,11 +10,11 @@ use crate::domain::Domain;
 impl NextTools for Domain {
     async fn get_next_task(
         &self,
-        session: &Session,
+        caller: &Caller,
         key: Option<Key>,
         input: GetNextTaskInput,
     ) -> Refusable<Once<GetNextTaskOutput>> {
-        let worker = self.worker(session, input.project_id.as_deref()).await?;
+        let worker = self.worker(caller, input.project_id.as_deref()).await?;
         if !input.claim {
             let mut value = self.store.next_task(&worker, &input).await?;
             value.answers = self.store.deliver_answers(&worker, None).await?;

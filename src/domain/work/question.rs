@@ -16,7 +16,7 @@ use crate::api::worker::question::{
     GetImmediateAnswerOutput, ImmediateTools,
 };
 use crate::api::worker::ticket::Urgency;
-use crate::api::{Code, Refusal, Session};
+use crate::api::{Caller, Code, Refusal};
 use crate::domain::{Domain, waits};
 use crate::store::{Asking, Question};
 use crate::work::answer::earlier;
@@ -30,12 +30,12 @@ fn is_of_the_wait(code: Code) -> bool {
 impl AskTools for Domain {
     async fn ask_question(
         &self,
-        session: &Session,
+        caller: &Caller,
         input: AskQuestionInput,
     ) -> Result<AskQuestionOutput, Refusal> {
         input.check(self.answers.token_limit)?;
         let project = input.project_id.as_deref();
-        let asking = self.asking(session, project, input.task()).await?;
+        let asking = self.asking(caller, project, input.task()).await?;
         let names = input.terms();
         let mut known = self.known(&asking, &input.question, &names).await?;
         let (mut question_id, mut is_passed_on) = (None, false);
@@ -84,13 +84,13 @@ impl AskTools for Domain {
 impl ImmediateTools for Domain {
     async fn get_immediate_answer(
         &self,
-        session: &Session,
+        caller: &Caller,
         input: GetImmediateAnswerInput,
     ) -> Result<GetImmediateAnswerOutput, Refusal> {
         let context = input.context_bundle.clone().map(Value::Object);
         check_length(&input.query, context.as_ref(), self.answers.token_limit)?;
         let project = input.project_id.as_deref();
-        let asking = self.asking(session, project, input.task()).await?;
+        let asking = self.asking(caller, project, input.task()).await?;
         let known = self.known(&asking, &input.query, &[]).await?;
         let (answer, source) = if let Some((answer, source)) = known.sure() {
             (answer, Some(source))
@@ -116,7 +116,7 @@ impl Domain {
     ) -> Result<(String, Option<String>), Refusal> {
         let deadline = Instant::now() + wait;
         let (id, agent) = (question.id, &asking.worker.agent);
-        let mut watch = self.store.watch_question(id);
+        let watch = self.store.watch_question(id);
         loop {
             let is_over = Instant::now() >= deadline;
             let now = self.store.question(id).await?;

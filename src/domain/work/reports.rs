@@ -12,19 +12,19 @@ use crate::api::worker::observation::ReportObservationInput;
 use crate::api::worker::status::ReportTaskStatusInput;
 use crate::api::worker::ticket::CreateTicketInput;
 use crate::api::worker::verification::ReportVerificationResultInput;
-use crate::api::{Key, Once, Refusable, Session};
+use crate::api::{Caller, Key, Once, Refusable};
 use crate::domain::Domain;
 use crate::store::WorkerCall;
 
 impl Domain {
     async fn worker_call<C: WorkerCall>(
         &self,
-        session: &Session,
+        caller: &Caller,
         key: Option<Key>,
         project: Option<&str>,
         call: &C,
     ) -> Refusable<Once<C::Output>> {
-        let worker = self.worker(session, project).await?;
+        let worker = self.worker(caller, project).await?;
         let delivery = match call.reports_on() {
             Some((task, said)) => self.delivery(&worker, task, said).await?,
             None => None,
@@ -43,11 +43,11 @@ macro_rules! worker_calls {
         impl ReportTools for Domain {
             $(async fn $tool(
                 &self,
-                session: &Session,
+                caller: &Caller,
                 key: Option<Key>,
                 call: $input,
             ) -> Refusable<Once<<$input as WorkerCall>::Output>> {
-                self.worker_call(session, key, call.project_id.as_deref(), &call).await
+                self.worker_call(caller, key, call.project_id.as_deref(), &call).await
             })*
         }
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::text::{NAME_TOLD, cut};
 
-use crate::api::{Access, Code, Refusal, Session, TaskNames};
+use crate::api::{Access, Caller, Code, Refusal, TaskNames};
 use crate::domain::Domain;
 use crate::work::Worker;
 
@@ -14,7 +14,7 @@ use crate::work::Worker;
 impl TaskNames for Domain {
     async fn task_id(
         &self,
-        session: &Session,
+        caller: &Caller,
         handle: &str,
         project: Option<&str>,
     ) -> Result<String, Refusal> {
@@ -24,7 +24,7 @@ impl TaskNames for Domain {
             Refusal::new(Code::TaskNotFound, format!("there is no task {handle}{place}"))
                 .detail("task_id", handle)
         };
-        let bound = match (project.and_then(|project| project.parse().ok()), session.attempt) {
+        let bound = match (project.and_then(|project| project.parse().ok()), caller.attempt) {
             (Some(project), _) => Some(project),
             (None, Some(attempt)) => Some(self.store.project_of(attempt).await?),
             (None, None) => None,
@@ -34,7 +34,7 @@ impl TaskNames for Domain {
             return Ok(found.0.to_string());
         }
         let repositories = self.store.repositories().await?;
-        let found = around(session.cwd.as_deref(), &repositories).and_then(of);
+        let found = around(caller.cwd.as_deref(), &repositories).and_then(of);
         match (found, tasks.as_slice()) {
             (Some((task, ..)), _) | (None, [(task, ..)]) => Ok(task.to_string()),
             (None, []) => Err(missing("")),
@@ -48,14 +48,14 @@ impl Domain {
     /// inside an attempt reaches that attempt's project only.
     pub(in crate::domain) async fn worker(
         &self,
-        session: &Session,
+        caller: &Caller,
         project: Option<&str>,
     ) -> Result<Worker, Refusal> {
         let named = match project {
             Some(text) => Some(self.named_project(text).await?),
             None => None,
         };
-        let project_id = match session.attempt {
+        let project_id = match caller.attempt {
             Some(attempt) => {
                 let own = self.store.project_of(attempt).await?;
                 if named.is_some_and(|named| named != own) {
@@ -65,17 +65,17 @@ impl Domain {
             }
             None => match named {
                 Some(project) => project,
-                None => self.surrounding_project(session.cwd.as_deref()).await?,
+                None => self.surrounding_project(caller.cwd.as_deref()).await?,
             },
         };
-        if session.attempt.is_none() && session.access >= Access::Write {
-            self.store.renew_leases(&session.agent).await?;
+        if caller.attempt.is_none() && caller.access >= Access::Write {
+            self.store.renew_leases(&caller.agent).await?;
         }
         Ok(Worker {
-            agent: session.agent.clone(),
-            attempt_id: session.attempt,
+            agent: caller.agent.clone(),
+            attempt_id: caller.attempt,
             project_id,
-            may_write: session.access >= Access::Write,
+            may_write: caller.access >= Access::Write,
         })
     }
 

@@ -76,7 +76,7 @@ impl Quirks {
 
 /// Which answer the client waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
+pub enum DialogueStage {
     #[default]
     Initialize,
     Authenticate,
@@ -95,7 +95,7 @@ pub enum Stage {
 pub struct Conversation {
     /// `None`: the conversation of another client is read.
     pub dialogue: Option<Dialogue>,
-    pub stage: Stage,
+    pub stage: DialogueStage,
     /// The agent's id of the session.
     pub session: Option<String>,
     /// The session is resumed, and its first updates may be replays.
@@ -148,19 +148,19 @@ impl Conversation {
     /// An answer to a request other than the prompt.
     pub fn answered(&mut self, result: &Value, out: &mut Out) -> Result<(), Stuck> {
         match self.stage {
-            Stage::Initialize => {
+            DialogueStage::Initialize => {
                 self.agent = InitializeResponse::deserialize(result).ok();
                 self.open_session("session", 2, out)
             }
-            Stage::Authenticate => self.open_session("session-again", 5, out),
-            Stage::Session => self.opened(result, out),
-            Stage::List => self.listed(result, out),
-            Stage::Settings => {
+            DialogueStage::Authenticate => self.open_session("session-again", 5, out),
+            DialogueStage::Session => self.opened(result, out),
+            DialogueStage::List => self.listed(result, out),
+            DialogueStage::Settings => {
                 self.settings.pop_front();
                 self.go_on(out);
                 Ok(())
             }
-            Stage::Prompt | Stage::Over => Ok(()),
+            DialogueStage::Prompt | DialogueStage::Over => Ok(()),
         }
     }
 
@@ -168,15 +168,15 @@ impl Conversation {
     pub fn refused(&mut self, error: &str, code: Option<i64>, out: &mut Out) -> Result<(), Stuck> {
         let is_auth = code == Some(AUTH_REQUIRED);
         let what = match self.stage {
-            Stage::Session if is_auth => return self.authenticate(error, out),
-            Stage::Session if self.replays => return self.not_resumed(error, code, out),
-            Stage::Session => "it can't open a session".to_owned(),
-            Stage::List => return Err(self.not_now()),
-            Stage::Settings => {
+            DialogueStage::Session if is_auth => return self.authenticate(error, out),
+            DialogueStage::Session if self.replays => return self.not_resumed(error, code, out),
+            DialogueStage::Session => "it can't open a session".to_owned(),
+            DialogueStage::List => return Err(self.not_now()),
+            DialogueStage::Settings => {
                 let setting = self.settings.front().map(Setting::to_string);
                 format!("it refuses {}", setting.as_deref().unwrap_or("an option"))
             }
-            Stage::Authenticate => {
+            DialogueStage::Authenticate => {
                 return Err(Stuck { error: self.how_to_sign_in(error), auth: true });
             }
             _ => "it does not begin the conversation".to_owned(),
@@ -196,7 +196,7 @@ impl Conversation {
     }
 
     fn open_session(&mut self, key: &str, id: u32, out: &mut Out) -> Result<(), Stuck> {
-        self.stage = Stage::Session;
+        self.stage = DialogueStage::Session;
         let Some(dialogue) = self.dialogue.clone() else { return Ok(()) };
         let Dialogue { cwd, mcp_servers, resumes, load_as, .. } = dialogue;
         let Some(session) = resumes else {
@@ -244,7 +244,7 @@ impl Conversation {
             .is_some_and(|agent| agent.agent_capabilities.session_capabilities.list.is_some());
         error.clone_into(&mut self.refusal);
         if quirks.is_some_and(|quirks| quirks.lists_sessions) && lists {
-            self.stage = Stage::List;
+            self.stage = DialogueStage::List;
             self.list(None, out);
             return Ok(());
         }
@@ -306,11 +306,11 @@ impl Conversation {
     /// The next setting, or else the prompt.
     fn go_on(&mut self, out: &mut Out) {
         if let Some(next) = self.settings.front() {
-            self.stage = Stage::Settings;
+            self.stage = DialogueStage::Settings;
             out.push(Observed::Say(next.message.clone()));
             return;
         }
-        self.stage = Stage::Prompt;
+        self.stage = DialogueStage::Prompt;
         if let (Some(dialogue), Some(session)) = (&self.dialogue, &self.session) {
             let request =
                 PromptRequest::new(session.clone(), vec![dialogue.prompt.as_str().into()]);
@@ -330,7 +330,7 @@ impl Conversation {
             methods.clone().find(|method| by_key(method)).map(|method| method.id().to_string());
         match wanted.or(found) {
             Some(method) if !self.authenticated => {
-                (self.authenticated, self.stage) = (true, Stage::Authenticate);
+                (self.authenticated, self.stage) = (true, DialogueStage::Authenticate);
                 let request = AuthenticateRequest::new(method);
                 self.ask("authenticate", 4, AGENT_METHOD_NAMES.authenticate, &request, out);
                 Ok(())

@@ -6,7 +6,7 @@ use agent_client_protocol_schema::v1::{
 };
 
 use super::call::{is_own, text_of};
-use super::conversation::{Conversation, Dialogue, Quirks, Stage, Stuck};
+use super::conversation::{Conversation, Dialogue, DialogueStage, Quirks, Stuck};
 use super::tools::Calls;
 use super::usage::TurnUsage;
 use super::{Choice, answer, not_found};
@@ -28,7 +28,7 @@ struct Acp {
     calls: Calls,
     streamed: Streamed,
     /// The message being streamed, with the agent's id of it.
-    open: Option<(Kind, Option<String>)>,
+    open: Option<(StreamKind, Option<String>)>,
     /// Permission requests whose calls the agent has not reported on since.
     asked: Vec<OpenRequest>,
     /// The model has written a message since the last tool call.
@@ -62,7 +62,7 @@ impl Dialect for Acp {
         self.close(out);
         self.calls.report(&self.quirks(), out);
         self.used.report(out);
-        if self.conversation.stage != Stage::Over {
+        if self.conversation.stage != DialogueStage::Over {
             out.push(vocabulary::unended());
         }
     }
@@ -79,7 +79,7 @@ impl Acp {
             (_, Some(error)) => {
                 let status = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
                 let text = reason(error);
-                if matches!(self.conversation.stage, Stage::Prompt | Stage::Over) {
+                if matches!(self.conversation.stage, DialogueStage::Prompt | DialogueStage::Over) {
                     self.fail(text, status, at, out);
                     return true;
                 }
@@ -89,7 +89,7 @@ impl Acp {
             (None, None) => return false,
         };
         if let Err(Stuck { error, auth }) = step {
-            self.conversation.stage = Stage::Over;
+            self.conversation.stage = DialogueStage::Over;
             let kind = match vocabulary::error_type(None, &error) {
                 _ if auth => ErrorType::Auth,
                 ErrorType::Other => ErrorType::Setup,
@@ -162,7 +162,8 @@ impl Acp {
 
     fn updated(&mut self, params: &Value, out: &mut Out) -> bool {
         let update = &params["update"];
-        let is_early = !matches!(self.conversation.stage, Stage::Prompt | Stage::Over);
+        let is_early =
+            !matches!(self.conversation.stage, DialogueStage::Prompt | DialogueStage::Over);
         // A replay of earlier turns, of which only the cost counts.
         if is_early && self.conversation.replays {
             if update["sessionUpdate"] == "usage_update" {
@@ -201,9 +202,11 @@ impl Acp {
                 if let Some(usage) = chunk.meta.as_ref().and_then(|meta| meta.get("usage")) {
                     self.used.add(usage, out);
                 }
-                self.chunk(Kind::Message, &chunk, out);
+                self.chunk(StreamKind::Message, &chunk, out);
             }
-            SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(Kind::Thinking, &chunk, out),
+            SessionUpdate::AgentThoughtChunk(chunk) => {
+                self.chunk(StreamKind::Thinking, &chunk, out)
+            }
             // An echo of the prompt.
             SessionUpdate::UserMessageChunk(chunk) => {
                 let text = text_of(&chunk.content);
@@ -242,10 +245,10 @@ impl Acp {
         true
     }
 
-    fn chunk(&mut self, kind: Kind, chunk: &ContentChunk, out: &mut Out) {
+    fn chunk(&mut self, kind: StreamKind, chunk: &ContentChunk, out: &mut Out) {
         let text = text_of(&chunk.content);
         let quirks = self.quirks();
-        let is_message = kind == Kind::Message;
+        let is_message = kind == StreamKind::Message;
         let of_agent = quirks.notice_prefix.as_ref();
         if is_message && of_agent.is_some_and(|prefix| text.starts_with(prefix)) {
             self.close(out);
@@ -303,12 +306,12 @@ impl Acp {
         self.used.answer(result);
         let quirks = self.quirks();
         let reason = result["stopReason"].as_str().unwrap_or_default();
-        if let Some(text) = self.streamed.whole(Kind::Message, out) {
+        if let Some(text) = self.streamed.whole(StreamKind::Message, out) {
             if let Some(failure) = quirks.failure(&text) {
                 self.fail(failure, None, at, out);
                 return;
             }
-            out.push(Kind::Message.entry(text));
+            out.push(StreamKind::Message.entry(text));
         }
         self.close(out);
         let silent = quirks.silence_is_failure && !self.spoke;
@@ -343,7 +346,7 @@ impl Acp {
 
     /// The turn has ended.
     fn over(&mut self) {
-        self.conversation.stage = Stage::Over;
+        self.conversation.stage = DialogueStage::Over;
         self.spoke = false;
         self.asked.clear();
     }

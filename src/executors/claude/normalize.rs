@@ -148,16 +148,18 @@ impl StreamJson {
             // An open text belongs to a message that was abandoned.
             "message_start" => self.flush(out),
             "content_block_start" => match text(&event["content_block"], "type") {
-                "text" => self.streamed.begin(Kind::Message),
-                "thinking" => self.streamed.begin(Kind::Thinking),
+                "text" => self.streamed.begin(StreamKind::Message),
+                "thinking" => self.streamed.begin(StreamKind::Thinking),
                 _ => {}
             },
             "content_block_delta" => {
                 let delta = &event["delta"];
                 match text(delta, "type") {
-                    "text_delta" => self.streamed.add(Kind::Message, text(delta, "text"), out),
+                    "text_delta" => {
+                        self.streamed.add(StreamKind::Message, text(delta, "text"), out)
+                    }
                     "thinking_delta" => {
-                        self.streamed.add(Kind::Thinking, text(delta, "thinking"), out);
+                        self.streamed.add(StreamKind::Thinking, text(delta, "thinking"), out);
                     }
                     // Arguments of tools and signatures come whole in the message.
                     _ => {}
@@ -186,9 +188,9 @@ impl StreamJson {
         let Value::Array(blocks) = content else { return false };
         for block in blocks {
             let kind = match text(block, "type") {
-                "text" => Some((Kind::Message, text(block, "text"))),
-                "thinking" => Some((Kind::Thinking, text(block, "thinking"))),
-                "redacted_thinking" => Some((Kind::Thinking, "[redacted]")),
+                "text" => Some((StreamKind::Message, text(block, "text"))),
+                "thinking" => Some((StreamKind::Thinking, text(block, "thinking"))),
+                "redacted_thinking" => Some((StreamKind::Thinking, "[redacted]")),
                 _ => None,
             };
             match kind {
@@ -196,7 +198,7 @@ impl StreamJson {
                 Some((kind, said)) => {
                     let streamed = self.streamed.whole(kind, out).unwrap_or_default();
                     let said = if said.is_empty() { streamed } else { said.to_owned() };
-                    self.turn.has_spoken |= kind == Kind::Message;
+                    self.turn.has_spoken |= kind == StreamKind::Message;
                     if !said.is_empty() {
                         out.push(kind.entry(said));
                     }
@@ -324,7 +326,7 @@ impl StreamJson {
             // The answer of one of the CLI's own commands is not the model's.
             let is_models = tokens != Tokens::default();
             let said = said.to_owned();
-            out.push(if is_models { Kind::Message.entry(said) } else { system(said) });
+            out.push(if is_models { StreamKind::Message.entry(said) } else { system(said) });
         }
         tokens.report(out);
         let was_aborted = text(message, "terminal_reason").starts_with("aborted");

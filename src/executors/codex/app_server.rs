@@ -168,15 +168,15 @@ impl AppServer {
             "item/started" => return self.items.started(&params["item"], out),
             "item/completed" => return self.item(&params["item"], is_main, params, out),
             "item/agentMessage/delta" if is_main && is_delta(params) => {
-                self.items.delta(text("itemId"), Kind::Message, text("delta"), out);
+                self.items.delta(text("itemId"), StreamKind::Message, text("delta"), out);
             }
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta"
                 if is_main && is_delta(params) =>
             {
-                self.items.delta(text("itemId"), Kind::Thinking, text("delta"), out);
+                self.items.delta(text("itemId"), StreamKind::Thinking, text("delta"), out);
             }
             "item/reasoning/summaryPartAdded" if params["summaryIndex"].as_u64() > Some(0) => {
-                self.items.delta(text("itemId"), Kind::Thinking, "\n\n", out);
+                self.items.delta(text("itemId"), StreamKind::Thinking, "\n\n", out);
             }
             "thread/tokenUsage/updated" => {
                 let is_of_turn = !is_main || params["turnId"].as_str() == self.turn.as_deref();

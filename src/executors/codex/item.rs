@@ -53,7 +53,7 @@ impl Items {
     }
 
     /// More of an item's text has come.
-    pub fn delta(&mut self, id: &str, kind: Kind, delta: &str, out: &mut Out) {
+    pub fn delta(&mut self, id: &str, kind: StreamKind, delta: &str, out: &mut Out) {
         self.texts.add_to(id, kind, delta, out);
     }
 
@@ -98,13 +98,13 @@ fn entry(item: &Value) -> Option<Observed> {
     let line = match text(item, "type") {
         "agentMessage" => {
             let said = Some(text(item, "text")).filter(|text| !text.is_empty());
-            return said.map(|text| Kind::Message.entry(text.to_owned()));
+            return said.map(|text| StreamKind::Message.entry(text.to_owned()));
         }
         "reasoning" => {
             let parts = [paragraphs(item, "summary"), paragraphs(item, "content")];
             let whole = text(item, "text").to_owned();
             let mut said = parts.into_iter().chain([whole]).filter(|text| !text.is_empty());
-            return said.next().map(|text| Kind::Thinking.entry(text));
+            return said.next().map(|text| StreamKind::Thinking.entry(text));
         }
         "error" => text(item, "message").to_owned(),
         "subAgentActivity" => format!("agent {}: {}", text(item, "agentPath"), text(item, "kind")),

@@ -61,7 +61,7 @@ use crate::api::worker::observation::{ReportObservationInput, ReportObservationO
 use crate::api::worker::question::*;
 use crate::api::worker::report::*;
 use crate::api::worker::ticket::*;
-use crate::api::{Access, Callee, CustomError, Key, Once, Refusable, Service, Session};
+use crate::api::{Access, Callee, Caller, CustomError, Key, Once, Refusable, Service};
 
 use crate::work::ReviewState;
 
@@ -355,7 +355,7 @@ macro_rules! stub {
     ($tools:ident { $($name:ident($($argument:ty),*) -> $output:ty;)* }) => {
         #[async_trait]
         impl $tools for Samples {
-            $(async fn $name(&self, _: &Session, $(_: $argument),*) -> Refusable<$output> {
+            $(async fn $name(&self, _: &Caller, $(_: $argument),*) -> Refusable<$output> {
                 Err(unanswered())
             })*
         }
@@ -391,7 +391,7 @@ stub! { PatchTool {
 impl ExecutorTools for Samples {
     async fn list_executors(
         &self,
-        _: &Session,
+        _: &Caller,
         _: ListExecutorsInput,
     ) -> Result<ListExecutorsOutput, Refusal> {
         let description = Description {
@@ -416,7 +416,7 @@ impl ExecutorTools for Samples {
 impl TaskTools for Samples {
     async fn create_task(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         _: CreateTaskInput,
     ) -> Result<Once<CreateTaskOutput>, Refusal> {
@@ -425,7 +425,7 @@ impl TaskTools for Samples {
 
     async fn list_tasks(
         &self,
-        _: &Session,
+        _: &Caller,
         input: ListTasksInput,
     ) -> Result<ListTasksOutput, Refusal> {
         // Tells the limit back by the number of tasks.
@@ -433,7 +433,7 @@ impl TaskTools for Samples {
         Ok(ListTasksOutput { tasks, next_cursor: Some("c".to_owned()), has_more: true })
     }
 
-    async fn get_task(&self, _: &Session, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
+    async fn get_task(&self, _: &Caller, input: GetTaskInput) -> Result<GetTaskOutput, Refusal> {
         assert!(input.task_id.to_string() != PANICS, "asked to panic");
         Ok(GetTaskOutput {
             task: CheckedTask { task: task(), report: checked(), reported: reported() },
@@ -442,7 +442,7 @@ impl TaskTools for Samples {
 
     async fn update_task(
         &self,
-        _: &Session,
+        _: &Caller,
         _: Option<Key>,
         _: UpdateTaskInput,
     ) -> Refusable<Once<TaskOutput>> {
@@ -451,7 +451,7 @@ impl TaskTools for Samples {
 
     async fn delete_task(
         &self,
-        _: &Session,
+        _: &Caller,
         key: Option<Key>,
         input: DeleteTaskInput,
     ) -> Result<Once<DeleteTaskOutput>, Refusal> {
@@ -469,7 +469,7 @@ impl TaskTools for Samples {
 impl WaitTools for Samples {
     async fn wait_for_attempts(
         &self,
-        _: &Session,
+        _: &Caller,
         input: WaitForAttemptsInput,
     ) -> Result<WaitForAttemptsOutput, Refusal> {
         if input.attempt_ids.iter().any(|attempt| attempt.to_string() == HANGS) {
@@ -504,7 +504,7 @@ impl WaitTools for Samples {
 impl ProjectTools for Samples {
     async fn list_projects(
         &self,
-        _: &Session,
+        _: &Caller,
         _: ListProjectsInput,
     ) -> Result<ListProjectsOutput, Refusal> {
         let project = ProjectSummary {
@@ -516,13 +516,13 @@ impl ProjectTools for Samples {
         Ok(ListProjectsOutput { projects: vec![project], next_cursor: None, has_more: false })
     }
 
-    async fn list_repos(&self, _: &Session, _: ListReposInput) -> Refusable<ListReposOutput> {
+    async fn list_repos(&self, _: &Caller, _: ListReposInput) -> Refusable<ListReposOutput> {
         Err(unanswered())
     }
 
     async fn create_project(
         &self,
-        _: &Session,
+        _: &Caller,
         _: Option<Key>,
         _: CreateProjectInput,
     ) -> Refusable<Once<CreateProjectOutput>> {
@@ -531,7 +531,7 @@ impl ProjectTools for Samples {
 
     async fn add_repo(
         &self,
-        _: &Session,
+        _: &Caller,
         _: Option<Key>,
         _: AddRepoInput,
     ) -> Refusable<Once<AddRepoOutput>> {
@@ -543,7 +543,7 @@ impl ProjectTools for Samples {
 impl AttemptTools for Samples {
     async fn start_task_attempt(
         &self,
-        _: &Session,
+        _: &Caller,
         _: Option<Key>,
         _: StartTaskAttemptInput,
     ) -> Refusable<Once<StartTaskAttemptOutput>> {
@@ -552,7 +552,7 @@ impl AttemptTools for Samples {
 
     async fn list_task_attempts(
         &self,
-        _: &Session,
+        _: &Caller,
         _: ListTaskAttemptsInput,
     ) -> Refusable<ListTaskAttemptsOutput> {
         Err(unanswered())
@@ -560,7 +560,7 @@ impl AttemptTools for Samples {
 
     async fn get_attempt_status(
         &self,
-        _: &Session,
+        _: &Caller,
         input: GetAttemptStatusInput,
     ) -> Result<AttemptStatusOutput, Refusal> {
         match (input.attempt_id, input.attempt_ids) {
@@ -583,7 +583,7 @@ impl AttemptTools for Samples {
 
     async fn stop_attempt(
         &self,
-        _: &Session,
+        _: &Caller,
         _: Option<Key>,
         _: StopAttemptInput,
     ) -> Refusable<Once<StopAttemptOutput>> {
@@ -592,7 +592,7 @@ impl AttemptTools for Samples {
 
     async fn get_context(
         &self,
-        session: &Session,
+        caller: &Caller,
         _: GetContextInput,
     ) -> Result<GetContextOutput, Refusal> {
         Ok(GetContextOutput {
@@ -602,7 +602,7 @@ impl AttemptTools for Samples {
             handle: "TASK-001".to_owned(),
             task_title: "t".to_owned(),
             task_status: TaskStatus::Todo,
-            attempt_id: session.attempt.unwrap_or_else(id),
+            attempt_id: caller.attempt.unwrap_or_else(id),
             workspace_branch: "provost/t".to_owned(),
             worktree: worktree(),
             workspace_repos: vec![WorkspaceRepo {
@@ -623,7 +623,7 @@ impl AttemptTools for Samples {
 impl LogTools for Samples {
     async fn tail_attempt_logs(
         &self,
-        _: &Session,
+        _: &Caller,
         input: TailAttemptLogsInput,
     ) -> Result<TailAttemptLogsOutput, Refusal> {
         Ok(TailAttemptLogsOutput {
@@ -677,7 +677,7 @@ stub! { NextTools {
 impl Reach for Samples {
     async fn permit(
         &self,
-        _: &Session,
+        _: &Caller,
         _: &'static str,
         _: Access,
         _: &Map<String, Value>,
@@ -688,7 +688,7 @@ impl Reach for Samples {
 
 #[async_trait]
 impl TaskNames for Samples {
-    async fn task_id(&self, _: &Session, handle: &str, _: Option<&str>) -> Result<String, Refusal> {
+    async fn task_id(&self, _: &Caller, handle: &str, _: Option<&str>) -> Result<String, Refusal> {
         match handle {
             "TASK-001" => Ok(ID.to_owned()),
             _ => Err(Refusal::new(Code::TaskNotFound, "no such task")),
@@ -707,7 +707,7 @@ impl Clarify for Samples {
 impl CliMethods for Samples {
     async fn call_method(
         &self,
-        _: &Session,
+        _: &Caller,
         method: &str,
         params: Option<Value>,
     ) -> Result<Value, CustomError> {

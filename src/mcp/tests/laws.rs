@@ -8,7 +8,7 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
 use super::domain::{ID, Samples, arguments, entries, is_unanswered};
-use crate::api::{Access, Once, Place, Role, Session};
+use crate::api::{Access, Caller, Once, Place, Role};
 use crate::mcp::instructions;
 use crate::mcp::prompts::ORCHESTRATE;
 use crate::mcp::row::Effect;
@@ -25,8 +25,8 @@ fn definitions(role: Role) -> Vec<rmcp::model::Tool> {
     tools::all().iter().filter(|tool| tool.is_for_role(role)).map(Tool::definition).collect()
 }
 
-fn inside() -> Session {
-    Session {
+fn inside() -> Caller {
+    Caller {
         role: Role::All,
         attempt: Some(ID.parse().unwrap()),
         place: Place::Outside,
@@ -40,7 +40,7 @@ fn inside() -> Session {
 async fn call(tool: &Tool, arguments: Value) -> Result<Once<Value>, Refusal> {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
     let domain = Samples::default();
-    tool.call(Call { service: &domain, session: &inside(), arguments, bridge_id: None }).await
+    tool.call(Call { service: &domain, caller: &inside(), arguments, bridge_id: None }).await
 }
 
 #[test]

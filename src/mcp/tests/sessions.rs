@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::domain::{HANGS, ID, PANICS, Samples};
-use crate::api::{Access, Place, Role, Session};
+use crate::api::{Access, Caller, Place, Role};
 use crate::mcp::limits::Limits;
 use crate::mcp::server::serve;
 
@@ -30,7 +30,7 @@ impl Peer {
     fn new(role: Role, inside: bool, limits: Limits) -> Self {
         let (ours, theirs) = tokio::io::duplex(4096);
         let domain = Arc::new(Samples::default());
-        let session = Session {
+        let caller = Caller {
             role,
             attempt: inside.then(|| ID.parse().unwrap()),
             place: Place::Outside,
@@ -40,7 +40,7 @@ impl Peer {
             cwd: None,
         };
         let stop = CancellationToken::new();
-        let served = tokio::spawn(serve(theirs, session, domain.clone(), limits, stop));
+        let served = tokio::spawn(serve(theirs, caller, domain.clone(), limits, stop));
         let (read, write) = tokio::io::split(ours);
         Self { write, read: BufReader::new(read).lines(), domain, served }
     }

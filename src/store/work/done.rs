@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::notes::{self, Note};
-use super::outcome::{self, Outcome};
+use super::outcome::{self, ReportOutcome};
 use super::scope::WorkTask;
 use super::{Handover, WorkerCall, deliveries, queue};
 use crate::api::worker::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
@@ -88,7 +88,7 @@ impl WorkerCall for ReportTaskStatusInput {
     }
 
     async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
-        let Outcome { checks_run, cascaded, warnings, .. } =
+        let ReportOutcome { checks_run, cascaded, warnings, .. } =
             outcome::take(db, worker, self, self.report(), sent).await?;
         let is_other_ready = queue::progress(db, worker).await?.ready > 0;
         Ok(ReportTaskStatusOutput {
@@ -112,7 +112,7 @@ impl WorkerCall for ReportTaskStatusInput {
 async fn observe(
     db: Db<'_>,
     worker: &Worker,
-    outcome: &Outcome,
+    outcome: &ReportOutcome,
     input: &ReportTaskDoneInput,
 ) -> Result<Vec<ObservationProcessed>> {
     let mut processed = Vec::new();

@@ -12,7 +12,7 @@ use crate::work::report::{Said, TaskReport, becomes, closed};
 use crate::work::{TaskKind, Worker};
 
 /// What a report brought about.
-pub struct Outcome {
+pub struct ReportOutcome {
     pub task: WorkTask,
     pub report: ReportId,
     /// The checks of the project hold the last word.
@@ -30,7 +30,7 @@ pub async fn take<C: WorkerCall>(
     call: &C,
     given: TaskReport<'_>,
     delivered: Option<&Delivered>,
-) -> Result<Outcome> {
+) -> Result<ReportOutcome> {
     let task = scope::reportable_task(db, worker, given.task).await?;
     if let Some(why) = closed(task.status, task.review) {
         return Err(task_state::taken_already(&task, why).into());
@@ -61,7 +61,7 @@ pub async fn take<C: WorkerCall>(
         let branch = branch.as_deref();
         verification = verification::order(db, worker, &task, &given, branch, checks_run).await?;
     }
-    Ok(Outcome { task, report, checks_run, cascaded, verification, warnings })
+    Ok(ReportOutcome { task, report, checks_run, cascaded, verification, warnings })
 }
 
 /// Where the work on a task is: the branch of the attempt that reports, or else of the

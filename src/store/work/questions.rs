@@ -16,7 +16,7 @@ use crate::api::attempts::AttemptPhase;
 use crate::api::brief::Brief;
 use crate::api::commands::AttemptLine;
 use crate::api::worker::ticket::Urgency;
-use crate::store::changes::Watch;
+use crate::store::changes::ChangeWatch;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Code, Db, Patience, Refusal, Result, Sql, Store, WorkspaceView, handles, now};
 use crate::work::answer::{EarlierAnswer, cite, earlier, terms};
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Wakes when a question is answered.
-    pub fn watch_question(&self, question: QuestionId) -> Watch {
+    pub fn watch_question(&self, question: QuestionId) -> ChangeWatch {
         self.changes.watch(&[question])
     }
 
@@ -207,7 +207,7 @@ impl Consultations for Store {
         timeout: Duration,
         grace: Duration,
     ) -> Result<AnswerProgress, Refusal> {
-        let mut watch = self.changes.watch(&[attempt.to_string(), question.to_string()]);
+        let watch = self.changes.watch(&[attempt.to_string(), question.to_string()]);
         loop {
             let status = self.status(attempt).await?;
             let AttemptLine { phase, state, executor, .. } = status.overview.line;

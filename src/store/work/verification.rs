@@ -15,7 +15,7 @@ use crate::api::worker::done::VerificationTask;
 use crate::api::worker::ticket::Urgency;
 use crate::api::worker::verification::{
     FollowUpCreated, IssueFound, ReportVerificationResultInput, ReportVerificationResultOutput,
-    Verdict, VerificationStatus, VerificationUpdate,
+    VerificationStatus, VerificationUpdate, VerificationVerdict,
 };
 use crate::store::tasks::{self, Draft};
 use crate::store::{Code, Db, Refusal, Result, Sql, word};
@@ -79,7 +79,7 @@ impl WorkerCall for ReportVerificationResultInput {
         let verdict = self.verdict();
         refuse(db, &verification, &original, verdict).await?;
         let mut warnings = self.contradictions();
-        if verdict == Verdict::Rework {
+        if verdict == VerificationVerdict::Rework {
             warnings.extend(begun_upon(db, &original).await?);
         }
         let (of, status) = (Some(verification.task_id), Some(word(&self.verification_status)));
@@ -113,7 +113,7 @@ impl WorkerCall for ReportVerificationResultInput {
             issues_found: some(issues),
             follow_up_tasks_created: some(follow_ups),
             original_task_marked: verdict,
-            blocker_cleared: verdict != Verdict::Rework,
+            blocker_cleared: verdict != VerificationVerdict::Rework,
             dashboard_update: Some(update),
             review_ticket_id,
             warnings,
@@ -131,7 +131,7 @@ async fn refuse(
     db: Db<'_>,
     verification: &WorkTask,
     original: &WorkTask,
-    verdict: Verdict,
+    verdict: VerificationVerdict,
 ) -> Result<()> {
     let Some(about) = verification.about.filter(|_| verification.kind == TaskKind::Verification)
     else {
@@ -159,7 +159,7 @@ async fn refuse(
     match original.status {
         TaskStatus::Cancelled => Err(taken_already(original, "was cancelled").into()),
         TaskStatus::Done => Ok(()),
-        _ if verdict == Verdict::Rework => Ok(()),
+        _ if verdict == VerificationVerdict::Rework => Ok(()),
         _ => Err(taken_already(original, "is not done yet, so it can't be verified").into()),
     }
 }
@@ -182,11 +182,16 @@ fn findings(input: &ReportVerificationResultInput) -> String {
     text
 }
 
-async fn mark(db: Db<'_>, original: &WorkTask, verdict: Verdict, summary: &str) -> Result<()> {
+async fn mark(
+    db: Db<'_>,
+    original: &WorkTask,
+    verdict: VerificationVerdict,
+    summary: &str,
+) -> Result<()> {
     let (status, review) = match verdict {
-        Verdict::Verified => (TaskStatus::Done, ReviewState::Verified),
-        Verdict::Rework => (TaskStatus::Todo, ReviewState::Rework),
-        Verdict::Done => return Ok(()),
+        VerificationVerdict::Verified => (TaskStatus::Done, ReviewState::Verified),
+        VerificationVerdict::Rework => (TaskStatus::Todo, ReviewState::Rework),
+        VerificationVerdict::Done => return Ok(()),
     };
     let now = Becomes { status, review: Some(review), is_let_go: true };
     task_state::set(db, original.task_id, now, Some(summary), None).await
@@ -199,7 +204,11 @@ async fn keep_issues(
     report: ReportId,
     input: &ReportVerificationResultInput,
 ) -> Result<Vec<IssueFound>> {
-    let severity = if input.verdict() == Verdict::Rework { Urgency::High } else { Urgency::Medium };
+    let severity = if input.verdict() == VerificationVerdict::Rework {
+        Urgency::High
+    } else {
+        Urgency::Medium
+    };
     let related_components = reports::files_of(db, original.task_id).await?;
     let mut found = Vec::new();
     for issue in input.issues() {

@@ -18,7 +18,7 @@
 //! ends processes first and writes the row last: a failing write keeps no process alive.
 
 use crate::journal::Phase;
-use crate::process::manifest::{ExitRecord, StopKind};
+use crate::process::records::{ExitRecord, StopKind};
 
 /// The name of a protocol's own interrupt among the signals of a stop.
 pub const INTERRUPT: &str = "interrupt";
@@ -121,7 +121,7 @@ pub struct TurnStopped {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Stage {
+enum TurnStage {
     Preparing,
     Spawning,
     Running,
@@ -144,7 +144,7 @@ struct Stop {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Life {
-    stage: Stage,
+    stage: TurnStage,
     stop: Option<Stop>,
     /// Processes of the tree may be alive.
     pub tree: bool,
@@ -157,12 +157,12 @@ pub struct Life {
 impl Life {
     /// A turn whose slot has been granted.
     pub fn preparing() -> Self {
-        Self { stage: Stage::Preparing, stop: None, tree: false, stalled: false, dead: false }
+        Self { stage: TurnStage::Preparing, stop: None, tree: false, stalled: false, dead: false }
     }
 
     /// A turn found running after a restart.
     pub fn running() -> Self {
-        Self { stage: Stage::Running, tree: true, ..Self::preparing() }
+        Self { stage: TurnStage::Running, tree: true, ..Self::preparing() }
     }
 
     /// A turn whose stop was under way when the daemon ended.
@@ -172,29 +172,29 @@ impl Life {
 
     /// Its process has not been started, nor is being started.
     pub fn is_preparing(&self) -> bool {
-        self.stage == Stage::Preparing
+        self.stage == TurnStage::Preparing
     }
 
     /// Its process turns out to have been started.
     pub fn find_started(&mut self) {
-        if self.stage == Stage::Preparing {
-            self.stage = Stage::Spawning;
+        if self.stage == TurnStage::Preparing {
+            self.stage = TurnStage::Spawning;
         }
         self.tree = true;
     }
 
     /// A settled turn whose leftovers are alive.
     pub fn settled() -> Self {
-        Self { stage: Stage::Settled { exit: None }, tree: true, ..Self::preparing() }
+        Self { stage: TurnStage::Settled { exit: None }, tree: true, ..Self::preparing() }
     }
 
     pub fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Settled { .. }) && !self.tree && self.stop.is_none()
+        matches!(self.stage, TurnStage::Settled { .. }) && !self.tree && self.stop.is_none()
     }
 
     /// Its tree was killed; the record of the leader's end is still to come.
     pub fn is_dead(&self) -> bool {
-        self.dead && self.stage == Stage::Running
+        self.dead && self.stage == TurnStage::Running
     }
 
     /// How the stop under way has proceeded so far.
@@ -205,24 +205,26 @@ impl Life {
     /// Takes one step. Inputs that come too late, twice or out of turn change nothing.
     pub fn step(&mut self, input: LifeEvent) -> Vec<Effect> {
         match (input, &mut self.stage) {
-            (LifeEvent::Prepared, Stage::Preparing) => {
-                self.stage = Stage::Spawning;
+            (LifeEvent::Prepared, TurnStage::Preparing) => {
+                self.stage = TurnStage::Spawning;
                 vec![Effect::Spawn]
             }
-            (LifeEvent::NotStarted(reason), Stage::Preparing | Stage::Spawning) => {
+            (LifeEvent::NotStarted(reason), TurnStage::Preparing | TurnStage::Spawning) => {
                 self.settle(None, Some(reason))
             }
-            (LifeEvent::Spawned, Stage::Spawning) => self.spawned(),
-            (LifeEvent::TurnEnded, Stage::Running) => {
+            (LifeEvent::Spawned, TurnStage::Spawning) => self.spawned(),
+            (LifeEvent::TurnEnded, TurnStage::Running) => {
                 // During a stop its ladder goes on.
                 let arm = self.stop.is_none().then_some(Effect::Arm(Timer::Linger));
                 [Effect::CloseStdin].into_iter().chain(arm).collect()
             }
-            (LifeEvent::Exited(exit), Stage::Spawning | Stage::Running) => self.exited(exit),
+            (LifeEvent::Exited(exit), TurnStage::Spawning | TurnStage::Running) => {
+                self.exited(exit)
+            }
             // Settled by an earlier daemon: the log may be the last to know.
-            (LifeEvent::Exited(exit), Stage::Settled { .. }) => vec![Effect::Drain(exit)],
+            (LifeEvent::Exited(exit), TurnStage::Settled { .. }) => vec![Effect::Drain(exit)],
             (LifeEvent::Drained, stage) => {
-                if let Stage::Ended { drained, .. } = stage {
+                if let TurnStage::Ended { drained, .. } = stage {
                     *drained = true;
                 }
                 self.settle_when_ready()
@@ -248,7 +250,7 @@ impl Life {
     }
 
     fn spawned(&mut self) -> Vec<Effect> {
-        (self.stage, self.tree) = (Stage::Running, true);
+        (self.stage, self.tree) = (TurnStage::Running, true);
         let mut effects = vec![Effect::Enter(Phase::Running)];
         if let Some(stop) = self.stop.take() {
             effects.extend(self.stop(stop.facts.forced, false));
@@ -257,7 +259,7 @@ impl Life {
     }
 
     fn exited(&mut self, exit: ExitRecord) -> Vec<Effect> {
-        self.stage = Stage::Ended { exit: exit.clone(), drained: false };
+        self.stage = TurnStage::Ended { exit: exit.clone(), drained: false };
         let mut effects = vec![Effect::Drain(exit)];
         if let Some(stop) = &self.stop {
             effects.push(Effect::Arm(Timer::Drain));
@@ -277,23 +279,23 @@ impl Life {
             return vec![];
         }
         match &self.stage {
-            Stage::Preparing => self.settle(None, None),
-            Stage::Spawning => vec![],
-            Stage::Running if self.dead => {
+            TurnStage::Preparing => self.settle(None, None),
+            TurnStage::Spawning => vec![],
+            TurnStage::Running if self.dead => {
                 stop.late = true;
                 self.answer(0)
             }
-            Stage::Running if force => {
+            TurnStage::Running if force => {
                 stop.killing = true;
                 let enter = (!asked_before).then_some(Effect::Enter(Phase::Stopping));
                 [Effect::KillTree].into_iter().chain(enter).collect()
             }
-            Stage::Ended { .. } if force && asked_before && stop.survivors.is_none() => {
+            TurnStage::Ended { .. } if force && asked_before && stop.survivors.is_none() => {
                 stop.killing = true;
                 vec![Effect::KillTree]
             }
-            Stage::Running | Stage::Ended { .. } if asked_before => vec![],
-            Stage::Running => {
+            TurnStage::Running | TurnStage::Ended { .. } if asked_before => vec![],
+            TurnStage::Running => {
                 stop.facts.signals.push(if by_message { INTERRUPT } else { "SIGINT" });
                 vec![
                     Effect::Interrupt { by_message },
@@ -302,11 +304,11 @@ impl Life {
                     Effect::Enter(Phase::Stopping),
                 ]
             }
-            Stage::Settled { .. } if !self.tree => {
+            TurnStage::Settled { .. } if !self.tree => {
                 stop.late = true;
                 self.answer(0)
             }
-            Stage::Ended { .. } | Stage::Settled { .. } => {
+            TurnStage::Ended { .. } | TurnStage::Settled { .. } => {
                 stop.late = true;
                 stop.killing = true;
                 vec![Effect::KillTree, Effect::Arm(Timer::Drain)]
@@ -315,7 +317,7 @@ impl Life {
     }
 
     fn timer(&mut self, timer: Timer) -> Vec<Effect> {
-        let (has_grace, is_running) = (self.has_grace(), self.stage == Stage::Running);
+        let (has_grace, is_running) = (self.has_grace(), self.stage == TurnStage::Running);
         match (timer, &mut self.stop) {
             (Timer::Linger, None) if is_running => {
                 vec![Effect::Dismiss, Effect::Arm(Timer::Outstay)]
@@ -340,7 +342,7 @@ impl Life {
     /// A soft stop has not killed the processes yet.
     fn has_grace(&self) -> bool {
         let waits = |stop: &Stop| !stop.killing && !stop.late && stop.survivors.is_none();
-        matches!(self.stage, Stage::Running | Stage::Ended { .. })
+        matches!(self.stage, TurnStage::Running | TurnStage::Ended { .. })
             && self.stop.as_ref().is_some_and(waits)
     }
 
@@ -353,9 +355,9 @@ impl Life {
         stop.survivors = Some(survivors);
         match &self.stage {
             // Perhaps the leader; its end may still be on its way here.
-            Stage::Running if survivors > 0 => vec![Effect::Arm(Timer::Drain)],
-            Stage::Running => self.answer_unsettled(),
-            Stage::Settled { .. } => self.answer(survivors),
+            TurnStage::Running if survivors > 0 => vec![Effect::Arm(Timer::Drain)],
+            TurnStage::Running => self.answer_unsettled(),
+            TurnStage::Settled { .. } => self.answer(survivors),
             _ => self.settle_when_ready(),
         }
     }
@@ -364,7 +366,7 @@ impl Life {
     fn tree_gone(&mut self) -> Vec<Effect> {
         self.tree = false;
         let is_killing = self.stop.as_ref().is_some_and(|stop| stop.killing);
-        let has_ended = matches!(self.stage, Stage::Ended { .. });
+        let has_ended = matches!(self.stage, TurnStage::Ended { .. });
         if is_killing || (has_ended && self.has_grace()) { self.killed(0, 0) } else { vec![] }
     }
 
@@ -372,7 +374,7 @@ impl Life {
     /// (uninterruptible sleep), and another stop may try again; or it is dead, and there
     /// is no room for the record of its end.
     fn answer_unsettled(&mut self) -> Vec<Effect> {
-        let Some(stop) = self.stop.as_ref().filter(|_| self.stage == Stage::Running) else {
+        let Some(stop) = self.stop.as_ref().filter(|_| self.stage == TurnStage::Running) else {
             return vec![];
         };
         match stop.survivors {
@@ -386,7 +388,7 @@ impl Life {
     }
 
     fn settle_when_ready(&mut self) -> Vec<Effect> {
-        let Stage::Ended { exit, drained } = &self.stage else { return vec![] };
+        let TurnStage::Ended { exit, drained } = &self.stage else { return vec![] };
         let ready = match &self.stop {
             None => *drained,
             Some(stop) => stop.survivors.is_some() && (*drained || stop.hurry),
@@ -399,7 +401,7 @@ impl Life {
     }
 
     fn settle(&mut self, exit: Option<ExitRecord>, reason: Option<String>) -> Vec<Effect> {
-        self.stage = Stage::Settled { exit: exit.clone() };
+        self.stage = TurnStage::Settled { exit: exit.clone() };
         let mut effects = vec![Effect::Settle(Ending { exit, reason, stopped: self.stop_facts() })];
         if let Some(stop) = &self.stop {
             effects.extend(self.answer(stop.survivors.unwrap_or(0)));
@@ -410,7 +412,7 @@ impl Life {
     fn answer(&mut self, survivors: u32) -> Vec<Effect> {
         let Some(stop) = self.stop.take() else { return vec![] };
         let (ended, exit) = match &self.stage {
-            Stage::Settled { exit } => (true, exit.clone()),
+            TurnStage::Settled { exit } => (true, exit.clone()),
             _ => (self.dead, None),
         };
         let stopped = ended && !stop.late;

@@ -12,10 +12,10 @@ use rustix::process::nice;
 
 use crate::limits::{Applied, Hold, Limits, SoftLimits};
 use crate::process::cgroup::Cgroup;
-use crate::process::manifest::Manifest;
 use crate::process::proc::{self, Stat};
+use crate::process::records::Manifest;
 use crate::process::tree::Tree;
-use crate::process::watch::{Measure, Sample, Watch};
+use crate::process::watch::{LimitWatch, Measure, Sample};
 
 /// Tasks beyond a limit of processes: threads are tasks, and agents have a dozen each.
 const TASKS_EACH: u64 = 16;
@@ -26,7 +26,7 @@ pub struct Guard {
     pub cgroup: Option<Cgroup>,
     grace: Duration,
     began: Instant,
-    watch: Watch,
+    watch: LimitWatch,
     look_at: Option<Instant>,
     /// Why the tree has to end.
     pub reason: Option<String>,
@@ -37,7 +37,7 @@ pub struct Guard {
 impl Guard {
     pub fn new(manifest: &Manifest, age: Duration) -> Self {
         let now = Instant::now();
-        let watch = Watch::new(manifest.limits, Sample { at: age, ..Sample::default() });
+        let watch = LimitWatch::new(manifest.limits, Sample { at: age, ..Sample::default() });
         let pause = watch.pause(age);
         Self {
             limits: manifest.limits,

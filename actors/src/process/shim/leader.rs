@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::event::Timestamp;
 use crate::process::cgroup::Cgroup;
 use crate::process::identity::{PidFd, Process};
-use crate::process::manifest::ExitRecord;
+use crate::process::records::ExitRecord;
 use crate::process::tree::{Marker, Tree};
 
 /// How long the adopter may take to report a status.

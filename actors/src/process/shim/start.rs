@@ -36,10 +36,10 @@ use crate::log::spool::write::SpoolWriter;
 use crate::process::attach::{SOCKET, receive_takeover};
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
-use crate::process::manifest::{
+use crate::process::proc;
+use crate::process::records::{
     self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
-use crate::process::proc;
 use crate::secret::Secrets;
 
 /// Wanted size of an output pipe, in bytes; a user's pipes have a limit in all (pipe(7)).
@@ -72,14 +72,14 @@ pub fn start() -> Result<Supervisor, String> {
         let reason = reason_not_started(manifest, &error);
         // Best effort: the handshake reports it as well.
         let record = ExitRecord::unknown(&reason);
-        let _ = manifest::write_durably(HERE.as_ref(), ExitRecord::FILE, &record);
+        let _ = records::write_durably(HERE.as_ref(), ExitRecord::FILE, &record);
         let _ = fs::remove_file(SOCKET);
         reason
     })?;
 
     failpoint::hit("executor", "spawned");
 
-    let started: Option<Started> = manifest::read(HERE.as_ref(), Started::FILE).ok().flatten();
+    let started: Option<Started> = records::read(HERE.as_ref(), Started::FILE).ok().flatten();
     let process = Process {
         pid: child.id().cast_signed(),
         start_time: started.map_or(0, |started| started.start_time),
@@ -183,7 +183,7 @@ fn because<E: Display>(what: &str) -> impl FnOnce(E) -> String {
 }
 
 fn read_here<T: DeserializeOwned>(name: &str) -> Result<Option<T>, String> {
-    manifest::read(HERE.as_ref(), name).map_err(because(&format!("can't read {name}")))
+    records::read(HERE.as_ref(), name).map_err(because(&format!("can't read {name}")))
 }
 
 fn receive_secrets() -> io::Result<Secrets> {
@@ -321,7 +321,7 @@ fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
         at: Timestamp::now(),
         limits: bounds.apply(),
     };
-    manifest::write_durably(folder, Started::FILE, &started)?;
+    records::write_durably(folder, Started::FILE, &started)?;
     bounds.allow_core_dumps()?;
     // Last of all: the steps before open files, too.
     bounds.limit_open_files()

@@ -28,7 +28,7 @@ use crate::log::spool::write::{SpoolWriter, Taken};
 use crate::process::attach::SOCKET;
 use crate::process::identity::{Reaped, reap};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
-use crate::process::manifest::{self, ExitRecord, Manifest, StopKind};
+use crate::process::records::{self, ExitRecord, Manifest, StopKind};
 use crate::process::tree::Tree;
 use crate::process::watch::Measure;
 use crate::process::wire::{Hello, ShimMessage, ShimRequest, Target};
@@ -222,7 +222,7 @@ impl Supervisor {
             .folder
             .spool
             .sync()
-            .and_then(|()| manifest::write_durably(Path::new("."), ExitRecord::FILE, &record));
+            .and_then(|()| records::write_durably(Path::new("."), ExitRecord::FILE, &record));
         match written {
             Err(error) if error.kind() != io::ErrorKind::NotFound => self.stall(&error),
             // Written, or the folder has been deleted.

@@ -8,7 +8,7 @@ use provost_actors::process::place::Peer as Process;
 use tokio::net::UnixStream;
 
 use super::Domain;
-use crate::api::{Access, Code, Place, Role, Session};
+use crate::api::{Access, Caller, Code, Place, Role};
 use crate::client::{Hello, Peer};
 
 impl Domain {
@@ -17,9 +17,9 @@ impl Domain {
         Ok(self.world.shims.place_of(&Process::of(stream)?))
     }
 
-    /// The session of a connection: inside an attempt by where its process is, outside
+    /// The caller of a connection: inside an attempt by where its process is, outside
     /// by what it says of itself.
-    pub async fn session(&self, hello: &Hello, place: Place) -> Session {
+    pub async fn caller(&self, hello: &Hello, place: Place) -> Caller {
         let (attempt, role, access) = match place {
             // A worker where the environment or the working directory names an attempt, unless
             // it asks for something else.
@@ -50,7 +50,7 @@ impl Domain {
             Some(attempt) => attempt.to_string(),
             None => hello.agent.clone().unwrap_or_else(|| "unnamed".to_owned()),
         };
-        Session {
+        Caller {
             role,
             attempt,
             place,
