@@ -205,7 +205,7 @@ impl Acp {
                 self.chunk(StreamKind::Message, &chunk, out);
             }
             SessionUpdate::AgentThoughtChunk(chunk) => {
-                self.chunk(StreamKind::Thinking, &chunk, out)
+                self.chunk(StreamKind::Thinking, &chunk, out);
             }
             // An echo of the prompt.
             SessionUpdate::UserMessageChunk(chunk) => {

@@ -156,7 +156,7 @@ impl StreamJson {
                 let delta = &event["delta"];
                 match text(delta, "type") {
                     "text_delta" => {
-                        self.streamed.add(StreamKind::Message, text(delta, "text"), out)
+                        self.streamed.add(StreamKind::Message, text(delta, "text"), out);
                     }
                     "thinking_delta" => {
                         self.streamed.add(StreamKind::Thinking, text(delta, "thinking"), out);
