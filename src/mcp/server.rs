@@ -156,7 +156,7 @@ impl Server {
                 self.backlog.reserve(&context.id, bytes).await;
             }
             let _permit = room.try_acquire().map_err(|_| Fault::TooMany)?;
-            AssertUnwindSafe(work).catch_unwind().await.map_err(Fault::Panicked)
+            caught(work).await
         };
         tokio::select! {
             biased;
@@ -196,6 +196,11 @@ impl Server {
             let _ = context.peer.notify_progress(progress).await;
         }
     }
+}
+
+/// Runs what a request asks for; a panic is the fault of this request alone.
+async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Fault> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(Fault::Panicked)
 }
 
 /// Why a request has no outcome of its own.
@@ -387,4 +392,17 @@ fn only_page(request: Page) -> Result<()> {
 /// The bridge's id of a call.
 fn call_id(meta: &RequestMetaObject) -> Option<String> {
     meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_as_internal() {
+        let fault = caught::<()>(async { panic!("asked to panic") }).await.unwrap_err();
+        let refusal = fault.refusal("get_task", &Limits::default());
+        assert_eq!(refusal.code, Code::Internal);
+        assert_eq!(refusal.message, "get_task failed in the daemon.");
+    }
 }
