@@ -76,7 +76,7 @@ impl Domain {
             variant: it.variant,
             workspace_branch: it.workspace_branch,
             worktree: worktrees.remove(&it.attempt_id),
-            state: it.state.into(),
+            state: it.state,
             created_at: it.created_at,
             updated_at: it.updated_at,
         });
