@@ -317,40 +317,39 @@ async fn each_role_sees_and_calls_its_own_tools() {
 async fn the_bridges_call_id_stands_in_for_a_request_id() {
     let mut peer = Peer::orchestrator(Limits::default()).await;
     let project = peer.scratch.board().await.project;
-    let bare = json!({"project_id": project, "title": "t"});
-    let mut named = bare.clone();
+    let task = |title: &str| json!({"project_id": project, "title": title});
+    let mut named = task("t");
     named["request_id"] = json!("c-1");
-    let other = json!({"project_id": project, "title": "u"});
-    // No id makes two tasks, and an id of one kind is none of the other.
-    for (arguments, call_id, deduplicated) in [
-        (&bare, None, json!(null)),
-        (&bare, None, json!(null)),
-        (&bare, Some("c-1"), json!(null)),
-        (&bare, Some("c-1"), json!(true)),
-        (&named, None, json!(null)),
-        (&named, Some("c-2"), json!(true)),
+    let (no, yes) = ((json!(null), json!(null)), (json!(true), json!(null)));
+    let conflict = (json!(null), json!("idempotency_conflict"));
+    // Without an id no call is a repetition, and neither kind of id is taken for the other.
+    for (arguments, call_id, expected) in [
+        (task("t"), None, &no),
+        (task("t"), None, &no),
+        (task("t"), Some("c-1"), &no),
+        (task("t"), Some("c-1"), &yes),
+        (task("u"), Some("c-1"), &conflict),
+        (named.clone(), None, &no),
+        (named, Some("c-2"), &yes),
     ] {
         let meta = json!({"provost/call_id": call_id});
         let params = json!({"name": "create_task", "arguments": arguments, "_meta": meta});
         peer.request(1, "tools/call", params).await;
-        let result = peer.next().await["result"].clone();
-        assert_eq!(result["_meta"]["provost/deduplicated"], deduplicated, "{call_id:?} {result}");
+        let result = &peer.next().await["result"];
+        let code = result["structuredContent"]["code"].clone();
+        let outcome = (result["_meta"]["provost/deduplicated"].clone(), code);
+        assert_eq!(outcome, *expected, "{call_id:?} {result}");
     }
-    let meta = json!({"provost/call_id": "c-1"});
-    let params = json!({"name": "create_task", "arguments": other, "_meta": meta});
-    peer.request(1, "tools/call", params).await;
-    let refusal = peer.next().await["result"]["structuredContent"].clone();
-    assert_eq!(refusal["code"], "idempotency_conflict");
 }
 
 #[tokio::test]
 async fn methods_outside_mcp_reach_the_domain_with_their_own_errors() {
     let person = Session { is_person: true, ..session(Role::Orchestrator, None) };
     let mut peer = Peer::new(person, Limits::default()).await;
-    let board = peer.scratch.board().await;
-    let piece = json!({"id": &board.task[..13], "kinds": ["task"]});
+    let task = peer.scratch.board().await.task;
+    let piece = json!({"id": &task[..13], "kinds": ["task"]});
     peer.request(1, "provost/resolve", piece).await;
-    assert_eq!(peer.next().await["result"]["matches"][0]["id"], board.task);
+    assert_eq!(peer.next().await["result"]["matches"][0]["id"], task);
     peer.send(r#"{"jsonrpc":"2.0","id":2,"method":"provost/attempts"}"#).await;
     assert_eq!(peer.next().await["result"]["total"], 1);
     peer.request(3, "provost/check_executor", json!({"executor": "nobody"})).await;
