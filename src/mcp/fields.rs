@@ -240,7 +240,8 @@ impl Stranger<'_> {
             }
             _ => return None,
         };
-        let count = (last + 1).checked_sub(first.unwrap_or(1)).filter(|count| *count > 0)?;
+        let end = last.checked_add(1)?;
+        let count = end.checked_sub(first.unwrap_or(1)).filter(|count| *count > 0)?;
         let mut values = vec![("line_count".to_owned(), json!(count))];
         if is_range {
             values.extend(first.map(|first| ("start_line".to_owned(), json!(first))));
@@ -374,6 +375,7 @@ mod tests {
         assert_eq!(range(&json!("3-10")), Some((Some(3), 10)));
         assert_eq!(range(&json!([3, 10])), Some((Some(3), 10)));
         assert_eq!(range(&json!(7)), Some((None, 7)));
+        assert_eq!(sense("get_attempt_file", "lines", &json!(u64::MAX), &["line_count"]), None);
         let kill = sense("stop_attempt", "signal", &json!("SIGKILL"), &["force"]);
         assert!(matches!(kill, Some(Sense::Values(values, _)) if values[0].1 == true));
         for (name, value, decision) in [

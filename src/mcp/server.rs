@@ -3,7 +3,6 @@
 //! and time of calls, panics, cancellation) and leaves what a call means to its
 //! [`Tool`](super::tool::Tool).
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,7 +155,7 @@ impl Server {
             let _permit = room.try_acquire().map_err(|_| {
                 Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
             })?;
-            AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| panicked(what, &*panic))
+            caught(what, work).await
         };
         tokio::select! {
             biased;
@@ -204,11 +203,14 @@ impl Server {
     }
 }
 
-fn panicked(what: &str, panic: &(dyn Any + Send)) -> Refusal {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(what, panic = text.unwrap_or("?"), "a call panicked");
-    Refusal::internal(format!("{what} failed in the daemon."))
+/// Runs what a request asks for; a panic is the fault of this request alone.
+async fn caught<T>(what: &str, work: impl Future<Output = T>) -> Result<T, Refusal> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        tracing::error!(what, panic = text.unwrap_or("?"), "a call panicked");
+        Refusal::internal(format!("{what} failed in the daemon."))
+    })
 }
 
 impl ServerHandler for Server {
@@ -363,4 +365,17 @@ fn only_page(request: Page) -> Result<()> {
 /// The bridge's id of a call.
 fn call_id(meta: &RequestMetaObject) -> Option<String> {
     meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_as_internal() {
+        let refusal =
+            caught::<()>("get_task", async { panic!("asked to panic") }).await.unwrap_err();
+        assert_eq!(refusal.code, Code::Internal);
+        assert_eq!(refusal.message, "get_task failed in the daemon.");
+    }
 }

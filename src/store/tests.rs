@@ -39,6 +39,15 @@ async fn scratch() -> Scratch {
     Scratch { store, dir }
 }
 
+impl Store {
+    /// All connections for reading: every read waits until they are dropped.
+    pub async fn hold_reads(&self) -> Vec<sqlx::pool::PoolConnection<sqlx::Sqlite>> {
+        let all = 0..self.reader.options().get_max_connections();
+        let all = all.map(|_| self.reader.acquire());
+        futures_util::future::try_join_all(all).await.unwrap()
+    }
+}
+
 fn key(id: &str, hash: &str) -> Key {
     Key {
         tool: "create_task",

@@ -25,7 +25,7 @@ struct Lane {
 }
 
 impl Admission {
-    /// With so many slots for work and for answers; at least one each.
+    /// With so many slots for work and for answers.
     pub fn new(work: usize, answers: usize) -> Self {
         let answering = HashSet::new();
         Self { work: Lane::new(work), answers: Lane::new(answers), answering }
@@ -86,7 +86,6 @@ impl Admission {
 
 impl Lane {
     fn new(slots: usize) -> Self {
-        let slots = slots.max(1);
         Self { slots, running: HashSet::new(), queue: BTreeMap::new(), arrivals: 0 }
     }
 

@@ -4,15 +4,18 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use proptest::prelude::*;
+use provost_actors::event::{ProcessStatus, Timestamp};
+use provost_actors::journal::{Attempts, Change, Outcome, Processes};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
-use super::domain::{ID, Samples, arguments, entries, is_unanswered};
-use crate::api::{Access, Caller, Once, Place, Role};
+use super::samples::{ID, arguments, entries};
+use super::scratch::{Scratch, caller};
+use crate::api::Role;
 use crate::mcp::instructions;
 use crate::mcp::prompts::ORCHESTRATE;
 use crate::mcp::row::Effect;
-use crate::mcp::tool::{Call, Tool};
+use crate::mcp::tool::Tool;
 use crate::mcp::tools;
 use crate::mcp::worker_error;
 
@@ -23,24 +26,6 @@ fn definition(tool: &Tool) -> Value {
 /// What a role may be shown, in listing order.
 fn definitions(role: Role) -> Vec<rmcp::model::Tool> {
     tools::all().iter().filter(|tool| tool.is_for_role(role)).map(Tool::definition).collect()
-}
-
-fn inside() -> Caller {
-    Caller {
-        role: Role::All,
-        attempt: Some(ID.parse().unwrap()),
-        place: Place::Outside,
-        is_person: false,
-        agent: ID.to_owned(),
-        access: Access::Admin,
-        cwd: None,
-    }
-}
-
-async fn call(tool: &Tool, arguments: Value) -> Result<Once<Value>, Refusal> {
-    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-    let domain = Samples::default();
-    tool.call(Call { service: &domain, caller: &inside(), arguments, bridge_id: None }).await
 }
 
 #[test]
@@ -323,17 +308,48 @@ fn published_schemas_refuse_what_the_server_refuses() {
 
 #[tokio::test]
 async fn one_status_and_many_fit_the_same_schema() {
+    let scratch = Scratch::new().await;
+    let board = scratch.board().await;
+    let both = [scratch.start(&board.task).await, board.attempt];
     let tool = tools::find("get_attempt_status").unwrap();
-    let many = call(tool, json!({"attempt_ids": [ID, ID]})).await.unwrap().value;
-    assert_eq!(many["attempts"].as_array().unwrap().len(), 2);
     let validator = jsonschema::draft202012::new(&definition(tool)["outputSchema"]).unwrap();
-    assert!(validator.is_valid(&many));
+    let caller = caller(Role::Orchestrator, None);
+    for arguments in [json!({"attempt_id": both[0]}), json!({"attempt_ids": both})] {
+        let status = scratch.call(&caller, tool.name, arguments).await.unwrap().value;
+        assert!(validator.is_valid(&status), "{status}");
+        let attempts = status["attempts"].as_array();
+        assert!(attempts.is_none_or(|attempts| attempts.len() == both.len()), "{status}");
+    }
 }
 
 #[tokio::test]
 async fn fifty_attempts_that_are_waited_for_stay_small() {
-    let tool = tools::find("wait_for_attempts").unwrap();
-    let output = call(tool, json!({"attempt_ids": vec![ID; 50]})).await.unwrap().value;
+    let scratch = Scratch::new().await;
+    let board = scratch.board().await;
+    let starts = (1..50).map(|_| scratch.start(&board.task));
+    futures_util::future::join_all(starts).await;
+    let attempts = scratch.store.unsettled().await.unwrap();
+    for attempt in &attempts {
+        let outcome = Outcome {
+            status: ProcessStatus::Failed,
+            exit_code: Some(-100),
+            exit_signal: None,
+            failure_summary: Some("x".repeat(1000)),
+            final_message: None,
+            usage: None,
+            quota: None,
+            at: Timestamp::now(),
+        };
+        let change = Change::Settled(outcome, Box::default());
+        let (id, process) = (attempt.attempt_id, attempt.process.process_id);
+        scratch.store.advance(id, attempt.epoch, process, &change).await.unwrap();
+    }
+    let ids: Vec<_> = attempts.iter().map(|attempt| attempt.attempt_id).collect();
+    let (caller, wait) = (caller(Role::Orchestrator, None), json!({"attempt_ids": ids}));
+    let output = scratch.call(&caller, "wait_for_attempts", wait).await.unwrap().value;
+    let waited = output["attempts"].as_array().unwrap();
+    assert_eq!(waited.len(), 50);
+    assert!(waited.iter().all(|attempt| attempt["failure_summary"].is_string()), "{output}");
     let size = output.to_string().len();
     assert!(size <= 19 * 1024, "{size} bytes");
 }
@@ -476,16 +492,24 @@ const STRANGERS: &[&str] = &[
     "approved",
 ];
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-    #[test]
-    fn no_first_step_of_a_hint_does_harm(
-        tool in 0..tools::all().len(),
-        strangers in proptest::collection::vec(
-            (proptest::sample::select(STRANGERS), proptest::sample::select(values())), 0..3),
-        spoiled in proptest::option::of((0..9_usize, proptest::sample::select(values()))),
-        lost in proptest::option::of(0..9_usize),
-    ) {
+#[test]
+fn no_first_step_of_a_hint_does_harm() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let scratch = runtime.block_on(Scratch::new());
+    let board = runtime.block_on(scratch.board());
+    // A call that would sleep is refused instead.
+    scratch.ending.cancel();
+    let caller = caller(Role::All, Some(&board.attempt));
+    let ids = [&board.project, &board.task, &board.attempt].map(|id| json!(id));
+    let values = [values(), ids.to_vec()].concat();
+    let some_value = || proptest::sample::select(values.clone());
+    let cases = (
+        0..tools::all().len(),
+        proptest::collection::vec((proptest::sample::select(STRANGERS), some_value()), 0..3),
+        proptest::option::of((0..9_usize, some_value())),
+        proptest::option::of(0..9_usize),
+    );
+    proptest!(ProptestConfig::with_cases(2000), |((tool, strangers, spoiled, lost) in cases)| {
         let tool = &tools::all()[tool];
         let mut given = arguments(tool.name).as_object().cloned().unwrap();
         let names: Vec<String> = given.keys().cloned().collect();
@@ -497,39 +521,45 @@ proptest! {
         }
         given.extend(strangers.into_iter().map(|(name, value)| (name.to_owned(), value)));
         let given = Value::Object(given);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let answer = runtime.block_on(call(tool, given.clone()));
-        let refusal = match answer {
-            Err(refusal) if !is_unanswered(&refusal) => refusal,
-            _ => return Ok(()),
-        };
-        let Refusal { code, message, hint, .. } = &refusal;
-        let first = hint.split(". ").next().unwrap();
-        prop_assert!(hint.ends_with('.'), "{given}: {hint}");
-        // No guard is overridden but by who has named it.
-        for guard in ["force = true", "ignore_dependencies = true"] {
-            let is_meant = ["force", "kill", "signal", "ignore_dependencies"]
-                .iter()
-                .any(|word| given.get(word).is_some());
-            prop_assert!(is_meant || !first.contains(guard), "{given}: {hint}");
+        let answer = runtime.block_on(scratch.call(&caller, tool.name, given.clone()));
+        if let Err(refusal) = answer {
+            does_no_harm(tool, &given, &refusal)?;
         }
-        // What is aimed at was named.
-        for word in first.split('"').filter(|word| word.len() == ID.len()) {
-            let is_id = word.bytes().filter(|byte| *byte == b'-').count() == 4;
-            let named = given.to_string().to_lowercase();
-            prop_assert!(!is_id || named.contains(&word.to_lowercase()), "{given}: {hint}");
-        }
-        prop_assert!(!first.starts_with("Call delete_task") || tool.name == "delete_task");
-        if let Some(rest) = first.strip_prefix(&format!("Call {} again without ", tool.name))
-            && *code == Code::UnknownField
-        {
-            for field in rest.trim_end_matches('.').split(" and ") {
-                let told = format!("`{field}`");
-                prop_assert!(message.contains(&told), "{given}: {message} {hint}");
-            }
-            prop_assert!(message.contains(": "), "it says what is left out: {message}");
-        }
+    });
+}
+
+/// That whoever follows the first sentence of a hint takes nothing away that was not named.
+fn does_no_harm(tool: &Tool, given: &Value, refusal: &Refusal) -> Result<(), TestCaseError> {
+    let Refusal { code, message, hint, details } = refusal;
+    let first = hint.split(". ").next().unwrap();
+    prop_assert!(hint.ends_with('.'), "{given}: {hint}");
+    // No guard is overridden but by who has named it.
+    for guard in ["force = true", "ignore_dependencies = true"] {
+        let is_meant = ["force", "kill", "signal", "ignore_dependencies"]
+            .iter()
+            .any(|word| given.get(word).is_some());
+        prop_assert!(is_meant || !first.contains(guard), "{given}: {hint}");
     }
+    // What is aimed at was named, or is the one that belongs to what was named: that is
+    // no target for a call that takes something away.
+    for word in first.split('"').filter(|word| word.len() == ID.len()) {
+        let is_id = word.bytes().filter(|byte| *byte == b'-').count() == 4;
+        let named = given.to_string().to_lowercase();
+        let belongs = !tool.is_destructive() && details.values().any(|detail| detail == word);
+        let is_aimed = belongs || named.contains(&word.to_lowercase());
+        prop_assert!(!is_id || is_aimed, "{} {given}: {hint}", tool.name);
+    }
+    prop_assert!(!first.starts_with("Call delete_task") || tool.name == "delete_task");
+    if let Some(rest) = first.strip_prefix(&format!("Call {} again without ", tool.name))
+        && *code == Code::UnknownField
+    {
+        for field in rest.trim_end_matches('.').split(" and ") {
+            let told = format!("`{field}`");
+            prop_assert!(message.contains(&told), "{given}: {message} {hint}");
+        }
+        prop_assert!(message.contains(": "), "it says what is left out: {message}");
+    }
+    Ok(())
 }
 
 #[tokio::test]
@@ -566,9 +596,11 @@ async fn refusals_name_the_field_and_the_way_out() {
         ("stop_attempt", json!({"attempt_id": ID, "force": 1})),
         ("stop_attempt", json!({"attempt_id": ID, "request_id": "x".repeat(129)})),
     ];
+    let scratch = Scratch::new().await;
+    let caller = caller(Role::Orchestrator, None);
     let mut told = String::new();
     for (name, arguments) in cases {
-        let refusal = call(tools::find(name).unwrap(), arguments).await.unwrap_err();
+        let refusal = scratch.call(&caller, name, arguments).await.unwrap_err();
         let Refusal { code, message, hint, details } = refusal;
         let path = &details["path"];
         writeln!(told, "{} {path}\n  {message}\n  {hint}", code.as_str()).unwrap();

@@ -1,6 +1,7 @@
 //! Tests of the MCP face as a whole: laws over the table of tools, and sessions
-//! over a byte stream, with a small domain behind them.
+//! over a byte stream, with a real domain behind them.
 
-mod domain;
 mod laws;
+mod samples;
+mod scratch;
 mod sessions;
