@@ -80,6 +80,10 @@ impl serde::de::Visitor<'_> for Moment {
     fn visit_i64<E>(self, millis: i64) -> Result<Timestamp, E> {
         Ok(Timestamp::from_millis(millis))
     }
+
+    fn visit_u64<E: serde::de::Error>(self, millis: u64) -> Result<Timestamp, E> {
+        i64::try_from(millis).map(Timestamp::from_millis).map_err(E::custom)
+    }
 }
 
 /// A log channel of an attempt.
@@ -287,4 +291,23 @@ pub struct TokenUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_usd: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_read_from_its_text_and_from_the_milliseconds_of_a_database() {
+        let moment = Timestamp::from_millis(1_700_000_000_123);
+        let text = serde_json::to_string(&moment).unwrap();
+        assert_eq!(text, "\"2023-11-14T22:13:20.123Z\"");
+        for written in [&*text, "1700000000123", "\"2023-11-14T23:13:20.123+01:00\""] {
+            assert_eq!(serde_json::from_str::<Timestamp>(written).unwrap(), moment, "{written}");
+        }
+        assert_eq!(serde_json::from_str::<Timestamp>("-1").unwrap(), Timestamp::from_millis(-1));
+        for wrong in ["\"yesterday\"", "1.5", "18446744073709551615", "null"] {
+            assert!(serde_json::from_str::<Timestamp>(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -185,34 +185,34 @@ mod tests {
 
     #[test]
     fn tools_are_known_by_the_names_that_the_clis_give_them() {
-        let told = |name: &str, input: Value| json!(action(name, &input));
+        let shown = |name: &str, input: Value| json!(action(name, &input));
         let path = json!({"type": "file_edit", "path": "/w/a"});
         let written = json!({"type": "file_edit", "path": "/w/a", "content": "x"});
-        assert_eq!(told("Write", json!({"file_path": "/w/a", "content": "x"})), written);
-        assert_eq!(told("edit", json!({"filePath": "/w/a"})), path);
+        assert_eq!(shown("Write", json!({"file_path": "/w/a", "content": "x"})), written);
+        assert_eq!(shown("edit", json!({"filePath": "/w/a"})), path);
         assert_eq!(
-            told("Bash", json!({"command": "ls"})),
+            shown("Bash", json!({"command": "ls"})),
             json!({"type": "command", "command": "ls"})
         );
         assert_eq!(
-            told("shell", json!({"command": ["ls", "-l"]})),
+            shown("shell", json!({"command": ["ls", "-l"]})),
             json!({"type": "command", "command": "ls -l"})
         );
         assert_eq!(
-            told("glob", json!({"pattern": "*.rs", "path": "/w"})),
+            shown("glob", json!({"pattern": "*.rs", "path": "/w"})),
             json!({"type": "search", "query": "*.rs"})
         );
         let ping = json!({"type": "mcp", "server": "provost", "tool": "get_context"});
-        assert_eq!(told("mcp__provost__get_context", json!({})), ping);
-        assert_eq!(told("mcp_provost_get_context", json!({})), ping);
-        assert_eq!(told("tool_call", json!({"name": "mcp__provost__get_context"})), ping);
+        assert_eq!(shown("mcp__provost__get_context", json!({})), ping);
+        assert_eq!(shown("mcp_provost_get_context", json!({})), ping);
+        assert_eq!(shown("tool_call", json!({"name": "mcp__provost__get_context"})), ping);
         let unheard = json!({"type": "other", "input": {"path": "/w"}});
-        assert_eq!(told("Unheard", json!({"path": "/w"})), unheard);
-        assert_eq!(told("Read", Value::Null), json!({"type": "file_read"}));
+        assert_eq!(shown("Unheard", json!({"path": "/w"})), unheard);
+        assert_eq!(shown("Read", Value::Null), json!({"type": "file_read"}));
     }
 
     #[test]
-    fn an_edit_is_told_with_what_it_would_write_however_its_cli_spells_that() {
+    fn an_edit_shows_what_it_would_write_however_its_cli_spells_that() {
         let edit = |input: Value| effect(ActionKind::FileEdit, &input);
         for input in [json!({"content": "x"}), json!({"file_text": "x", "path": "/w/a"})] {
             assert_eq!(edit(input), json!({"content": "x"}));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_not_known_is_told_with_its_input() {
+    fn an_unknown_tool_is_shown_with_its_input() {
         let input = json!({"title": "x"});
         assert_eq!(effect(ActionKind::Mcp, &input), json!({"input": input}));
         assert_eq!(effect(ActionKind::Other, &json!({})), json!({}));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_that_is_told() {
+    fn a_long_text_is_cut_and_marked() {
         let action = Action { kind: ActionKind::FileEdit, detail: Map::new() };
         let content = "é".repeat(Action::VALUE_MAX);
         let action = with_effect(action, &json!({"content": content}));

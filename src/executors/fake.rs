@@ -212,8 +212,8 @@ mod tests {
     fn a_failed_tool_call_says_so() {
         let mut fake = Fake { out: Vec::new(), calls: 0 };
         fake.obey("run echo out; echo err >&2; exit 3").unwrap();
-        let told = String::from_utf8(fake.out).unwrap();
-        let result: Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+        let shown = String::from_utf8(fake.out).unwrap();
+        let result: Value = serde_json::from_str(shown.lines().last().unwrap()).unwrap();
         assert_eq!(result["status"], "failed");
         assert_eq!(result["exit_code"], 3);
         assert_eq!(result["text"], "out\nerr");

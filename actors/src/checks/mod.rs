@@ -17,9 +17,9 @@
 //! * Each step is written down before the next one, so the next daemon adopts the checks
 //!   that run. A check that was stopped, or whose end is unknown, runs anew.
 
-mod delivery;
 pub mod folder;
 mod process;
+mod submission;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -29,8 +29,8 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use delivery::{Delivery, deliver};
 pub use folder::tidy;
+pub use submission::{FrozenSubmission, freeze_submission};
 
 use crate::blocking::blocking;
 use crate::gateway::{self, GatewayMessage};

@@ -63,7 +63,7 @@ pub struct CheckedRepo {
 
 /// What a report of completion refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
+pub struct Submission {
     pub run_id: CheckRunId,
     /// The attempt that reported.
     pub attempt_id: Option<AttemptId>,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use provost_actors::checks::{self, Delivery};
+use provost_actors::checks::{self, FrozenSubmission};
 use provost_actors::ids::TaskId;
 use provost_actors::journal::checks::{CheckRun, CheckedRepo, Receipt, contradiction};
 use provost_actors::log::tail::{Tail, tail};
@@ -19,27 +19,27 @@ const LOG_MAX: usize = 1 << 20;
 impl Domain {
     /// What the caller reports done, as it is now, if it does and the report will be taken. The
     /// report's transaction writes it down, and then [`reported`](Self::reported) has it checked.
-    pub(super) async fn delivery(
+    pub(super) async fn freeze_submission(
         &self,
         worker: &Worker,
         task: &str,
         said: Said,
-    ) -> Result<Option<Delivery>, Refusal> {
+    ) -> Result<Option<FrozenSubmission>, Refusal> {
         if said != Said::Done {
             return Ok(None);
         }
         let Some(task) = self.store.to_be_checked(worker, task).await? else { return Ok(None) };
         let latest = self.store.task(task).await?.summary.latest_attempt_id;
-        checks::deliver(&self.world, task, worker.attempt_id, latest).await.map(Some)
+        checks::freeze_submission(&self.world, task, worker.attempt_id, latest).await.map(Some)
     }
 
     /// A report has been written down: what was delivered with it is checked.
-    pub(super) fn reported<T>(&self, delivery: Option<Delivery>, answer: &Once<T>) {
-        if let Some(delivery) = delivery
+    pub(super) fn reported<T>(&self, frozen: Option<FrozenSubmission>, answer: &Once<T>) {
+        if let Some(frozen) = frozen
             && !answer.deduplicated
-            && !delivery.delivered.checks.is_empty()
+            && !frozen.submission.checks.is_empty()
         {
-            delivery.keep();
+            frozen.keep();
             // It ends with the daemon alone, and the next one looks for itself.
             let _ = self.checks.send_message(checks::ChecksMessage::Planned);
         }

@@ -25,13 +25,13 @@ impl Domain {
         call: &C,
     ) -> Refusable<Once<C::Output>> {
         let worker = self.worker(caller, project).await?;
-        let delivery = match call.reports_on() {
-            Some((task, said)) => self.delivery(&worker, task, said).await?,
+        let frozen = match call.reports_on() {
+            Some((task, said)) => self.freeze_submission(&worker, task, said).await?,
             None => None,
         };
-        let delivered = delivery.as_ref().map(|it| &it.delivered);
-        let answer = self.store.worker_call(key.as_ref(), &worker, call, delivered).await?;
-        self.reported(delivery, &answer);
+        let submission = frozen.as_ref().map(|it| &it.submission);
+        let answer = self.store.worker_call(key.as_ref(), &worker, call, submission).await?;
+        self.reported(frozen, &answer);
         Ok(answer)
     }
 }

@@ -79,12 +79,12 @@ mod tests {
 
     #[test]
     fn a_turn_costs_what_its_session_costs_more_than_before() {
-        let cost = |before: Option<f64>, told: &[f64]| {
+        let cost = |before: Option<f64>, shown: &[f64]| {
             let mut used = TurnUsage::default();
             if let Some(usd) = before {
                 used.costed(&serde_json::json!({ "amount": usd, "currency": "USD" }));
             }
-            for usd in told {
+            for usd in shown {
                 used.costs(*usd, before.is_some());
             }
             used.used.cost_usd

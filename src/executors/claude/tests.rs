@@ -8,7 +8,7 @@ use super::normalize::normalizer;
 use crate::config::Protocol;
 use crate::executors::tests::launches;
 use crate::executors::tests::transcripts::{
-    assert_paired, hold_laws, observe, raw, read, scenarios, told,
+    assert_paired, hold_laws, observe, raw, read, scenarios, shown,
 };
 
 fn reader(scenario: &str) -> Box<dyn Normalizer> {
@@ -21,7 +21,7 @@ fn transcripts_are_read() {
     for scenario in scenarios("claude") {
         let observed = observe(reader(&scenario), &read("claude", &scenario));
         assert_paired(&observed);
-        insta::assert_json_snapshot!(format!("claude_{scenario}"), told(&observed));
+        insta::assert_json_snapshot!(format!("claude_{scenario}"), shown(&observed));
     }
     hold_laws("claude", || reader("live-"));
 }
@@ -57,27 +57,27 @@ fn a_refused_request_tells_when_the_limit_ends() {
     let ended = ended(&observed);
     assert_eq!(ended.error_type, Some(ErrorType::Quota));
     assert_eq!(ended.resume_at, Some(Timestamp::from_millis(1_900_000_000_000)));
-    let errors = told(&observed).iter().filter(|one| one["kind"] == "error_message").count();
-    assert_eq!(errors, 1, "it is told once");
-    assert_eq!(told(&observe_lines(&lines[..2]))[1]["kind"], "error_message", "also when cut");
+    let errors = shown(&observed).iter().filter(|one| one["kind"] == "error_message").count();
+    assert_eq!(errors, 1, "it is shown once");
+    assert_eq!(shown(&observe_lines(&lines[..2]))[1]["kind"], "error_message", "also when cut");
 }
 
 #[test]
 fn requests_that_are_not_known_are_answered() {
     let hook = json!({ "type": "control_request", "request_id": "h1", "request": { "subtype": "hook_callback" } });
     let observed = observe_lines(&[hook]);
-    let told = told(&observed);
-    assert_eq!(told[1]["say"], "answer:h1");
-    assert_eq!(told[1]["line"]["response"]["subtype"], "error");
+    let shown = shown(&observed);
+    assert_eq!(shown[1]["say"], "answer:h1");
+    assert_eq!(shown[1]["line"]["response"]["subtype"], "error");
 }
 
 #[test]
-fn a_fault_after_which_it_tries_again_is_told() {
+fn a_fault_after_which_it_tries_again_gives_an_entry() {
     let retry = json!({"type": "system", "subtype": "api_retry", "attempt": 6, "max_retries": 10,
         "retry_delay_ms": 9000, "error_status": 429, "error": "rate_limit"});
     let observed = observe_lines(&[retry]);
-    let told = |one: &Observed| matches!(one, Observed::Retrying(fault) if fault.contains("429"));
-    assert!(observed.iter().any(told), "{observed:?}");
+    let shown = |one: &Observed| matches!(one, Observed::Retrying(fault) if fault.contains("429"));
+    assert!(observed.iter().any(shown), "{observed:?}");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_a_subagent_says_is_not_the_assistants_word() {
     let content = json!([{ "type": "text", "text": "found it" }, { "type": "tool_use", "id": "t2", "name": "Read", "input": {} }]);
     let line = json!({ "type": "assistant", "parent_tool_use_id": "t1", "message": { "content": content } });
     let kinds: Vec<Value> =
-        told(&observe_lines(&[line])).iter().map(|one| one["kind"].clone()).collect();
+        shown(&observe_lines(&[line])).iter().map(|one| one["kind"].clone()).collect();
     assert_eq!(kinds[..2], ["system_message", "tool_use"]);
 }
 
@@ -106,8 +106,8 @@ fn a_stream_that_is_cut_leaves_what_came() {
     };
     let observed =
         observe_lines(&[event(json!({ "type": "message_start" })), delta("Hel"), delta("lo")]);
-    let told = told(&observed);
-    assert_eq!(told[0], json!({ "kind": "assistant_message", "text": "Hello" }));
+    let shown = shown(&observed);
+    assert_eq!(shown[0], json!({ "kind": "assistant_message", "text": "Hello" }));
     assert!(ended(&observed).failed, "it never came to its end");
 }
 
@@ -148,7 +148,7 @@ fn only_our_own_tools_need_no_permission() {
         let line = json!({ "type": "control_request", "request_id": "p1", "request": request });
         let dialogue = json!({ "prompt": "do it", "own_server": "provost" });
         let entries = raw(Stream::Stdout, line.to_string().as_bytes());
-        told(&observe(normalizer(&dialogue), &entries))
+        shown(&observe(normalizer(&dialogue), &entries))
     };
     let own = asks("mcp__provost__get_context");
     assert_eq!(own[2]["line"]["response"]["response"]["behavior"], "allow");
@@ -163,7 +163,7 @@ fn what_a_command_of_its_own_answers_is_no_word_of_the_model() {
     let answer = |usage: Value| {
         let result = json!({ "type": "result", "subtype": "success", "is_error": false,
             "result": "Unknown slash command: x", "usage": usage });
-        told(&observe_lines(&[result]))[0]["kind"].clone()
+        shown(&observe_lines(&[result]))[0]["kind"].clone()
     };
     assert_eq!(answer(json!({ "input_tokens": 0, "output_tokens": 0 })), "system_message");
     assert_eq!(answer(json!({ "input_tokens": 3, "output_tokens": 5 })), "assistant_message");

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_servers_answer_is_told_as_what_it_says() {
+    fn a_model_servers_answer_is_classified_by_its_text() {
         let answer = r#"{"error": {"message": "bad request", "code": null}}"#;
         assert_eq!(inner_message(answer), "bad request");
         assert_eq!(inner_message("it broke"), "it broke");

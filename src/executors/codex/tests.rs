@@ -5,7 +5,7 @@ use provost_actors::executor::{Observed, Request, TurnEnded, Verdict};
 
 use super::super::call::Call;
 use super::super::tests::transcripts::{
-    assert_paired, hold_laws, observe, raw, read, scenarios, told,
+    assert_paired, hold_laws, observe, raw, read, scenarios, shown,
 };
 use super::super::tests::turn;
 use super::*;
@@ -39,13 +39,13 @@ fn of(lines: &[Value]) -> Vec<Observed> {
 }
 
 #[test]
-fn every_recorded_conversation_is_told_whole() {
+fn every_recorded_conversation_gives_all_its_entries() {
     for scenario in scenarios("codex") {
         let observed = observe(normalizer(&dialogue()), &read("codex", &scenario));
         assert_paired(&observed);
-        let told = told(&observed);
+        let shown = shown(&observed);
         insta::with_settings!({ snapshot_suffix => scenario }, {
-            insta::assert_json_snapshot!(told);
+            insta::assert_json_snapshot!(shown);
         });
     }
 }
@@ -99,7 +99,7 @@ fn a_follow_up_resumes_the_thread_with_the_same_options() {
     ];
     let lines = raw(Stream::Stdout, lines.join("\n").as_bytes());
     let observed = observe(normalizer(&launch.dialogue), &lines);
-    insta::assert_json_snapshot!(told(&observed));
+    insta::assert_json_snapshot!(shown(&observed));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_limit_tells_when_it_ends() {
 }
 
 #[test]
-fn text_that_was_cut_off_is_told_as_far_as_it_came() {
+fn text_that_was_cut_off_is_kept_as_far_as_it_was_sent() {
     let delta = |text: &str| {
         notification("item/agentMessage/delta", json!({ "itemId": "m", "delta": text }))
     };
@@ -223,7 +223,7 @@ fn what_nobody_is_there_for_is_refused_at_once() {
 }
 
 #[test]
-fn every_kind_of_item_is_told() {
+fn every_kind_of_item_gives_its_entry() {
     let items = [
         json!({ "type": "webSearch", "id": "1", "query": "rust", "action": { "type": "search", "query": "rust" } }),
         json!({ "type": "webSearch", "id": "2", "query": "", "action": { "type": "openPage", "url": "https://example.org" } }),
@@ -246,7 +246,7 @@ fn every_kind_of_item_is_told() {
     let plan = json!([{ "step": "look", "status": "completed" }, { "step": "mend", "status": "inProgress" }]);
     lines.push(notification("turn/plan/updated", json!({ "explanation": null, "plan": plan })));
     lines.push(notification("of/tomorrow", json!({})));
-    insta::assert_json_snapshot!(told(&of(&lines)));
+    insta::assert_json_snapshot!(shown(&of(&lines)));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn an_item_that_ends_without_its_text_keeps_what_was_streamed() {
         notification("item/agentMessage/delta", json!({ "itemId": "m", "delta": "Hello" })),
         notification("item/completed", json!({ "item": item })),
     ]);
-    let messages: Vec<Value> = told(&observed);
+    let messages: Vec<Value> = shown(&observed);
     let hello = json!({ "kind": "assistant_message", "text": "Hello" });
     assert!(messages.contains(&hello), "{messages:?}");
 }

@@ -68,31 +68,31 @@ mod tests {
 
     use super::*;
 
-    fn told(total: u64, last: u64) -> Value {
+    fn shown(total: u64, last: u64) -> Value {
         let breakdown =
             |n: u64| json!({"inputTokens": n, "cachedInputTokens": 0, "outputTokens": n});
         json!({"total": breakdown(total), "last": breakdown(last)})
     }
 
     #[test]
-    fn a_turn_is_told_its_own_tokens_and_not_the_threads() {
+    fn a_turn_has_its_own_tokens_and_not_the_threads() {
         let mut meters = Meters::default();
-        meters.note("main", &told(300, 100), false);
+        meters.note("main", &shown(300, 100), false);
         meters.begin();
-        meters.note("main", &told(400, 100), true);
-        meters.note("main", &told(500, 100), true);
-        meters.note("child", &told(70, 70), true);
+        meters.note("main", &shown(400, 100), true);
+        meters.note("main", &shown(500, 100), true);
+        meters.note("child", &shown(70, 70), true);
         assert_eq!(meters.of_turn().input, 270);
         meters.begin();
-        meters.note("main", &told(550, 50), true);
+        meters.note("main", &shown(550, 50), true);
         assert_eq!(meters.of_turn().output, 50);
     }
 
     #[test]
-    fn a_total_from_before_needs_not_to_have_been_told() {
+    fn a_total_from_before_may_be_unknown() {
         let mut meters = Meters::default();
-        meters.note("main", &told(400, 100), true);
-        meters.note("main", &told(450, 50), true);
+        meters.note("main", &shown(400, 100), true);
+        meters.note("main", &shown(450, 50), true);
         assert_eq!(meters.of_turn().input, 150);
     }
 }

@@ -72,7 +72,7 @@ pub fn observe(mut normalizer: Box<dyn Normalizer>, entries: &[RawEntry]) -> Vec
 }
 
 /// In a form for snapshots, without what is only shown for a moment.
-pub fn told(observed: &[Observed]) -> Vec<Value> {
+pub fn shown(observed: &[Observed]) -> Vec<Value> {
     let is_passing =
         |one: &Observed| matches!(one, Observed::InProgress(_) | Observed::Retrying(_));
     let lasting = observed.iter().filter(|one| !is_passing(one));
@@ -91,7 +91,7 @@ pub fn told(observed: &[Observed]) -> Vec<Value> {
         .collect()
 }
 
-/// Each result is that of one call, told before it, and each call has one at most.
+/// Each result is that of one call, shown before it, and each call has one at most.
 pub fn assert_paired(observed: &[Observed]) {
     let mut open = BTreeSet::new();
     for one in observed {
@@ -129,7 +129,7 @@ pub fn hold_laws(cli: &str, normalizer: impl Fn() -> Box<dyn Normalizer>) {
             reader.restore(&checkpoint);
         }
         reader.end(&mut out);
-        assert_eq!(told(&out), told(&whole), "{cli}/{scenario} over checkpoints");
+        assert_eq!(shown(&out), shown(&whole), "{cli}/{scenario} over checkpoints");
     }
     let names = scenarios(cli);
     let cases =

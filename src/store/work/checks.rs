@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use provost_actors::ids::{CheckRunId, TaskId};
 use provost_actors::journal::checks::{
-    CheckOutcome, CheckRun, CheckVerdict, Delivered, Receipt, all_passed,
+    CheckOutcome, CheckRun, CheckVerdict, Receipt, Submission, all_passed,
 };
 use provost_actors::journal::{Checks, ReviewState, TaskStatus};
 use serde_json::json;
@@ -19,15 +19,15 @@ use crate::work::{TaskKind, Worker};
 pub async fn plan(
     db: Db<'_>,
     task: TaskId,
-    delivered: &Delivered,
+    submission: &Submission,
     claims_passed: bool,
 ) -> Result<bool> {
     let now = now();
-    let is_checked = !delivered.checks.is_empty();
+    let is_checked = !submission.checks.is_empty();
     let row = json!({
-        "run_id": delivered.run_id, "task_id": task, "attempt_id": delivered.attempt_id,
-        "repos": delivered.repos, "checks": delivered.checks,
-        "is_empty_diff": delivered.is_empty_diff, "claims_passed": claims_passed,
+        "run_id": submission.run_id, "task_id": task, "attempt_id": submission.attempt_id,
+        "repos": submission.repos, "checks": submission.checks,
+        "is_empty_diff": submission.is_empty_diff, "claims_passed": claims_passed,
         "planned_at": now, "closed_at": (!is_checked).then_some(now),
     });
     db.insert("INTO check_runs", row).await?;

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::notes::{self, Note};
 use super::outcome::{self, ReportOutcome};
 use super::scope::WorkTask;
-use super::{Handover, WorkerCall, deliveries, queue};
+use super::{Submission, WorkerCall, deliveries, queue};
 use crate::api::worker::completed::{ReportTaskCompletedInput, ReportTaskCompletedOutput};
 use crate::api::worker::done::{ObservationProcessed, ReportTaskDoneInput, ReportTaskDoneOutput};
 use crate::api::worker::report::TaskMade;
@@ -27,8 +27,13 @@ impl WorkerCall for ReportTaskDoneInput {
         Some((&*self.task_id, self.said()))
     }
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
-        let outcome = outcome::take(db, worker, self, self.report()?, sent).await?;
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        submission: Option<&Submission>,
+    ) -> Result<Self::Output> {
+        let outcome = outcome::take(db, worker, self, self.report()?, submission).await?;
         let observed = observe(db, worker, &outcome, self).await?;
         let made = follow_up(db, worker, &outcome.task, self).await?;
         let progress = queue::progress(db, worker).await?;
@@ -66,8 +71,13 @@ impl WorkerCall for ReportTaskCompletedInput {
         Some((&*self.task_id, self.said()))
     }
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
-        let outcome = outcome::take(db, worker, self, self.report()?, sent).await?;
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        submission: Option<&Submission>,
+    ) -> Result<Self::Output> {
+        let outcome = outcome::take(db, worker, self, self.report()?, submission).await?;
         let next = queue::progress(db, worker).await?.next;
         Ok(ReportTaskCompletedOutput {
             acknowledged: true,
@@ -87,9 +97,14 @@ impl WorkerCall for ReportTaskStatusInput {
         Some((&*self.task_id, self.said()))
     }
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output> {
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        submission: Option<&Submission>,
+    ) -> Result<Self::Output> {
         let ReportOutcome { checks_run, cascaded, warnings, .. } =
-            outcome::take(db, worker, self, self.report(), sent).await?;
+            outcome::take(db, worker, self, self.report(), submission).await?;
         let is_other_ready = queue::progress(db, worker).await?.ready > 0;
         Ok(ReportTaskStatusOutput {
             acknowledged: true,

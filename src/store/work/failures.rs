@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::scope::{self, WorkTask};
 use super::tickets::{self, NewTicket};
-use super::{Handover, WorkerCall, deliveries, reports};
+use super::{Submission, WorkerCall, deliveries, reports};
 use crate::api::worker::failure::{
     BlockingTask, InvestigationTask, ReportTestFailureInput, ReportTestFailureOutput,
 };
@@ -26,7 +26,12 @@ impl WorkerCall for ReportTestFailureInput {
     const TOOL: &'static str = "reportTestFailure";
     type Output = ReportTestFailureOutput;
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        _: Option<&Submission>,
+    ) -> Result<Self::Output> {
         path::check("testFile", &self.test_file)?;
         let task = scope::changeable_task(db, worker, &self.task_id).await?;
         let signature = signature::of(&self.failure_details.error);

@@ -25,7 +25,7 @@ pub use questions::{Asking, NewQuestion, Question};
 pub(super) use task_state::{after_done, after_removed};
 
 use async_trait::async_trait;
-use provost_actors::journal::checks::Delivered;
+use provost_actors::journal::checks::Submission;
 use provost_actors::journal::{Key, Once};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,9 +33,6 @@ use serde::de::DeserializeOwned;
 use super::{Db, Patience, Refusal, Result, Store};
 use crate::work::Worker;
 use crate::work::report::Said;
-
-/// What is reported done, if a snapshot could be taken.
-type Handover<'a> = Option<&'a Delivered>;
 
 /// A worker's report or note on its work: each call is one transaction.
 #[async_trait]
@@ -50,7 +47,13 @@ pub trait WorkerCall: Serialize + Sync {
         None
     }
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, sent: Handover<'_>) -> Result<Self::Output>;
+    /// `submission` is what is reported done, if it could be frozen.
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        submission: Option<&Submission>,
+    ) -> Result<Self::Output>;
 
     /// What a refusal adds about this call.
     fn refused(refusal: Refusal) -> Refusal {
@@ -65,10 +68,12 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         call: &C,
-        sent: Option<&Delivered>,
+        submission: Option<&Submission>,
     ) -> Result<Once<C::Output>, Refusal> {
-        self.keyed(Patience::Short, key, C::TOOL, async |db| call.take(db, worker, sent).await)
-            .await
-            .map_err(C::refused)
+        self.keyed(Patience::Short, key, C::TOOL, async |db| {
+            call.take(db, worker, submission).await
+        })
+        .await
+        .map_err(C::refused)
     }
 }

@@ -7,7 +7,7 @@ use provost_actors::text::cut;
 use serde_json::json;
 
 use super::tickets::{self, NewTicket};
-use super::{Handover, Worker, WorkerCall, deliveries, queue, reports, scope};
+use super::{Submission, Worker, WorkerCall, deliveries, queue, reports, scope};
 use crate::api::brief::Brief;
 use crate::api::worker::issue::{ReportIssueInput, ReportIssueOutput};
 use crate::api::worker::next::Filter;
@@ -81,7 +81,12 @@ impl WorkerCall for ReportIssueInput {
     const TOOL: &'static str = "reportIssue";
     type Output = ReportIssueOutput;
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        _: Option<&Submission>,
+    ) -> Result<Self::Output> {
         self.check()?;
         let task = named(db, worker, self.task_id.as_deref()).await?;
         let report = reports::record(db, worker, self, task, None, &[]).await?;
@@ -119,7 +124,12 @@ impl WorkerCall for ReportObservationInput {
     const TOOL: &'static str = "reportObservation";
     type Output = ReportObservationOutput;
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        _: Option<&Submission>,
+    ) -> Result<Self::Output> {
         let observed = self.read()?;
         let task = named(db, worker, observed.task).await?;
         named(db, worker, observed.related).await?;

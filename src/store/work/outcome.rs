@@ -1,7 +1,7 @@
 //! What a report makes of its task: the one path for all tools that report on tasks.
 
 use provost_actors::ids::{ReportId, TaskId};
-use provost_actors::journal::checks::Delivered;
+use provost_actors::journal::checks::Submission;
 
 use super::scope::{self, WorkTask};
 use super::{WorkerCall, checks, reports, task_state, tickets, verification};
@@ -29,7 +29,7 @@ pub async fn take<C: WorkerCall>(
     worker: &Worker,
     call: &C,
     given: TaskReport<'_>,
-    delivered: Option<&Delivered>,
+    submission: Option<&Submission>,
 ) -> Result<ReportOutcome> {
     let task = scope::reportable_task(db, worker, given.task).await?;
     if let Some(why) = closed(task.status, task.review) {
@@ -38,14 +38,14 @@ pub async fn take<C: WorkerCall>(
     let is_done = given.said == Said::Done;
     let mut warnings = given.contradictions.clone();
     if is_done {
-        warnings.extend(odd_about_done(db, &task, delivered).await?);
+        warnings.extend(odd_about_done(db, &task, submission).await?);
     }
     let (of, status) = (Some(task.task_id), Some(word(&given.status)));
     let report = reports::record(db, worker, call, of, status, &warnings).await?;
     // A verification changes nothing that could be checked.
-    let checks_run = match delivered {
-        Some(delivered) if is_done && task.kind != TaskKind::Verification => {
-            checks::plan(db, task.task_id, delivered, given.claims_passed).await?
+    let checks_run = match submission {
+        Some(submission) if is_done && task.kind != TaskKind::Verification => {
+            checks::plan(db, task.task_id, submission, given.claims_passed).await?
         }
         _ => false,
     };
@@ -77,10 +77,10 @@ async fn branch(db: Db<'_>, worker: &Worker, task: TaskId) -> Result<Option<Stri
 async fn odd_about_done(
     db: Db<'_>,
     task: &WorkTask,
-    delivered: Option<&Delivered>,
+    submission: Option<&Submission>,
 ) -> Result<Vec<String>> {
     let mut odd = Vec::new();
-    if delivered.is_some_and(|it| it.is_empty_diff == Some(true)) {
+    if submission.is_some_and(|it| it.is_empty_diff == Some(true)) {
         odd.push("The task is reported as done, and nothing was changed for it.".to_owned());
     }
     if task.kind == TaskKind::Verification {

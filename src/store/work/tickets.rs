@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use provost_actors::ids::{TaskId, TicketId};
 use serde_json::json;
 
-use super::{Handover, Worker, WorkerCall, deliveries, reports, scope};
+use super::{Submission, Worker, WorkerCall, deliveries, reports, scope};
 use crate::api::worker::ticket::{
     CreateTicketInput, CreateTicketOutput, TicketKind, TicketMade, TicketStatus, Urgency,
 };
@@ -64,7 +64,12 @@ impl WorkerCall for CreateTicketInput {
     const TOOL: &'static str = "createTicket";
     type Output = CreateTicketOutput;
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        _: Option<&Submission>,
+    ) -> Result<Self::Output> {
         self.check()?;
         let is_blocker = self.kind == TicketKind::Blocker;
         let task = match &self.task_id {

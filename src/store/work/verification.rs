@@ -10,7 +10,7 @@ use super::notes::{self, Note};
 use super::scope::{self, WorkTask};
 use super::task_state::{self, taken_already};
 use super::tickets::{self, NewTicket};
-use super::{Handover, WorkerCall, deliveries, reports};
+use super::{Submission, WorkerCall, deliveries, reports};
 use crate::api::worker::done::VerificationTask;
 use crate::api::worker::ticket::Urgency;
 use crate::api::worker::verification::{
@@ -73,7 +73,12 @@ impl WorkerCall for ReportVerificationResultInput {
     const TOOL: &'static str = "reportVerificationResult";
     type Output = ReportVerificationResultOutput;
 
-    async fn take(&self, db: Db<'_>, worker: &Worker, _: Handover<'_>) -> Result<Self::Output> {
+    async fn take(
+        &self,
+        db: Db<'_>,
+        worker: &Worker,
+        _: Option<&Submission>,
+    ) -> Result<Self::Output> {
         let verification = scope::reportable_task(db, worker, &self.verification_task_id).await?;
         let original = scope::task(db, worker, &self.original_task_id).await?;
         let verdict = self.verdict();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::*;
 use crate::config::Config;
 use crate::executors::tests::transcripts::{
-    assert_paired, hold_laws, observe, raw, read, scenarios, told,
+    assert_paired, hold_laws, observe, raw, read, scenarios, shown,
 };
 use crate::executors::tests::turn;
 
@@ -45,7 +45,7 @@ fn said(cli: &str, scenario: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What the client of a scenario had been told to say in its first turn.
+/// What the client of a scenario had been shown to say in its first turn.
 fn dialogue(cli: &str, scenario: &str) -> Dialogue {
     let said = said(cli, scenario);
     let params = |method: &str| {
@@ -82,11 +82,11 @@ fn methods(observed: &[Observed]) -> Vec<String> {
 }
 
 fn entries(observed: &[Observed]) -> Vec<&Event> {
-    let told = observed.iter().filter_map(|one| match one {
+    let shown = observed.iter().filter_map(|one| match one {
         Observed::Entry(event) => Some(event),
         _ => None,
     });
-    told.collect()
+    shown.collect()
 }
 
 fn ended(observed: &[Observed]) -> TurnEnded {
@@ -154,7 +154,7 @@ fn each_transcript_is_read_to_its_end() {
             let observed = observe(normalize::normalizer(Some(dialogue)), &read(cli, &scenario));
             assert_paired(&observed);
             insta::with_settings!({ snapshot_suffix => format!("{cli}-{scenario}") }, {
-                insta::assert_json_snapshot!("transcript", told(&observed));
+                insta::assert_json_snapshot!("transcript", shown(&observed));
             });
         }
     }
@@ -423,8 +423,8 @@ fn failures_are_told_in_the_ways_of_agents() {
         assert!(end.failed, "{name}");
         assert_eq!((end.error.as_deref(), end.error_type), (Some(text), Some(kind)), "{name}");
         let resume_at = end.resume_at;
-        let told = Event::ErrorMessage { text: text.to_owned(), error_type: kind, resume_at };
-        assert_eq!(entries(&observed).last(), Some(&&told), "{name}");
+        let shown = Event::ErrorMessage { text: text.to_owned(), error_type: kind, resume_at };
+        assert_eq!(entries(&observed).last(), Some(&&shown), "{name}");
     }
     let limited =
         working(dialogue("gemini"), &[error(429, "Please try again in 30s.", Value::Null)]);
@@ -436,7 +436,7 @@ fn failures_are_told_in_the_ways_of_agents() {
 }
 
 #[test]
-fn tool_calls_are_told_once_whatever_is_told_of_them() {
+fn each_tool_call_gives_one_entry_however_often_it_is_updated() {
     let call = |fields: Value| {
         let mut call = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1"});
         call.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -464,7 +464,7 @@ fn tool_calls_are_told_once_whatever_is_told_of_them() {
     let mut dialogue = prompted();
     dialogue.quirks.servers.push("provost".into());
     let observed = working(dialogue, &lines);
-    insta::assert_json_snapshot!("tool_calls", told(&observed)[4..]);
+    insta::assert_json_snapshot!("tool_calls", shown(&observed)[4..]);
     let denied = [
         permission(&json!([])),
         call(json!({"status": "failed", "rawOutput": {"message": "The user rejected this."}})),

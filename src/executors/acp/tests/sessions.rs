@@ -25,8 +25,8 @@ fn a_session_is_lost_only_by_the_agents_own_word() {
         let end = ended(&observed);
         assert!(end.failed, "{name}");
         let is_lost = observed.contains(&Observed::SessionLost);
-        let told = if is_lost { "does not know its session" } else { "tries again" };
-        assert!(end.error.as_ref().unwrap().contains(told), "{name}: {end:?}");
+        let shown = if is_lost { "does not know its session" } else { "tries again" };
+        assert!(end.error.as_ref().unwrap().contains(shown), "{name}: {end:?}");
         is_lost
     };
     let details = |text: &str| json!({ "details": text });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::attempt;
 use crate::failpoint;
 use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
-use crate::journal::checks::{CheckCommand, CheckedRepo, Delivered, PlannedCheck};
+use crate::journal::checks::{CheckCommand, CheckedRepo, PlannedCheck, Submission};
 use crate::journal::{Attempt, Repo};
 use crate::refusal::{Code, Refusal};
 use crate::workspace::frozen;
@@ -19,21 +19,21 @@ use super::folder::Folder;
 /// Before another try to freeze a worktree that changed while it was read.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
 
-/// What is delivered, and its git objects, removed with it unless [kept](Self::keep).
+/// What is submitted, and its git objects, removed with it unless [kept](Self::keep).
 #[derive(Debug)]
-pub struct Delivery {
-    pub delivered: Delivered,
+pub struct FrozenSubmission {
+    pub submission: Submission,
     folder: Option<Folder>,
 }
 
-impl Delivery {
+impl FrozenSubmission {
     /// Its report has been written down: its run needs the objects.
     pub fn keep(mut self) {
         self.folder = None;
     }
 }
 
-impl Drop for Delivery {
+impl Drop for FrozenSubmission {
     fn drop(&mut self) {
         if let Some(folder) = self.folder.take() {
             tokio::spawn(async move { folder.strip().await });
@@ -41,18 +41,18 @@ impl Drop for Delivery {
     }
 }
 
-/// Freezes what is delivered for a task: the worktrees of the reporting attempt, else
+/// Freezes what is submitted for a task: the worktrees of the reporting attempt, else
 /// those of the task's latest attempt, else the HEADs of the project's repositories.
 ///
 /// # Errors
 /// The task is not on the board; or its project has checks, and the files that they are
 /// to run on can't be read.
-pub async fn deliver(
+pub async fn freeze_submission(
     world: &World,
     task: TaskId,
     reporter: Option<AttemptId>,
     latest: Option<AttemptId>,
-) -> Result<Delivery, Refusal> {
+) -> Result<FrozenSubmission, Refusal> {
     let context = world.journal.start_context(task).await?;
     let run_id = CheckRunId::new();
     let folder = Folder::of(world, run_id);
@@ -62,8 +62,8 @@ pub async fn deliver(
         command: command.clone(),
         process_id: ProcessId::new(),
     };
-    let mut delivery = Delivery {
-        delivered: Delivered {
+    let mut frozen = FrozenSubmission {
+        submission: Submission {
             run_id,
             attempt_id: reporter,
             repos: Vec::new(),
@@ -81,16 +81,16 @@ pub async fn deliver(
         None => heads(&context.repos).await,
     };
     failpoint::hit("delivery", "taken");
-    let delivered = &mut delivery.delivered;
+    let submission = &mut frozen.submission;
     match taken {
-        Ok(taken) => (delivered.repos, delivered.is_empty_diff) = taken,
+        Ok(taken) => (submission.repos, submission.is_empty_diff) = taken,
         // No check needs it.
-        Err(refusal) if delivered.checks.is_empty() => {
-            tracing::warn!(%task, %refusal, "the delivered work can't be read");
+        Err(refusal) if submission.checks.is_empty() => {
+            tracing::warn!(%task, %refusal, "the submitted work can't be read");
         }
         Err(refusal) => return Err(refusal),
     }
-    Ok(delivery)
+    Ok(frozen)
 }
 
 async fn with_worktrees(world: &World, id: AttemptId) -> Result<Option<Attempt>, Refusal> {
@@ -116,7 +116,7 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
             }
         }
         let frozen = frozen.map_err(|error| {
-            let message = format!("the delivered work can't be read: {error}");
+            let message = format!("the submitted work can't be read: {error}");
             if error.is_shortage() {
                 Refusal::shortage(message)
             } else {
