@@ -15,7 +15,6 @@ const LONGER: &[&str] = &[
     "actors/src/attempt/lifecycle/mod.rs",
     "actors/src/log/attempt_log/writer.rs",
     "actors/src/process/shim/supervisor.rs",
-    "actors/src/workspace/snapshot/mod.rs",
     "examples/crash_matrix/faults.rs",
     "examples/crash_matrix/judge.rs",
     "examples/real_executors/checks.rs",
