@@ -67,7 +67,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("mcp", &["api", "jsonrpc"]),
     ("daemon", &["api", "client", "config", "domain", "executors", "home", "mcp", "store"]),
     ("doctor", &["api", "client", "config", "daemon", "executors", "home", "store"]),
-    ("cli", &["api", "bridge", "client", "config", "daemon", "doctor", "executors", "home", "mcp", "role", "telemetry"]),
+    ("cli", &["api", "bridge", "client", "config", "daemon", "doctor", "executors", "home", "mcp", "role", "telemetry", "work"]),
     ("main", &["cli", "executors"]),
 ];
 

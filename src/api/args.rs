@@ -3,6 +3,7 @@
 
 use std::ops::Deref;
 
+use provost_actors::event::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
@@ -31,8 +32,20 @@ fn named(generator: &SchemaGenerator, pattern: &str) -> Schema {
     json_schema!({ "type": "string", "pattern": pattern })
 }
 
-/// The schema of a time: RFC 3339. The field itself is a `Timestamp`.
-pub struct Time;
+/// A time that a caller gives: RFC 3339. Also the schema of a `Timestamp`, which itself takes
+/// numbers too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Time(pub Timestamp);
+
+impl TryFrom<String> for Time {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        serde_json::from_value(text.into()).map(Self).map_err(|error| error.to_string())
+    }
+}
+
 schema!([] Time, |_| json_schema!({ "type": "string", "format": "date-time" }));
 
 macro_rules! words {

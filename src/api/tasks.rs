@@ -51,7 +51,7 @@ pub struct ListTasksInput {
     /// Only tasks of this status.
     pub status: Option<TaskStatus>,
     /// Only tasks changed at or after this time, RFC 3339.
-    pub updated_since: Option<Timestamp>,
+    pub updated_since: Option<Time>,
     pub limit: Limit<30, 200>,
     pub cursor: Option<Text<1, 512>>,
 }

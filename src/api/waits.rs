@@ -2,6 +2,9 @@
 
 use crate::api::prelude::*;
 
+/// Most attempts that one call waits for; also in the texts below.
+pub const ATTEMPTS_MAX: usize = 50;
+
 pub const WAIT_FOR_ATTEMPTS: &str = "\
 Use when: attempts run and you want to be woken when one ends, or all do, or anything changes.
 Optional: until, after, timeout_ms (50000 for long runs).
@@ -21,8 +24,8 @@ pub enum Until {
 #[apply(input)]
 pub struct WaitForAttemptsInput {
     /// Attempts to wait for, 1 to 50 UUIDs from start_task_attempt or list_task_attempts.
-    #[schemars(with = "List<Id, 1, 50>")]
-    pub attempt_ids: List<AttemptId, 1, 50>,
+    #[schemars(with = "List<Id, 1, ATTEMPTS_MAX>")]
+    pub attempt_ids: List<AttemptId, 1, ATTEMPTS_MAX>,
     /// any_settled (default: one of them neither runs nor waits), all_settled, or any_change (of state,
     /// phase, queue, turn or a wait for the disk; not log lines).
     #[serde(default)]

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::prelude::*;
 use super::project::{ProjectArg, choose};
-
-/// The endings of the documents that a folder is searched for.
-const ENDINGS: [&str; 4] = ["md", "markdown", "json", "txt"];
+use crate::work::plan::Format;
 
 #[derive(clap::Subcommand, Debug)]
 pub enum PlanCommand {
@@ -112,9 +110,10 @@ fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         let (path, kind) = (entry.path(), entry.file_type()?);
         let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let ending = format!(".{}", ending.to_lowercase());
         if kind.is_dir() && !is_hidden {
             found.extend(documents(&path)?);
-        } else if kind.is_file() && ENDINGS.contains(&ending.to_lowercase().as_str()) {
+        } else if kind.is_file() && Format::ENDINGS.iter().any(|(known, _)| *known == ending) {
             found.push(path);
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Domain;
 use crate::api::attempts::{AttemptPhase, LatestEntryIndex};
 use crate::api::waits::{
-    Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitTools, WaitedAttempt,
+    ATTEMPTS_MAX, Until, WaitForAttemptsInput, WaitForAttemptsOutput, WaitTools, WaitedAttempt,
 };
 use crate::api::{Caller, Code, Refusable, Refusal};
 use crate::store::AttemptRow;
@@ -162,12 +162,13 @@ struct Seen {
     asked: u32,
 }
 
+const _: () = assert!(ATTEMPTS_MAX <= u64::BITS as usize, "`Seen` has a bit for each attempt");
+
 impl Seen {
     fn of(statuses: &[AttemptRow]) -> Self {
         let waits = |status: &AttemptRow| u64::from(status.overview.waits_for_disk.is_some());
         Self {
             revision: statuses.iter().map(|status| status.revision).max().unwrap_or_default(),
-            // The tool takes 50 attempts at most.
             for_disk: statuses.iter().rev().fold(0, |bits, status| bits << 1 | waits(status)),
             asked: statuses.iter().fold(0, |sum, status| {
                 let short = status.overview.line.attempt_id.short();

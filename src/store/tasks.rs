@@ -1,7 +1,6 @@
 //! Tasks: read, listed, and put on the board.
 
 use async_trait::async_trait;
-use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{Priority, StartContext, Tasks};
 use provost_actors::text::cut;
@@ -140,7 +139,7 @@ impl Store {
              ORDER BY task_id DESC LIMIT ?5"
         );
         let (project, limit) = (input.project_id, input.limit.get());
-        let since = input.updated_since.map(Timestamp::millis);
+        let since = input.updated_since.map(|since| since.0.millis());
         self.read(async |db| {
             projects::require(db, project).await?;
             let found = db.all(sql, (project, input.status, since, before, limit + 1)).await?;

@@ -540,12 +540,13 @@ fn does_no_harm(tool: &Tool, given: &Value, refusal: &Refusal) -> Result<(), Tes
             .any(|word| given.get(word).is_some());
         prop_assert!(is_meant || !first.contains(guard), "{given}: {hint}");
     }
-    // What is aimed at was named, or is the one that belongs to what was named: that is
-    // no target for a call that takes something away.
+    // What is aimed at was named, or belongs to what was named. A call that takes something
+    // away gets no other target, save the running attempt that is in its way.
     for word in first.split('"').filter(|word| word.len() == ID.len()) {
         let is_id = word.bytes().filter(|byte| *byte == b'-').count() == 4;
         let named = given.to_string().to_lowercase();
-        let belongs = !tool.is_destructive() && details.values().any(|detail| detail == word);
+        let may_belong = !tool.is_destructive() || *code == Code::AttemptRunning;
+        let belongs = may_belong && details.values().any(|detail| detail == word);
         let is_aimed = belongs || named.contains(&word.to_lowercase());
         prop_assert!(!is_id || is_aimed, "{} {given}: {hint}", tool.name);
     }
