@@ -243,19 +243,21 @@ fn real(path: &Path) -> PathBuf {
 fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     // Problems with the path are reported when the folder is created.
     let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
-    if path.join(DATABASE).is_file() {
-        return Ok(());
-    }
     for entry in entries {
         let name = entry.map_err(failed(path))?.file_name();
-        if !BEFORE_A_DATABASE.iter().any(|known| name == *known) {
-            return Err(HomeError(format!(
-                "the folder {} holds `{}`, which is not Provost's, so it was left unchanged: set \
-                 {HOME_VARIABLE} to a new or empty folder",
-                path.display(),
-                name.display()
-            )));
+        if BEFORE_A_DATABASE.iter().any(|known| name == *known) {
+            continue;
         }
+        // Looked for last: another process may make this folder a home while we read it.
+        if path.join(DATABASE).is_file() {
+            break;
+        }
+        return Err(HomeError(format!(
+            "the folder {} holds `{}`, which is not Provost's, so it was left unchanged: set \
+             {HOME_VARIABLE} to a new or empty folder",
+            path.display(),
+            name.display()
+        )));
     }
     Ok(())
 }
@@ -387,6 +389,21 @@ mod tests {
         assert!(Home::at(dir.path()).is_err());
         fs::write(dir.path().join(DATABASE), "").unwrap();
         assert!(Home::at(dir.path()).is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_becomes_a_home_meanwhile_is_one() {
+        for _ in 0..2000 {
+            let dir = tempfile::tempdir().unwrap();
+            std::thread::scope(|scope| {
+                // SQLite creates its other files after the database.
+                scope.spawn(|| {
+                    fs::write(dir.path().join(DATABASE), "").unwrap();
+                    fs::write(dir.path().join("provost.db-wal"), "").unwrap();
+                });
+                Home::at(dir.path()).unwrap();
+            });
+        }
     }
 
     #[test]

@@ -23,10 +23,17 @@ pub type FollowUpPort = RpcReplyPort<Result<Once<FollowedUp>, Refusal>>;
 
 /// To the actor.
 pub enum AttemptMessage {
-    /// `true`: a running slot has been taken for it.
-    FollowUp(Option<Key>, FollowUpRequest, bool, FollowUpPort),
-    /// `true`: by force.
-    Stop(bool, StopPort),
+    FollowUp {
+        key: Option<Key>,
+        request: FollowUpRequest,
+        /// A running slot has been taken for it.
+        has_slot: bool,
+        port: FollowUpPort,
+    },
+    Stop {
+        force: bool,
+        port: StopPort,
+    },
     /// Takes its worktrees away, if nothing would be lost with them.
     Collect(Collect, CollectPort),
     /// A task has examined them; the process was the newest when it began.

@@ -93,10 +93,10 @@ impl Actor for AttemptActor {
         state: &mut AttemptActorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            AttemptMessage::FollowUp(key, request, has_slot, port) => {
+            AttemptMessage::FollowUp { key, request, has_slot, port } => {
                 state.follow_up(key, request, has_slot, port).await;
             }
-            AttemptMessage::Stop(force, port) => state.stop(force, port).await,
+            AttemptMessage::Stop { force, port } => state.stop(force, port).await,
             AttemptMessage::Collect(how, port) => state.collect(how, port),
             AttemptMessage::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;

@@ -22,13 +22,26 @@ use super::{prepare, recap};
 /// Why a process is killed whose shim died before the daemon held its pipes.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
 
-/// Spawns the attempt's newest process. `Err` is a sentence, or `None` where a process may run:
-/// [`found`] finds out.
+/// Why there is no process to attach to.
+pub enum NotStarted {
+    /// None runs. A sentence says why.
+    Certain(String),
+    /// One may run: [`found`] finds out.
+    Unsure,
+}
+
+impl From<String> for NotStarted {
+    fn from(reason: String) -> Self {
+        Self::Certain(reason)
+    }
+}
+
+/// Spawns the attempt's newest process.
 pub async fn process(
     world: &World,
     attempt: &Attempt,
     summary: SharedSummary,
-) -> Result<(Shim, Arc<AttemptLog>), Option<String>> {
+) -> Result<(Shim, Arc<AttemptLog>), NotStarted> {
     let executor = world
         .executors
         .get(&attempt.executor)
@@ -53,19 +66,19 @@ pub async fn process(
     };
     tracing::warn!(attempt = %attempt.attempt_id, %error, "its process was not started");
     match error {
-        SpawnError::Unreachable(_) => Err(None),
+        SpawnError::Unreachable(_) => Err(NotStarted::Unsure),
         // An orphan may run, and the dying shim may hold the folder's lock for a while.
         // After that its records are read.
         SpawnError::Died => {
             let what = format!("attempt {}: sweeping its process", attempt.attempt_id);
             until_done(what, || world.shims.sweep(&dir, SHIM_DIED)).await;
-            Err(None)
+            Err(NotStarted::Unsure)
         }
         SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {
             let program = prepared.manifest.program.display();
             let reason = format!("{program} can't be started: {error}");
             log_failure(&log, attempt, reason.clone(), false).await;
-            Err(Some(reason))
+            Err(NotStarted::Certain(reason))
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::world::World;
 use super::lifecycle::{Effect, Life, LifeEvent, StopFacts, Timer};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::output::{Output, may_pass};
+use super::start::NotStarted;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
 use super::{prepare, start};
@@ -143,8 +144,8 @@ impl Turn {
         self.report(|world, attempt| async move {
             match start::process(&world, &attempt, summary.clone()).await {
                 Ok((shim, log)) => TurnEvent::Started(Box::new(shim), log),
-                Err(Some(reason)) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
-                Err(None) => start::found(&world, &attempt, summary).await,
+                Err(NotStarted::Certain(reason)) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
+                Err(NotStarted::Unsure) => start::found(&world, &attempt, summary).await,
             }
         });
     }
@@ -156,7 +157,8 @@ impl Turn {
         self.report(|world, attempt| async move { start::found(&world, &attempt, summary).await });
     }
 
-    /// A stop waits so long for the process to be found: a full disk may prevent that.
+    /// Kills the process after a pause if it has not been found by then: on a full disk, its log
+    /// may never be opened again.
     pub fn kill_unless_found(&self, force: bool) {
         let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
         self.handle.send_after(grace.max(FINDS), || TurnEvent::KillUnfound);

@@ -224,8 +224,8 @@ async fn output(receipt: &Receipt) -> String {
 
 fn message(run: &CheckRun, failed: &[(&Receipt, String)]) -> String {
     let mut text = format!(
-        "Your report that {} ({}) is done was checked, and does not hold. It is to be worked on \
-         again.\n",
+        "Your report that {} ({}) is done was checked, and the checks did not pass. Work on the \
+         task again.\n",
         run.task_handle, run.task_title
     );
     if let Some(contradiction) = contradiction(run.claims_passed, &run.receipts) {
@@ -238,8 +238,8 @@ fn message(run: &CheckRun, failed: &[(&Receipt, String)]) -> String {
         }
     }
     text.push_str(
-        "\nIt was run in a clean checkout of your work as it was at the report: what git ignores \
-         was not there. Mend it, then report again.",
+        "\nThe checks ran in a clean checkout of your work as it was at the report, without files \
+         that git ignores. Fix the work, then report again.",
     );
     text
 }
@@ -251,7 +251,7 @@ mod tests {
     use crate::ids::{CheckRunId, TaskId};
 
     #[test]
-    fn a_worker_is_told_what_failed_and_how_it_ended() {
+    fn the_message_says_what_failed_and_how_it_ended() {
         let receipt = Receipt {
             name: "test".to_owned(),
             command: "cargo test".to_owned(),

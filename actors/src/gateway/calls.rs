@@ -113,7 +113,8 @@ pub async fn follow_up(
         };
         let runs = request.action != FollowUpAction::Cancel;
         ask_owner(&gateway, request.attempt_id, runs, |has_slot, port| {
-            AttemptMessage::FollowUp(key.clone(), request.clone(), has_slot, port)
+            let (key, request) = (key.clone(), request.clone());
+            AttemptMessage::FollowUp { key, request, has_slot, port }
         })
         .await
     })

@@ -209,5 +209,5 @@ async fn stop_by_owner(
     id: AttemptId,
     force: bool,
 ) -> Result<AttemptStopped, Refusal> {
-    owners::ask_owner(gateway, id, false, |_, port| AttemptMessage::Stop(force, port)).await
+    owners::ask_owner(gateway, id, false, |_, port| AttemptMessage::Stop { force, port }).await
 }

@@ -107,7 +107,7 @@ fn say(context: &mut Context, line: &str) -> Result<(), Failure> {
 /// Prints a fact if it holds.
 fn prove(context: &mut Context, holds: bool, what: &str) -> Result<(), Failure> {
     if !holds {
-        return Err(fault(&format!("this does not hold: {what}")));
+        return Err(fault(&format!("a check of the demo failed: {what}")));
     }
     let mark = context.out.paint(GREEN, "✓");
     say(context, &format!("{mark}        {}", harmless(what)))
