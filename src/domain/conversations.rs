@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use provost_actors::gateway::{self, FollowUpRequest};
+use provost_actors::ids::QueueId;
 use provost_actors::journal::FollowedUp;
 
 use super::{Domain, answered};
@@ -25,6 +26,7 @@ impl FollowUpTools for Domain {
         let (attempt_id, _) = self.store.session(input.attempt_id, input.session_id).await?;
         let request = FollowUpRequest {
             attempt_id,
+            queue_id: QueueId::new(),
             action: input.action,
             prompt: input.prompt.map(Into::into).unwrap_or_default(),
             variant: input.variant.map(Into::into),

@@ -216,15 +216,15 @@ fn a_stop_with_a_request_id_is_answered_with_the_same_bytes() {
     let (mut one, mut other) = (provost.connect(), provost.connect());
     let first = one.begin("stop_attempt", &stop);
     attempt.in_phase("stopping");
+    let other_payload = json!({"attempt_id": attempt.id, "force": true, "request_id": "r"});
+    assert_eq!(provost.refusal("stop_attempt", &other_payload)["code"], "idempotency_conflict");
     let joined = other.call("stop_attempt", &stop);
     let first = one.outcome(first).unwrap();
     let later = provost.answer("stop_attempt", &stop);
     assert_eq!(first.value["stopped"], true);
     assert_eq!([&joined.text, &later.text], [&first.text, &first.text]);
     assert!(joined.is_deduplicated && later.is_deduplicated && !first.is_deduplicated);
-    let other_payload = json!({"attempt_id": attempt.id, "force": true, "request_id": "r"});
-    let refusal = provost.refusal("stop_attempt", &other_payload);
-    assert_eq!(refusal["code"], "idempotency_conflict");
+    assert_eq!(provost.refusal("stop_attempt", &other_payload)["code"], "idempotency_conflict");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! a turn begins.
 
 use crate::event::{ProcessStatus, Timestamp};
-use crate::ids::QueueId;
 use crate::journal::{FollowUp, FollowUpAction, FollowedUp, Key, Once, Turnover, remembered};
 use crate::refusal::{Code, Refusal};
 use crate::text::cut;
@@ -42,7 +41,7 @@ impl AttemptActorState {
         request: FollowUpRequest,
         has_slot: bool,
     ) -> Result<Once<FollowedUp>, Refusal> {
-        let FollowUpRequest { action, prompt, variant, unless_stopped, .. } = request;
+        let FollowUpRequest { queue_id, action, prompt, variant, unless_stopped, .. } = request;
         // The first call may have begun the turn with which this one would collide.
         if let Some(answer) = remembered(&*self.world.journal, key).await? {
             return Ok(answer);
@@ -54,8 +53,7 @@ impl AttemptActorState {
         if unless_stopped && self.is_stopped() {
             return Err(Refusal::new(Code::NotPermitted, "the attempt was stopped"));
         }
-        let (queue_id, queued_at) = (QueueId::new(), Timestamp::now());
-        let follow_up = FollowUp { queue_id, prompt, variant, queued_at };
+        let follow_up = FollowUp { queue_id, prompt, variant, queued_at: Timestamp::now() };
         let mut queue = self.queue.clone();
         let step = queue.step(match action {
             FollowUpAction::Send => QueueEvent::Send(follow_up),

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
-use crate::ids::{ApprovalId, AttemptId, ProcessId};
+use crate::ids::{ApprovalId, AttemptId, ProcessId, QueueId};
 use crate::journal::{Approval, AttemptStopped, FollowUpAction, FollowedUp, Key, Once, Priority};
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
@@ -51,6 +51,8 @@ pub enum AttemptMessage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowUpRequest {
     pub attempt_id: AttemptId,
+    /// The same in each try, so that the queue takes it once.
+    pub queue_id: QueueId,
     pub action: FollowUpAction,
     /// Empty when it cancels.
     pub prompt: String,

@@ -2,7 +2,7 @@
 //! reported done.
 //!
 //! ```text
-//!  report ─▶ deliver: freeze the worktrees ─▶ one transaction: the report, the run
+//!  report ─▶ freeze the submission ─▶ one transaction: the report, the run
 //!                                                  │ Planned (a hint; the rows are the truth)
 //!                                                  ▼
 //!  Checks ── open runs in order, max_running at once ──▶ run: a task

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::attempt::{self, AttemptMessage, Collect, Collection, FollowUpRequest};
 use crate::executor::Verdict;
-use crate::ids::{ApprovalId, AttemptId};
+use crate::ids::{ApprovalId, AttemptId, QueueId};
 use crate::journal::{
     Approval, ApprovalStatus, Attempt, AttemptStarted, Decision, FollowUpAction, FollowedUp, Key,
     Once, Resolved, remembered, resolve,
@@ -51,6 +51,7 @@ pub async fn notify_worker(
 ) -> Result<bool, Refusal> {
     let request = FollowUpRequest {
         attempt_id,
+        queue_id: QueueId::new(),
         action: FollowUpAction::Queue,
         prompt,
         variant: None,

@@ -10,7 +10,7 @@ use ractor::concurrency::oneshot;
 
 use crate::attempt::{FollowUpRequest, GO_ON};
 use crate::event::Timestamp;
-use crate::ids::{AttemptId, ProcessId};
+use crate::ids::{AttemptId, ProcessId, QueueId};
 use crate::journal::{FollowUpAction, Intent, Key, Phase, Priority};
 use crate::refusal::Refusal;
 use crate::world::World;
@@ -130,6 +130,7 @@ async fn resume(
     let key = Key::new("resume", process.to_string(), &process);
     let request = FollowUpRequest {
         attempt_id,
+        queue_id: QueueId::new(),
         action: FollowUpAction::Queue,
         prompt: GO_ON.to_owned(),
         variant: None,

@@ -54,7 +54,9 @@ impl GatewayState {
             return;
         };
         let name = (key.tool, key.request_id.clone());
-        if let Some(first) = lock(&self.stops).get(&name) {
+        // One whose task failed has no answer to wait for.
+        let is_carried_out = |first: &&KeyedStop| first.answer.has_changed().is_ok();
+        if let Some(first) = lock(&self.stops).get(&name).filter(is_carried_out) {
             if first.payload_hash != key.payload_hash {
                 return drop(port.send(Err(key.conflict())));
             }
