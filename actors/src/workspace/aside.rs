@@ -75,21 +75,19 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
     let admin = git::run(worktree, &["rev-parse", "--absolute-git-dir"]).await?;
     let admin = PathBuf::from(admin);
     let commit = git::run(worktree, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
-    let aside = Aside::make(place, &common).await?;
-    let sparse = settings(worktree, &["--get-regexp", SPARSE]).await?;
+    let (aside, sparse) = of_worktree(worktree, &admin, place).await?;
     let remotes = settings(&common, &["--get-regexp", REMOTES]).await?;
-    let patterns = "info/sparse-checkout";
-    let (from, to) = (admin.join(patterns), aside.path().join(patterns));
     // Git LFS keeps its files there.
     let (fetched, lfs) = (common.join("lfs"), aside.path().join("lfs"));
-    let prepared = blocking(move || {
-        regular::copy_small(&from, &to, LIST_MAX)?;
-        if fetched.is_dir() { std::os::unix::fs::symlink(fetched, lfs) } else { Ok(()) }
-    });
+    let prepared =
+        blocking(
+            move || {
+                if fetched.is_dir() { std::os::unix::fs::symlink(fetched, lfs) } else { Ok(()) }
+            },
+        );
     prepared.await?;
     let mut git = aside.git(worktree).patient();
     git.command
-        .args(["-c", "core.sparseCheckout=false"])
         .args(sparse)
         .args(remotes)
         .env("GIT_INDEX_FILE", admin.join("index"))
@@ -99,6 +97,24 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
         .env_remove("GIT_OPTIONAL_LOCKS");
     git.text(&["read-tree", "--reset", "-u", &commit]).await?;
     Ok(())
+}
+
+/// One that writes the files of a worktree as that is set up: by the person's filters, and only
+/// those that its sparse checkout has. `admin` is the folder that git keeps for the worktree.
+/// The options go before each command.
+pub async fn of_worktree(
+    worktree: &Path,
+    admin: &Path,
+    place: &Path,
+) -> Result<(Aside, Vec<OsString>), GitError> {
+    let common = git::common_dir(worktree).await?;
+    let aside = Aside::make(place, &common).await?;
+    let mut sparse = vec!["-c".into(), "core.sparseCheckout=false".into()];
+    sparse.extend(settings(worktree, &["--get-regexp", SPARSE]).await?);
+    let patterns = "info/sparse-checkout";
+    let (from, to) = (admin.join(patterns), aside.path().join(patterns));
+    blocking(move || regular::copy_small(&from, &to, LIST_MAX)).await?;
+    Ok((aside, sparse))
 }
 
 /// `-c` and a setting, alternating, for each result of `git config`.

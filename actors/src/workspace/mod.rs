@@ -7,11 +7,14 @@
 //! a scratch repository (`aside`), so no program that an agent configures ever runs. Nothing is
 //! deleted: what stands in a worktree's way moves to the trash folder.
 
+pub mod advance;
 mod aside;
 mod beneath;
 pub mod changes;
+mod checked_out;
 pub mod frozen;
 pub mod git;
+pub mod merge;
 mod owner;
 pub mod page;
 pub mod proof;

@@ -1,0 +1,214 @@
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+
+struct Scene {
+    dir: TempDir,
+    repo: PathBuf,
+}
+
+impl Scene {
+    /// A repository with a file `a` of five lines and a file `b` on `main`.
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        fs::create_dir(&repo).unwrap();
+        fs::create_dir(dir.path().join("scratch")).unwrap();
+        let scene = Self { dir, repo };
+        scene.git(&["init", "--quiet", "--initial-branch=main"]).await;
+        scene.git(&["config", "user.name", "Ann"]).await;
+        scene.git(&["config", "user.email", "ann@localhost"]).await;
+        scene.commit("first", &[("a", Some("1\n2\n3\n4\n5\n")), ("b", Some("b\n"))]).await;
+        scene
+    }
+
+    async fn git(&self, args: &[&str]) -> String {
+        git::run(&self.repo, args).await.unwrap()
+    }
+
+    /// Writes files, `None` deletes one, and commits them; returns the commit.
+    async fn commit(&self, message: &str, files: &[(&str, Option<&str>)]) -> String {
+        for (name, text) in files {
+            let path = self.repo.join(name);
+            match text {
+                Some(text) => fs::write(path, text).unwrap(),
+                None => fs::remove_file(path).unwrap(),
+            }
+        }
+        self.git(&["add", "--all"]).await;
+        self.git(&["commit", "--quiet", "--message", message]).await;
+        self.git(&["rev-parse", "HEAD"]).await
+    }
+
+    async fn branch(&self, name: &str) {
+        self.git(&["checkout", "--quiet", "-b", name, "main"]).await;
+    }
+
+    fn merge(&self, target: &str, source: &str, strategy: Strategy) -> Merge {
+        let [name, email] = ["Bob", "bob@localhost"].map(str::to_owned);
+        Merge {
+            repo: self.repo.clone(),
+            scratch: self.dir.path().join("scratch"),
+            target: target.to_owned(),
+            source: source.to_owned(),
+            strategy,
+            message: "Merged".to_owned(),
+            by: Signature { name, email, date: "1700000000 +0100".to_owned() },
+        }
+    }
+
+    /// Merges by both means, which have to agree.
+    async fn merged(&self, target: &str, source: &str, strategy: Strategy) -> Merged {
+        let what = self.merge(target, source, strategy);
+        let before = self.git(&["for-each-ref"]).await;
+        let status = self.git(&["status", "--porcelain"]).await;
+        let common = git::common_dir(&self.repo).await.unwrap();
+        let by = async |means| {
+            Merger::new(&what, common.clone(), means).await.unwrap().run().await.unwrap()
+        };
+        let (one, other) = (by(Means::MergeTree).await, by(Means::Folder).await);
+        match (&one, &other) {
+            (
+                Merged::Conflicts { conflicts: one, at },
+                Merged::Conflicts { conflicts: other, at: too },
+            ) => {
+                let paths =
+                    |of: &[Conflict]| of.iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+                assert_eq!((paths(one), at), (paths(other), too));
+            }
+            _ => assert_eq!(one, other),
+        }
+        assert_eq!(self.git(&["for-each-ref"]).await, before, "no reference moved");
+        assert_eq!(self.git(&["status", "--porcelain"]).await, status);
+        one
+    }
+
+    async fn show(&self, commit: &str, format: &str) -> String {
+        self.git(&["log", "-1", &format!("--format={format}"), commit]).await
+    }
+}
+
+fn commit(merged: &Merged) -> &str {
+    match merged {
+        Merged::Commit { commit, .. } => commit,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_strategy_gives_its_shape_and_the_same_tree() {
+    let scene = Scene::new().await;
+    scene.branch("work").await;
+    let one = scene.commit("one", &[("a", Some("1\n2\n3\n4\nfive\n"))]).await;
+    let two = scene.commit("two", &[("c", Some("new\n"))]).await;
+    scene.git(&["checkout", "--quiet", "main"]).await;
+    let main = scene.commit("theirs", &[("a", Some("one\n2\n3\n4\n5\n"))]).await;
+
+    let merge = scene.merged(&main, &two, Strategy::Merge).await;
+    assert_eq!(scene.show(commit(&merge), "%P").await, format!("{main} {two}"));
+    let by = scene.show(commit(&merge), "%an %ae %ad|%cn").await;
+    assert!(by.starts_with("Bob bob@localhost") && by.ends_with("|Bob"), "{by}");
+    let squash = scene.merged(&main, &two, Strategy::Squash).await;
+    assert_eq!(scene.show(commit(&squash), "%P|%s").await, format!("{main}|Merged"));
+    let rebase = scene.merged(&main, &two, Strategy::Rebase).await;
+    assert_eq!(scene.show(commit(&rebase), "%an|%cn|%s").await, "Ann|Bob|two");
+    let parent = scene.show(commit(&rebase), "%P").await;
+    assert_eq!(scene.show(&parent, "%P|%s").await, format!("{main}|one"));
+    let trees = [&merge, &squash, &rebase].map(|merged| match merged {
+        Merged::Commit { tree, .. } => tree.clone(),
+        other => panic!("{other:?}"),
+    });
+    assert!(trees.iter().all(|tree| *tree == trees[0]));
+    let a = scene.git(&["cat-file", "blob", &format!("{}:a", trees[0])]).await;
+    assert_eq!(a, "one\n2\n3\n4\nfive");
+
+    assert_eq!(scene.merged(&main, &two, Strategy::FastForward).await, Merged::Diverged);
+    let forward = scene.merged(&one, &two, Strategy::FastForward).await;
+    assert_eq!(commit(&forward), two);
+    for strategy in [Strategy::Merge, Strategy::Squash, Strategy::Rebase, Strategy::FastForward] {
+        assert_eq!(scene.merged(&two, &one, strategy).await, Merged::Nothing);
+    }
+}
+
+#[tokio::test]
+async fn conflicts_name_path_kind_sides_and_lines() {
+    let scene = Scene::new().await;
+    scene.branch("work").await;
+    let one = scene.commit("one", &[("a", Some("1\n2\nTHREE\n4\n5\n")), ("b", None)]).await;
+    scene.git(&["checkout", "--quiet", "main"]).await;
+    let main =
+        scene.commit("theirs", &[("a", Some("1\n2\ndrei\n4\n5\n")), ("b", Some("more\n"))]).await;
+    for strategy in [Strategy::Merge, Strategy::Squash, Strategy::Rebase] {
+        let merged = scene.merged(&main, &one, strategy).await;
+        let Merged::Conflicts { conflicts, at } = merged else { panic!("{merged:?}") };
+        assert_eq!(at, (strategy == Strategy::Rebase).then(|| one.clone()));
+        let [a, b] = &conflicts[..] else { panic!("{conflicts:?}") };
+        assert_eq!((&*a.path, &*a.kind), ("a", "contents"));
+        let hunks = a.hunks.as_ref().unwrap();
+        for part in ["<<<<<<< ", "drei", "=======", "THREE", ">>>>>>> "] {
+            assert!(hunks.contains(part), "{hunks}");
+        }
+        assert_eq!((&*b.path, &*b.kind), ("b", "modify/delete"));
+        assert!(b.base.is_some() && b.ours.is_some() && b.theirs.is_none());
+        let ours = scene.git(&["rev-parse", &format!("{main}:b")]).await;
+        assert_eq!(b.ours.as_ref().unwrap().object, ours);
+    }
+}
+
+#[tokio::test]
+async fn what_the_repository_configures_runs_nothing_and_its_attributes_count() {
+    let scene = Scene::new().await;
+    let ran = scene.dir.path().join("ran");
+    let trap = format!("touch {}; exit 1", ran.display());
+    // Not `clean`, which the test's own `git status` would run.
+    for key in ["merge.ev.driver", "filter.ev.smudge", "diff.external"] {
+        scene.git(&["config", key, &trap]).await;
+    }
+    fs::write(scene.repo.join(".git/info/attributes"), "a merge=ev filter=ev\n").unwrap();
+    let hook = scene.repo.join(".git/hooks/reference-transaction");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\n{trap}\n")).unwrap();
+    let attributes = (".gitattributes", Some("list merge=union\n"));
+    scene.commit("base", &[attributes, ("list", Some(""))]).await;
+    scene.branch("work").await;
+    let one = scene.commit("one", &[("list", Some("one\n")), ("a", Some("x\n2\n3\n4\n5\n"))]).await;
+    scene.git(&["checkout", "--quiet", "main"]).await;
+    let main =
+        scene.commit("two", &[("list", Some("two\n")), ("a", Some("1\n2\n3\n4\ny\n"))]).await;
+    let _ = fs::remove_file(&ran);
+    let merged = scene.merged(&main, &one, Strategy::Squash).await;
+    let list = scene.git(&["cat-file", "blob", &format!("{}:list", commit(&merged))]).await;
+    assert_eq!(list, "two\none");
+    assert!(!ran.exists());
+}
+
+#[tokio::test]
+async fn a_rebase_leaves_out_what_the_target_has_and_refuses_merge_commits() {
+    let scene = Scene::new().await;
+    scene.branch("work").await;
+    scene.commit("same", &[("b", Some("same\n"))]).await;
+    let two = scene.commit("own", &[("c", Some("own\n"))]).await;
+    scene.git(&["checkout", "--quiet", "main"]).await;
+    let main = scene.commit("also", &[("b", Some("same\n"))]).await;
+    let merged = scene.merged(&main, &two, Strategy::Rebase).await;
+    assert_eq!(scene.show(commit(&merged), "%P|%s").await, format!("{main}|own"));
+    scene.git(&["checkout", "--quiet", "work"]).await;
+    scene.git(&["merge", "--quiet", "--no-edit", "main"]).await;
+    let tip = scene.git(&["rev-parse", "HEAD"]).await;
+    scene.git(&["checkout", "--quiet", "main"]).await;
+    let main = scene.commit("later", &[("d", Some("d\n"))]).await;
+    let merged = scene.merged(&main, &tip, Strategy::Rebase).await;
+    assert_eq!(merged, Merged::NotLinear { at: tip });
+}
+
+#[tokio::test]
+async fn histories_with_nothing_in_common_are_refused() {
+    let scene = Scene::new().await;
+    let main = scene.git(&["rev-parse", "HEAD"]).await;
+    scene.git(&["checkout", "--quiet", "--orphan", "other"]).await;
+    let other = scene.commit("other", &[("z", Some("z\n"))]).await;
+    let error = merge(&scene.merge(&main, &other, Strategy::Merge)).await.unwrap_err();
+    assert!(error.to_string().contains("share no commit"), "{error}");
+}
