@@ -1,30 +1,23 @@
-//! A checkout whose index is locked against every other git while its files change. The lock
-//! file has the caller's mark, so that the next daemon recognizes one that a killed daemon
-//! left, and continues.
-//!
-//! git reads and writes the files from a scratch repository ([`Aside`]) with a copy of the
-//! index, so nothing runs that the repository configures. The copy becomes the index at the end.
+//! A checkout whose files change together with its index, which is locked meanwhile. git reads
+//! and writes the files from a scratch repository ([`Aside`]) with a copy of the index, so
+//! nothing runs that the repository configures.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::aside::{self, Aside};
 use super::git::{self, Git, GitError, Output};
+use super::index_lock::IndexLock;
 use super::regular;
 use crate::blocking::{blocking, if_there};
-
-/// The lock of an index (gitrepository-layout(5)).
-const LOCK: &str = "index.lock";
-/// The copy of the index that becomes the index.
-const COPY: &str = "provost.index";
 
 /// Why a checkout can't follow: part of a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum InTheWay {
-    #[error("a git command is, or was, at work in it ({LOCK})")]
+    #[error("a git command is, or was, at work in it (index.lock)")]
     Locked,
     #[error("{0}")]
     Files(String),
@@ -37,12 +30,9 @@ pub enum InTheWay {
 /// A checkout with a locked index.
 pub struct CheckedOut {
     path: PathBuf,
-    /// The folder that git keeps for the checkout.
-    admin: PathBuf,
     aside: Aside,
     sparse: Vec<OsString>,
-    /// An earlier daemon was cut off while it changed the files.
-    is_continued: bool,
+    index: IndexLock,
 }
 
 /// The checkouts of a repository that show the branch.
@@ -62,20 +52,14 @@ impl CheckedOut {
         let admin = git::run(path, &["rev-parse", "--absolute-git-dir"]).await?;
         let admin = PathBuf::from(admin);
         let (aside, sparse) = aside::of_worktree(path, &admin, scratch).await?;
-        let (folder, mark) = (admin.clone(), mark.to_owned());
-        let is_continued = blocking(move || take_lock(&folder, &mark)).await?;
-        let Some(is_continued) = is_continued else { return Err(InTheWay::Locked) };
-        let this = Self { path: path.to_owned(), admin, aside, sparse, is_continued };
-        let (index, copy) = (this.admin.join("index"), this.copy());
-        if let Err(error) = blocking(move || regular::copy(&index, &copy)).await {
-            this.unlock().await?;
+        let Some(index) = IndexLock::take(&admin, mark).await? else {
+            return Err(InTheWay::Locked);
+        };
+        if let Err(error) = index.copy_from(&index.index()).await {
+            index.release().await?;
             return Err(error.into());
         }
-        Ok(this)
-    }
-
-    fn copy(&self) -> PathBuf {
-        self.admin.join(COPY)
+        Ok(Self { path: path.to_owned(), aside, sparse, index })
     }
 
     fn git(&self, index: &Path) -> Git {
@@ -90,10 +74,10 @@ impl CheckedOut {
     /// Changes the files from the commit `old` to `new`, or changes none of them: a file with
     /// changes of its own, or an untracked one in the way, is an error.
     pub async fn switch(&self, old: &str, new: &str) -> Result<(), InTheWay> {
-        let copy = self.copy();
+        let copy = self.index.copy();
         // Exits with 1 where a file has changed, which is no fault.
         self.git(&copy).output(&["update-index", "-q", "--refresh"], usize::MAX).await?;
-        if self.is_continued {
+        if self.index.is_continued {
             self.recognize(old, new).await?;
         }
         let switch = ["read-tree", "-m", "-u", old, new];
@@ -106,7 +90,7 @@ impl CheckedOut {
     /// After a switch that was cut off: files that are as in `new` already count as such, and
     /// those that were being written are removed, to be written again.
     async fn recognize(&self, old: &str, new: &str) -> Result<(), InTheWay> {
-        let (copy, other) = (self.copy(), self.aside.path().join("index.new"));
+        let (copy, other) = (self.index.copy(), self.aside.path().join("index.new"));
         let changed = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", old, new];
         let concerned = names(&self.git(&copy).output(&changed, usize::MAX).await?)?;
         self.git(&other).text(&["read-tree", new]).await?;
@@ -137,7 +121,7 @@ impl CheckedOut {
     /// Removes a file that is the beginning of what it is to become.
     async fn remove_unfinished(&self, new: &str, path: &str) -> Result<(), InTheWay> {
         let whole = ["cat-file", "--filters", &format!("{new}:{path}")];
-        let whole = self.git(&self.copy()).output(&whole, usize::MAX).await?;
+        let whole = self.git(&self.index.copy()).output(&whole, usize::MAX).await?;
         let file = self.path.join(path);
         blocking(move || {
             let Some(found) = if_there(fs::symlink_metadata(&file))? else { return Ok(()) };
@@ -151,42 +135,14 @@ impl CheckedOut {
         Ok(())
     }
 
-    /// Puts the changed copy in the place of the index, and unlocks it.
+    /// The index is that of the switched files from now on.
     pub async fn keep(self) -> io::Result<()> {
-        let (index, copy) = (self.admin.join("index"), self.copy());
-        blocking(move || {
-            File::open(&copy)?.sync_all()?;
-            fs::rename(&copy, &index)
-        })
-        .await?;
-        self.unlock().await
+        self.index.install().await
     }
 
-    /// Unlocks the index and leaves it as it is.
+    /// Leaves the index as it was.
     pub async fn unlock(self) -> io::Result<()> {
-        let (copy, lock) = (self.copy(), self.admin.join(LOCK));
-        blocking(move || {
-            if_there(fs::remove_file(copy))?;
-            if_there(fs::remove_file(lock)).map(drop)
-        })
-        .await
-    }
-}
-
-/// Takes the lock. `Some(true)`: an earlier daemon had it with this mark; `None`: another
-/// program has it.
-fn take_lock(admin: &Path, mark: &str) -> io::Result<Option<bool>> {
-    let lock = admin.join(LOCK);
-    match File::options().write(true).create_new(true).open(&lock) {
-        Ok(mut file) => {
-            file.write_all(mark.as_bytes())?;
-            file.sync_all()?;
-            Ok(Some(false))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Ok((regular::text(&lock)? == mark).then_some(true))
-        }
-        Err(error) => Err(error),
+        self.index.release().await
     }
 }
 

@@ -16,7 +16,7 @@ use crate::blocking::{blocking, if_there};
 const STRAYS_MAX: usize = 100;
 const LOG_MAX: u64 = 256 << 20;
 /// git's files and folders of an operation under way.
-const UNDER_WAY: [&str; 7] = [
+pub(super) const UNDER_WAY: [&str; 7] = [
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
     "REVERT_HEAD",

@@ -27,8 +27,7 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotE
     let snapshot = Snapshot::take(source).await?;
     let (folder, lender) = (objects.to_owned(), snapshot.aside.common.join("objects"));
     blocking(move || aside::lend_objects(&folder, &[&lender])).await?;
-    take_in(&snapshot, objects).await?;
-    let tree = snapshot.writing(objects).text(&["write-tree"]).await?;
+    let tree = write_tree(&snapshot, objects).await?;
     let head = &*snapshot.head;
     let [of_base, of_head] = [&*snapshot.base, head].map(|commit| format!("{commit}^{{tree}}"));
     let trees = git::run(&source.repo, &["rev-parse", &of_base, &of_head]).await?;
@@ -41,6 +40,15 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotE
     let args = ["commit-tree", &tree, "-p", head, "-m", "What was not committed"];
     let commit = snapshot.writing(objects).text(&args).await?;
     Ok(Frozen { commit, includes_uncommitted: true, is_unchanged })
+}
+
+/// The tree of all files that git does not ignore. The snapshot's index has them from now on.
+pub(super) async fn write_tree(
+    snapshot: &Snapshot,
+    objects: &Path,
+) -> Result<String, SnapshotError> {
+    take_in(snapshot, objects).await?;
+    Ok(snapshot.writing(objects).text(&["write-tree"]).await?)
 }
 
 /// Puts the files into the snapshot's index. Not by `git add`, which runs git in each submodule

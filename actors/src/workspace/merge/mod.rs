@@ -43,6 +43,18 @@ pub struct Signature {
     pub date: String,
 }
 
+impl Signature {
+    /// Signs what git commits, in these roles.
+    pub(super) fn sign(&self, git: &mut Git, roles: &[&str]) {
+        for role in roles {
+            git.command
+                .env(format!("GIT_{role}_NAME"), &self.name)
+                .env(format!("GIT_{role}_EMAIL"), &self.email)
+                .env(format!("GIT_{role}_DATE"), &self.date);
+        }
+    }
+}
+
 /// What to merge: commits, not names, since names may move meanwhile.
 #[derive(Clone, Debug)]
 pub struct Merge {
@@ -210,12 +222,8 @@ impl<'a> Merger<'a> {
         let mut args = vec!["commit-tree", tree, "-m", message.trim_end()];
         args.extend(parents.iter().flat_map(|parent| ["-p", parent]));
         let mut git = self.writing(self.aside.path());
-        for (role, who) in [("AUTHOR", author), ("COMMITTER", &self.merge.by)] {
-            git.command
-                .env(format!("GIT_{role}_NAME"), &who.name)
-                .env(format!("GIT_{role}_EMAIL"), &who.email)
-                .env(format!("GIT_{role}_DATE"), &who.date);
-        }
+        author.sign(&mut git, &["AUTHOR"]);
+        self.merge.by.sign(&mut git, &["COMMITTER"]);
         git.text(&args).await
     }
 

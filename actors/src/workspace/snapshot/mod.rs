@@ -290,6 +290,11 @@ impl Snapshot {
         whole(output).map(Some)
     }
 
+    /// The index of the scratch repository.
+    pub(super) fn index(&self) -> PathBuf {
+        self.aside.path().join("index")
+    }
+
     pub(super) async fn copy_index(&self, admin: &Path, name: &str) -> io::Result<PathBuf> {
         let (from, to) = (admin.join("index"), self.aside.path().join(name));
         blocking(move || regular::copy(&from, &to).map(|()| to)).await

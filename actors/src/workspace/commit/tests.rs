@@ -1,0 +1,141 @@
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::workspace::{NewWorktree, Repositories};
+
+struct Scene {
+    _dir: TempDir,
+    source: Source,
+}
+
+impl Scene {
+    /// A worktree of the branch `provost/x`, of a repository with the files `a` and `b`.
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        fs::create_dir(&repo).unwrap();
+        let scratch = dir.path().join("scratch");
+        let git = async |args: &[&str]| git::run(&repo, args).await.unwrap();
+        git(&["init", "--quiet", "--initial-branch=main"]).await;
+        git(&["config", "user.name", "Ann"]).await;
+        git(&["config", "user.email", "ann@localhost"]).await;
+        fs::write(repo.join("a"), "a\n").unwrap();
+        fs::write(repo.join("b"), "b\n").unwrap();
+        fs::write(repo.join(".gitignore"), "ignored\n").unwrap();
+        git(&["add", "--all"]).await;
+        git(&["commit", "--quiet", "--message=first"]).await;
+        let source = Source {
+            worktrees: dir.path().join("worktrees"),
+            folder: "x".to_owned(),
+            name: "repo".to_owned(),
+            branch: "provost/x".to_owned(),
+            target_branch: "main".to_owned(),
+            repo: repo.clone(),
+            scratch: scratch.clone(),
+        };
+        fs::create_dir_all(source.worktrees.join("x")).unwrap();
+        let new = NewWorktree {
+            path: source.worktree(),
+            branch: source.branch.clone(),
+            base: git(&["rev-parse", "main"]).await,
+            trash: dir.path().join("trash"),
+            scratch,
+        };
+        Repositories::default().add_worktree(&repo, new).await.unwrap();
+        Self { _dir: dir, source }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.source.worktree().join(name)
+    }
+
+    async fn git(&self, args: &[&str]) -> String {
+        git::run(&self.source.worktree(), args).await.unwrap()
+    }
+
+    async fn commit(&self) -> Result<(String, bool), CommitError> {
+        let [name, email] = ["Bob", "bob@localhost"].map(str::to_owned);
+        let author = Signature { name, email, date: "1700000000 +0100".to_owned() };
+        let (source, mark) = (self.source.clone(), "provost 1".to_owned());
+        commit(&Commit { source, message: "Work\n\nAgent: fake\n".to_owned(), author, mark }).await
+    }
+
+    fn admin(&self) -> PathBuf {
+        let link = fs::read_to_string(self.path(".git")).unwrap();
+        PathBuf::from(link.strip_prefix("gitdir: ").unwrap().trim_end())
+    }
+
+    fn is_unlocked(&self) {
+        for name in ["index.lock", "provost.index"] {
+            assert!(!self.admin().join(name).exists(), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn everything_but_what_is_ignored_is_committed_once() {
+    let scene = Scene::new().await;
+    let base = scene.git(&["rev-parse", "HEAD"]).await;
+    assert_eq!(scene.commit().await.unwrap(), (base.clone(), false));
+    fs::write(scene.path("a"), "changed\n").unwrap();
+    fs::remove_file(scene.path("b")).unwrap();
+    fs::create_dir(scene.path("d")).unwrap();
+    fs::write(scene.path("d/new"), "new\n").unwrap();
+    fs::write(scene.path("ignored"), "ignored\n").unwrap();
+    scene.git(&["add", "d"]).await;
+    let (commit, is_new) = scene.commit().await.unwrap();
+    assert!(is_new);
+    assert_eq!(scene.git(&["status", "--porcelain"]).await, "");
+    assert_eq!(scene.git(&["rev-parse", "provost/x", "HEAD"]).await, format!("{commit}\n{commit}"));
+    let names = scene.git(&["show", "--name-status", "--format=%P %an %cn %at%n%B", "HEAD"]).await;
+    let expected =
+        format!("{base} Bob Bob 1700000000\nWork\n\nAgent: fake\n\nM\ta\nD\tb\nA\td/new");
+    assert_eq!(
+        names.split('\n').filter(|it| !it.is_empty()).collect::<Vec<_>>(),
+        expected.split('\n').filter(|it| !it.is_empty()).collect::<Vec<_>>()
+    );
+    assert!(scene.path("ignored").exists());
+    assert_eq!(scene.commit().await.unwrap(), (commit, false));
+    scene.is_unlocked();
+}
+
+#[tokio::test]
+async fn a_commit_that_was_cut_off_is_completed() {
+    for is_moved in [false, true] {
+        let scene = Scene::new().await;
+        fs::write(scene.path("a"), "changed\n").unwrap();
+        let index = fs::read(scene.admin().join("index")).unwrap();
+        let (commit, _) = scene.commit().await.unwrap();
+        // As it was before the index followed.
+        fs::write(scene.admin().join("index"), index).unwrap();
+        fs::write(scene.admin().join("index.lock"), "provost 1").unwrap();
+        if !is_moved {
+            scene.git(&["update-ref", "refs/heads/provost/x", "HEAD~1"]).await;
+        }
+        assert_eq!(scene.commit().await.unwrap(), (commit.clone(), !is_moved));
+        assert_eq!(scene.git(&["status", "--porcelain"]).await, "");
+        assert_eq!(scene.git(&["rev-parse", "HEAD"]).await, commit);
+        scene.is_unlocked();
+    }
+}
+
+#[tokio::test]
+async fn a_worktree_that_is_not_on_its_branch_or_in_the_middle_of_something_is_left_alone() {
+    let scene = Scene::new().await;
+    fs::write(scene.path("a"), "changed\n").unwrap();
+    let lock = scene.admin().join("index.lock");
+    fs::write(&lock, "").unwrap();
+    assert!(matches!(scene.commit().await, Err(CommitError::Locked)));
+    fs::remove_file(&lock).unwrap();
+    let head = scene.admin().join("MERGE_HEAD");
+    fs::write(&head, "").unwrap();
+    assert!(matches!(scene.commit().await, Err(CommitError::UnderWay("MERGE_HEAD"))));
+    fs::remove_file(head).unwrap();
+    scene.git(&["checkout", "--quiet", "--detach"]).await;
+    let error = scene.commit().await.unwrap_err().to_string();
+    assert!(error.contains("provost/x") && error.contains("a commit"), "{error}");
+    assert_eq!(scene.git(&["status", "--porcelain"]).await, " M a");
+}
