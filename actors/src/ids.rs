@@ -92,8 +92,10 @@ ids! {
     QuestionId,
     /// A test that failed, as a worker reported it.
     FailureId,
-    /// The checks on one report of completion.
+    /// The checks on one report of completion, or on the result of a finish.
     CheckRunId,
+    /// What becomes of an attempt's work, as one call asked for.
+    FinishId,
 }
 
 /// To shims each run of checks is an attempt of its own.

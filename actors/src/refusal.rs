@@ -82,6 +82,7 @@ codes! {
     TurnActive "turn_active" true "Call get_attempt_status until state is not running, then the tool again. Or call stop_attempt first.",
     AttemptRunning "attempt_running" true "Call stop_attempt with attempt_id = details.attempt_id, then the tool again.",
     IdempotencyConflict "idempotency_conflict" false "Call the tool again with a new request_id.",
+    CheckoutInTheWay "checkout_in_the_way" true "Commit, stash or remove what the message names, then call the tool again.",
     WorkspaceFailed "workspace_failed" false "Fix the problem in the repository that the message names, then call the tool again.",
     SpawnFailed "spawn_failed" false "Fix the problem that the message names, then call the tool again. list_executors shows what can run.",
     InvalidState "invalid_state" false "Call getNextTask instead.",

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use crate::executor::Executors;
-use crate::ids::{AttemptId, ProjectId};
-use crate::journal::checks::CheckCommand;
+use crate::ids::{AttemptId, ProcessId, ProjectId};
+use crate::journal::checks::{CheckCommand, PlannedCheck};
 use crate::journal::{Attempt, AttemptRepo, Journal};
 use crate::limits::{Limits, SoftLimits};
 use crate::log::Logs;
@@ -26,7 +28,18 @@ pub struct World {
     pub shims: Shims,
     pub repositories: Repositories,
     pub logs: Logs,
+    pub check_signals: CheckSignals,
     pub settings: ActorSettings,
+}
+
+/// Wake-ups between the owner of the check runs and those who plan runs. They are hints: the
+/// rows are the truth.
+#[derive(Debug, Default)]
+pub struct CheckSignals {
+    /// A run may have been planned.
+    pub planned: Notify,
+    /// A run has its verdict.
+    pub concluded: Notify,
 }
 
 /// The configuration of the actors.
@@ -140,5 +153,15 @@ impl Checks {
     /// The checks of a project; those under its id, where there are such.
     pub fn of(&self, id: ProjectId, name: &str) -> Option<&BTreeMap<String, CheckCommand>> {
         self.projects.get(&id.to_string()).or_else(|| self.projects.get(name))
+    }
+
+    /// The checks of a project, for a run.
+    pub fn planned(&self, id: ProjectId, name: &str) -> Vec<PlannedCheck> {
+        let planned = |(name, command): (&String, &CheckCommand)| PlannedCheck {
+            name: name.clone(),
+            command: command.clone(),
+            process_id: ProcessId::new(),
+        };
+        self.of(id, name).into_iter().flatten().map(planned).collect()
     }
 }

@@ -60,9 +60,12 @@ words! {
     ApprovalStatuses: "pending" "approved" "denied" "withdrawn";
     Channels: "normalized" "raw";
     CreatedKinds: "ticket" "blocker" "alert";
+    FinishActions: "commit" "merge" "discard";
+    FinishStates: "open" "done" "conflicts" "checks_failed";
     FollowUpActions: "send" "queue" "cancel";
     Priorities: "low" "medium" "high" "critical";
     States: "idle" "running" "completed" "failed";
+    Strategies: "merge" "squash" "rebase" "fast_forward";
     TaskStatuses: "todo" "inprogress" "inreview" "done" "cancelled";
 }
 

@@ -15,6 +15,7 @@ pub mod descriptions;
 pub mod executors;
 pub mod field_path;
 pub mod field_rules;
+pub mod finish;
 pub mod follow_up;
 pub mod inside;
 pub mod logs;
@@ -89,6 +90,7 @@ pub trait Service:
     + artifacts::PatchTool
     + attempts::AttemptTools
     + executors::ExecutorTools
+    + finish::FinishTools
     + follow_up::FollowUpTools
     + logs::LogTools
     + projects::ProjectTools

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 pub use crate::api::worker::inbox::*;
 pub use crate::api::{
-    approvals::*, artifacts::*, attempts::*, commands::*, executors::*, follow_up::*, projects::*,
-    tasks::*, waits::*,
+    approvals::*, artifacts::*, attempts::*, commands::*, executors::*, finish::*, follow_up::*,
+    projects::*, tasks::*, waits::*,
 };
 use crate::client::CallOutput;
 
@@ -23,6 +23,7 @@ calls! {
     "create_project" => CreateProjectOutput,
     "create_task" => CreateTaskOutput,
     "delete_task" => DeleteTaskOutput,
+    "finish_attempt" => FinishAttemptOutput,
     "follow_up" => FollowUpOutput,
     "get_attempt_changes" => GetAttemptChangesOutput,
     "get_attempt_patch" => GetAttemptPatchOutput,

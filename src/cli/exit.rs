@@ -121,6 +121,7 @@ pub fn of(code: Code) -> Exit {
         | Code::NoSessionYet => Exit::NotFound,
         Code::TurnActive
         | Code::AttemptRunning
+        | Code::CheckoutInTheWay
         | Code::IdempotencyConflict
         | Code::InvalidState
         | Code::DependencyCycle => Exit::Conflict,

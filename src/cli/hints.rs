@@ -26,10 +26,13 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("", "depends_on", "--depends-on TASK"),
     ("", "description", "--description TEXT"),
     ("", "executor", "--executor NAME"),
+    ("", "into", "--into BRANCH"),
+    ("", "message", "--message TEXT"),
     ("", "path", "PATH"),
     ("", "paths", "PATH"),
     ("", "priority", "--priority LEVEL"),
     ("", "project_id", "--project NAME"),
+    ("", "strategy", "--strategy HOW"),
     ("", "prompt", "PROMPT"),
     ("", "task_id", "TASK"),
     ("", "title", "TITLE"),
@@ -39,6 +42,7 @@ const FLAGS: &[(&str, &str, &str)] = &[
 /// Tools, and the verbs that do the same.
 const VERBS: &[(&str, &str)] = &[
     ("answer_question", "provost answer ID ANSWER"),
+    ("finish_attempt", "provost merge ATTEMPT"),
     ("follow_up", "provost send ATTEMPT PROMPT"),
     ("get_attempt_changes", "provost diff --stat ATTEMPT"),
     ("get_attempt_patch", "provost diff ATTEMPT"),

@@ -14,6 +14,7 @@ mod diff;
 mod doctor;
 mod executors;
 mod exit;
+mod finish;
 mod follow_up;
 mod gc;
 mod hints;
@@ -103,6 +104,20 @@ enum Command {
     ///
     /// `cd "$(provost path ID)"` goes there. The agent may not have committed its work.
     Path(path::PathArgs),
+    /// Commit an attempt's work on its branch: everything that git does not ignore
+    Commit(finish::CommitArgs),
+    /// Merge an attempt's work into its target branch
+    ///
+    /// Work that is not committed is committed first, and the project's checks run on the result.
+    /// A checkout of the branch follows, or nothing moves. Exit code 5 if there are conflicts.
+    Merge(finish::MergeArgs),
+    /// Move an attempt's worktree to the trash; its branch stays
+    ///
+    /// What is not merged is kept as a commit under refs/provost/snapshots.
+    Rm {
+        /// The attempt's id, or 8 or more characters of its start or end
+        attempt: String,
+    },
     /// Send the agent its next prompt now
     Send(follow_up::SendArgs),
     /// Queue a prompt for when the running turn ends
@@ -223,6 +238,9 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::replay(context, &args).await,
         Command::Diff(args) => diff::diff(context, &args).await,
         Command::Path(args) => path::path(context, &args).await,
+        Command::Commit(args) => finish::commit(context, &args).await,
+        Command::Merge(args) => finish::merge(context, &args).await,
+        Command::Rm { attempt } => finish::rm(context, &attempt).await,
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Approvals(args) => approvals::approvals(context, &args).await,

@@ -25,7 +25,7 @@ use provost_actors::process::{self, Shims, cgroup};
 use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
-use provost_actors::world::{ActorSettings, World};
+use provost_actors::world::{ActorSettings, CheckSignals, World};
 use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -106,6 +106,8 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     let store = Store::open(&home.database(), times).await?;
     let (owners, world, mut gateway_ended) =
         start_actors(home, config, soft_limits, &store, shims.clone()).await?;
+    // A finish that is taken up may plan a run of checks: before that, for what is not open goes.
+    checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     let count = ractor::call!(owners.gateway, gateway::GatewayMessage::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
         .map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
@@ -113,7 +115,6 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
         tracing::info!(count, "attempts of an earlier daemon adopted");
     }
 
-    checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     // The actor lives as long as the daemon.
     let _ = owners.checks.send_message(checks::ChecksMessage::Planned);
     orphans::report(home.attempts(), &store).await;
@@ -189,6 +190,7 @@ async fn start_actors(
                 spool_max_bytes: settings.logs.spool_max_bytes,
             },
         ),
+        check_signals: CheckSignals::default(),
         settings: ActorSettings {
             max_running_attempts: settings.daemon.max_running_attempts,
             max_running_answers: settings.answers.max_running,

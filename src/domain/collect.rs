@@ -22,7 +22,7 @@ use crate::api::commands::{
 impl Domain {
     /// Attempt by attempt: each is proved and taken away by its owner.
     pub(super) async fn gc(&self, wish: GcParams) -> Result<Collected, Refusal> {
-        let how = Collect { is_dry: !wish.yes, snapshot: wish.snapshot };
+        let how = Collect { is_dry: !wish.yes, snapshot: wish.snapshot, by_finish: false };
         let before = before(wish.older_than_secs);
         let mut attempts = Vec::new();
         for attempt in self.store.overview(true).await? {

@@ -10,6 +10,7 @@ mod clarify;
 mod cli_methods;
 mod collect;
 mod conversations;
+mod finish;
 mod logs;
 mod reach;
 mod short;

@@ -20,7 +20,8 @@ const ONLY_WITH: [(&str, &str); 3] = [
 const OF_NO_PROJECT: [&str; 1] = ["list_executors"];
 
 /// What is a person's to do.
-const NEVER: [&str; 4] = ["list_projects", "create_project", "add_repo", "delete_task"];
+const NEVER: [&str; 5] =
+    ["list_projects", "create_project", "add_repo", "delete_task", "finish_attempt"];
 
 #[async_trait]
 impl Reach for Domain {

@@ -18,7 +18,8 @@ news, after_entry_index = latest_entry_index of that channel.
 show it.
 6. follow_up (attempt_id, action, prompt) continues with the same agent; stop_attempt (attempt_id) \
 ends a run and every process it started.
-7. update_task (task_id, status) when the work is accepted. Provost merges nothing.
+7. update_task (task_id, status) when the work is accepted; finish_attempt (attempt_id, action) \
+commits or merges it.
 A task_id may be a handle such as TASK-001. Give request_id on every change: the same call with the \
 same request_id never acts twice. A failure is JSON with error, code, retryable and hint; the hint \
 names the call that helps.";

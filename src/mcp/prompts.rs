@@ -29,7 +29,7 @@ failure_summary in get_attempt_status, then tail_attempt_logs.
 6. Decide: follow_up with action send to have the same agent correct it; stop_attempt for one that \
 goes wrong; start_task_attempt for a fresh try; update_task with status done when it is good.
 Continue until every task is done or cancelled. Then say what was done, on which branches \
-(workspace_branch), and what is left. Provost merges nothing: a person decides that.";
+(workspace_branch), and what is left. finish_attempt merges what a person wants merged.";
 
 /// The prompts that a caller may be given: those who run the board.
 pub fn list(caller: &Caller) -> Vec<Prompt> {

@@ -52,9 +52,9 @@ const RUNS: &str = "attempt attempts task run agent execution process";
 /// Words of names for what no tool does. A deletion is never guessed.
 const ABSENT: &[(&str, &str)] = &[
     (
-        "Provost merges and pushes nothing: an attempt's work stays in its worktree and on its \
-         branch (workspace_branch), and a person decides what becomes of it.",
-        "merge rebase push commit pr pull",
+        "An attempt's work is committed, or merged into a local branch, when its user accepts it: \
+         see finish_attempt. Provost pushes nothing and opens no pull request.",
+        "merge rebase squash push commit pr pull",
     ),
     (
         "Provost keeps attempts and projects, no tool deletes one, and a tool that deletes is \

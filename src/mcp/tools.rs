@@ -15,7 +15,8 @@ use crate::api::worker::{
     verification,
 };
 use crate::api::{
-    approvals, artifacts, attempts, executors, follow_up, logs, projects, sessions, tasks, waits,
+    approvals, artifacts, attempts, executors, finish, follow_up, logs, projects, sessions, tasks,
+    waits,
 };
 
 macro_rules! table {
@@ -75,6 +76,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Bulk   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
     Change follow_up           "Follow up"           Board   Steers   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_RULES;
     Change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
+    Change finish_attempt      "Finish attempt"      Board   Replaces Search finish::FINISH_ATTEMPT,          finish::FINISH_RULES;
     Read   list_approvals      "List approvals"      Board   Reads    Search approvals::LIST_APPROVALS,       &[];
     Change respond_approval    "Respond to approval" Board   Steers   Search approvals::RESPOND_APPROVAL,     approvals::RESPOND_RULES;
     Read   list_questions      "List questions"      Board   Reads    Search inbox::LIST_QUESTIONS,            &[];

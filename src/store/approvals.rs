@@ -94,7 +94,7 @@ impl Approvals for Store {
 const BY_ID: &str = "SELECT * FROM approvals WHERE approval_id = ?1";
 
 /// Notes that the attempt waits now, or goes on: a change that waiters are woken for.
-async fn count_change(db: Db<'_>, attempt: AttemptId) -> Result<u64> {
+pub(super) async fn count_change(db: Db<'_>, attempt: AttemptId) -> Result<u64> {
     let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts),
                 updated_at = ?2 WHERE attempt_id = ?1";
     db.run(sql, (attempt, now())).await

@@ -7,7 +7,9 @@ use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Attempt, AttemptRepo, AttemptStarted, Attempts, Key, Once, Process};
 use serde_json::json;
 
-use super::{Db, Patience, Refusal, Result, Sql, Store, missing, now, session_queue, task_status};
+use super::{
+    Db, Patience, Refusal, Result, Sql, Store, finishes, missing, now, session_queue, task_status,
+};
 
 /// Attempts as their owners need them, oldest first; `$which` is the condition. What other
 /// tables list of an attempt is added by [`complete`].
@@ -27,7 +29,8 @@ macro_rules! select {
                                 'executor_session_id', s.executor_session_id,
                                 'status', x.status, 'exit_code', x.exit_code,
                                 'exit_signal', x.exit_signal) AS process,
-                    '[]' AS repos, '[]' AS leftovers, '[]' AS waiting
+                    '[]' AS repos, '[]' AS leftovers, '[]' AS waiting,
+                    NULL AS finish
              FROM attempts a
              JOIN tasks t ON t.task_id = a.task_id
              JOIN projects p ON p.project_id = t.project_id
@@ -56,6 +59,7 @@ async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
     let current = attempt.phase.is_active().then_some(attempt.process.process_id);
     leftovers.retain(|process| Some(process.process_id) != current);
     attempt.leftovers = leftovers;
+    attempt.finish = finishes::open_finish(db, attempt.attempt_id).await?;
     Ok(attempt)
 }
 
@@ -101,7 +105,9 @@ impl Attempts for Store {
         let sql = select!(
             "a.phase IN ('queued', 'preparing', 'running', 'stopping')
              OR EXISTS (SELECT 1 FROM processes l WHERE l.attempt_id = a.attempt_id
-                        AND l.status <> 'planned' AND l.closed = 0)"
+                        AND l.status <> 'planned' AND l.closed = 0)
+             OR EXISTS (SELECT 1 FROM finishes f WHERE f.attempt_id = a.attempt_id
+                        AND f.state = 'open')"
         );
         self.read(async |db| {
             let mut attempts = Vec::new();

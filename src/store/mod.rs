@@ -12,6 +12,7 @@ mod board;
 mod changes;
 mod dependencies;
 mod error;
+mod finishes;
 mod handles;
 mod inspect;
 mod missing;

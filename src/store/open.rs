@@ -26,6 +26,7 @@ const LATEST_ID: &str = "SELECT max(id) FROM (
     UNION ALL SELECT max(session_id) FROM sessions
     UNION ALL SELECT max(process_id) FROM processes
     UNION ALL SELECT max(run_id) FROM check_runs
+    UNION ALL SELECT max(finish_id) FROM finishes
     UNION ALL SELECT max(question_id) FROM questions)";
 
 /// Why a home's database can't be used.

@@ -5,13 +5,16 @@ use provost_actors::event::{Action, ActionKind, ProcessStatus, RunReason, Timest
 use provost_actors::executor::Request;
 use provost_actors::gateway::NewRepo;
 use provost_actors::ids::{
-    ApprovalId, AttemptId, ProcessId, ProjectId, QueueId, SessionId, TaskId,
+    ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, QueueId, SessionId, TaskId,
 };
+use provost_actors::journal::checks::{CheckCommand, PlannedCheck, Submission};
 use provost_actors::journal::{
     Approval, ApprovalStatus, Approvals, Attempt, AttemptRepo, AttemptStarted, Attempts, Begun,
-    Change, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Process,
-    Processes, Requests, Sessions, State, Task, Tasks, Turnover,
+    Change, CheckVerdict, Checks, Ending, Finish, FinishAction, FinishRequest, FinishState,
+    Finishes, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Process,
+    Processes, Receipt, RepoRequest, Requests, Sessions, State, Task, Tasks, Turnover,
 };
+use provost_actors::workspace::merge::{Signature, Strategy};
 use serde_json::json;
 
 use super::*;
@@ -119,6 +122,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         leftovers: vec![],
         waiting: vec![],
         held: false,
+        finish: None,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
@@ -584,4 +588,88 @@ async fn a_session_is_an_attempts_latest_session_or_a_session_itself() {
         sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&store.writer).await.unwrap();
     }
     assert_eq!(code(Some(one.attempt_id), None).await, Code::NoSessionYet);
+}
+
+/// A merge of the attempt's work into `main`.
+fn merge_of(attempt: &Attempt) -> Finish {
+    let [name, email, date] = ["Ann", "ann@localhost", "1700000000 +0000"].map(str::to_owned);
+    let (head, into) = ("c0ffee".to_owned(), Some("main".to_owned()));
+    let request = FinishRequest {
+        action: FinishAction::Merge,
+        strategy: Strategy::Squash,
+        message: "m".to_owned(),
+        by: Some(Signature { name, email, date }),
+        repos: vec![RepoRequest { name: "a".to_owned(), head, into }],
+    };
+    Finish::new(attempt.attempt_id, request)
+}
+
+#[tokio::test]
+async fn a_finish_goes_on_from_its_receipt_and_a_refused_one_leaves_its_key_free() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let of = attempt(&store, project, &of, Phase::Settled).await;
+    let key = Key { tool: "finish_attempt", ..key("r", "a") };
+    let mut finish = merge_of(&of);
+    let begun = store.record_finish(Some(&key), &finish).await.unwrap();
+    assert_eq!((begun.value, begun.deduplicated), (finish.finish_id, false));
+    let again = store.record_finish(Some(&key), &merge_of(&of)).await.unwrap();
+    assert_eq!((again.value, again.deduplicated), (finish.finish_id, true));
+    assert!(store.record_finish(None, &merge_of(&of)).await.is_err(), "one is open");
+
+    finish.receipt.repos[0].commit = Some("beef".to_owned());
+    store.keep_finish(&finish).await.unwrap();
+    let found = store.attempt(of.attempt_id).await.unwrap().unwrap().finish;
+    assert_eq!(found, Some(finish.clone()));
+    let unsettled = store.unsettled().await.unwrap();
+    assert_eq!(unsettled.len(), 1, "it needs an owner");
+
+    let refusal = Refusal::new(Code::CheckoutInTheWay, "a is in the way");
+    finish.receipt.ending = Some(Ending::Refused(refusal.clone()));
+    (finish.state, finish.error) = (FinishState::Refused, Some(refusal));
+    store.end_finish(&finish).await.unwrap();
+    assert_eq!(store.finish(finish.finish_id).await.unwrap(), Some(finish));
+    assert_eq!(store.attempt(of.attempt_id).await.unwrap().unwrap().finish, None);
+    let anew = store.record_finish(Some(&key), &merge_of(&of)).await.unwrap();
+    assert!(!anew.deduplicated);
+}
+
+#[tokio::test]
+async fn the_checks_of_a_finish_touch_no_task() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let attempt = attempt(&store, project, &of, Phase::Settled).await;
+    let of = store.start_context(of.task_id).await.unwrap().task;
+    let finish = merge_of(&attempt);
+    store.record_finish(None, &finish).await.unwrap();
+    let check = PlannedCheck {
+        name: "test".to_owned(),
+        command: CheckCommand::Line("true".to_owned()),
+        process_id: ProcessId::new(),
+    };
+    let submission = Submission {
+        run_id: CheckRunId::new(),
+        attempt_id: Some(attempt.attempt_id),
+        repos: vec![],
+        is_empty_diff: None,
+        checks: vec![check],
+    };
+    for _ in 0..2 {
+        store.plan_finish_checks(&finish, of.task_id, &submission).await.unwrap();
+    }
+    let run = submission.run_id;
+    assert_eq!(store.open_checks().await.unwrap().len(), 1);
+    assert_eq!(store.last_run(of.task_id).await.unwrap(), None, "it is of no report");
+    let failed = Receipt { name: "test".to_owned(), ..Receipt::default() };
+    store.keep_receipt(run, &failed).await.unwrap();
+    assert_eq!(store.conclude_checks(run).await.unwrap(), CheckVerdict::Rework);
+    let found = store.check_run(run).await.unwrap().unwrap();
+    assert_eq!(
+        (found.finish_id, found.verdict),
+        (Some(finish.finish_id), Some(CheckVerdict::Rework))
+    );
+    let after = store.start_context(of.task_id).await.unwrap().task;
+    assert_eq!((after.status, after.updated_at), (of.status, of.updated_at));
 }

@@ -53,6 +53,7 @@ fn every_changing_tool_gives_the_same_bytes_again_also_after_a_kill() {
         ("delete_task", json!({"task_id": doomed})),
         ("start_task_attempt", json!({"task_id": task, "executor": "fake", "prompt": "say x"})),
         ("stop_attempt", json!({"attempt_id": attempt.id})),
+        ("finish_attempt", json!({"attempt_id": attempt.id, "action": "commit"})),
     ];
     let with_id = |arguments: &Value| {
         let mut arguments = arguments.clone();

@@ -20,6 +20,7 @@ mod doctor;
 mod errors;
 mod executors;
 mod faults;
+mod finish;
 mod follow_ups;
 mod gc;
 mod idempotency;

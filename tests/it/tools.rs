@@ -73,6 +73,8 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
     let path = json!({"attempt_id": attempt, "path": "app/a.txt"});
     assert_eq!(tour.call("get_attempt_file", &path)["content"], "text\n");
     assert_eq!(tour.call("stop_attempt", &target)["stopped"], true);
+    let commit = json!({"attempt_id": attempt, "action": "commit"});
+    assert_eq!(tour.call("finish_attempt", &commit)["state"], "done");
     let attempts = tour.call("list_task_attempts", &json!({"task_id": task}));
     assert_eq!((&attempts["latest_attempt_id"], &attempts["has_more"]), (&attempt, &json!(false)));
     assert_eq!(

@@ -32,7 +32,7 @@ impl AttemptActorState {
     pub fn collect(&mut self, how: Collect, port: CollectPort) {
         self.collecting += 1;
         let (myself, world) = (self.myself.clone(), self.world.clone());
-        let (attempt, busy) = (self.attempt.clone(), self.busy());
+        let (attempt, busy) = (self.attempt.clone(), self.busy(how));
         let newest = attempt.process.process_id;
         tokio::spawn(async move {
             let examined = examine(&world, &attempt, how, busy).await;
@@ -60,7 +60,7 @@ impl AttemptActorState {
         // A turn may have begun and ended meanwhile, and its work was not examined.
         let is_stale = newest != self.attempt.process.process_id;
         let worked = || is_stale.then(|| "a turn ran in it meanwhile".to_owned());
-        if let Some(reason) = self.busy().or_else(worked) {
+        if let Some(reason) = self.busy(how).or_else(worked) {
             collection = kept(&collection.folder, reason);
         }
         if !how.is_dry && collection.verdict == CollectVerdict::Collectable {
@@ -80,12 +80,13 @@ impl AttemptActorState {
     }
 
     /// Why its worktrees are needed, if they are.
-    fn busy(&self) -> Option<String> {
+    fn busy(&self, how: Collect) -> Option<String> {
         let is_settled = matches!(self.attempt.phase, Phase::Settled | Phase::Idle);
         let reasons = [
             (!is_settled || self.queue.active, "it has not settled"),
             (!self.turns.is_empty(), "something that it started is alive"),
             (!self.queue.waiting.is_empty(), "follow-ups wait in its queue"),
+            (self.finishing.is_some() && !how.by_finish, "it is being finished"),
         ];
         let reason = reasons.into_iter().find(|(holds, _)| *holds);
         reason.map(|(_, reason)| reason.to_owned())

@@ -10,8 +10,10 @@ use tokio::sync::oneshot;
 
 use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
-use crate::ids::{ApprovalId, AttemptId, ProcessId, QueueId};
-use crate::journal::{Approval, AttemptStopped, FollowUpAction, FollowedUp, Key, Once, Priority};
+use crate::ids::{ApprovalId, AttemptId, FinishId, ProcessId, QueueId};
+use crate::journal::{
+    Approval, AttemptStopped, FinishRequest, FollowUpAction, FollowedUp, Key, Once, Priority,
+};
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
@@ -34,6 +36,10 @@ pub enum AttemptMessage {
         force: bool,
         port: StopPort,
     },
+    /// Commits or merges its work.
+    Finish(Option<Key>, Box<FinishRequest>, RpcReplyPort<Result<Once<FinishId>, Refusal>>),
+    /// The finish has ended.
+    Finished,
     /// Takes its worktrees away, if nothing would be lost with them.
     Collect(Collect, CollectPort),
     /// A task has examined them; the process was the newest when it began.
@@ -152,6 +158,8 @@ pub struct Collect {
     pub is_dry: bool,
     /// First saves what would be lost, under a reference.
     pub snapshot: bool,
+    /// The attempt's own finish asks for it.
+    pub by_finish: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -21,6 +21,7 @@
 
 mod approvals;
 mod collect;
+pub mod finish;
 mod follow_up;
 pub mod lifecycle;
 pub mod locks;
@@ -97,6 +98,10 @@ impl Actor for AttemptActor {
                 state.follow_up(key, request, has_slot, port).await;
             }
             AttemptMessage::Stop { force, port } => state.stop(force, port).await,
+            AttemptMessage::Finish(key, request, port) => {
+                state.finish(key.as_ref(), *request, port).await;
+            }
+            AttemptMessage::Finished => state.finishing = None,
             AttemptMessage::Collect(how, port) => state.collect(how, port),
             AttemptMessage::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;

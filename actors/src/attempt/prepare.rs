@@ -85,7 +85,7 @@ pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), Stri
 }
 
 /// Sets aside the locks that a killed git of an earlier turn left.
-async fn release_locks(folder: &Path, attempt: &Attempt) {
+pub(super) async fn release_locks(folder: &Path, attempt: &Attempt) {
     for repo in &attempt.repos {
         let worktree = folder.join(&repo.name);
         let released = tokio::task::spawn_blocking(move || {

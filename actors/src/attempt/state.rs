@@ -17,6 +17,7 @@ use crate::refusal::Refusal;
 use crate::retry::PAUSE;
 use crate::world::World;
 
+use super::finish::task::Finishing;
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::pending_stops::PendingStops;
@@ -35,13 +36,15 @@ pub struct AttemptActorState {
     /// Why the store refused the last write; a retry is due.
     pub(super) refused: Option<Refusal>,
     pub(super) queue: Queue,
-    worktrees: Arc<Mutex<()>>,
+    pub(super) worktrees: Arc<Mutex<()>>,
     /// Those of which something may be alive, oldest first. Only the last may be unsettled.
     pub(super) turns: Vec<Turn>,
     pub(super) stops: PendingStops,
     pub(super) disk_waits: BTreeMap<(ProcessId, DiskWriter), String>,
     /// Collections that are examining the worktrees.
     pub(super) collecting: usize,
+    /// A finish that is carried out.
+    pub(super) finishing: Option<Finishing>,
 }
 
 impl AttemptActorState {
@@ -63,7 +66,10 @@ impl AttemptActorState {
             stops: PendingStops::default(),
             disk_waits: BTreeMap::new(),
             collecting: 0,
+            finishing: None,
         };
+        // It holds the worktrees, so that no turn changes them meanwhile.
+        state.resume_finish();
         // An actor that failed may have reported one.
         state.world.journal.waits_for_disk(state.attempt.attempt_id, None);
         for process in state.attempt.leftovers.clone() {
@@ -326,7 +332,8 @@ impl AttemptActorState {
             self.notify_disk();
             self.advance(turn.handle.process, Change::Closed).await;
         }
-        let is_idle = self.turns.is_empty() && !self.queue.active && self.collecting == 0;
+        let is_used = self.collecting > 0 || self.finishing.is_some();
+        let is_idle = self.turns.is_empty() && !self.queue.active && !is_used;
         if is_idle && self.unwritten.is_empty() {
             // First, so that the gateway knows before anyone finds the actor gone.
             self.notify(AttemptEvent::Ended(self.attempt.attempt_id));

@@ -16,6 +16,8 @@
 //!   of the run's own; see [`folder`]. All checks run one after the other in one checkout.
 //! * Each step is written down before the next one, so the next daemon adopts the checks
 //!   that run. A check that was stopped, or whose end is unknown, runs anew.
+//! * A finish (`attempt/finish`) plans a run on what a merge would give. It touches no task;
+//!   the finish waits for the verdict.
 
 pub mod folder;
 mod process;
@@ -86,6 +88,15 @@ impl Actor for Checks {
         (world, gateway): Self::Arguments,
     ) -> Result<ChecksState, ActorProcessingErr> {
         let (running, failed) = (HashMap::new(), HashSet::new());
+        let (planned, owner) = (Arc::clone(&world), myself.clone());
+        tokio::spawn(async move {
+            loop {
+                planned.check_signals.planned.notified().await;
+                if owner.send_message(ChecksMessage::Planned).is_err() {
+                    return;
+                }
+            }
+        });
         Ok(ChecksState { myself, world, gateway, running, failed, is_stopping: false })
     }
 
@@ -187,8 +198,9 @@ async fn carry_out(
         run.receipts.push(receipt);
     }
     let verdict = world.journal.conclude_checks(run.run_id).await?;
-    tracing::info!(run = %run.run_id, task = %run.task_id, ?verdict, "a report was checked");
-    if verdict == CheckVerdict::Rework {
+    tracing::info!(run = %run.run_id, task = %run.task_id, ?verdict, "a run of checks has ended");
+    world.check_signals.concluded.notify_waiters();
+    if verdict == CheckVerdict::Rework && run.finish_id.is_none() {
         notify(gateway, world, run).await?;
     }
     if let Err(error) = Folder::of(world, run.run_id).strip().await {
@@ -265,6 +277,7 @@ mod tests {
         };
         let run = CheckRun {
             run_id: CheckRunId::new(),
+            finish_id: None,
             task_id: TaskId::new(),
             task_handle: "TASK-001".to_owned(),
             task_title: "Fix it".to_owned(),

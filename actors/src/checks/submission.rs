@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::attempt;
 use crate::failpoint;
-use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
-use crate::journal::checks::{CheckCommand, CheckedRepo, PlannedCheck, Submission};
+use crate::ids::{AttemptId, CheckRunId, TaskId};
+use crate::journal::checks::{CheckedRepo, Submission};
 use crate::journal::{Attempt, Repo};
 use crate::refusal::{Code, Refusal};
 use crate::workspace::frozen;
@@ -56,19 +56,14 @@ pub async fn freeze_submission(
     let context = world.journal.start_context(task).await?;
     let run_id = CheckRunId::new();
     let folder = Folder::of(world, run_id);
-    let checks = world.settings.checks.of(context.task.project_id, &context.project_name);
-    let planned = |(name, command): (&String, &CheckCommand)| PlannedCheck {
-        name: name.clone(),
-        command: command.clone(),
-        process_id: ProcessId::new(),
-    };
+    let checks = world.settings.checks.planned(context.task.project_id, &context.project_name);
     let mut frozen = FrozenSubmission {
         submission: Submission {
             run_id,
             attempt_id: reporter,
             repos: Vec::new(),
             is_empty_diff: None,
-            checks: checks.into_iter().flatten().map(planned).collect(),
+            checks,
         },
         folder: Some(folder.clone()),
     };

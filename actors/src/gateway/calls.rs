@@ -20,7 +20,7 @@ use super::owners::{ask_owner, not_found};
 use super::{ending, preflight};
 
 /// Carries a call out to its end, even if its caller is gone: a slot may be taken for it.
-async fn detached<T: Send + 'static>(
+pub(super) async fn detached<T: Send + 'static>(
     call: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
     tokio::spawn(call).await.unwrap_or_else(|_| Err(ending()))

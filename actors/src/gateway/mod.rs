@@ -15,6 +15,7 @@
 
 mod admission;
 mod calls;
+mod finish;
 mod message;
 mod owners;
 mod preflight;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
+pub use finish::{FinishCall, finish};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
 pub use preflight::{NewRepo, executor as check_executor, repository as check_repository};
 

@@ -152,6 +152,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         leftovers: vec![],
         waiting: vec![],
         held: false,
+        finish: None,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,

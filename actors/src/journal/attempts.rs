@@ -9,7 +9,7 @@ use crate::ids::{AttemptId, ProcessId, ProjectId, QueueId, RepoId, SessionId, Ta
 use crate::limits::Applied;
 use crate::refusal::Refusal;
 
-use super::{Key, Once, Priority};
+use super::{Finish, Key, Once, Priority};
 
 /// Where an attempt is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -86,6 +86,8 @@ pub struct Attempt {
     pub waiting: Vec<FollowUp>,
     /// A stop holds the waiting follow-ups.
     pub held: bool,
+    /// The finish that is under way.
+    pub finish: Option<Finish>,
 }
 
 /// One process and the turn it serves.
@@ -270,7 +272,7 @@ pub trait Attempts {
 
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
 
-    /// Attempts that need an owner, oldest first: queued, active, or not closed.
+    /// Attempts that need an owner, oldest first: queued, active, not closed, or being finished.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
     /// Attempts that resume after a limit: the turn that it ended, and when it ends.

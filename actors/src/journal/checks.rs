@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
-use crate::ids::{AttemptId, CheckRunId, ProcessId, TaskId};
+use crate::ids::{AttemptId, CheckRunId, FinishId, ProcessId, TaskId};
 use crate::refusal::Refusal;
 
 /// What a check runs.
@@ -73,10 +73,12 @@ pub struct Submission {
     pub checks: Vec<PlannedCheck>,
 }
 
-/// A run of the checks for a report.
+/// A run of the checks for a report, or for a finish.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CheckRun {
     pub run_id: CheckRunId,
+    /// The finish whose result is checked: no task depends on the verdict.
+    pub finish_id: Option<FinishId>,
     pub task_id: TaskId,
     pub task_handle: String,
     pub task_title: String,
@@ -98,7 +100,7 @@ pub struct CheckRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckVerdict {
-    /// All passed: the task is done.
+    /// All passed: the task is done, or the result may be merged.
     Verified,
     Rework,
     /// The task was changed or reported on again meanwhile, and is left as it is.
@@ -166,7 +168,8 @@ pub trait Checks {
     /// Writes the receipt of a run's check, unless there is one.
     async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal>;
 
-    /// Decides a run that has all receipts, and changes its task accordingly. Idempotent.
+    /// Decides a run that has all receipts, and changes its task accordingly, unless it is a
+    /// finish's. Idempotent.
     async fn conclude_checks(&self, run: CheckRunId) -> Result<CheckVerdict, Refusal>;
 
     /// Nothing is left to do for a concluded run.

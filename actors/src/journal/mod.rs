@@ -5,6 +5,7 @@
 mod approvals;
 mod attempts;
 pub mod checks;
+mod finishes;
 mod questions;
 mod requests;
 mod tasks;
@@ -12,6 +13,7 @@ mod tasks;
 pub use approvals::{Approval, ApprovalStatus, Approvals, Decision};
 pub use attempts::*;
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
+pub use finishes::*;
 pub use questions::*;
 pub use requests::*;
 pub use tasks::{Priority, Repo, ReviewState, StartContext, Task, TaskStatus, Tasks, Unmet};
@@ -24,6 +26,7 @@ pub trait Journal:
     + Sessions
     + Approvals
     + Checks
+    + Finishes
     + Deliveries
     + Consultations
     + Requests

@@ -15,6 +15,7 @@ mod checked_out;
 pub mod commit;
 pub mod frozen;
 pub mod git;
+pub mod identity;
 mod index_lock;
 pub mod merge;
 mod owner;
@@ -27,4 +28,5 @@ pub mod tree;
 
 pub use aside::check_out;
 pub use beneath::refuse_links;
+pub use checked_out::of_branch as checkouts_of;
 pub use owner::{NewWorktree, Repositories};

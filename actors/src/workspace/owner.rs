@@ -39,11 +39,15 @@ impl Repositories {
     }
 
     /// Runs a change after all earlier ones of this repository, even if the caller is dropped.
-    async fn in_turn(
+    pub async fn in_turn<T, E>(
         &self,
         repo: &Path,
-        change: impl Future<Output = Result<(), GitError>> + Send + 'static,
-    ) -> Result<(), GitError> {
+        change: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<GitError> + Send + 'static,
+    {
         let key = git::common_dir(repo).await?;
         let turn = Arc::clone(lock(&self.turns).entry(key).or_default());
         let changed = tokio::spawn(async move {

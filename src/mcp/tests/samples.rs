@@ -64,6 +64,10 @@ pub fn arguments(tool: &str) -> Value {
         "respond_approval" => json!({"approval_id": ID, "decision": "deny", "reason": "no"}),
         "follow_up" => json!({"attempt_id": ID, "action": "send", "prompt": "go on"}),
         "wait_for_attempts" => json!({"attempt_ids": [ID], "until": "any_change"}),
+        "finish_attempt" => json!({
+            "attempt_id": ID, "action": "merge", "strategy": "squash", "into": "main",
+            "message": "m", "timeout_ms": 1000,
+        }),
         "get_attempt_status"
         | "tail_attempt_logs"
         | "tail_session_messages"

@@ -14,7 +14,7 @@ use provost_actors::process::Shims;
 use provost_actors::refusal::Refusal;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
-use provost_actors::world::{ActorSettings, World};
+use provost_actors::world::{ActorSettings, CheckSignals, World};
 use ractor::Actor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -135,6 +135,7 @@ fn world(home: &Home, config: &Config, store: &Store) -> World {
         shims: Shims::new("/proc/self/exe".into()),
         repositories: Repositories::default(),
         logs: Logs::new(home.attempts(), limits),
+        check_signals: CheckSignals::default(),
         settings: ActorSettings {
             max_running_attempts: 0,
             max_running_answers: 0,

@@ -2,7 +2,7 @@
 //! what they make of the task.
 
 use async_trait::async_trait;
-use provost_actors::ids::{CheckRunId, TaskId};
+use provost_actors::ids::{CheckRunId, FinishId, TaskId};
 use provost_actors::journal::checks::{
     CheckOutcome, CheckRun, CheckVerdict, Receipt, Submission, all_passed,
 };
@@ -14,23 +14,28 @@ use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::report::{Becomes, closed};
 use crate::work::{TaskKind, Worker};
 
-/// Writes down what is reported done, within the report's transaction. Whether there
-/// is something to be checked: then the task is `reported` until it has been.
-pub async fn plan(
-    db: Db<'_>,
-    task: TaskId,
-    submission: &Submission,
-    claims_passed: bool,
-) -> Result<bool> {
+/// What a run of checks belongs to.
+pub struct NewRun {
+    pub task: TaskId,
+    /// `None`: a report that the task is done.
+    pub finish: Option<FinishId>,
+    pub claims_passed: bool,
+}
+
+/// Writes down what is reported done, or what a merge would give, within the transaction of its
+/// cause. Whether there is something to be checked: then a reported task is `reported` until it
+/// has been.
+pub async fn plan(db: Db<'_>, of: &NewRun, submission: &Submission) -> Result<bool> {
     let now = now();
     let is_checked = !submission.checks.is_empty();
     let row = json!({
-        "run_id": submission.run_id, "task_id": task, "attempt_id": submission.attempt_id,
-        "repos": submission.repos, "checks": submission.checks,
-        "is_empty_diff": submission.is_empty_diff, "claims_passed": claims_passed,
+        "run_id": submission.run_id, "task_id": of.task, "attempt_id": submission.attempt_id,
+        "repos": submission.repos, "checks": submission.checks, "finish_id": of.finish,
+        "is_empty_diff": submission.is_empty_diff, "claims_passed": of.claims_passed,
         "planned_at": now, "closed_at": (!is_checked).then_some(now),
     });
-    db.insert("INTO check_runs", row).await?;
+    // A finish may write it again.
+    db.insert("OR IGNORE INTO check_runs", row).await?;
     Ok(is_checked)
 }
 
@@ -68,7 +73,7 @@ impl Store {
 
     /// What the last report that a task is done led to, if there was one.
     pub async fn last_run(&self, task: TaskId) -> Result<Option<CheckRun>, Refusal> {
-        let sql = runs!("r.task_id = ?1 ORDER BY r.run_id DESC LIMIT 1");
+        let sql = runs!("r.task_id = ?1 AND r.finish_id IS NULL ORDER BY r.run_id DESC LIMIT 1");
         self.read(async |db| db.find(sql, (task,)).await).await
     }
 }
@@ -121,7 +126,16 @@ impl Checks for Store {
     }
 }
 
+/// A run by its id.
+pub async fn run(db: Db<'_>, id: CheckRunId) -> Result<Option<CheckRun>> {
+    db.find(runs!("r.run_id = ?1"), (id,)).await
+}
+
 async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
+    if run.finish_id.is_some() {
+        let is_good = all_passed(&run.receipts);
+        return Ok(if is_good { CheckVerdict::Verified } else { CheckVerdict::Rework });
+    }
     if !stands(db, run).await? {
         return Ok(CheckVerdict::Overruled);
     }
@@ -144,7 +158,8 @@ async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
 async fn stands(db: Db<'_>, run: &CheckRun) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = ?1 AND deleted_at IS NULL
                         AND status = ?3 AND standing = ?4)
-            AND NOT EXISTS (SELECT 1 FROM check_runs WHERE task_id = ?1 AND run_id > ?2)";
+            AND NOT EXISTS (SELECT 1 FROM check_runs WHERE task_id = ?1 AND run_id > ?2
+                              AND finish_id IS NULL)";
     db.one(sql, (run.task_id, run.run_id, TaskStatus::InReview, ReviewState::Reported)).await
 }
 

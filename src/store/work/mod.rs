@@ -1,6 +1,6 @@
 //! What workers change: each call is one transaction, with all that follows from it.
 
-mod checks;
+pub(super) mod checks;
 mod deliveries;
 mod done;
 mod failures;

@@ -3,6 +3,7 @@
 use provost_actors::ids::{ReportId, TaskId};
 use provost_actors::journal::checks::Submission;
 
+use super::checks::NewRun;
 use super::scope::{self, WorkTask};
 use super::{WorkerCall, checks, reports, task_state, tickets, verification};
 use crate::api::worker::done::VerificationTask;
@@ -45,7 +46,9 @@ pub async fn take<C: WorkerCall>(
     // A verification changes nothing that could be checked.
     let checks_run = match submission {
         Some(submission) if is_done && task.kind != TaskKind::Verification => {
-            checks::plan(db, task.task_id, submission, given.claims_passed).await?
+            let task = task.task_id;
+            let of = NewRun { task, finish: None, claims_passed: given.claims_passed };
+            checks::plan(db, &of, submission).await?
         }
         _ => false,
     };

@@ -1,0 +1,50 @@
+//! The message of a commit for which the caller gave none. Pure.
+
+use crate::ids::AttemptId;
+use crate::text::cut;
+
+/// Most lines of the agent's last words, and most characters of one.
+const LINES: usize = 20;
+const LINE_MAX: usize = 400;
+/// The longest first line, in characters.
+const TITLE_MAX: usize = 120;
+
+/// The task's title, the agent's last words, and trailers that name the attempt and its agent.
+pub fn message(
+    title: &str,
+    last_words: Option<&str>,
+    attempt: AttemptId,
+    executor: &str,
+) -> String {
+    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut parts = vec![cut(title, TITLE_MAX)];
+    let words = last_words.unwrap_or_default().trim();
+    let words: Vec<String> =
+        words.lines().take(LINES).map(|line| cut(line.trim_end().to_owned(), LINE_MAX)).collect();
+    if !words.is_empty() {
+        parts.push(words.join("\n").trim_end().to_owned());
+    }
+    parts.push(format!("Provost-Attempt: {attempt}\nAgent: {executor}"));
+    storable(&parts.join("\n\n"))
+}
+
+/// A message as git can keep it: an argument has no NUL.
+pub fn storable(message: &str) -> String {
+    message.replace('\0', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_title_last_words_and_trailers() {
+        let id = AttemptId::new();
+        let trailers = format!("Provost-Attempt: {id}\nAgent: fake");
+        let made = message("Fix\nit", Some("Done.\n\nAll \0pass.\n"), id, "fake");
+        assert_eq!(made, format!("Fix it\n\nDone.\n\nAll pass.\n\n{trailers}"));
+        assert_eq!(message("Fix it", None, id, "fake"), format!("Fix it\n\n{trailers}"));
+        let long = message("t", Some(&"line\n".repeat(100)), id, "fake");
+        assert_eq!(long.lines().filter(|line| *line == "line").count(), LINES);
+    }
+}

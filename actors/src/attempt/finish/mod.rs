@@ -1,0 +1,154 @@
+//! What becomes of an attempt's work: which step is next, and what follows from its result. Pure;
+//! `task` carries the steps out.
+//!
+//! ```text
+//!  each repository         all of them           each repository
+//!  Commit ─▶ Compute ───▶ Plan ─▶ Await ──────▶ Move ─────────────▶ End
+//!             │    ▲                │ failed     │  │ in the way      ▲
+//!             │    └────────────────┼─ elsewhere ┘  ▼                 │
+//!             └─ conflicts ─────────┴─────────▶ Return, if it moved ──┘
+//! ```
+//!
+//! * No branch moves before all merges are computed and the checks passed on exactly those
+//!   commits. Where one can't move, those that did go back.
+//! * A discard has one step: the owner collects the worktrees.
+//! * Each result is in the receipt, and written down, before the next step begins. A step that
+//!   was cut off is taken again, and finds done what is done.
+
+pub mod compose;
+pub(super) mod owner;
+pub(super) mod task;
+
+use crate::ids::CheckRunId;
+use crate::journal::{
+    ChecksReceipt, Conflicting, Ending, Finish, FinishAction, FinishReceipt, MergeReceipt, Place,
+};
+use crate::refusal::{Code, Refusal};
+
+/// How often a merge is computed anew because its target has moved.
+const RECOMPUTED_MAX: u32 = 5;
+
+/// A step; the number is its repository's place in the receipt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Commits what is not committed, on the attempt's branch.
+    Commit(usize),
+    /// Computes the commit that the target is to move to.
+    Compute(usize),
+    /// Plans the checks on the computed commits.
+    Plan,
+    Await(CheckRunId),
+    /// Moves the target.
+    Move(usize),
+    /// Moves the target to where it was.
+    Return(usize),
+    /// Takes the worktrees away.
+    Discard,
+    End(Ending),
+}
+
+/// The result of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stepped {
+    /// The attempt's branch is at this commit.
+    Committed(String),
+    Computed(MergeReceipt),
+    Conflicts(Conflicting),
+    Planned(ChecksReceipt),
+    /// Whether all checks passed.
+    Checked(bool),
+    Moved,
+    /// The worktrees are gone; what was saved of each repository.
+    Discarded(Vec<Option<String>>),
+    /// Another program has moved the target meanwhile.
+    Elsewhere,
+    Refused(Refusal),
+}
+
+/// The next step of a finish.
+pub fn next(finish: &Finish) -> Step {
+    let Finish { request, receipt, .. } = finish;
+    let repos = || receipt.repos.iter().enumerate();
+    let at = |place: Place| {
+        let is_there = |merged: &MergeReceipt| merged.changes() && merged.place == place;
+        repos().find(|(_, repo)| repo.merged.as_ref().is_some_and(is_there)).map(|(at, _)| at)
+    };
+    if let Some(ending) = &receipt.ending {
+        return at(Place::New).map_or_else(|| Step::End(ending.clone()), Step::Return);
+    }
+    if request.action == FinishAction::Discard {
+        return if receipt.is_discarded { Step::End(Ending::Done) } else { Step::Discard };
+    }
+    if let Some((at, _)) = repos().find(|(_, repo)| repo.commit.is_none()) {
+        return Step::Commit(at);
+    }
+    let is_merged = |at: usize| request.repos.get(at).is_some_and(|repo| repo.into.is_some());
+    if let Some((at, _)) = repos().find(|(at, repo)| is_merged(*at) && repo.merged.is_none()) {
+        return Step::Compute(at);
+    }
+    let Some(first) = at(Place::Old) else { return Step::End(Ending::Done) };
+    match receipt.checks {
+        None => Step::Plan,
+        Some(ChecksReceipt { run_id: Some(run), passed: None }) => Step::Await(run),
+        Some(_) => Step::Move(first),
+    }
+}
+
+/// Adds the result of a step to the receipt.
+pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
+    match (step, stepped) {
+        // The first reason stays the finish's.
+        (Step::Return(at), Stepped::Elsewhere | Stepped::Refused(_)) => {
+            place(receipt, *at, Place::Left);
+        }
+        (Step::Return(at), _) => place(receipt, *at, Place::Old),
+        (_, Stepped::Refused(refusal)) => receipt.ending = Some(Ending::Refused(refusal)),
+        (_, Stepped::Conflicts(conflicts)) => receipt.ending = Some(Ending::Conflicts(conflicts)),
+        (_, Stepped::Planned(checks)) => receipt.checks = Some(checks),
+        (_, Stepped::Checked(passed)) => {
+            if let Some(checks) = &mut receipt.checks {
+                checks.passed = Some(passed);
+            }
+            if !passed {
+                receipt.ending = Some(Ending::ChecksFailed);
+            }
+        }
+        (_, Stepped::Discarded(snapshots)) => {
+            receipt.is_discarded = true;
+            for (repo, snapshot) in receipt.repos.iter_mut().zip(snapshots) {
+                repo.snapshot = snapshot;
+            }
+        }
+        (Step::Commit(at), Stepped::Committed(commit)) => receipt.repos[*at].commit = Some(commit),
+        (Step::Compute(at), Stepped::Computed(merged)) => receipt.repos[*at].merged = Some(merged),
+        (Step::Move(at), Stepped::Moved) => place(receipt, *at, Place::New),
+        (Step::Move(at), Stepped::Elsewhere) => {
+            receipt.repos[*at].merged = None;
+            // They were of another result.
+            receipt.checks = None;
+            receipt.recomputed += 1;
+            if receipt.recomputed > RECOMPUTED_MAX {
+                receipt.ending = Some(Ending::Refused(keeps_moving()));
+            }
+        }
+        // A step has no other results.
+        _ => {}
+    }
+}
+
+fn place(receipt: &mut FinishReceipt, at: usize, place: Place) {
+    if let Some(merged) = &mut receipt.repos[at].merged {
+        merged.place = place;
+    }
+}
+
+fn keeps_moving() -> Refusal {
+    let message = format!(
+        "the target branch has moved {RECOMPUTED_MAX} times while the merge into it was computed"
+    );
+    Refusal::new(Code::WorkspaceFailed, message)
+        .hint("Call the tool again when nothing else moves the target branch.")
+}
+
+#[cfg(test)]
+mod tests;

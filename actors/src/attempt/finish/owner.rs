@@ -1,0 +1,79 @@
+//! The owner's part in a finish: it begins one while no turn runs, and takes up the one that an
+//! earlier owner left, before any turn.
+
+use std::sync::Arc;
+
+use ractor::RpcReplyPort;
+use tokio::sync::OwnedMutexGuard;
+
+use super::task::FinishTask;
+use crate::attempt::message::AttemptMessage;
+use crate::attempt::state::AttemptActorState;
+use crate::ids::FinishId;
+use crate::journal::{Finish, FinishRequest, Key, Once, Phase, remembered};
+use crate::refusal::{Code, Refusal};
+
+pub type FinishPort = RpcReplyPort<Result<Once<FinishId>, Refusal>>;
+
+impl AttemptActorState {
+    /// Begins a finish. It has begun when it is written down.
+    pub async fn finish(&mut self, key: Option<&Key>, request: FinishRequest, port: FinishPort) {
+        let _ = port.send(self.begin_finish(key, request).await);
+    }
+
+    async fn begin_finish(
+        &mut self,
+        key: Option<&Key>,
+        request: FinishRequest,
+    ) -> Result<Once<FinishId>, Refusal> {
+        let journal = Arc::clone(&self.world.journal);
+        if let Some(begun) = remembered(&*journal, key).await? {
+            return Ok(begun);
+        }
+        let rests = matches!(self.attempt.phase, Phase::Settled | Phase::Idle);
+        if !rests || self.queue.active {
+            return Err(self.not_now("a turn of it runs or waits").hint(
+                "Call wait_for_attempts until the attempt has settled, then the tool again. Or \
+                 call stop_attempt first.",
+            ));
+        }
+        if self.finishing.is_some() || self.collecting > 0 {
+            return Err(self
+                .not_now("another call finishes or collects it")
+                .hint("Call wait_for_attempts until that has ended, then the tool again."));
+        }
+        // The task of a turn that was stopped may still make them.
+        let Ok(worktrees) = Arc::clone(&self.worktrees).try_lock_owned() else {
+            return Err(self.not_now("its worktrees are being made"));
+        };
+        let finish = Finish::new(self.attempt.attempt_id, request);
+        let begun = journal.record_finish(key, &finish).await?;
+        if !begun.deduplicated {
+            self.carry_out(finish, worktrees);
+        }
+        Ok(begun)
+    }
+
+    /// Goes on with a finish that an earlier owner left. Call it before any turn begins.
+    pub fn resume_finish(&mut self) {
+        let Some(finish) = self.attempt.finish.take() else { return };
+        if let Ok(worktrees) = Arc::clone(&self.worktrees).try_lock_owned() {
+            self.carry_out(finish, worktrees);
+        }
+    }
+
+    fn carry_out(&mut self, finish: Finish, worktrees: OwnedMutexGuard<()>) {
+        let (world, myself) = (Arc::clone(&self.world), self.myself.clone());
+        let task = FinishTask::new(world, self.attempt.clone(), finish, myself.clone());
+        self.finishing = Some(task.spawn(move || {
+            drop(worktrees);
+            let _ = myself.send_message(AttemptMessage::Finished);
+        }));
+    }
+
+    fn not_now(&self, why: &str) -> Refusal {
+        let id = self.attempt.attempt_id;
+        Refusal::new(Code::AttemptRunning, format!("attempt {id} can't be finished now: {why}"))
+            .detail("attempt_id", id.to_string())
+    }
+}

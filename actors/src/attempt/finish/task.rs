@@ -1,0 +1,339 @@
+//! Carries out the steps of a finish, one after the other. It holds the attempt's worktrees, so
+//! a turn that begins meanwhile waits. Each step is idempotent by the finish's id or by the
+//! commits that it names, so that a daemon takes up what an earlier one left.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tokio::task::AbortHandle;
+
+use super::{Step, Stepped, next, record};
+use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict};
+use crate::attempt::prepare;
+use crate::ids::CheckRunId;
+use crate::journal::checks::{CheckedRepo, Submission};
+use crate::journal::{
+    Attempt, AttemptRepo, CheckVerdict, ChecksReceipt, Conflicting, Ending, Finish, MergeReceipt,
+    Place,
+};
+use crate::refusal::{Code, Refusal};
+use crate::retry::until_done;
+use crate::workspace::advance::{Advance, Advanced, advance};
+use crate::workspace::commit::{Commit, CommitError, commit};
+use crate::workspace::git::{self, GitError};
+use crate::workspace::merge::{Merge, Merged, Signature, Strategy, merge};
+use crate::world::World;
+
+pub struct FinishTask {
+    world: Arc<World>,
+    attempt: Attempt,
+    finish: Finish,
+    owner: ActorRef<AttemptMessage>,
+    /// Checks that are to be written down with the receipt.
+    planned: Option<Submission>,
+}
+
+/// A finish that is carried out. It ends with its owner: the next one begins it again.
+pub struct Finishing(AbortHandle);
+
+impl Drop for Finishing {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl FinishTask {
+    pub fn new(
+        world: Arc<World>,
+        attempt: Attempt,
+        finish: Finish,
+        owner: ActorRef<AttemptMessage>,
+    ) -> Self {
+        Self { world, attempt, finish, owner, planned: None }
+    }
+
+    /// Does what is left; `then` follows its end.
+    pub fn spawn(self, then: impl FnOnce() + Send + 'static) -> Finishing {
+        let task = tokio::spawn(async move {
+            self.run().await;
+            then();
+        });
+        Finishing(task.abort_handle())
+    }
+
+    async fn run(mut self) {
+        loop {
+            let step = next(&self.finish);
+            let stepped = match &step {
+                Step::Commit(at) => self.commit(*at).await,
+                Step::Compute(at) => self.compute(*at).await,
+                Step::Plan => Ok(self.plan()),
+                Step::Await(run) => Ok(Stepped::Checked(self.verdict(*run).await)),
+                Step::Move(at) => self.move_target(*at, false).await,
+                Step::Return(at) => self.move_target(*at, true).await,
+                Step::Discard => self.discard().await,
+                Step::End(ending) => return self.end(ending.clone()).await,
+            };
+            record(&mut self.finish.receipt, &step, stepped.unwrap_or_else(Stepped::Refused));
+            self.keep().await;
+        }
+    }
+
+    /// Writes the receipt, and the run of checks that it names first.
+    async fn keep(&mut self) {
+        let Self { world, finish, attempt, planned, .. } = self;
+        let finish = &*finish;
+        let what = format!("attempt {}: writing the receipt of a finish", attempt.attempt_id);
+        let Some(submission) = planned.take() else {
+            return until_done(what, || world.journal.keep_finish(finish)).await;
+        };
+        let task = attempt.task_id;
+        until_done(what, || world.journal.plan_finish_checks(finish, task, &submission)).await;
+        world.check_signals.planned.notify_one();
+    }
+
+    async fn end(mut self, ending: Ending) {
+        self.finish.state = ending.state();
+        if let Ending::Refused(mut refusal) = ending {
+            for repo in self.left() {
+                let _ = write!(refusal.message, " The target branch of {repo} could not go back.");
+            }
+            self.finish.error = Some(refusal);
+        }
+        let Self { world, finish, attempt, .. } = &self;
+        let (id, state) = (attempt.attempt_id, finish.state);
+        tracing::info!(attempt = %id, finish = %finish.finish_id, ?state, "a finish has ended");
+        let what = format!("attempt {id}: writing the end of a finish");
+        until_done(what, || world.journal.end_finish(finish)).await;
+    }
+
+    /// The repositories whose target has the work, although the finish is not done.
+    fn left(&self) -> Vec<String> {
+        let repos = self.finish.receipt.repos.iter().zip(&self.finish.request.repos);
+        let is_left = |merged: &MergeReceipt| merged.place == Place::Left;
+        let left = repos.filter(|(receipt, _)| receipt.merged.as_ref().is_some_and(is_left));
+        left.map(|(_, request)| request.name.clone()).collect()
+    }
+
+    /// Has the owner take the worktrees away, if that is still to be done.
+    async fn discard(&self) -> Result<Stepped, Refusal> {
+        let id = self.attempt.attempt_id;
+        let how = Collect { is_dry: false, snapshot: true, by_finish: true };
+        let collected = ractor::call!(self.owner, |port| AttemptMessage::Collect(how, port));
+        let collected = collected.map_err(|error| Refusal::internal(error.to_string()))??;
+        if let Some(kept) = collected.filter(|it| it.verdict == CollectVerdict::Kept) {
+            let why = kept.reason.unwrap_or_default();
+            let message = format!("attempt {id} can't be discarded: {why}");
+            return Err(Refusal::new(Code::WorkspaceFailed, message)
+                .hint("Call the tool again when what the message says is over."));
+        }
+        let mut snapshots = Vec::with_capacity(self.attempt.repos.len());
+        let commit = format!("refs/provost/snapshots/{id}^{{commit}}");
+        for repo in &self.attempt.repos {
+            let show = ["rev-parse", "--verify", "--quiet", &commit];
+            snapshots.push(git::run(Path::new(&repo.path), &show).await.ok());
+        }
+        Ok(Stepped::Discarded(snapshots))
+    }
+
+    /// Who signs what is committed.
+    fn by(&self) -> Result<Signature, Refusal> {
+        let by = self.finish.request.by.clone();
+        by.ok_or_else(|| Refusal::internal("a finish that commits has no signature"))
+    }
+
+    /// Names the changes of git's files, for a daemon that continues them.
+    fn mark(&self) -> String {
+        format!("provost {}", self.finish.finish_id)
+    }
+
+    async fn commit(&self, at: usize) -> Result<Stepped, Refusal> {
+        let linked = |sentence| Refusal::new(Code::WorkspaceFailed, sentence);
+        prepare::real_worktrees(&self.world, &self.attempt).await.map_err(linked)?;
+        let repo = &self.attempt.repos[at];
+        let request = &self.finish.request;
+        let what = Commit {
+            source: self.world.settings.source(&self.attempt, repo),
+            message: request.message.clone(),
+            author: self.by()?,
+            mark: self.mark(),
+        };
+        let mut committed = self.commit_in_turn(repo, what.clone()).await;
+        if matches!(committed, Err(CommitError::Locked)) {
+            // Mostly by the git of an agent that was stopped.
+            let folder = self.world.settings.worktrees_dir.join(&self.attempt.folder);
+            prepare::release_locks(&folder, &self.attempt).await;
+            committed = self.commit_in_turn(repo, what).await;
+        }
+        committed.map(Stepped::Committed).map_err(|error| not_committed(repo, &error))
+    }
+
+    async fn commit_in_turn(
+        &self,
+        repo: &AttemptRepo,
+        what: Commit,
+    ) -> Result<String, CommitError> {
+        let committing = async move { commit(&what).await };
+        let committed = self.world.repositories.in_turn(Path::new(&repo.path), committing).await;
+        committed.map(|(commit, _)| commit)
+    }
+
+    async fn compute(&self, at: usize) -> Result<Stepped, Refusal> {
+        let repo = &self.attempt.repos[at];
+        let request = &self.finish.request;
+        let into = request.repos[at].into.clone().unwrap_or_default();
+        let failed = |error: GitError| git_failed("the merge can't be computed", repo, &error);
+        let path = PathBuf::from(&repo.path);
+        let Some(old) = git::branch_tip(&path, &into).await.map_err(failed)? else {
+            return Err(branch_gone(repo, &into));
+        };
+        let what = Merge {
+            repo: path,
+            scratch: self.world.settings.scratch_dir.clone(),
+            target: old.clone(),
+            source: self.finish.receipt.repos[at].commit.clone().unwrap_or_default(),
+            strategy: request.strategy,
+            message: request.message.clone(),
+            by: self.by()?,
+        };
+        let computed = |new, tree| {
+            Ok(Stepped::Computed(MergeReceipt { old: old.clone(), new, tree, place: Place::Old }))
+        };
+        match merge(&what).await.map_err(failed)? {
+            Merged::Commit { commit, tree } => computed(commit, Some(tree)),
+            Merged::Nothing => computed(old.clone(), None),
+            Merged::Conflicts { conflicts, at } => {
+                Ok(Stepped::Conflicts(Conflicting { repo: repo.name.clone(), at, conflicts }))
+            }
+            Merged::Diverged => {
+                let why = format!("{into} of {} has commits of its own", repo.path);
+                Err(other_strategy(&why, Strategy::Rebase))
+            }
+            Merged::NotLinear { at } => {
+                let why = format!("{at} is a merge commit, which can't be replayed on {into}");
+                Err(other_strategy(&why, Strategy::Merge))
+            }
+        }
+    }
+
+    fn plan(&mut self) -> Stepped {
+        let attempt = &self.attempt;
+        let checks = self.world.settings.checks.planned(attempt.project_id, &attempt.project_name);
+        if checks.is_empty() {
+            return Stepped::Planned(ChecksReceipt { run_id: None, passed: Some(true) });
+        }
+        let results = attempt.repos.iter().zip(&self.finish.receipt.repos);
+        let repos = results.map(|(repo, receipt)| CheckedRepo {
+            name: repo.name.clone(),
+            path: repo.path.clone(),
+            commit: receipt.merged.clone().map(|merged| merged.new).unwrap_or_default(),
+            includes_uncommitted: false,
+        });
+        let submission = Submission {
+            run_id: CheckRunId::new(),
+            attempt_id: Some(attempt.attempt_id),
+            repos: repos.collect(),
+            is_empty_diff: None,
+            checks,
+        };
+        let run_id = Some(submission.run_id);
+        self.planned = Some(submission);
+        Stepped::Planned(ChecksReceipt { run_id, passed: None })
+    }
+
+    /// Whether the checks passed, once they have been run.
+    async fn verdict(&self, run: CheckRunId) -> bool {
+        let World { journal, check_signals, .. } = &*self.world;
+        loop {
+            // Before the look: a verdict that comes after it wakes us.
+            let concluded = check_signals.concluded.notified();
+            let found = until_done("reading a check run", || journal.check_run(run)).await;
+            match found.map(|run| run.verdict) {
+                Some(None) => concluded.await,
+                Some(Some(verdict)) => return verdict == CheckVerdict::Verified,
+                None => return false,
+            }
+        }
+    }
+
+    /// Moves a target to the result, or back to where it was.
+    async fn move_target(&self, at: usize, is_return: bool) -> Result<Stepped, Refusal> {
+        let repo = &self.attempt.repos[at];
+        let request = &self.finish.request.repos[at];
+        let merged = &self.finish.receipt.repos[at].merged;
+        let (Some(into), Some(merged)) = (request.into.clone(), merged.clone()) else {
+            return Ok(Stepped::Moved);
+        };
+        let (old, new) =
+            if is_return { (merged.new, merged.old) } else { (merged.old, merged.new) };
+        let to = Advance {
+            repo: PathBuf::from(&repo.path),
+            scratch: self.world.settings.scratch_dir.clone(),
+            branch: into.clone(),
+            old,
+            new,
+            mark: self.mark(),
+            reason: format!("provost: finish of {}", self.attempt.branch),
+        };
+        let moving = move_branch(to, is_return);
+        let moved = self.world.repositories.in_turn(Path::new(&repo.path), moving).await;
+        let failed = |error: GitError| git_failed(&format!("{into} can't be moved"), repo, &error);
+        match moved.map_err(failed)? {
+            Advanced::Moved => Ok(Stepped::Moved),
+            Advanced::Elsewhere(Some(_)) => Ok(Stepped::Elsewhere),
+            Advanced::Elsewhere(None) => Err(branch_gone(repo, &into)),
+            Advanced::InTheWay { checkout, why } => {
+                let checkout = checkout.display().to_string();
+                let message = format!("the checkout {checkout} of {into} can't follow: {why}");
+                Err(Refusal::new(Code::CheckoutInTheWay, message).detail("checkout", checkout))
+            }
+        }
+    }
+}
+
+/// Moves a branch. One that is neither where it was nor where it is to be stays: other commits
+/// may be on top of an earlier daemon's move, whose checkouts show those.
+async fn move_branch(to: Advance, is_return: bool) -> Result<Advanced, GitError> {
+    match git::branch_tip(&to.repo, &to.branch).await? {
+        Some(tip) if tip != to.old && tip != to.new => {
+            let common = git::merge_base(&to.repo, &to.new, &tip).await?;
+            let has_it = !is_return && common.as_ref() == Some(&to.new);
+            Ok(if has_it { Advanced::Moved } else { Advanced::Elsewhere(Some(tip)) })
+        }
+        Some(_) => advance(&to).await,
+        None => Ok(Advanced::Elsewhere(None)),
+    }
+}
+
+fn git_failed(what: &str, repo: &AttemptRepo, error: &GitError) -> Refusal {
+    let message = format!("{what} in {}: {error}", repo.path);
+    if error.is_shortage() {
+        Refusal::shortage(message)
+    } else {
+        Refusal::new(Code::WorkspaceFailed, message)
+    }
+}
+
+fn not_committed(repo: &AttemptRepo, error: &CommitError) -> Refusal {
+    let message = format!("the attempt's work in {} can't be committed: {error}", repo.name);
+    match error {
+        CommitError::Snapshot(snapshot) if snapshot.is_shortage() => Refusal::shortage(message),
+        _ => Refusal::new(Code::WorkspaceFailed, message),
+    }
+}
+
+fn branch_gone(repo: &AttemptRepo, into: &str) -> Refusal {
+    let message = format!("the repository {} has no branch {into}", repo.path);
+    Refusal::new(Code::BranchNotFound, message)
+        .hint("Call the tool again with into, a branch that exists.")
+        .detail("path", "into")
+}
+
+fn other_strategy(why: &str, strategy: Strategy) -> Refusal {
+    let other = if strategy == Strategy::Rebase { "rebase" } else { "merge" };
+    Refusal::new(Code::InvalidArgument, format!("nothing was merged: {why}"))
+        .hint(format!("Call the tool again with strategy = \"{other}\"."))
+        .detail("path", "strategy")
+}

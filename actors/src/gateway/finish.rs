@@ -1,0 +1,167 @@
+//! Finishes: a call is checked and resolved, down to the last default, before the attempt's owner
+//! gets it. Reads only.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use serde::Serialize;
+
+use crate::attempt::finish::compose;
+use crate::attempt::{self, AttemptMessage};
+use crate::ids::{AttemptId, FinishId, ProcessId};
+use crate::journal::{
+    Attempt, AttemptRepo, FinishAction, FinishRequest, Key, Once, RepoRequest, remembered,
+};
+use crate::refusal::{Code, Refusal};
+use crate::workspace::git::{self, GitError};
+use crate::workspace::merge::{Signature, Strategy};
+use crate::workspace::{checkouts_of, identity};
+use crate::world::World;
+
+use super::calls::detached;
+use super::message::GatewayMessage;
+use super::owners::{ask_owner, not_found};
+
+/// What a caller asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FinishCall {
+    pub attempt_id: AttemptId,
+    pub action: FinishAction,
+    pub strategy: Strategy,
+    /// The branch that gets the work; by default each repository's target branch.
+    pub into: Option<String>,
+    /// By default made of the task and the agent's last words.
+    pub message: Option<String>,
+}
+
+/// Begins a finish. Its row has the result once it has ended.
+pub async fn finish(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    key: Option<Key>,
+    call: FinishCall,
+) -> Result<Once<FinishId>, Refusal> {
+    let (gateway, world) = (gateway.clone(), Arc::clone(world));
+    // How long the caller waits makes no other call.
+    let key = key.map(|key| key.resolved(&call));
+    detached(async move {
+        if let Some(begun) = remembered(&*world.journal, key.as_ref()).await? {
+            return Ok(begun);
+        }
+        let request = request(&world, &call).await?;
+        ask_owner(&gateway, call.attempt_id, false, |_, port| {
+            AttemptMessage::Finish(key.clone(), Box::new(request.clone()), port)
+        })
+        .await
+    })
+    .await
+}
+
+async fn request(world: &World, call: &FinishCall) -> Result<FinishRequest, Refusal> {
+    let Some(attempt) = world.journal.attempt(call.attempt_id).await? else {
+        return Err(not_found(call.attempt_id));
+    };
+    has_work(world, &attempt).await?;
+    let mut repos = Vec::with_capacity(attempt.repos.len());
+    for repo in &attempt.repos {
+        let head = match call.action {
+            FinishAction::Discard => String::new(),
+            _ => tip(repo, &attempt.branch, "attempt_id").await?,
+        };
+        let into = match call.action {
+            FinishAction::Merge => Some(target(world, &attempt, repo, call).await?),
+            _ => None,
+        };
+        repos.push(RepoRequest { name: repo.name.clone(), head, into });
+    }
+    let (message, by) = match (call.action, &call.message) {
+        (FinishAction::Discard, _) => (String::new(), None),
+        (_, Some(given)) => (compose::storable(given), Some(signature(&attempt).await?)),
+        _ => (message(world, &attempt).await?, Some(signature(&attempt).await?)),
+    };
+    Ok(FinishRequest { action: call.action, strategy: call.strategy, message, by, repos })
+}
+
+async fn has_work(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
+    let id = attempt.attempt_id;
+    let refuse = |message: String| Refusal::new(Code::WorkspaceFailed, message);
+    let has = attempt::has_worktrees(world, id).await;
+    if !has.map_err(|error| refuse(format!("the folder of attempt {id}: {error}")))? {
+        let why = match attempt::was_collected(world, id).await {
+            Ok(true) => "its worktrees were collected (`provost gc`)",
+            _ => "nothing has run in it",
+        };
+        let message = format!("attempt {id} has no worktrees: {why}");
+        return Err(refuse(message).hint(
+            "Call follow_up with action = \"send\", then the tool again. It makes the worktrees.",
+        ));
+    }
+    attempt::real_worktrees(world, attempt).await.map_err(refuse)
+}
+
+/// The branch that is to get the work, which exists and is no attempt's.
+async fn target(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    call: &FinishCall,
+) -> Result<String, Refusal> {
+    let into = call.into.as_ref().unwrap_or(&repo.target_branch).clone();
+    tip(repo, &into, "into").await?;
+    let checkouts = checkouts_of(Path::new(&repo.path), &into).await;
+    let checkouts = checkouts.map_err(|error| unreadable(repo, &error))?;
+    // git names them without links.
+    let root = &world.settings.worktrees_dir;
+    let root = tokio::fs::canonicalize(root).await.unwrap_or_else(|_| root.clone());
+    if into == attempt.branch || checkouts.iter().any(|path| path.starts_with(&root)) {
+        let message = format!("{into} is the branch of an attempt, whose files it would change");
+        return Err(Refusal::new(Code::InvalidArgument, message)
+            .hint("Call the tool again with into, a branch that no attempt works on.")
+            .detail("path", "into"));
+    }
+    Ok(into)
+}
+
+async fn tip(repo: &AttemptRepo, branch: &str, field: &str) -> Result<String, Refusal> {
+    let tip = git::branch_tip(Path::new(&repo.path), branch).await;
+    tip.map_err(|error| unreadable(repo, &error))?.ok_or_else(|| {
+        let message = format!("{} has no branch {branch:?} with a commit on it", repo.path);
+        let refusal = Refusal::new(Code::BranchNotFound, message).detail("path", field);
+        match field {
+            "into" => refusal.hint("Call the tool again with into, a branch that exists."),
+            _ => refusal.hint("Make the attempt's branch again, then call the tool again."),
+        }
+    })
+}
+
+async fn message(world: &World, attempt: &Attempt) -> Result<String, Refusal> {
+    let id = attempt.attempt_id;
+    // Those of all turns: no process has been planned after this id.
+    let past = world.journal.past(id, ProcessId::new()).await?;
+    let last = past.last().and_then(|past| past.final_message.as_deref());
+    Ok(compose::message(&attempt.task_title, last, id, &attempt.executor))
+}
+
+async fn signature(attempt: &Attempt) -> Result<Signature, Refusal> {
+    let Some(repo) = attempt.repos.first() else {
+        return Err(Refusal::internal("the attempt has no repository"));
+    };
+    let by = identity::of_person(Path::new(&repo.path)).await;
+    by.map_err(|error| unreadable(repo, &error))?.ok_or_else(|| {
+        let message = "git does not know who commits: user.name and user.email are not set";
+        Refusal::new(Code::WorkspaceFailed, message).hint(
+            "Run `git config --global user.name NAME` and `git config --global user.email \
+             ADDRESS`, then call the tool again.",
+        )
+    })
+}
+
+fn unreadable(repo: &AttemptRepo, error: &GitError) -> Refusal {
+    let message = format!("{} can't be read: {error}", repo.path);
+    if error.is_shortage() {
+        Refusal::shortage(message)
+    } else {
+        Refusal::new(Code::WorkspaceFailed, message)
+    }
+}

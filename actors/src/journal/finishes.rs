@@ -1,0 +1,198 @@
+//! The records of finishes: what is to become of an attempt's work, and how far that is. A
+//! finish that was cut off goes on from its receipt.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AttemptId, CheckRunId, FinishId, TaskId};
+use crate::refusal::Refusal;
+use crate::workspace::merge::conflict::Conflict;
+use crate::workspace::merge::{Signature, Strategy};
+
+use super::checks::Submission;
+use super::{CheckRun, Key, Once};
+
+/// What is done with an attempt's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishAction {
+    /// All that git does not ignore becomes a commit on the attempt's branch.
+    Commit,
+    /// The same, and then a branch gets the attempt's commits.
+    Merge,
+    /// The worktrees go to the trash, after a snapshot of what would be lost. The branch stays.
+    Discard,
+}
+
+/// A call that finishes, with all that it left open resolved: a repetition does the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FinishRequest {
+    pub action: FinishAction,
+    pub strategy: Strategy,
+    pub message: String,
+    /// `None` where nothing is committed.
+    pub by: Option<Signature>,
+    /// In the order of the attempt's repositories.
+    pub repos: Vec<RepoRequest>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepoRequest {
+    pub name: String,
+    /// Where the attempt's branch was when the call was made.
+    pub head: String,
+    /// The branch that is to get the commits; `None`: none is.
+    pub into: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishState {
+    #[default]
+    Open,
+    Done,
+    Conflicts,
+    ChecksFailed,
+    Refused,
+}
+
+/// What has been done. Each step is written down before the next one begins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FinishReceipt {
+    /// In the order of the request's.
+    pub repos: Vec<RepoReceipt>,
+    /// How often a target had moved, and its merge was computed anew.
+    pub recomputed: u32,
+    pub checks: Option<ChecksReceipt>,
+    /// The worktrees are gone.
+    pub is_discarded: bool,
+    /// How it ends. Branches that moved before that was known still have to go back.
+    pub ending: Option<Ending>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepoReceipt {
+    /// Where the attempt's branch is with all that was to be committed.
+    pub commit: Option<String>,
+    /// Of the target branch.
+    pub merged: Option<MergeReceipt>,
+    /// The commit that holds what would have been lost with the worktree.
+    pub snapshot: Option<String>,
+}
+
+/// A computed move of a target branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeReceipt {
+    pub old: String,
+    /// The same as `old` where the target had everything.
+    pub new: String,
+    /// The tree of `new`; `None` where nothing is to move.
+    pub tree: Option<String>,
+    pub place: Place,
+}
+
+/// Where a target branch is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Where it was, or where it went back to.
+    #[default]
+    Old,
+    /// At the result.
+    New,
+    /// At the result or beyond, from where it can't go back.
+    Left,
+}
+
+impl MergeReceipt {
+    pub fn changes(&self) -> bool {
+        self.new != self.old
+    }
+}
+
+/// The checks on exactly the computed commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChecksReceipt {
+    /// `None`: the project has no checks.
+    pub run_id: Option<CheckRunId>,
+    /// `None` while they run.
+    pub passed: Option<bool>,
+}
+
+/// How a finish ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    Done,
+    Conflicts(Conflicting),
+    ChecksFailed,
+    Refused(Refusal),
+}
+
+impl Ending {
+    pub fn state(&self) -> FinishState {
+        match self {
+            Self::Done => FinishState::Done,
+            Self::Conflicts(_) => FinishState::Conflicts,
+            Self::ChecksFailed => FinishState::ChecksFailed,
+            Self::Refused(_) => FinishState::Refused,
+        }
+    }
+}
+
+/// The conflicts with the target branch of a repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflicting {
+    pub repo: String,
+    /// The commit that does not apply, where each is replayed.
+    pub at: Option<String>,
+    pub conflicts: Vec<Conflict>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Finish {
+    pub finish_id: FinishId,
+    pub attempt_id: AttemptId,
+    pub request: FinishRequest,
+    pub state: FinishState,
+    pub receipt: FinishReceipt,
+    /// Why it was refused.
+    pub error: Option<Refusal>,
+}
+
+impl Finish {
+    pub fn new(attempt_id: AttemptId, request: FinishRequest) -> Self {
+        let repos = request.repos.iter().map(|_| RepoReceipt::default()).collect();
+        let receipt = FinishReceipt { repos, ..FinishReceipt::default() };
+        let (finish_id, state) = (FinishId::new(), FinishState::Open);
+        Self { finish_id, attempt_id, request, state, receipt, error: None }
+    }
+}
+
+#[async_trait]
+pub trait Finishes {
+    /// Writes a finish under the key of its call.
+    async fn record_finish(
+        &self,
+        key: Option<&Key>,
+        finish: &Finish,
+    ) -> Result<Once<FinishId>, Refusal>;
+
+    async fn finish(&self, finish: FinishId) -> Result<Option<Finish>, Refusal>;
+
+    /// Writes how far it is.
+    async fn keep_finish(&self, finish: &Finish) -> Result<(), Refusal>;
+
+    /// Writes how far it is, and with it the run of checks that its receipt names.
+    async fn plan_finish_checks(
+        &self,
+        finish: &Finish,
+        task: TaskId,
+        submission: &Submission,
+    ) -> Result<(), Refusal>;
+
+    /// Ends it. What was refused does not use up the key of its call.
+    async fn end_finish(&self, finish: &Finish) -> Result<(), Refusal>;
+
+    async fn check_run(&self, run: CheckRunId) -> Result<Option<CheckRun>, Refusal>;
+}

@@ -1,0 +1,99 @@
+//! What becomes of an attempt's work: committed, or merged into a branch.
+
+use provost_actors::journal::Receipt;
+pub use provost_actors::journal::{FinishAction, FinishState};
+use provost_actors::workspace::merge::Strategy as MergeStrategy;
+
+use crate::api::prelude::*;
+
+pub const FINISH_ATTEMPT: &str = "\
+Use when: an attempt's work is accepted or rejected: it is committed, merged or discarded.
+Optional: strategy, into (merge), message (commit, merge), timeout_ms, request_id.
+Next: follow_up with what failed, unless state is done; the same call again while it is open.
+Avoid: merging what you have not read.";
+
+pub const FINISH_RULES: &[FieldRule] = &[FieldRule::ByValue(
+    "action",
+    &[
+        Case { value: "commit", requires: &[], forbids: &["strategy", "into"] },
+        Case { value: "merge", requires: &[], forbids: &[] },
+        Case { value: "discard", requires: &[], forbids: &["strategy", "into", "message"] },
+    ],
+)];
+
+#[apply(input)]
+pub struct FinishAttemptInput {
+    pub attempt_id: AttemptId,
+    /// commit: on the attempt's branch. merge: commit, check the result, move the target. discard: move
+    /// the worktree to the trash.
+    pub action: FinishAction,
+    /// merge if left out.
+    #[schemars(with = "Option<crate::api::args::Strategies>")]
+    pub strategy: Option<MergeStrategy>,
+    /// Branch to merge into; its target branch if left out.
+    pub into: Option<Text<1, 255>>,
+    /// Commit message; made of the task and the last message if left out.
+    pub message: Option<Text<1, 20_000>>,
+    /// How long to wait for the end, in milliseconds; 600000 at most.
+    pub timeout_ms: Limit<50_000, 600_000>,
+}
+
+#[apply(output)]
+pub struct FinishAttemptOutput {
+    pub attempt_id: AttemptId,
+    /// Id of this finish, a UUID.
+    pub finish_id: FinishId,
+    pub action: FinishAction,
+    /// open (not ended yet: call again with the same request_id), done, conflicts or checks_failed
+    /// (nothing was merged).
+    pub state: FinishState,
+    /// Each repository, with its commits.
+    pub repos: Vec<FinishedRepo>,
+    /// Receipts of the checks on the result: name, command, outcome, exit_code, log and more.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub checks: Vec<Receipt>,
+    /// What can't be merged; empty unless state is conflicts.
+    pub conflicts: Vec<MergeConflict>,
+    pub hint: Option<String>,
+}
+
+#[apply(output)]
+pub struct FinishedRepo {
+    /// Name of the repository.
+    pub repo_name: String,
+    /// The commit that the attempt's branch is at; null until that is known.
+    pub commit: Option<String>,
+    /// Whether this finish made it.
+    pub committed: bool,
+    /// Branch that gets the work; null if none does.
+    pub target_branch: Option<String>,
+    /// The target's commit before; null until the merge is computed.
+    pub target_before: Option<String>,
+    /// The merge's result, which is the target's commit if merged.
+    pub target_after: Option<String>,
+    /// The result's tree, on which the checks ran; null if nothing is to be merged.
+    pub tree: Option<String>,
+    /// Whether the target has the work.
+    pub merged: bool,
+    /// Commit that keeps what a discarded worktree had; null if all of that was merged.
+    pub snapshot: Option<String>,
+}
+
+/// A path that git can't merge.
+#[apply(output)]
+pub struct MergeConflict {
+    /// Path, after its repository's name.
+    pub path: String,
+    /// git's word, such as contents or modify/delete.
+    pub kind: String,
+    /// File mode and object id at the merge base; null if it is not there.
+    pub base: Option<String>,
+    /// The same of the target's side.
+    pub ours: Option<String>,
+    /// The same of the attempt's side.
+    pub theirs: Option<String>,
+    /// The lines in conflict with git's markers; null if they are not text or too long.
+    pub hunks: Option<String>,
+}
+
+tools! { FinishTools: change finish_attempt(FinishAttemptInput) -> FinishAttemptOutput; }

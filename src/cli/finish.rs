@@ -1,0 +1,159 @@
+//! `provost commit`, `provost merge` and `provost rm`: what becomes of an attempt's work.
+
+use provost_actors::ids::FinishId;
+
+use super::prelude::*;
+
+/// The longest wait of one call, in milliseconds; the verb calls until it has ended.
+const WAIT_MS: u64 = 50_000;
+
+#[derive(clap::Args, Debug)]
+pub struct CommitArgs {
+    /// The attempt's id, or 8 or more characters of its start or end
+    attempt: String,
+    /// The commit's message [default: the task's title and the agent's last words]
+    #[arg(short, long)]
+    message: Option<String>,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct MergeArgs {
+    #[command(flatten)]
+    commit: CommitArgs,
+    /// The branch that gets the work [default: the attempt's target branch]
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// How the commits reach it
+    #[arg(long, value_enum, default_value = "merge")]
+    strategy: MergeHow,
+}
+
+/// How the commits of an attempt reach a branch.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum MergeHow {
+    /// A commit with both as parents
+    Merge,
+    /// One commit with all changes
+    Squash,
+    /// Each commit again, on top of the branch
+    Rebase,
+    /// The branch moves to the attempt's own commit
+    FastForward,
+}
+
+impl MergeHow {
+    /// As the tool names it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Merge => "merge",
+            Self::Squash => "squash",
+            Self::Rebase => "rebase",
+            Self::FastForward => "fast_forward",
+        }
+    }
+}
+
+pub async fn commit(context: &mut Context, args: &CommitArgs) -> Result<Exit, Failure> {
+    let finish = json!({"action": "commit", "message": args.message});
+    call(context, &args.attempt, finish).await
+}
+
+pub async fn merge(context: &mut Context, args: &MergeArgs) -> Result<Exit, Failure> {
+    let finish = json!({"action": "merge", "message": args.commit.message, "into": args.into,
+        "strategy": args.strategy.name()});
+    call(context, &args.commit.attempt, finish).await
+}
+
+pub async fn rm(context: &mut Context, attempt: &str) -> Result<Exit, Failure> {
+    call(context, attempt, json!({"action": "discard"})).await
+}
+
+async fn call(context: &mut Context, attempt: &str, mut finish: Value) -> Result<Exit, Failure> {
+    finish["attempt_id"] = json!(context.attempt(attempt).await?);
+    finish["timeout_ms"] = json!(WAIT_MS);
+    // The same for each call: one finish.
+    finish["request_id"] = json!(FinishId::new());
+    let done = loop {
+        let done = context.call::<FinishAttemptOutput>(finish.clone()).await?;
+        if done.state != FinishState::Open {
+            break done;
+        }
+    };
+    context.show(&done, |out, done| lines(done).iter().try_for_each(|line| out.line(line)))?;
+    match done.state {
+        FinishState::Conflicts => Ok(Exit::Conflict),
+        FinishState::ChecksFailed => Ok(Exit::Refused),
+        _ => Ok(Exit::Done),
+    }
+}
+
+fn lines(done: &FinishAttemptOutput) -> Vec<String> {
+    let short = |commit: &Option<String>| {
+        let commit = commit.as_deref().unwrap_or_default();
+        commit.get(..12).unwrap_or(commit).to_owned()
+    };
+    let mut lines = Vec::new();
+    for repo in &done.repos {
+        if done.action == FinishAction::Discard {
+            let kept = repo
+                .snapshot
+                .as_ref()
+                .map(|_| format!("; commit {} keeps what it had", short(&repo.snapshot)));
+            let kept = kept.unwrap_or_default();
+            lines.push(format!("{} went to the trash{kept}", repo.repo_name));
+            continue;
+        }
+        let commit = short(&repo.commit);
+        lines.push(match (repo.committed, &repo.target_branch) {
+            (true, _) => format!("{} committed: {commit}", repo.repo_name),
+            (false, None) => format!("{} has nothing to commit: {commit}", repo.repo_name),
+            (false, Some(_)) => format!("{} was committed: {commit}", repo.repo_name),
+        });
+        let Some(into) = repo.target_branch.as_deref().filter(|_| repo.merged) else { continue };
+        lines.push(if repo.target_before == repo.target_after {
+            format!("{} {into} has all of it", repo.repo_name)
+        } else {
+            format!("{} {into} is at {}", repo.repo_name, short(&repo.target_after))
+        });
+    }
+    lines.extend(done.checks.iter().map(|receipt| format!("the {receipt}")));
+    for conflict in &done.conflicts {
+        lines.push(format!("conflict ({}) in {}", conflict.kind, conflict.path));
+        let hunks = conflict.hunks.iter().flat_map(|hunks| hunks.lines());
+        lines.extend(hunks.map(|line| format!("    {line}")));
+    }
+    if matches!(done.state, FinishState::Conflicts | FinishState::ChecksFailed) {
+        let id = done.attempt_id.short();
+        lines.push(format!(
+            "nothing was merged; tell the agent what to mend with `provost queue {id} PROMPT`"
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0192f0c1-2345-7abc-8def-0123456789ab";
+
+    fn done(state: &str, merged: bool, more: &Value) -> FinishAttemptOutput {
+        let repo = json!({"repo_name": "app", "commit": "0123456789abcdef", "committed": true,
+            "target_branch": "main", "target_before": "aaaa", "target_after": "bbbb",
+            "merged": merged});
+        let mut done = json!({"attempt_id": ID, "finish_id": ID, "action": "merge",
+            "state": state, "repos": [repo], "checks": [], "conflicts": []});
+        done.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(done).unwrap()
+    }
+
+    #[test]
+    fn a_merge_is_shown_with_its_commits_and_conflicts_with_their_lines() {
+        let merged = lines(&done("done", true, &json!({})));
+        assert_eq!(merged, ["app committed: 0123456789ab", "app main is at bbbb"]);
+        let conflict = json!({"path": "app/a", "kind": "contents", "hunks": "<<<<<<< x\n1\n"});
+        let told = lines(&done("conflicts", false, &json!({"conflicts": [conflict]})));
+        assert_eq!(told[1..4], ["conflict (contents) in app/a", "    <<<<<<< x", "    1"]);
+        assert!(told[4].contains("provost queue"), "{told:?}");
+    }
+}

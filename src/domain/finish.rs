@@ -1,0 +1,169 @@
+//! Finishing an attempt: handed to its owner, and waited for. Its row has the result.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use provost_actors::gateway::{self, FinishCall};
+use provost_actors::ids::FinishId;
+use provost_actors::journal::checks::CheckOutcome;
+use provost_actors::journal::{
+    ChecksReceipt, Ending, Finish, FinishState, Finishes, Place, Receipt, RepoReceipt, RepoRequest,
+};
+use provost_actors::workspace::merge::Strategy;
+use provost_actors::workspace::merge::conflict::{Conflict, Side};
+use tokio::time::{Instant, timeout_at};
+
+use super::Domain;
+use super::waits::cut_off;
+use crate::api::finish::{
+    FinishAttemptInput, FinishAttemptOutput, FinishTools, FinishedRepo, MergeConflict,
+};
+use crate::api::{Caller, Key, Once, Refusable, Refusal};
+
+/// Most conflicts in an answer, and most bytes of all their hunks.
+const CONFLICTS_MAX: usize = 50;
+const HUNKS_MAX: usize = 16 * 1024;
+/// Most paths that a hint names.
+const PATHS_TOLD: usize = 10;
+
+#[async_trait]
+impl FinishTools for Domain {
+    async fn finish_attempt(
+        &self,
+        _: &Caller,
+        key: Option<Key>,
+        input: FinishAttemptInput,
+    ) -> Refusable<Once<FinishAttemptOutput>> {
+        let timeout = u64::try_from(input.timeout_ms.get()).unwrap_or(u64::MAX);
+        let deadline = Instant::now() + Duration::from_millis(timeout);
+        let call = FinishCall {
+            attempt_id: input.attempt_id,
+            action: input.action,
+            strategy: input.strategy.unwrap_or(Strategy::Merge),
+            into: input.into.map(Into::into),
+            message: input.message.map(Into::into),
+        };
+        let watch = self.store.watch(&[input.attempt_id]);
+        let begun = gateway::finish(&self.gateway, &self.world, key, call).await?;
+        loop {
+            let finish = self.finish(begun.value).await?;
+            if finish.state != FinishState::Open || Instant::now() >= deadline {
+                let receipts = self.receipts(&finish).await?;
+                let value = answer(finish, receipts)?;
+                return Ok(Once { value, deduplicated: begun.deduplicated });
+            }
+            tokio::select! {
+                // The next look shows whether it was woken or is out of time.
+                _ = timeout_at(deadline, watch.changed()) => {}
+                () = self.ending.cancelled() => return Err(cut_off()),
+            }
+        }
+    }
+}
+
+impl Domain {
+    async fn finish(&self, id: FinishId) -> Result<Finish, Refusal> {
+        let found = self.store.finish(id).await?;
+        found.ok_or_else(|| Refusal::internal(format!("there is no finish {id}")))
+    }
+
+    async fn receipts(&self, finish: &Finish) -> Result<Vec<Receipt>, Refusal> {
+        let Some(ChecksReceipt { run_id: Some(run), .. }) = finish.receipt.checks else {
+            return Ok(Vec::new());
+        };
+        let run = self.store.check_run(run).await?;
+        Ok(run.map(|run| run.receipts).unwrap_or_default())
+    }
+}
+
+/// What a finish has come to.
+fn answer(finish: Finish, checks: Vec<Receipt>) -> Result<FinishAttemptOutput, Refusal> {
+    if let Some(refusal) = &finish.error {
+        return Err(refusal.clone());
+    }
+    let hint = hint(&finish, &checks);
+    let repos = finish.request.repos.iter().zip(&finish.receipt.repos).map(repo).collect();
+    let conflicts = match finish.receipt.ending {
+        Some(Ending::Conflicts(found)) => conflicts(&found.repo, found.conflicts),
+        _ => Vec::new(),
+    };
+    Ok(FinishAttemptOutput {
+        attempt_id: finish.attempt_id,
+        finish_id: finish.finish_id,
+        action: finish.request.action,
+        state: finish.state,
+        repos,
+        checks,
+        conflicts,
+        hint,
+    })
+}
+
+fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> FinishedRepo {
+    let merged = receipt.merged.as_ref();
+    FinishedRepo {
+        repo_name: request.name.clone(),
+        committed: receipt.commit.as_ref().is_some_and(|commit| *commit != request.head),
+        commit: receipt.commit.clone(),
+        target_branch: request.into.clone(),
+        target_before: merged.map(|it| it.old.clone()),
+        target_after: merged.map(|it| it.new.clone()),
+        tree: merged.and_then(|it| it.tree.clone()),
+        snapshot: receipt.snapshot.clone(),
+        merged: merged.is_some_and(|it| it.place != Place::Old || !it.changes()),
+    }
+}
+
+fn conflicts(repo: &str, found: Vec<Conflict>) -> Vec<MergeConflict> {
+    let mut room = HUNKS_MAX;
+    let side = |side: Option<Side>| side.map(|it| format!("{} {}", it.mode, it.object));
+    let told = found.into_iter().take(CONFLICTS_MAX).map(|it| {
+        let hunks = it.hunks.filter(|hunks| hunks.len() <= room);
+        room -= hunks.as_ref().map_or(0, String::len);
+        MergeConflict {
+            path: format!("{repo}/{}", it.path),
+            kind: it.kind,
+            base: side(it.base),
+            ours: side(it.ours),
+            theirs: side(it.theirs),
+            hunks,
+        }
+    });
+    told.collect()
+}
+
+/// The next useful call.
+fn hint(finish: &Finish, checks: &[Receipt]) -> Option<String> {
+    let what = match (finish.state, &finish.receipt.ending) {
+        (FinishState::Open, _) => {
+            let until = "Call wait_for_attempts until it has ended, then finish_attempt again. \
+                         Give the same arguments and the same request_id.";
+            return Some(until.to_owned());
+        }
+        (FinishState::Conflicts, Some(Ending::Conflicts(found))) => {
+            let into = finish.request.repos.iter().find(|repo| repo.name == found.repo);
+            let into = into.and_then(|repo| repo.into.as_deref()).unwrap_or_default();
+            let paths: BTreeSet<&str> = found.conflicts.iter().map(|it| &*it.path).collect();
+            let more = match paths.len().saturating_sub(PATHS_TOLD) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let paths: Vec<&str> = paths.into_iter().take(PATHS_TOLD).collect();
+            let paths = paths.join(", ");
+            format!("Merge the branch {into} into yours, resolve the conflicts in {paths}{more}")
+        }
+        (FinishState::ChecksFailed, _) => {
+            let failed = checks.iter().filter(|it| it.outcome != CheckOutcome::Passed);
+            let failed: Vec<String> = failed.map(ToString::to_string).collect();
+            format!("Merged with its target, your work fails: {}. Mend it", failed.join("; "))
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "Call follow_up with action = \"queue\", then finish_attempt again. Nothing was merged. A \
+         prompt for attempt {}: \"{what}.\" The next finish_attempt, once that has settled, takes \
+         a new request_id.",
+        finish.attempt_id
+    ))
+}
