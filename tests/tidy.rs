@@ -40,7 +40,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("executor", &["event", "limits"]),
     ("log", &["blocking", "event", "executor", "failpoint", "ids"]),
     ("process", &["blocking", "event", "failpoint", "ids", "limits", "log", "secret"]),
-    ("workspace", &["environment", "blocking", "failpoint", "ids", "process"]),
+    ("workspace", &["environment", "blocking", "event", "failpoint", "ids", "process"]),
     ("journal", &["event", "executor", "ids", "limits", "refusal", "workspace"]),
     ("world", &["executor", "ids", "journal", "limits", "log", "process", "secret", "workspace"]),
     ("attempt", &["environment", "blocking", "event", "executor", "failpoint", "ids", "journal", "log", "process", "refusal", "retry", "secret", "text", "workspace", "world"]),

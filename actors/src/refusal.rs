@@ -71,6 +71,7 @@ codes! {
     TaskNotFound "task_not_found" false "Call the tool again with task_id from list_tasks.",
     AttemptNotFound "attempt_not_found" false "Call the tool again with attempt_id from list_task_attempts.",
     SessionNotFound "session_not_found" false "Call the tool again with session_id from get_attempt_status.",
+    TurnNotFound "turn_not_found" false "Call the tool again with to_turn, one of details.turns.",
     TicketNotFound "ticket_not_found" false "Call the tool again with question_id from list_questions.",
     QuestionNotFound "question_not_found" false "Call the tool again with question_id from list_questions.",
     FileNotFound "file_not_found" false "Call the tool again with path from get_attempt_changes.",

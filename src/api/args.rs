@@ -156,6 +156,10 @@ schema!([const MIN: i64, const MAX: i64] Between<MIN, MAX>, |_| match MAX {
 
 /// The index of a log entry or a message.
 pub type Index = Between<0, { i64::MAX }>;
+/// The number of a turn that has ended.
+pub type ToTurn = Between<1, { i64::MAX }>;
+/// The same, or 0 for what was there before the first one.
+pub type FromTurn = Index;
 /// An index to read on from: -1 is from the beginning.
 pub type After = Between<-1, { i64::MAX }>;
 

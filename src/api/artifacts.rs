@@ -37,6 +37,10 @@ pub struct GetAttemptChangesInput {
     pub attempt_id: AttemptId,
     /// true lists the files (5000 at most) even if a guard would block. Default false.
     pub force: bool,
+    /// Only what changed after this turn had ended; 0, the default, is the merge base.
+    pub from_turn: Option<FromTurn>,
+    /// Only what changed until this turn had ended; until now if left out.
+    pub to_turn: Option<ToTurn>,
 }
 
 /// Counts over all changed files, also of those that are not listed.
@@ -106,6 +110,8 @@ pub struct GetAttemptFileInput {
     pub offset: Option<Index>,
     /// Most bytes; 16384 if left out, over the limit of the daemon it blocks. Not with start_line or line_count.
     pub max_bytes: Option<Count>,
+    /// The file as it was when this turn had ended; as it is now if left out.
+    pub to_turn: Option<ToTurn>,
 }
 
 #[apply(word)]
@@ -153,12 +159,16 @@ pub struct GetAttemptPatchInput {
     pub paths: List<ArtifactPath, 1, 5000>,
     /// Most bytes of patch; 16384 if left out, over the limit of the daemon it blocks.
     pub max_bytes: Option<Count>,
+    /// As in get_attempt_changes.
+    pub from_turn: Option<FromTurn>,
+    /// As in get_attempt_changes.
+    pub to_turn: Option<ToTurn>,
 }
 
 #[apply(output)]
 #[derive(Default)]
 pub struct GetAttemptPatchOutput {
-    /// Applies with git apply on the merge base: in the repository, or with several beside each other.
+    /// Applies with git apply on the merge base, or on what was there at from_turn: in the repository, or with several beside each other.
     pub patch: String,
     /// The files in the patch.
     pub files: Vec<ChangedFile>,

@@ -232,6 +232,8 @@ pub struct AttemptStatus {
     pub queued_follow_ups: u32,
     /// Whether a stop holds the queue until the next follow_up.
     pub queue_held: bool,
+    /// Last turn with a snapshot, for from_turn and to_turn; null before there is one.
+    pub latest_snapshot_turn: Option<u32>,
     /// Tokens that all its turns used so far; null if the executor does not report them.
     pub usage: Option<AttemptUsage>,
     /// Limits that the configuration sets for that process.

@@ -112,6 +112,7 @@ pub fn of(code: Code) -> Exit {
         | Code::TaskNotFound
         | Code::AttemptNotFound
         | Code::SessionNotFound
+        | Code::TurnNotFound
         | Code::TicketNotFound
         | Code::QuestionNotFound
         | Code::FileNotFound

@@ -218,6 +218,7 @@ impl Domain {
             failure_summary: status.failure_summary,
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
+            latest_snapshot_turn: status.latest_snapshot_turn,
             usage: status.usage,
             limits: status.limits,
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),

@@ -37,7 +37,7 @@ fn kind(refusal: Code) -> ErrorKind {
         | Code::DependencyCycle =>
             ("INVALID_PARAM", 400, "LOW", "NONE", "INFO", None, false),
         Code::ProjectNotFound | Code::RepoNotFound | Code::TaskNotFound | Code::AttemptNotFound
-        | Code::SessionNotFound | Code::TicketNotFound | Code::QuestionNotFound
+        | Code::SessionNotFound | Code::TurnNotFound | Code::TicketNotFound | Code::QuestionNotFound
         | Code::FileNotFound | Code::ExecutorNotFound | Code::VariantNotFound
         | Code::ExecutorUnavailable | Code::BranchNotFound =>
             ("RESOURCE_NOT_FOUND", 404, "MEDIUM", "P2_DELAYED", "WARN", None, false),

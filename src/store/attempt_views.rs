@@ -65,6 +65,8 @@ pub struct AttemptRow {
     pub limits: Vec<AttemptLimit>,
     pub queued_follow_ups: u32,
     pub queue_held: bool,
+    /// The last turn that has a snapshot.
+    pub latest_snapshot_turn: Option<u32>,
     /// Number of its latest change, in one count over all attempts.
     pub revision: i64,
     /// Number of the change by which it last settled; 0 if it never has.
@@ -88,6 +90,8 @@ macro_rules! statuses {
         concat!(
             "SELECT o.*, o.title AS task_title, o.branch AS workspace_branch,
                     t.handle, t.status AS task_status,
+                    (SELECT max(turn) FROM turn_snapshots n
+                     WHERE n.attempt_id = o.attempt_id) AS latest_snapshot_turn,
                     (SELECT CASE WHEN count(*) > 0 THEN
                          json_object('input_tokens', sum(p.usage ->> 'input_tokens'),
                                      'output_tokens', sum(p.usage ->> 'output_tokens'),

@@ -27,6 +27,7 @@ mod sessions;
 mod sql;
 mod task_status;
 mod tasks;
+mod turn_snapshots;
 mod wal;
 mod work;
 mod write_retry;

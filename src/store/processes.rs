@@ -147,7 +147,8 @@ async fn settle(db: Db<'_>, process: ProcessId, outcome: &Outcome) -> Result<()>
     let sql = "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
                 failure_summary = ?5, final_message = ?6 WHERE process_id = ?1";
     db.run(sql, (process, status, exit_code, exit_signal, failure_summary, final_message)).await?;
-    let sql = "UPDATE processes SET usage = ?2, ended_at = ?3, quota = ?4, resume_at = ?5
+    let sql = "UPDATE processes SET usage = ?2, ended_at = ?3, quota = ?4, resume_at = ?5,
+                snapshot_due = 1
          WHERE process_id = ?1";
     db.run(sql, (process, outcome.usage, outcome.at.millis(), quota, resume_at)).await?;
     approvals::withdraw_if_ended(db, process).await?;

@@ -12,7 +12,8 @@ use provost_actors::journal::{
     Approval, ApprovalStatus, Approvals, Attempt, AttemptRepo, AttemptStarted, Attempts, Begun,
     Change, CheckVerdict, Checks, Ending, Finish, FinishAction, FinishRequest, FinishState,
     Finishes, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Process,
-    Processes, Receipt, RepoRequest, Requests, Sessions, State, Task, Tasks, Turnover,
+    Processes, Receipt, RepoRequest, Requests, Sessions, Snapshots, State, Task, Tasks,
+    TurnSnapshot, Turnover,
 };
 use provost_actors::workspace::merge::{Signature, Strategy};
 use serde_json::json;
@@ -521,6 +522,62 @@ async fn every_change_of_an_attempt_wakes_its_watchers_and_raises_its_revision()
     let unknown = AttemptId::new();
     let refused = store.statuses(&[one.attempt_id, unknown]).await.unwrap_err();
     assert_eq!(refused.details["attempt_id"], unknown.to_string());
+}
+
+#[tokio::test]
+async fn a_turn_that_ends_is_due_a_snapshot_until_it_has_one() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Running).await;
+    let id = one.attempt_id;
+    assert_eq!(store.due_snapshot(id).await.unwrap(), None, "it has not ended");
+    advance(&store, &one, &failed()).await;
+    let due = store.due_snapshot(id).await.unwrap().unwrap();
+    assert_eq!((due.turn, due.is_last), (1, true));
+    assert_eq!(store.due_snapshots().await.unwrap(), [id]);
+    let snapshot = |commit: &str| TurnSnapshot {
+        repo: "app".into(),
+        commit_id: commit.into(),
+        tree_id: "t".into(),
+        base_id: "b".into(),
+    };
+    let watch = store.watch(&[id]);
+    let before = store.status(id).await.unwrap();
+    store.record_snapshot(id, 1, &[snapshot("c")]).await.unwrap();
+    assert!(watch.changed().now_or_never().is_some());
+    let after = store.status(id).await.unwrap();
+    assert!(after.revision > before.revision);
+    assert_eq!(after.settled_revision, before.settled_revision);
+    assert_eq!(store.due_snapshot(id).await.unwrap(), None);
+    // Again, with another commit: the first one is kept, and it is no news.
+    store.record_snapshot(id, 1, &[snapshot("d")]).await.unwrap();
+    assert_eq!(store.turn_snapshot(id, 1).await.unwrap(), [snapshot("c")]);
+    assert_eq!(store.status(id).await.unwrap().revision, after.revision);
+    assert_eq!(store.snapshot_turns(id).await.unwrap(), [1]);
+    assert_eq!(store.turn_snapshot(id, 2).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_was_missed_is_not_due_for_ever() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Running).await;
+    let id = one.attempt_id;
+    let process = Process { process_id: ProcessId::new(), turn: 2, ..one.process.clone() };
+    let next = Next { process, has_slot: true };
+    let Change::Settled(outcome, _) = failed() else { unreachable!() };
+    let turnover = Turnover { begun: Some(next.clone()), ..Turnover::default() };
+    advance(&store, &one, &Change::Settled(outcome, Box::new(turnover))).await;
+    let due = store.due_snapshot(id).await.unwrap().unwrap();
+    assert_eq!((due.turn, due.is_last), (1, false), "the next turn has begun");
+    let one = Attempt { epoch: 2, process: next.process, ..one };
+    advance(&store, &one, &failed()).await;
+    assert_eq!(store.due_snapshot(id).await.unwrap().unwrap().turn, 2);
+    store.record_snapshot(id, 2, &[]).await.unwrap();
+    assert_eq!(store.due_snapshots().await.unwrap(), []);
+    assert_eq!(store.snapshot_turns(id).await.unwrap(), [0; 0]);
 }
 
 /// Adds a turn that has ended, or not.

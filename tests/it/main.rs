@@ -37,6 +37,7 @@ mod scenarios;
 mod starts;
 mod stop;
 mod tools;
+mod turns;
 mod twenty;
 mod verbs;
 mod waits;

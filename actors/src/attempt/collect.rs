@@ -13,6 +13,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::blocking::blocking;
 use crate::failpoint;
@@ -34,7 +35,10 @@ impl AttemptActorState {
         let (myself, world) = (self.myself.clone(), self.world.clone());
         let (attempt, busy) = (self.attempt.clone(), self.busy(how));
         let newest = attempt.process.process_id;
+        let worktrees = Arc::clone(&self.worktrees);
         tokio::spawn(async move {
+            // The snapshot of the last turn comes first.
+            let _lock = if busy.is_none() { Some(worktrees.lock().await) } else { None };
             let examined = examine(&world, &attempt, how, busy).await;
             if !how.is_dry {
                 failpoint::hit("collect", "examined");

@@ -46,6 +46,10 @@ pub enum AttemptMessage {
     Examined(Collect, ProcessId, Examined, CollectPort),
     /// A verdict on what its executor asks for.
     Respond(Option<Key>, ApprovalId, Verdict, RpcReplyPort<Result<Once<Approval>, Refusal>>),
+    /// Makes the snapshot of the last turn, if it is due. Answered when that is over.
+    Snapshot(RpcReplyPort<Result<(), Refusal>>),
+    /// A task that made one, or found that none is due, is over.
+    SnapshotTaken,
     /// The attempt holds a running slot.
     Granted,
     /// Retry what the store did not take.

@@ -33,6 +33,7 @@ mod prepare;
 pub mod queue;
 mod recap;
 mod row;
+mod snapshot;
 mod start;
 mod state;
 mod stdin_writer;
@@ -110,6 +111,8 @@ impl Actor for AttemptActor {
                 let decision = Decision::Verdict(verdict);
                 let _ = port.send(state.decide(key.as_ref(), approval, &decision).await);
             }
+            AttemptMessage::Snapshot(port) => state.take_snapshot(Some(port)),
+            AttemptMessage::SnapshotTaken => state.snapshots -= 1,
             AttemptMessage::Granted => state.granted().await,
             AttemptMessage::WriteAgain => state.write_again().await,
             AttemptMessage::Turn(process, event) => state.happened(process, event).await,

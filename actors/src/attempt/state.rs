@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ractor::ActorRef;
+use ractor::{ActorRef, RpcReplyPort};
 use tokio::sync::Mutex;
 
 use crate::blocking::lock;
@@ -23,7 +23,7 @@ use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::pending_stops::PendingStops;
 use super::queue::Queue;
 use super::turn::Turn;
-use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome};
+use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome, snapshot};
 
 pub struct AttemptActorState {
     pub(super) myself: ActorRef<AttemptMessage>,
@@ -45,6 +45,8 @@ pub struct AttemptActorState {
     pub(super) collecting: usize,
     /// A finish that is carried out.
     pub(super) finishing: Option<Finishing>,
+    /// Tasks that make the snapshot of its last turn, or look whether it is due.
+    pub(super) snapshots: usize,
 }
 
 impl AttemptActorState {
@@ -67,6 +69,7 @@ impl AttemptActorState {
             disk_waits: BTreeMap::new(),
             collecting: 0,
             finishing: None,
+            snapshots: 0,
         };
         // It holds the worktrees, so that no turn changes them meanwhile.
         state.resume_finish();
@@ -332,13 +335,27 @@ impl AttemptActorState {
             self.notify_disk();
             self.advance(turn.handle.process, Change::Closed).await;
         }
-        let is_used = self.collecting > 0 || self.finishing.is_some();
-        let is_idle = self.turns.is_empty() && !self.queue.active && !is_used;
+        let has_tasks = self.collecting > 0 || self.snapshots > 0 || self.finishing.is_some();
+        let is_idle = self.turns.is_empty() && !self.queue.active && !has_tasks;
         if is_idle && self.unwritten.is_empty() {
             // First, so that the gateway knows before anyone finds the actor gone.
             self.notify(AttemptEvent::Ended(self.attempt.attempt_id));
             self.myself.stop(None);
         }
+    }
+
+    /// Makes the snapshot of the last turn in a task, if it is due. The actor lives until then.
+    pub fn take_snapshot(&mut self, port: Option<RpcReplyPort<Result<(), Refusal>>>) {
+        self.snapshots += 1;
+        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
+        let (attempt, worktrees) = (self.attempt.clone(), Arc::clone(&self.worktrees));
+        tokio::spawn(async move {
+            snapshot::after_last_turn(&world, &attempt, &worktrees).await;
+            let _ = myself.send_message(AttemptMessage::SnapshotTaken);
+            if let Some(port) = port {
+                let _ = port.send(Ok(()));
+            }
+        });
     }
 
     pub(super) fn notify(&self, event: AttemptEvent) {

@@ -23,7 +23,7 @@ use super::output::{Output, may_pass};
 use super::start::NotStarted;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
-use super::{prepare, start};
+use super::{prepare, snapshot, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -41,7 +41,7 @@ pub struct Turn {
     world: Arc<World>,
     /// As it was when the turn began; its process is the turn's.
     attempt: Attempt,
-    /// Locked while the attempt's worktrees are being made.
+    /// Locked while the attempt's worktrees are being made, and while their snapshot is.
     worktrees: Arc<Mutex<()>>,
     pub life: Life,
     pub summary: SharedSummary,
@@ -129,6 +129,7 @@ impl Turn {
         self.report(|world, attempt| async move {
             // The task of a turn that was stopped may still make them.
             let _making = worktrees.lock().await;
+            snapshot::before_next_turn(&world, &attempt).await;
             TurnEvent::Life(match prepare::worktrees(&world, &attempt).await {
                 Ok(()) => LifeEvent::Prepared,
                 Err(reason) => {

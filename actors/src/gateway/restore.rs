@@ -8,7 +8,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use ractor::concurrency::oneshot;
 
-use crate::attempt::{FollowUpRequest, GO_ON};
+use crate::attempt::{AttemptMessage, FollowUpRequest, GO_ON};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId, QueueId};
 use crate::journal::{FollowUpAction, Intent, Key, Phase, Priority};
@@ -18,6 +18,7 @@ use crate::world::World;
 use super::GatewayState;
 use super::calls::follow_up;
 use super::message::{GatewayMessage, Left, Port};
+use super::owners::ask_owner;
 
 /// The longest sleep until a limit ends: the wall clock may be set meanwhile.
 const NAP: Duration = Duration::from_mins(1);
@@ -29,14 +30,15 @@ impl GatewayState {
             let left = async {
                 let (attempts, intents) =
                     (journal.unsettled().await?, journal.open_intents().await?);
-                Ok((attempts, intents, journal.resumable().await?))
+                let (resumable, due) = (journal.resumable().await?, journal.due_snapshots().await?);
+                Ok((attempts, intents, resumable, due))
             };
             let _ = myself.send_message(GatewayMessage::Restored(left.await, port));
         });
     }
 
     pub(super) async fn restored(&mut self, left: Result<Left, Refusal>, port: Port<usize>) {
-        let (attempts, intents, resumable) = match left {
+        let (attempts, intents, resumable, due) = match left {
             Ok(left) => left,
             Err(refusal) => return drop(port.send(Err(refusal))),
         };
@@ -51,7 +53,21 @@ impl GatewayState {
             self.resume_at(attempt, process, at);
         }
         self.grant();
+        self.make_up_snapshots(due);
         let _ = port.send(Ok(count));
+    }
+
+    /// Has the snapshots made that an earlier daemon did not come to, one after the other.
+    fn make_up_snapshots(&self, due: Vec<AttemptId>) {
+        let gateway = self.myself.clone();
+        tokio::spawn(async move {
+            for id in due {
+                let made = ask_owner(&gateway, id, false, |_, port| AttemptMessage::Snapshot(port));
+                if let Err(refusal) = made.await {
+                    tracing::warn!(attempt = %id, %refusal, "its last turn gets no snapshot now");
+                }
+            }
+        });
     }
 
     /// Makes each call again under its key; a client that retries joins it. Until such a stop

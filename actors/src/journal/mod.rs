@@ -8,6 +8,7 @@ pub mod checks;
 mod finishes;
 mod questions;
 mod requests;
+mod snapshots;
 mod tasks;
 
 pub use approvals::{Approval, ApprovalStatus, Approvals, Decision};
@@ -16,6 +17,7 @@ pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
 pub use questions::*;
 pub use requests::*;
+pub use snapshots::{DueSnapshot, Snapshots, TurnSnapshot};
 pub use tasks::{Priority, Repo, ReviewState, StartContext, Task, TaskStatus, Tasks, Unmet};
 
 /// The durable memory of the actors, where one object is handed around.
@@ -27,6 +29,7 @@ pub trait Journal:
     + Approvals
     + Checks
     + Finishes
+    + Snapshots
     + Deliveries
     + Consultations
     + Requests

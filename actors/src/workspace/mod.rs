@@ -10,9 +10,12 @@
 pub mod advance;
 mod aside;
 mod beneath;
+mod between;
+pub mod blob;
 pub mod changes;
 mod checked_out;
 pub mod commit;
+pub mod compared;
 pub mod frozen;
 pub mod git;
 pub mod identity;
@@ -25,6 +28,7 @@ pub mod quote;
 pub mod regular;
 pub mod snapshot;
 pub mod tree;
+pub mod turn_snapshot;
 
 pub use aside::check_out;
 pub use beneath::refuse_links;

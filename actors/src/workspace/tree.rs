@@ -35,6 +35,8 @@ pub enum FileError {
     Folder(Vec<String>),
     #[error("the line begins beyond the first {SCAN_MAX} bytes")]
     TooFar,
+    #[error("it has {0} bytes, and is only read in a worktree")]
+    TooLarge(u64),
     #[error("it does not exist")]
     NotFound,
     #[error(transparent)]
@@ -199,31 +201,48 @@ impl Tree {
             opened => opened?,
         };
         let size = file.metadata()?.len();
-        let mut file = BufReader::with_capacity(64 * 1024, file);
-        let offset = match range {
-            Range::Bytes { offset, .. } => offset.min(size),
-            Range::Lines { start, .. } => skip_lines(&mut file, start.saturating_sub(1), size)?,
-        };
-        file.seek(SeekFrom::Start(offset))?;
-        let most = u64::try_from(range.max_bytes().saturating_add(page::BEYOND));
-        let most = most.unwrap_or(u64::MAX).min(size - offset);
-        let mut content = Vec::new();
-        file.take(most).read_to_end(&mut content)?;
-        // It may have become shorter meanwhile.
-        let size = if (content.len() as u64) < most { offset + content.len() as u64 } else { size };
-        let is_end = offset + content.len() as u64 == size;
-        let (mut lines, mut in_line) = (0, false);
-        let len = match range {
-            Range::Bytes { max_bytes, .. } => page::bytes(&content, max_bytes, is_end),
-            Range::Lines { count, max_bytes, .. } => {
-                let cut = page::lines(&content, count, max_bytes, is_end);
-                (lines, in_line) = (cut.lines, cut.in_line && cut.len < content.len());
-                cut.len
-            }
-        };
-        content.truncate(len);
-        Ok(Piece { content, size, offset, lines, in_line })
+        piece_of(&mut BufReader::with_capacity(64 * 1024, file), size, range)
     }
+}
+
+/// Reads a piece of an open file of this size.
+pub(super) fn piece_of(
+    file: &mut (impl BufRead + Seek),
+    size: u64,
+    range: Range,
+) -> Result<Piece, FileError> {
+    let offset = match range {
+        Range::Bytes { offset, .. } => offset.min(size),
+        Range::Lines { start, .. } => skip_lines(file, start.saturating_sub(1), size)?,
+    };
+    file.seek(SeekFrom::Start(offset))?;
+    let most = u64::try_from(range.max_bytes().saturating_add(page::BEYOND));
+    let most = most.unwrap_or(u64::MAX).min(size - offset);
+    let mut content = Vec::new();
+    file.take(most).read_to_end(&mut content)?;
+    // It may have become shorter meanwhile.
+    let size = if (content.len() as u64) < most { offset + content.len() as u64 } else { size };
+    let is_end = offset + content.len() as u64 == size;
+    let (mut lines, mut in_line) = (0, false);
+    let len = match range {
+        Range::Bytes { max_bytes, .. } => page::bytes(&content, max_bytes, is_end),
+        Range::Lines { count, max_bytes, .. } => {
+            let cut = page::lines(&content, count, max_bytes, is_end);
+            (lines, in_line) = (cut.lines, cut.in_line && cut.len < content.len());
+            cut.len
+        }
+    };
+    content.truncate(len);
+    Ok(Piece { content, size, offset, lines, in_line })
+}
+
+/// The first names of a folder's entries, sorted; `true`: a folder, which ends with a slash.
+pub(super) fn listed_names(entries: Vec<(String, bool)>) -> Vec<String> {
+    let with_slash = |(name, is_folder)| if is_folder { name + "/" } else { name };
+    let mut names: Vec<String> = entries.into_iter().map(with_slash).collect();
+    names.sort_unstable();
+    names.truncate(ENTRIES_MAX);
+    names
 }
 
 fn as_path(path: &[u8]) -> &Path {

@@ -3,10 +3,11 @@
 use crate::api::{Caller, Refusable};
 use async_trait::async_trait;
 use provost_actors::workspace::changes::Change;
+use provost_actors::workspace::compared::Compared;
 use provost_actors::workspace::quote;
-use provost_actors::workspace::snapshot::Snapshot;
 
 use super::changed_file;
+use super::turns::Turns;
 use crate::api::artifacts::{
     BlockedReason, ChangedFile, ChangesSummary, ChangesTool, GetAttemptChangesInput,
     GetAttemptChangesOutput,
@@ -21,14 +22,15 @@ impl ChangesTool for Domain {
         _: &Caller,
         input: GetAttemptChangesInput,
     ) -> Refusable<GetAttemptChangesOutput> {
-        let workspace = self.workspace(input.attempt_id).await?;
+        let turns = Turns::new(input.from_turn, input.to_turn);
+        let workspace = self.workspace(TOOL, input.attempt_id, turns).await?;
         let mut summary = ChangesSummary::default();
         let mut files = Vec::new();
         let mut unread = Vec::new();
         if workspace.is_made {
             let _turn = self.artifacts.turn().await?;
             for repo in &workspace.view.repos {
-                let read = async |snapshot: Snapshot| snapshot.changes().await;
+                let read = async |compared: Compared| compared.changes().await;
                 let changes = workspace.read(TOOL, repo, read).await?;
                 count(&mut summary, &changes);
                 let room = FILES_MAX.saturating_sub(files.len());

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use provost_actors::nearest::nearest;
+use provost_actors::workspace::blob;
+use provost_actors::workspace::compared::Span;
 use provost_actors::workspace::page::Range;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::tree::{FileError, Piece, SCAN_MAX, Tree};
 
+use super::turns::Turns;
 use super::{DEFAULT_BYTES, Workspace, plain, use_another};
 use crate::api::args::Limit;
 use crate::api::artifacts::{
@@ -30,7 +33,8 @@ impl FileTool for Domain {
         input: GetAttemptFileInput,
     ) -> Refusable<GetAttemptFileOutput> {
         let attempt = input.attempt_id;
-        let workspace = self.workspace(attempt).await?;
+        let turns = Turns::new(None, input.to_turn);
+        let workspace = self.workspace(TOOL, attempt, turns).await?;
         let most = self.artifacts.guards.file_max_bytes;
         let Some(path) = plain(&input.path) else {
             let given = [String::from(input.path.clone())];
@@ -55,17 +59,10 @@ impl FileTool for Domain {
         if !workspace.is_made {
             return Err(workspace.file_not_found(&input.path));
         }
-        let (worktrees, folder) = (workspace.worktrees.clone(), workspace.view.folder.clone());
-        let read = move || read(&worktrees, &folder, places, range);
-        let (repo, rest, piece) = self.artifacts.reading(read).await?.map_err(|error| {
-            let message = format!("the worktree of attempt {attempt} can't be read: {error}");
-            let hint = format!(
-                "What was committed is on branch {}; call start_task_attempt with task_id {} for \
-                 a new worktree.",
-                workspace.view.branch, workspace.view.task_id
-            );
-            Refusal::new(Code::WorkspaceFailed, message).hint(hint)
-        })?;
+        let (repo, rest, piece) = match turns.to {
+            Some(_) => self.read_of_turn(&workspace, &input.path, places, range).await?,
+            None => self.read_in_worktree(&workspace, places, range).await?,
+        };
         let shown = quote::show(&repo, &rest);
         match piece {
             Ok(piece) if input.max_bytes.is_some_and(|bytes| bytes.get() > most) => {
@@ -74,35 +71,64 @@ impl FileTool for Domain {
                 Ok(GetAttemptFileOutput { size_bytes: piece.size, ..blocked })
             }
             Ok(piece) => Ok(found(shown, range, input.line_count, piece)),
-            Err(FileError::Outside) => {
-                let hint = use_another(TOOL, "path");
-                Ok(blocked(&input.path, BlockedReason::PathOutsideWorkspace, hint))
-            }
-            Err(FileError::NotAFile) => {
-                Ok(blocked(&input.path, BlockedReason::NotAFile, use_another(TOOL, "path")))
-            }
-            Err(FileError::Folder(names)) => {
-                let hint = folder_hint(&shown, &names);
-                Ok(blocked(&input.path, BlockedReason::NotAFile, hint))
-            }
-            Err(FileError::TooFar) => {
-                let hint = format!(
-                    "Call {TOOL} again with offset = {SCAN_MAX} instead of start_line and \
-                     line_count. No line is looked for beyond that byte."
-                );
-                Ok(blocked(&input.path, BlockedReason::SizeExceeded, hint))
+            Err(FileError::NotFound) if turns.to.is_some() => {
+                Err(workspace.file_not_found(&input.path))
             }
             Err(FileError::NotFound) => Err(self.elsewhere(workspace, &input.path, path).await),
-            Err(error @ FileError::Io(_)) => {
-                let message = format!("{} can't be read: {error}", &*input.path);
-                let hint = use_another(TOOL, "path");
-                Err(Refusal::new(Code::WorkspaceFailed, message).hint(hint))
-            }
+            Err(error) => unreadable(&input.path, &shown, error),
         }
     }
 }
 
 impl Domain {
+    async fn read_in_worktree(
+        &self,
+        workspace: &Workspace,
+        places: Vec<(String, Vec<u8>)>,
+        range: Range,
+    ) -> Result<Found, Refusal> {
+        let (worktrees, folder) = (workspace.worktrees.clone(), workspace.view.folder.clone());
+        let read = move || read(&worktrees, &folder, places, range);
+        self.artifacts.reading(read).await?.map_err(|error| {
+            let attempt = workspace.attempt;
+            let message = format!("the worktree of attempt {attempt} can't be read: {error}");
+            let hint = format!(
+                "What was committed is on branch {}; call start_task_attempt with task_id {} for \
+                 a new worktree.",
+                workspace.view.branch, workspace.view.task_id
+            );
+            Refusal::new(Code::WorkspaceFailed, message).hint(hint)
+        })
+    }
+
+    /// Reads from the snapshot of a turn, and like [`read`] from the first place with something.
+    async fn read_of_turn(
+        &self,
+        workspace: &Workspace,
+        given: &str,
+        places: Vec<(String, Vec<u8>)>,
+        range: Range,
+    ) -> Result<Found, Refusal> {
+        let _turn = self.artifacts.turn().await?;
+        let mut first = None;
+        for (name, path) in places {
+            let repo = workspace.view.repos.iter().find(|repo| repo.name == name);
+            let (Some(repo), Some(Span::Between(_, commit))) = (repo, workspace.spans.get(&name))
+            else {
+                continue;
+            };
+            let piece = blob::read(&workspace.source(repo), commit, &path, range).await;
+            let piece = piece.map_err(|error| workspace.refusal(TOOL, repo, &error))?;
+            let is_there = !matches!(piece, Err(FileError::NotFound));
+            let found = (name, path, piece);
+            if is_there {
+                return Ok(found);
+            }
+            first.get_or_insert(found);
+        }
+        first.ok_or_else(|| workspace.file_not_found(given))
+    }
+
     /// The refusal of a path at which there is nothing: with the one that is meant, if
     /// there is something like it in a worktree.
     async fn elsewhere(&self, workspace: Workspace, given: &str, path: Vec<u8>) -> Refusal {
@@ -164,6 +190,36 @@ fn meant(workspace: &Workspace, path: &[u8]) -> Option<String> {
     places
         .iter()
         .find_map(|(repo, tree, rest)| Some(quote::show(&repo.name, &tree.nearest(rest, like)?)))
+}
+
+/// The answer or the refusal about a place where there is something else than a file.
+fn unreadable(given: &str, shown: &str, error: FileError) -> Refusable<GetAttemptFileOutput> {
+    let another = || use_another(TOOL, "path");
+    let (reason, hint) = match error {
+        FileError::Outside => (BlockedReason::PathOutsideWorkspace, another()),
+        FileError::NotAFile => (BlockedReason::NotAFile, another()),
+        FileError::Folder(names) => (BlockedReason::NotAFile, folder_hint(shown, &names)),
+        FileError::TooFar => {
+            let hint = format!(
+                "Call {TOOL} again with offset = {SCAN_MAX} instead of start_line and \
+                 line_count. No line is looked for beyond that byte."
+            );
+            (BlockedReason::SizeExceeded, hint)
+        }
+        FileError::TooLarge(size_bytes) => {
+            let hint = format!(
+                "Call {TOOL} again without to_turn. That reads the file as it is now; of the end \
+                 of a turn, smaller files are read."
+            );
+            let blocked = blocked(given, BlockedReason::SizeExceeded, hint);
+            return Ok(GetAttemptFileOutput { size_bytes, ..blocked });
+        }
+        error @ (FileError::NotFound | FileError::Io(_)) => {
+            let message = format!("{given} can't be read: {error}");
+            return Err(Refusal::new(Code::WorkspaceFailed, message).hint(another()));
+        }
+    };
+    Ok(blocked(given, reason, hint))
 }
 
 fn folder_hint(folder: &str, names: &[String]) -> String {

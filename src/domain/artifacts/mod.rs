@@ -5,7 +5,9 @@ mod changes;
 mod file;
 mod patch;
 mod suggest;
+mod turns;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +17,10 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::changes::Change;
+use provost_actors::workspace::compared::{Compared, Span};
 use provost_actors::workspace::git::GitError;
 use provost_actors::workspace::quote;
-use provost_actors::workspace::snapshot::{Snapshot, SnapshotError, Source};
+use provost_actors::workspace::snapshot::{SnapshotError, Source};
 use provost_actors::workspace::tree::Tree;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -25,6 +28,7 @@ use super::{Domain, blocking};
 use crate::api::artifacts::ChangedFile;
 use crate::config::Guards;
 use crate::store::WorkspaceView;
+use turns::Turns;
 
 /// Calls that run git at once; each runs one git at a time.
 const GIT_AT_ONCE: usize = 8;
@@ -75,15 +79,27 @@ struct Workspace {
     view: WorkspaceView,
     worktrees: PathBuf,
     scratch: PathBuf,
+    /// There is something to look at: worktrees, or the snapshot of a turn.
     is_made: bool,
+    turns: Turns,
+    /// What is compared, by repository; since the merge base for one that is not in it.
+    spans: HashMap<String, Span>,
 }
 
 impl Domain {
-    async fn workspace(&self, attempt: AttemptId) -> Result<Workspace, Refusal> {
+    async fn workspace(
+        &self,
+        tool: &str,
+        attempt: AttemptId,
+        turns: Turns,
+    ) -> Result<Workspace, Refusal> {
         let view = self.store.workspace(attempt).await?;
-        let is_made = attempt::has_worktrees(&self.world, attempt)
-            .await
-            .map_err(|error| Refusal::internal(format!("the attempt's folder: {error}")))?;
+        let spans = self.spans(tool, attempt, turns).await?;
+        // The snapshots are in the repository, and need no worktrees.
+        let is_made = turns.to.is_some()
+            || attempt::has_worktrees(&self.world, attempt)
+                .await
+                .map_err(|error| Refusal::internal(format!("the attempt's folder: {error}")))?;
         if !is_made && attempt::was_collected(&self.world, attempt).await.unwrap_or(false) {
             return Err(collected(attempt, &view));
         }
@@ -93,6 +109,8 @@ impl Domain {
             worktrees: self.world.settings.worktrees_dir.clone(),
             scratch: self.world.settings.scratch_dir.clone(),
             is_made,
+            turns,
+            spans,
         })
     }
 }
@@ -123,21 +141,14 @@ impl Workspace {
         &self,
         tool: &str,
         repo: &AttemptRepo,
-        read: impl Fn(Snapshot) -> F,
+        read: impl Fn(Compared) -> F,
     ) -> Result<T, Refusal> {
-        let source = Source {
-            repo: PathBuf::from(&repo.path),
-            worktrees: self.worktrees.clone(),
-            folder: self.view.folder.clone(),
-            name: repo.name.clone(),
-            branch: self.view.branch.clone(),
-            target_branch: repo.target_branch.clone(),
-            scratch: self.scratch.clone(),
-        };
+        let source = self.source(repo);
+        let span = self.spans.get(&repo.name).unwrap_or(&Span::SinceMergeBase);
         let mut pauses = PAUSES.into_iter();
         loop {
-            let found = match Snapshot::take(&source).await {
-                Ok(snapshot) => read(snapshot).await,
+            let found = match Compared::take(&source, span).await {
+                Ok(compared) => read(compared).await,
                 Err(error) => Err(error),
             };
             let error = match found {
@@ -149,6 +160,18 @@ impl Workspace {
                 None => return Err(self.refusal(tool, repo, &error)),
             }
             tracing::debug!(%error, repo = repo.name, "changes are read again");
+        }
+    }
+
+    fn source(&self, repo: &AttemptRepo) -> Source {
+        Source {
+            repo: PathBuf::from(&repo.path),
+            worktrees: self.worktrees.clone(),
+            folder: self.view.folder.clone(),
+            name: repo.name.clone(),
+            branch: self.view.branch.clone(),
+            target_branch: repo.target_branch.clone(),
+            scratch: self.scratch.clone(),
         }
     }
 

@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 
 use provost_actors::journal::AttemptRepo;
 use provost_actors::workspace::changes::{self, Change, Groups, Status};
+use provost_actors::workspace::compared::Compared;
 use provost_actors::workspace::quote;
-use provost_actors::workspace::snapshot::{Snapshot, SnapshotError};
+use provost_actors::workspace::snapshot::SnapshotError;
 
 use super::suggest::meant;
+use super::turns::Turns;
 use super::{DEFAULT_BYTES, Workspace, changed_file, plain, quoted, use_another};
 use crate::api::args::Limit;
 use crate::api::artifacts::{
@@ -27,7 +29,8 @@ impl PatchTool for Domain {
     ) -> Refusable<GetAttemptPatchOutput> {
         let guards = &self.artifacts.guards;
         let (attempt, most) = (input.attempt_id, guards.patch_max_bytes);
-        let workspace = self.workspace(attempt).await?;
+        let turns = Turns::new(input.from_turn, input.to_turn);
+        let workspace = self.workspace(TOOL, attempt, turns).await?;
         if input.paths.len() > guards.patch_max_paths {
             let hint = format!(
                 "Call {TOOL} again with paths, {} at most. It is patch_max_paths of the \
@@ -66,7 +69,7 @@ impl PatchTool for Domain {
             if !of_repo.is_empty() {
                 let below = (workspace.view.repos.len() > 1).then_some(repo.name.as_str());
                 let read =
-                    |snapshot| patch.clone().with(snapshot, &workspace, repo, below, &of_repo);
+                    |compared| patch.clone().with(compared, &workspace, repo, below, &of_repo);
                 patch = workspace.read(TOOL, repo, read).await?;
             }
         }
@@ -104,13 +107,13 @@ impl Patch {
     /// Adds what was asked for of one repository, whose paths begin with `below`.
     async fn with(
         mut self,
-        mut snapshot: Snapshot,
+        mut compared: Compared,
         workspace: &Workspace,
         repo: &AttemptRepo,
         below: Option<&str>,
         wanted: &[&(String, Vec<u8>)],
     ) -> Result<Self, SnapshotError> {
-        let all = snapshot.changes().await?;
+        let all = compared.changes().await?;
         let groups = Groups::of(&all);
         let mut done = BTreeSet::new();
         for (given, path) in wanted {
@@ -127,7 +130,7 @@ impl Patch {
             let together = groups.with(index);
             done.extend(together.iter().copied());
             let group: Vec<&Change> = together.iter().map(|index| &all[*index]).collect();
-            match part(&mut snapshot, &group, below, self.most).await? {
+            match part(&mut compared, &group, below, self.most).await? {
                 Some(text) if text.len() <= self.room => {
                     self.room -= text.len();
                     self.text.push_str(&text);
@@ -138,8 +141,9 @@ impl Patch {
                     self.left.push(shown);
                 }
                 None => {
-                    let base = &snapshot.base;
-                    self.way.get_or_insert_with(|| way(repo, base, &all[index], &shown));
+                    let base = compared.base();
+                    let and = workspace.turns.and_to_turn();
+                    self.way.get_or_insert_with(|| way(repo, base, &all[index], &shown, &and));
                     self.giant.push(shown);
                 }
             }
@@ -181,19 +185,19 @@ impl Patch {
     }
 }
 
-fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str) -> String {
+fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str, and: &str) -> String {
     if change.status == Status::Deleted {
         let path = String::from_utf8_lossy(&change.path);
         let object = quoted(&format!("{base}:{path}"));
         return format!("Run `git -C {} show {object}`", quoted(&repo.path));
     }
-    format!("Call get_attempt_file with path = {}", serde_json::json!(shown))
+    format!("Call get_attempt_file with path = {}{and}", serde_json::json!(shown))
 }
 
 /// The patch of changes that go together; `None` beyond the limit. That of a file added is no shorter than
 /// the file, so one beyond the limit needs no reading.
 async fn part(
-    snapshot: &mut Snapshot,
+    compared: &mut Compared,
     group: &[&Change],
     below: Option<&str>,
     limit: usize,
@@ -205,7 +209,7 @@ async fn part(
     }
     let paths: Vec<Vec<u8>> =
         group.iter().flat_map(|change| change.paths()).map(<[u8]>::to_vec).collect();
-    snapshot.patch(&paths, below, limit).await
+    compared.patch(&paths, below, limit).await
 }
 
 async fn unchanged(workspace: &Workspace, given: &str) -> Refusal {
@@ -213,7 +217,7 @@ async fn unchanged(workspace: &Workspace, given: &str) -> Refusal {
     refusal.message = format!("Attempt {} did not change {given}.", workspace.attempt);
     let mut changed = Vec::new();
     for repo in &workspace.view.repos {
-        let read = async |snapshot: Snapshot| snapshot.changes().await;
+        let read = async |compared: Compared| compared.changes().await;
         let Ok(all) = workspace.read(TOOL, repo, read).await else { continue };
         changed.extend(all.iter().map(|change| quote::show(&repo.name, &change.path)));
     }

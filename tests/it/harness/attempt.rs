@@ -40,6 +40,11 @@ impl<'p> Attempt<'p> {
         self.in_phase("settled")
     }
 
+    /// Waits until the snapshot of this turn, its last one, is made.
+    pub fn saved(&self, turn: u32) -> Value {
+        self.until("its last turn has a snapshot", |status| status["latest_snapshot_turn"] == turn)
+    }
+
     /// Waits until its raw log holds a line with this text.
     pub fn has_said(&self, text: &str) {
         let mut last = -1;

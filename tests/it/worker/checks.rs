@@ -57,7 +57,7 @@ fn attempt<'p>(board: &Board<'p>, prompt: &str) -> (Attempt<'p>, String, PathBuf
     let task = board.task("do something");
     let prompt = format!("{prompt}\nrun pwd");
     let attempt = board.start_at(&task, "fake", &json!({"prompt": prompt}));
-    attempt.settled();
+    attempt.saved(1);
     let worktree = attempt.said("tool_result").last().unwrap().trim().into();
     (attempt, task, worktree)
 }

@@ -58,10 +58,14 @@ pub async fn current_branch(repo: &Path) -> Option<String> {
 
 /// The commit at the tip of a local branch, if there is one; a tag is no branch.
 pub async fn branch_tip(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
-    let reference = format!("refs/heads/{branch}");
+    ref_tip(repo, &format!("refs/heads/{branch}")).await
+}
+
+/// The object that a reference names, if there is such a reference.
+pub async fn ref_tip(repo: &Path, reference: &str) -> Result<Option<String>, GitError> {
     // git also lists longer names.
     let format = "--format=%(objectname) %(refname)";
-    let listed = run(repo, &["for-each-ref", format, "--", &reference]).await?;
+    let listed = run(repo, &["for-each-ref", format, "--", reference]).await?;
     let mut tips = listed.lines().filter_map(|line| line.split_once(' '));
     Ok(tips.find(|(_, name)| *name == reference).map(|(tip, _)| tip.to_owned()))
 }

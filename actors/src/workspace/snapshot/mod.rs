@@ -6,7 +6,8 @@
 //! read ([`plenty`]) are listed by size. A patch is made from a [`mirror`] of its files.
 
 mod mirror;
-mod plenty;
+pub(super) mod patch;
+pub(super) mod plenty;
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +25,7 @@ use super::tree::Tree;
 use crate::blocking::blocking;
 
 /// The longest list of changes that is held, in bytes: about a million files.
-const LISTING_MAX: usize = 256 << 20;
+pub(super) const LISTING_MAX: usize = 256 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -118,6 +119,11 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub async fn take(source: &Source) -> Result<Self, SnapshotError> {
+        Self::take_from(source, None).await
+    }
+
+    /// The same; the commit `base` stands in where there is no merge base.
+    pub async fn take_from(source: &Source, base: Option<&str>) -> Result<Self, SnapshotError> {
         let repo = &source.repo;
         let common = git::common_dir(repo)
             .await
@@ -127,7 +133,7 @@ impl Snapshot {
             let aside = Aside::make(&source.scratch, &common).await?;
             Ok(aside.with_filters().await?)
         };
-        let ((head, base), aside) = tokio::try_join!(parting(source, &admin), aside)?;
+        let ((head, base), aside) = tokio::try_join!(parting(source, &admin, base), aside)?;
         let git_dir = aside.path().to_owned();
         blocking(move || copy_indexes(&admin, &git_dir)).await?;
         let untracked = HashSet::new();
@@ -250,44 +256,8 @@ impl Snapshot {
         limit: usize,
     ) -> Result<Option<String>, SnapshotError> {
         let Some(mirror) = mirror::make(self, paths).await? else { return Ok(None) };
-        let mut args = diff(&["--patch", "--binary", "--full-index"]);
-        let folder = below.map(|folder| format!("{folder}/")).unwrap_or_default();
-        args.push(if below.is_none() { "--find-renames" } else { "--no-renames" }.into());
-        args.push(format!("--src-prefix=a/{folder}").into());
-        args.push(format!("--dst-prefix=b/{folder}").into());
-        args.extend([self.base.clone().into(), "--".into()]);
-        args.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
-        let Some(bytes) = self.diff_up_to(&mirror, &args, limit).await? else {
-            return Ok(None);
-        };
-        let error = match String::from_utf8(bytes) {
-            Ok(text) => return Ok(Some(text)),
-            Err(error) => error,
-        };
-        tracing::debug!(%error, "a patch that is no UTF-8 is made as a binary one");
-        let attributes = self.aside.path().join("info/attributes");
-        let written = attributes.clone();
-        let before = blocking(move || {
-            let before = fs::read(&written).unwrap_or_default();
-            fs::write(&written, [&before[..], b"\n* -diff\n"].concat()).map(|()| before)
-        });
-        let before = before.await?;
-        let binary = self.diff_up_to(&mirror, &args, limit).await;
-        blocking(move || fs::write(attributes, before)).await?;
-        binary?.map(String::from_utf8).transpose().map_err(|_| SnapshotError::Unreadable)
-    }
-
-    async fn diff_up_to(
-        &self,
-        files: &Path,
-        args: &[OsString],
-        limit: usize,
-    ) -> Result<Option<Vec<u8>>, SnapshotError> {
-        let output = self.beside(files).output(args, limit).await?;
-        if output.is_cut {
-            return Ok(None);
-        }
-        whole(output).map(Some)
+        let args = patch::args(&[&self.base], paths, below);
+        patch::text(&self.aside, || self.beside(&mirror), &args, limit).await
     }
 
     /// The index of the scratch repository.
@@ -302,6 +272,10 @@ impl Snapshot {
 
     pub(super) fn writing(&self, objects: &Path) -> Git {
         let mut git = self.run().patient();
+        // What goes into the repository itself has to be as durable as the references to it.
+        if objects == self.aside.common.join("objects") {
+            git.command.args(["-c", "core.fsync=all", "-c", "core.fsyncMethod=batch"]);
+        }
         git.command.env("GIT_OBJECT_DIRECTORY", objects);
         for who in ["AUTHOR", "COMMITTER"] {
             git.command.env(format!("GIT_{who}_NAME"), "Provost");
@@ -322,7 +296,7 @@ impl Snapshot {
     }
 }
 
-fn whole(output: Output) -> Result<Vec<u8>, SnapshotError> {
+pub(super) fn whole(output: Output) -> Result<Vec<u8>, SnapshotError> {
     if output.is_cut {
         return Err(SnapshotError::TooMany);
     }
@@ -333,7 +307,7 @@ fn whole(output: Output) -> Result<Vec<u8>, SnapshotError> {
 }
 
 /// `git diff` that runs nothing, and doesn't look into submodules.
-fn diff(options: &[&str]) -> Vec<OsString> {
+pub(super) fn diff(options: &[&str]) -> Vec<OsString> {
     let common =
         ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"];
     common.iter().chain(options).map(OsString::from).collect()
@@ -370,24 +344,32 @@ pub(super) async fn head(repo: &Path, admin: &Path) -> Result<String, GitError> 
 }
 
 /// The commit that is checked out, and the one at which it and the target branch parted.
-async fn parting(source: &Source, admin: &Path) -> Result<(String, String), SnapshotError> {
+async fn parting(
+    source: &Source,
+    admin: &Path,
+    known: Option<&str>,
+) -> Result<(String, String), SnapshotError> {
     let (repo, branch) = (source.repo.clone(), source.target_branch.clone());
     let (target, head) = tokio::join!(git::branch_tip(&repo, &branch), head(&repo, admin));
-    let Some(target) = target? else {
+    let target = target?;
+    if target.is_none() && known.is_none() {
         return Err(SnapshotError::TargetGone { repo, branch });
-    };
+    }
     let head = match head {
         Ok(head) => Some(head),
         // A branch without a commit is checked out.
         Err(GitError::Failed(_)) => git::branch_tip(&repo, &source.branch).await?,
         Err(error) => return Err(error.into()),
     };
-    if let Some(head) = head
-        && let Some(base) = git::merge_base(&repo, &head, &target).await?
-    {
-        return Ok((head, base));
+    let Some(head) = head else { return Err(SnapshotError::NoMergeBase { repo, branch }) };
+    let base = match target {
+        Some(target) => git::merge_base(&repo, &head, &target).await?,
+        None => None,
+    };
+    match base.or_else(|| known.map(str::to_owned)) {
+        Some(base) => Ok((head, base)),
+        None => Err(SnapshotError::NoMergeBase { repo, branch }),
     }
-    Err(SnapshotError::NoMergeBase { repo, branch })
 }
 
 fn copy_indexes(admin: &Path, to: &Path) -> io::Result<()> {

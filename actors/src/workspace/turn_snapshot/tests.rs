@@ -1,0 +1,100 @@
+use std::fs;
+
+use super::*;
+use crate::workspace::snapshot::tests::Scene;
+
+fn end(scene: &Scene, attempt: AttemptId, turn: u32) -> TurnEnd {
+    let (source, at) = (scene.source.clone(), Timestamp::from_millis(1_700_000_000_999));
+    TurnEnd { source, attempt, turn, at, base: scene.git_in_repo(&["rev-parse", "main"]) }
+}
+
+fn save_now(scene: &Scene, end: &TurnEnd) -> Saved {
+    scene.runtime.block_on(save(end)).unwrap()
+}
+
+/// What must stay as it is: HEAD, the index and the status of the worktree.
+fn standing(scene: &Scene) -> (String, Vec<u8>, String) {
+    let index = scene.git(&["rev-parse", "--path-format=absolute", "--git-path", "index"]);
+    // git status would refresh the index.
+    let status = scene.git(&["--no-optional-locks", "status", "--porcelain=v2", "--branch"]);
+    (scene.git(&["rev-parse", "HEAD"]), fs::read(index).unwrap(), status)
+}
+
+fn names(scene: &Scene, from: &str, to: &str) -> String {
+    scene.git_in_repo(&["diff", "--name-status", "--no-renames", from, to])
+}
+
+#[test]
+fn a_snapshot_has_all_but_what_is_ignored_and_changes_nothing_in_the_worktree() {
+    let scene = Scene::new(&[
+        (b"same", b"same\n"),
+        (b"edited", b"before\n"),
+        (b"gone", b"x\n"),
+        (b"staged", b"before\n"),
+        (b".gitignore", b"ignored\n"),
+    ]);
+    scene.write("edited", "after\n");
+    scene.write("new", "new\n");
+    scene.write("ignored", "x\n");
+    scene.write("staged", "staged\n");
+    scene.git(&["add", "staged"]);
+    fs::remove_file(scene.worktree().join("gone")).unwrap();
+    let before = standing(&scene);
+    let attempt = AttemptId::new();
+    let saved = save_now(&scene, &end(&scene, attempt, 3));
+    assert_eq!(standing(&scene), before);
+    assert_eq!(saved.base, scene.git_in_repo(&["rev-parse", "main"]));
+    assert_eq!(names(&scene, &saved.base, &saved.commit), "M\tedited\nD\tgone\nA\tnew\nM\tstaged");
+    let named = scene.git_in_repo(&["rev-parse", &reference(attempt, 3)]);
+    assert_eq!(named, saved.commit);
+    let format = "--format=%T %P %an %ae %at %cn %ct %s";
+    let shown = scene.git_in_repo(&["show", "--no-patch", format, &saved.commit]);
+    let who = "Provost provost@localhost 1700000000 Provost 1700000000";
+    let expected = format!("{} {} {who} Turn 3 of attempt {attempt}", saved.tree, before.0);
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_snapshot_is_made_once_and_turns_are_told_apart() {
+    let scene = Scene::new(&[(b"a", b"a\n")]);
+    let attempt = AttemptId::new();
+    let base = scene.git_in_repo(&["rev-parse", "main"]);
+    scene.write("a", "one\n");
+    let one = save_now(&scene, &end(&scene, attempt, 1));
+    // Made again without its reference, as after a crash: the same commit.
+    scene.git_in_repo(&["update-ref", "-d", &reference(attempt, 1)]);
+    assert_eq!(save_now(&scene, &end(&scene, attempt, 1)), one);
+    scene.write("b", "two\n");
+    scene.git(&["commit", "--quiet", "--all", "--message=committed"]);
+    assert_eq!(save_now(&scene, &end(&scene, attempt, 1)), one, "it is kept");
+    let two = save_now(&scene, &end(&scene, attempt, 2));
+    assert_eq!(names(&scene, &base, &one.commit), "M\ta");
+    assert_eq!(names(&scene, &one.commit, &two.commit), "A\tb");
+    assert_eq!(names(&scene, &base, &two.commit), "M\ta\nA\tb");
+    let listed = scene.git_in_repo(&["for-each-ref", "--format=%(refname)", "refs/provost"]);
+    assert_eq!(listed, [1, 2].map(|turn| reference(attempt, turn)).join("\n"));
+}
+
+#[test]
+fn of_two_makers_the_first_counts() {
+    let scene = Scene::new(&[(b"a", b"a\n")]);
+    let end = end(&scene, AttemptId::new(), 1);
+    scene.write("a", "first\n");
+    let first = save_now(&scene, &end);
+    let head = scene.git(&["rev-parse", "HEAD"]);
+    let name = reference(end.attempt, end.turn);
+    let kept = scene.runtime.block_on(create(&end, &name, head)).unwrap();
+    assert_eq!(kept, first.commit);
+}
+
+#[test]
+fn a_snapshot_needs_no_target_branch() {
+    let scene = Scene::new(&[(b"a", b"a\n")]);
+    let end = end(&scene, AttemptId::new(), 1);
+    scene.write("new", "new\n");
+    scene.git_in_repo(&["checkout", "--quiet", "--detach"]);
+    scene.git_in_repo(&["branch", "-D", "main"]);
+    let saved = save_now(&scene, &end);
+    assert_eq!(saved.base, end.base);
+    assert_eq!(names(&scene, &saved.base, &saved.commit), "A\tnew");
+}

@@ -1,0 +1,19 @@
+-- What the worktrees of an attempt had when a turn had ended.
+
+CREATE TABLE turn_snapshots (
+    attempt_id TEXT NOT NULL REFERENCES attempts (attempt_id),
+    turn       INTEGER NOT NULL,
+    -- The repository's name in the attempt.
+    repo       TEXT NOT NULL,
+    commit_id  TEXT NOT NULL,
+    tree_id    TEXT NOT NULL,
+    -- The merge base with the target branch at that time: "turn 0".
+    base_id    TEXT NOT NULL,
+    made_at    INTEGER NOT NULL,
+    PRIMARY KEY (attempt_id, turn, repo)
+) STRICT, WITHOUT ROWID;
+
+-- 1: the turn has ended, and its snapshot is still to be made. Turns that ended before this
+-- migration get none: people may have changed their worktrees since.
+ALTER TABLE processes ADD COLUMN snapshot_due INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX due_snapshots ON processes (attempt_id, turn) WHERE snapshot_due = 1;

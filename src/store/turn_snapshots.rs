@@ -1,0 +1,72 @@
+//! The snapshots of turns. A turn's outcome makes its snapshot due, in the same transaction; its
+//! rows, or the news that there will be none, end that.
+
+use async_trait::async_trait;
+use provost_actors::ids::AttemptId;
+use provost_actors::journal::{DueSnapshot, Snapshots, TurnSnapshot};
+use serde_json::json;
+
+use super::{Patience, Refusal, Sql, Store, now};
+
+#[async_trait]
+impl Snapshots for Store {
+    async fn due_snapshot(&self, attempt: AttemptId) -> Result<Option<DueSnapshot>, Refusal> {
+        let sql = "SELECT x.turn, x.ended_at, a.phase = 'settled' AS is_last
+             FROM processes x JOIN attempts a ON a.attempt_id = x.attempt_id
+             WHERE x.snapshot_due = 1 AND x.process_id = (
+                 SELECT process_id FROM processes
+                 WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND ended_at IS NOT NULL
+                 ORDER BY turn DESC, process_id DESC LIMIT 1)";
+        self.read(async |db| db.find(sql, (attempt,)).await).await
+    }
+
+    async fn due_snapshots(&self) -> Result<Vec<AttemptId>, Refusal> {
+        let sql = "SELECT DISTINCT attempt_id FROM processes WHERE snapshot_due = 1";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
+    async fn record_snapshot(
+        &self,
+        attempt: AttemptId,
+        turn: u32,
+        snapshots: &[TurnSnapshot],
+    ) -> Result<(), Refusal> {
+        self.write(Patience::Short, "snapshot", async |db| {
+            let now = now();
+            for snapshot in snapshots {
+                let mut row = json!(snapshot);
+                row["attempt_id"] = json!(attempt);
+                row["turn"] = json!(turn);
+                row["made_at"] = json!(now);
+                db.insert("OR IGNORE INTO turn_snapshots", row).await?;
+            }
+            // Those of earlier turns can't be made any more.
+            let sql = "UPDATE processes SET snapshot_due = 0
+                 WHERE attempt_id = ?1 AND turn <= ?2 AND snapshot_due = 1";
+            let was_due = db.run(sql, (attempt, turn)).await? > 0;
+            if was_due && !snapshots.is_empty() {
+                let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts)
+                     WHERE attempt_id = ?1";
+                db.run(sql, (attempt,)).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        self.changes.announce(attempt);
+        Ok(())
+    }
+
+    async fn snapshot_turns(&self, attempt: AttemptId) -> Result<Vec<u32>, Refusal> {
+        let sql = "SELECT DISTINCT turn FROM turn_snapshots WHERE attempt_id = ?1 ORDER BY turn";
+        self.read(async |db| db.all(sql, (attempt,)).await).await
+    }
+
+    async fn turn_snapshot(
+        &self,
+        attempt: AttemptId,
+        turn: u32,
+    ) -> Result<Vec<TurnSnapshot>, Refusal> {
+        let sql = "SELECT * FROM turn_snapshots WHERE attempt_id = ?1 AND turn = ?2 ORDER BY repo";
+        self.read(async |db| db.all(sql, (attempt, turn)).await).await
+    }
+}

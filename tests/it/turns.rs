@@ -1,0 +1,240 @@
+//! The snapshots of turns: what each has, that none is missing or made twice whenever the daemon
+//! is killed, and what changed between two of them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Attempt, Board, Provost, Repo, run_until, wait_until};
+
+/// The steps of a snapshot.
+const STEPS: &[&str] =
+    &["snapshot.made", "snapshot.referred", "snapshot.written", "snapshot.committed"];
+
+fn send(provost: &Provost, attempt: &Attempt, prompt: &str) {
+    let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": prompt});
+    provost.call("follow_up", &send);
+}
+
+fn queue(provost: &Provost, attempt: &Attempt, prompt: &str) {
+    let queue = json!({"attempt_id": attempt.id, "action": "queue", "prompt": prompt});
+    provost.call("follow_up", &queue);
+}
+
+/// A read of the attempt with more arguments.
+fn with(attempt: &Attempt, more: &Value) -> Value {
+    let mut arguments = json!({"attempt_id": attempt.id});
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    arguments
+}
+
+/// The changed files with their statuses.
+fn changed(provost: &Provost, attempt: &Attempt, turns: &Value) -> Vec<String> {
+    let told = provost.call("get_attempt_changes", &with(attempt, turns));
+    let files = told["files"].as_array().unwrap().iter();
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    files.map(|file| format!("{} {}", word(&file["status"]), word(&file["path"]))).collect()
+}
+
+/// The file at the end of a turn; `None`: it was not there.
+fn file_at(provost: &Provost, attempt: &Attempt, path: &str, turn: u32) -> Option<String> {
+    let read = with(attempt, &json!({"path": path, "to_turn": turn}));
+    let answer = provost.answer("get_attempt_file", &read);
+    (!answer.is_error).then(|| answer.output()["content"].as_str().unwrap().to_owned())
+}
+
+/// The snapshots of the attempt in a repository: a line for each reference.
+fn references(repo: &Repo, attempt: &Attempt) -> Vec<String> {
+    let of_attempt = format!("refs/provost/attempts/{}", attempt.id);
+    let listed = repo.git(&["for-each-ref", "--format=%(refname) %(objectname)", &of_attempt]);
+    listed.lines().map(str::to_owned).collect()
+}
+
+fn worktree(attempt: &Attempt) -> PathBuf {
+    PathBuf::from(attempt.started["worktree"].as_str().unwrap())
+}
+
+fn git_in(board: &Board, attempt: &Attempt, args: &[&str]) -> String {
+    let worktree = worktree(attempt);
+    let args = [&["-C", worktree.to_str().unwrap(), "--no-optional-locks"], args].concat();
+    board.repo().git(&args)
+}
+
+#[test]
+fn files_that_two_turns_changed_are_told_apart() {
+    let provost = Provost::running();
+    let board = provost.board();
+    board.repo().commit(".gitignore", "*.log\n");
+    let base = board.repo().git(&["rev-parse", "main"]);
+    let attempt =
+        board.start("fake", "write one.txt first\nwrite README.md changed\nwrite a.log x");
+    attempt.saved(1);
+    send(&provost, &attempt, "write two.txt second\nwrite one.txt again\nrun git add two.txt");
+    attempt.saved(2);
+    send(&provost, &attempt, "run rm two.txt\nexit 3");
+    attempt.saved(3);
+
+    let first = ["modified app/README.md", "added app/one.txt"];
+    assert_eq!(changed(&provost, &attempt, &json!({"to_turn": 1})), first);
+    assert_eq!(changed(&provost, &attempt, &json!({"from_turn": 0, "to_turn": 1})), first);
+    let second = ["modified app/one.txt", "added app/two.txt"];
+    assert_eq!(changed(&provost, &attempt, &json!({"from_turn": 1, "to_turn": 2})), second);
+    let third = json!({"from_turn": 2, "to_turn": 3});
+    assert_eq!(changed(&provost, &attempt, &third), ["deleted app/two.txt"], "a failed turn's too");
+    let none = changed(&provost, &attempt, &json!({"from_turn": 3, "to_turn": 3}));
+    assert_eq!(none, [""; 0]);
+    // Without to_turn it is what is there now.
+    fs::write(worktree(&attempt).join("by-hand.txt"), "x\n").unwrap();
+    let since = ["added app/by-hand.txt", "modified app/one.txt"];
+    assert_eq!(changed(&provost, &attempt, &json!({"from_turn": 1})), since);
+
+    let one = json!({"paths": ["app/one.txt"], "from_turn": 1, "to_turn": 2});
+    let patch = provost.call("get_attempt_patch", &with(&attempt, &one));
+    assert!(patch["patch"].as_str().unwrap().contains("-first\n+again\n"), "{patch}");
+    let [one, two] = ["app/one.txt", "app/two.txt"];
+    assert_eq!(file_at(&provost, &attempt, one, 1).as_deref(), Some("first\n"));
+    assert_eq!(file_at(&provost, &attempt, one, 2).as_deref(), Some("again\n"));
+    assert_eq!(file_at(&provost, &attempt, two, 1), None);
+    assert_eq!(file_at(&provost, &attempt, two, 2).as_deref(), Some("second\n"));
+
+    // The worktree is as the agent left it: HEAD, index and files.
+    assert_eq!(git_in(&board, &attempt, &["rev-parse", "HEAD"]), base);
+    let status = git_in(&board, &attempt, &["status", "--porcelain"]);
+    assert_eq!(status, " M README.md\nAD two.txt\n?? by-hand.txt\n?? one.txt");
+    assert_eq!(references(board.repo(), &attempt).len(), 3);
+    assert_eq!(board.repo().git(&["status", "--porcelain"]), "", "the person's checkout");
+}
+
+#[test]
+fn a_snapshot_that_is_cut_off_anywhere_is_made_once() {
+    let provost = Provost::running();
+    let board = provost.board();
+    for failpoint in STEPS {
+        provost.kill();
+        provost.start_to_die_at(failpoint);
+        let attempt = board.start("fake", "write new.txt text\nrun git commit --allow-empty -qm x");
+        assert_eq!(provost.ended(), None, "{failpoint}: killed by a signal");
+        let before = references(board.repo(), &attempt);
+        provost.start();
+        attempt.saved(1);
+        let after = references(board.repo(), &attempt);
+        assert_eq!(after.len(), 1, "{failpoint}");
+        assert_eq!(before.is_empty(), *failpoint == "snapshot.made", "{failpoint}");
+        assert!(before.is_empty() || before == after, "{failpoint}");
+        let first = json!({"to_turn": 1});
+        assert_eq!(changed(&provost, &attempt, &first), ["added app/new.txt"], "{failpoint}");
+        provost.kill_and_start();
+        assert_eq!(references(board.repo(), &attempt), after, "{failpoint}");
+    }
+}
+
+#[test]
+fn a_turn_that_follows_at_once_waits_for_the_snapshot_also_when_that_is_cut_off() {
+    let provost = Provost::running();
+    let board = provost.board();
+    for failpoint in STEPS {
+        provost.kill();
+        provost.start_to_die_at(failpoint);
+        let gate = provost.path(failpoint);
+        let prompt = format!("{}\nwrite a.txt one", run_until(&gate));
+        let attempt = board.start("fake", &prompt);
+        queue(&provost, &attempt, "write a.txt two");
+        fs::write(gate, "").unwrap();
+        assert_eq!(provost.ended(), None, "{failpoint}: killed by a signal");
+        provost.start();
+        attempt.saved(2);
+        let contents = [1, 2].map(|turn| file_at(&provost, &attempt, "app/a.txt", turn).unwrap());
+        assert_eq!(contents, ["one\n", "two\n"], "{failpoint}");
+        assert_eq!(references(board.repo(), &attempt).len(), 2, "{failpoint}");
+    }
+}
+
+#[test]
+fn neither_a_settlement_nor_a_stop_waits_for_a_snapshot() {
+    let provost = Provost::running();
+    let gate = provost.path("gate");
+    // A filter of the person's own, which git runs for the snapshot.
+    provost.person_configures(&format!(
+        "[filter \"slow\"]\n\tclean = \"until [ -e {} ]; do sleep 0.02; done; cat\"\n",
+        gate.display()
+    ));
+    let board = provost.board();
+    board.repo().commit(".gitattributes", "*.slow filter=slow\n");
+    let attempt = board.start("fake", "write a.slow text");
+    let status = attempt.settled();
+    assert_eq!(status["latest_snapshot_turn"], Value::Null);
+    send(&provost, &attempt, "write a.slow more");
+    attempt.in_phase("preparing");
+    let stopped = attempt.stop();
+    assert_eq!((&stopped["stopped"], &stopped["phase"]), (&json!(true), &json!("settled")));
+    assert_eq!(attempt.status()["latest_snapshot_turn"], Value::Null, "it still waits");
+    fs::write(gate, "").unwrap();
+    attempt.saved(2);
+    assert_eq!(file_at(&provost, &attempt, "app/a.slow", 1).as_deref(), Some("text\n"));
+}
+
+#[test]
+fn each_repository_has_its_own_and_an_empty_turn_too() {
+    let provost = Provost::running();
+    let board = Board::new(&provost, vec![provost.repo("front"), provost.repo("back")]);
+    let attempt = board.start("fake", "write front/f.txt x");
+    attempt.saved(1);
+    send(&provost, &attempt, "write back/b.txt x");
+    attempt.saved(2);
+    let turn = |from: u32, to: u32| json!({"from_turn": from, "to_turn": to});
+    assert_eq!(changed(&provost, &attempt, &turn(0, 1)), ["added front/f.txt"]);
+    assert_eq!(changed(&provost, &attempt, &turn(1, 2)), ["added back/b.txt"]);
+    assert!(board.repos.iter().all(|repo| references(repo, &attempt).len() == 2));
+    let paths = json!({"paths": ["back/b.txt"], "from_turn": 1, "to_turn": 2});
+    let patch = provost.call("get_attempt_patch", &with(&attempt, &paths));
+    assert!(patch["patch"].as_str().unwrap().contains("b/back/b.txt"), "{patch}");
+    assert_eq!(file_at(&provost, &attempt, "back/b.txt", 2).as_deref(), Some("x\n"));
+}
+
+#[test]
+fn a_turn_without_a_snapshot_is_refused_with_those_that_there_are() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let gate = provost.path("gate");
+    let attempt = board.start("fake", &run_until(&gate));
+    let refused = |more: &Value| provost.refusal("get_attempt_changes", &with(&attempt, more));
+    let refusal = refused(&json!({"from_turn": 1}));
+    assert_eq!(refusal["code"], "turn_not_found");
+    assert_eq!(refusal["hint"], "Call get_attempt_changes again without from_turn.");
+    fs::write(gate, "").unwrap();
+    attempt.saved(1);
+    let refusal = refused(&json!({"to_turn": 7}));
+    assert_eq!(refusal["code"], "turn_not_found");
+    assert_eq!(refusal["details"]["turns"], json!([1]));
+    assert_eq!(refusal["hint"], "Call get_attempt_changes again with to_turn = 1.");
+    let refusal = refused(&json!({"from_turn": 2, "to_turn": 1}));
+    assert_eq!(refusal["code"], "invalid_argument");
+    assert_eq!(refusal["details"]["path"], "to_turn");
+    let refusal = refused(&json!({"to_turn": 0}));
+    assert_eq!(refusal["code"], "invalid_argument");
+}
+
+#[test]
+fn a_snapshot_wakes_who_waits_for_a_change_and_outlives_the_worktree() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let attempt = board.start("fake", "write new.txt text");
+    let settled = json!({"attempt_ids": [attempt.id], "until": "all_settled"});
+    let settled = provost.call("wait_for_attempts", &settled);
+    let next = json!({"attempt_ids": [attempt.id], "until": "any_change",
+        "after": settled["after"], "timeout_ms": 50_000});
+    // It may have been made before the first wait ended.
+    if attempt.status()["latest_snapshot_turn"].is_null() {
+        assert_eq!(provost.call("wait_for_attempts", &next)["timed_out"], false);
+    }
+    attempt.saved(1);
+    wait_until("it is collected", || {
+        let told = provost.verb(["gc", "--json", "--yes", "--snapshot"]).json();
+        told["attempts"][0]["verdict"] == "collected"
+    });
+    assert!(!worktree(&attempt).exists());
+    let first = json!({"to_turn": 1});
+    assert_eq!(changed(&provost, &attempt, &first), ["added app/new.txt"]);
+    assert_eq!(file_at(&provost, &attempt, "app/new.txt", 1).as_deref(), Some("text\n"));
+}
