@@ -17,3 +17,7 @@ CREATE TABLE turn_snapshots (
 -- migration get none: people may have changed their worktrees since.
 ALTER TABLE processes ADD COLUMN snapshot_due INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX due_snapshots ON processes (attempt_id, turn) WHERE snapshot_due = 1;
+
+-- The attempt, and its turn, whose snapshot this one began from.
+ALTER TABLE attempts ADD COLUMN forked_from TEXT REFERENCES attempts (attempt_id);
+ALTER TABLE attempts ADD COLUMN forked_turn INTEGER;

@@ -123,6 +123,7 @@ impl Answerer {
             variant: self.variant(),
             repos: plan.repos,
             prompt: Some(plan.prompt),
+            fork: None,
             ignore_dependencies: true,
             parent: None,
         };

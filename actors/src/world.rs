@@ -55,6 +55,9 @@ pub struct ActorSettings {
     pub approval_timeout: Option<Duration>,
     /// Put before an attempt's folder name to make its branch.
     pub branch_prefix: String,
+    /// How long the snapshots of an attempt's turns are kept after the last one, once its
+    /// worktrees are collected.
+    pub keep_snapshots: Duration,
     pub spool_max_bytes: u64,
     /// Holds `<attempt id>/<process id>/`.
     pub attempts_dir: PathBuf,

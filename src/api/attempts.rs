@@ -57,7 +57,13 @@ pub struct StartTaskAttemptInput {
     pub prompt: Option<Text<1, 1_000_000>>,
     /// Start even though tasks in depends_on are not done.
     pub ignore_dependencies: bool,
+    /// Begin from what this attempt had, committed or not, instead of the target branches.
+    pub from_attempt_id: Option<AttemptId>,
+    /// The turn at whose end from_attempt_id had it; its last one if left out.
+    pub from_turn: Option<ToTurn>,
 }
+
+pub const START_RULES: &[FieldRule] = &[FieldRule::Together(&["from_turn"], &["from_attempt_id"])];
 
 /// A repository of an attempt.
 #[apply(input)]

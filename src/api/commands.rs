@@ -144,6 +144,18 @@ pub struct GcParams {
 pub struct Collected {
     pub dry_run: bool,
     pub attempts: Vec<CollectedAttempt>,
+    /// Old snapshots of turns.
+    #[serde(default)]
+    pub turns: Vec<ForgottenTurns>,
+}
+
+/// The snapshots of turns of an attempt whose worktrees were collected.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ForgottenTurns {
+    pub attempt_id: AttemptId,
+    pub turns: Vec<u32>,
+    /// Why they are kept; `None`: they are removed, or would be.
+    pub kept: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

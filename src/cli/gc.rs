@@ -40,7 +40,7 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
         params["project_id"] = json!(choose(context, args.project.as_deref()).await?);
     }
     let found = context.call::<Collected>(params).await?;
-    context.show(&found, |out, Collected { attempts, .. }| {
+    context.show(&found, |out, Collected { attempts, turns, .. }| {
         if !attempts.is_empty() {
             let columns = [Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")];
             out.table(&columns, attempts.iter().map(row))?;
@@ -48,10 +48,23 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
         for saved in attempts.iter().flat_map(|attempt| &attempt.collection.snapshots) {
             out.line(&format!("saved in {}: {}", saved.repo, saved.reference))?;
         }
+        for line in turns.iter().map(|turns| forgotten(args.yes, turns)) {
+            out.line(&line)?;
+        }
         let count = |verdict| attempts.iter().filter(|it| it.collection.verdict == verdict).count();
         let goal = if args.yes { CollectVerdict::Collected } else { CollectVerdict::Collectable };
         out.line(&summary(args.yes, count(goal), count(CollectVerdict::Kept)))
     })
+}
+
+fn forgotten(yes: bool, of: &ForgottenTurns) -> String {
+    let (id, count) = (of.attempt_id.short(), of.turns.len());
+    let snapshots = if count == 1 { "snapshot of a turn" } else { "snapshots of turns" };
+    match &of.kept {
+        Some(why) => format!("{id}: {count} {snapshots} kept: {why}"),
+        None if yes => format!("{id}: {count} old {snapshots} removed"),
+        None => format!("{id}: {count} old {snapshots} would be removed with --yes"),
+    }
 }
 
 fn summary(yes: bool, collected: usize, kept: usize) -> String {

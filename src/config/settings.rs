@@ -162,6 +162,8 @@ settings! {
     worktrees Worktrees {
         /// Prefix of the attempts' branch names.
         branch_prefix: String = "provost/", Allowed::BranchPrefix;
+        /// Days that `provost gc` keeps the snapshots of the turns of a collected attempt.
+        snapshot_days: u64 = 30u64, Allowed::Integer(0..=36_600);
     }
     /// The executors' output.
     logs Logs {

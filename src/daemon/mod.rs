@@ -199,6 +199,7 @@ async fn start_actors(
                 .filter(|seconds| *seconds > 0)
                 .map(Duration::from_secs),
             branch_prefix: settings.worktrees.branch_prefix.clone(),
+            keep_snapshots: Duration::from_secs(settings.worktrees.snapshot_days * 86_400),
             spool_max_bytes: settings.logs.spool_max_bytes,
             attempts_dir: home.attempts(),
             worktrees_dir: home.worktrees(),

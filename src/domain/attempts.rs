@@ -9,6 +9,7 @@ use provost_actors::text::{cut, cut_front};
 
 use super::short::fitting;
 use super::{Domain, answered, cursor};
+use crate::api::args::ToTurn;
 use crate::api::attempts::{
     AttemptPhase, AttemptStatus, AttemptStatusOutput, AttemptSummary, AttemptTools,
     GetAttemptStatusInput, GetContextInput, GetContextOutput, LatestEntryIndex,
@@ -43,6 +44,7 @@ impl AttemptTools for Domain {
             repos,
             prompt: input.prompt.map(Into::into),
             ignore_dependencies: input.ignore_dependencies,
+            fork: input.from_attempt_id.map(|id| (id, input.from_turn.map(turn_number))),
             parent: caller.place.attempt(),
         };
         let task = request.task_id;
@@ -225,6 +227,10 @@ impl Domain {
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         })
     }
+}
+
+fn turn_number(turn: ToTurn) -> u32 {
+    u32::try_from(turn.get()).unwrap_or(u32::MAX)
 }
 
 fn next_action(status: &store::AttemptRow) -> String {

@@ -7,16 +7,18 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use provost_actors::attempt::{Collect, CollectVerdict};
+use provost_actors::attempt::{self, Collect, CollectVerdict};
 use provost_actors::blocking::if_there;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway;
 use provost_actors::process::proc;
 use provost_actors::refusal::Refusal;
+use provost_actors::workspace::turn_snapshot::forget;
 
 use super::{Domain, blocking};
 use crate::api::commands::{
-    AttemptLine, Collected, CollectedAttempt, EmptyTrashParams, GcParams, Trash, Trashed,
+    AttemptLine, Collected, CollectedAttempt, EmptyTrashParams, ForgottenTurns, GcParams, Trash,
+    Trashed,
 };
 
 impl Domain {
@@ -46,7 +48,32 @@ impl Domain {
                 });
             }
         }
-        Ok(Collected { dry_run: how.is_dry, attempts })
+        let turns = self.forget_turns(&wish).await?;
+        Ok(Collected { dry_run: how.is_dry, attempts, turns })
+    }
+
+    /// Removes the old snapshots of turns of attempts that have no worktrees any more: first
+    /// their references, then their rows, so that a call that is cut off can be made again.
+    async fn forget_turns(&self, wish: &GcParams) -> Result<Vec<ForgottenTurns>, Refusal> {
+        let before = before(self.world.settings.keep_snapshots.as_secs());
+        let mut all = Vec::new();
+        for (attempt_id, turns) in self.store.old_snapshots(before, wish.project_id).await? {
+            if !attempt::was_collected(&self.world, attempt_id).await.unwrap_or(false) {
+                continue;
+            }
+            let mut kept = None;
+            if wish.yes {
+                for repo in self.store.workspace(attempt_id).await?.repos {
+                    let forgotten = forget(Path::new(&repo.path), attempt_id, &turns).await;
+                    kept = kept.or(forgotten.err().map(|error| format!("{}: {error}", repo.path)));
+                }
+                if kept.is_none() {
+                    self.store.forget_snapshots(attempt_id).await?;
+                }
+            }
+            all.push(ForgottenTurns { attempt_id, turns, kept });
+        }
+        Ok(all)
     }
 
     pub(super) async fn empty_trash(&self, wish: EmptyTrashParams) -> Result<Trash, Refusal> {

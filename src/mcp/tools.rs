@@ -65,7 +65,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Bulk   get_task            "Get task"            Board   Reads    Search tasks::GET_TASK,                &[];
     Change update_task         "Update task"         Board   Replaces Search tasks::UPDATE_TASK,             tasks::UPDATE_RULES;
     Change delete_task         "Delete task"         Board   Removes  Search tasks::DELETE_TASK,             &[];
-    Change start_task_attempt  "Start task attempt"  Board   Starts   Always attempts::START_TASK_ATTEMPT,   &[];
+    Change start_task_attempt  "Start task attempt"  Board   Starts   Always attempts::START_TASK_ATTEMPT,   attempts::START_RULES;
     Read   list_task_attempts  "List task attempts"  Board   Reads    Search attempts::LIST_TASK_ATTEMPTS,   &[];
     Read   get_attempt_status  "Get attempt status"  Board   Reads    Always attempts::GET_ATTEMPT_STATUS,   attempts::STATUS_RULES;
     Wait   wait_for_attempts   "Wait for attempts"   Board   Reads    Always waits::WAIT_FOR_ATTEMPTS,       &[];

@@ -16,7 +16,10 @@ use super::{
 macro_rules! select {
     ($which:literal) => {
         concat!(
-            "SELECT a.*, a.parent_id AS parent, a.queue_held AS held, t.title AS task_title,
+            "SELECT a.*, a.parent_id AS parent, a.queue_held AS held,
+                    CASE WHEN a.forked_from IS NOT NULL THEN
+                        json_object('attempt_id', a.forked_from, 'turn', a.forked_turn) END AS fork,
+                    t.title AS task_title,
                     t.project_id, p.name AS project_name,
                     t.priority, t.kind = 'answer' AS is_answer,
                     s.session_id,
@@ -141,6 +144,8 @@ async fn insert(db: Db<'_>, attempt: &Attempt, now: i64) -> Result<()> {
         "folder": attempt.folder, "executor": executor, "phase": attempt.phase,
         "state": attempt.state, "epoch": attempt.epoch, "created_at": now, "updated_at": now,
         "parent_id": attempt.parent, "revision": revision + 1,
+        "forked_from": attempt.fork.map(|fork| fork.attempt_id),
+        "forked_turn": attempt.fork.map(|fork| fork.turn),
     });
     db.insert("INTO attempts", row).await?;
     for (position, repo) in attempt.repos.iter().enumerate() {

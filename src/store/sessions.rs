@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId};
-use provost_actors::journal::{Attempt, FollowedUp, Key, Once, Past, Sessions, Turnover};
+use provost_actors::journal::{Attempt, FollowedUp, Fork, Key, Once, Past, Sessions, Turnover};
 
 use super::session_queue::turn_over;
 use super::{Patience, Refusal, Result, Sql, Store, missing};
@@ -35,6 +35,21 @@ impl Sessions for Store {
     }
 
     async fn past(&self, attempt: AttemptId, before: ProcessId) -> Result<Vec<Past>, Refusal> {
+        self.past_of(attempt, Some(before), None).await
+    }
+
+    async fn past_until(&self, fork: Fork) -> Result<Vec<Past>, Refusal> {
+        self.past_of(fork.attempt_id, None, Some(fork.turn)).await
+    }
+}
+
+impl Store {
+    async fn past_of(
+        &self,
+        attempt: AttemptId,
+        before: Option<ProcessId>,
+        until: Option<u32>,
+    ) -> Result<Vec<Past>, Refusal> {
         let sql = "WITH past AS (
                  SELECT process_id, turn, substr(prompt, 1, 8000) AS prompt,
                         substr(final_message, 1, 8000) AS final_message, status,
@@ -42,14 +57,13 @@ impl Sessions for Store {
                         row_number() OVER (ORDER BY turn DESC, process_id DESC) AS last
                  FROM processes
                  WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'
-                   AND ended_at IS NOT NULL AND process_id < ?2)
+                   AND ended_at IS NOT NULL
+                   AND (?2 IS NULL OR process_id < ?2) AND (?3 IS NULL OR turn <= ?3))
              SELECT turn, prompt, final_message, status FROM past
              WHERE first = 1 OR last <= 100 ORDER BY first";
-        self.read(async |db| db.all(sql, (attempt, before)).await).await
+        self.read(async |db| db.all(sql, (attempt, before, until)).await).await
     }
-}
 
-impl Store {
     /// The session that is named, with its attempt, or the latest session of an attempt. An
     /// attempt may have none yet: `missing::no_session_yet`.
     pub async fn session(

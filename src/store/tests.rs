@@ -115,6 +115,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         }],
         executor: "fake".into(),
         parent: None,
+        fork: None,
         session_id: SessionId::new(),
         phase,
         state: if phase == Phase::Queued { State::Idle } else { State::Running },

@@ -2,11 +2,40 @@
 //! rows, or the news that there will be none, end that.
 
 use async_trait::async_trait;
-use provost_actors::ids::AttemptId;
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{AttemptId, ProjectId};
 use provost_actors::journal::{DueSnapshot, Snapshots, TurnSnapshot};
 use serde_json::json;
 
 use super::{Patience, Refusal, Sql, Store, now};
+
+/// An attempt and its turns that have snapshots.
+pub type SnapshotTurns = (AttemptId, Vec<u32>);
+
+impl Store {
+    /// The attempts, of one project or of all, whose last snapshot was made before a moment.
+    pub async fn old_snapshots(
+        &self,
+        before: Timestamp,
+        project: Option<ProjectId>,
+    ) -> Result<Vec<SnapshotTurns>, Refusal> {
+        let sql = "SELECT n.attempt_id, json_group_array(DISTINCT n.turn) FROM turn_snapshots n
+             JOIN attempts a ON a.attempt_id = n.attempt_id
+             JOIN tasks t ON t.task_id = a.task_id
+             WHERE ?2 IS NULL OR t.project_id = ?2
+             GROUP BY n.attempt_id HAVING max(n.made_at) <= ?1 ORDER BY n.attempt_id";
+        self.read(async |db| db.all(sql, (before.millis(), project)).await).await
+    }
+
+    /// Forgets all snapshots of an attempt, whose references are gone.
+    pub async fn forget_snapshots(&self, attempt: AttemptId) -> Result<(), Refusal> {
+        self.write(Patience::Short, "snapshots_forgotten", async |db| {
+            db.run("DELETE FROM turn_snapshots WHERE attempt_id = ?1", (attempt,)).await?;
+            Ok(())
+        })
+        .await
+    }
+}
 
 #[async_trait]
 impl Snapshots for Store {

@@ -238,3 +238,62 @@ fn a_snapshot_wakes_who_waits_for_a_change_and_outlives_the_worktree() {
     assert_eq!(changed(&provost, &attempt, &first), ["added app/new.txt"]);
     assert_eq!(file_at(&provost, &attempt, "app/new.txt", 1).as_deref(), Some("text\n"));
 }
+
+#[test]
+fn an_attempt_can_begin_from_the_end_of_a_turn_of_another_one() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let source = board.start("fake", "write a.txt one\nrun git add a.txt");
+    source.saved(1);
+    send(&provost, &source, "write a.txt two\nwrite b.txt x");
+    source.saved(2);
+    let fork = |prompt: &str, turn: Option<u32>| {
+        let from = json!({"prompt": prompt, "from_attempt_id": source.id, "from_turn": turn});
+        board.start_with("fake", &from)
+    };
+    let last = fork("run cat a.txt b.txt && git status --porcelain", None);
+    last.settled();
+    assert_eq!(last.said("tool_result"), ["two\nx"]);
+    let first = fork("run cat a.txt; ls b.txt\nwrite a.txt forked", Some(1));
+    first.saved(1);
+    assert!(first.said("tool_result")[0].starts_with("one\n"), "{:?}", first.said("tool_result"));
+    assert_ne!(first.started["workspace_branch"], source.started["workspace_branch"]);
+    assert_eq!(changed(&provost, &first, &json!({})), ["added app/a.txt"]);
+    // The other attempt is as it was.
+    assert_eq!(fs::read_to_string(worktree(&source).join("a.txt")).unwrap(), "two\n");
+    assert_eq!(references(board.repo(), &source).len(), 2);
+
+    let start = |more: &Value| {
+        let mut start = json!({"task_id": board.task("x"), "executor": "fake"});
+        start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        provost.refusal("start_task_attempt", &start)
+    };
+    let refusal = start(&json!({"from_attempt_id": source.id, "from_turn": 9}));
+    assert_eq!(refusal["code"], "turn_not_found");
+    assert_eq!(refusal["details"]["turns"], json!([1, 2]));
+    assert_eq!(refusal["hint"], "Call start_task_attempt again with from_turn = 2.");
+    assert_eq!(start(&json!({"from_turn": 1}))["code"], "missing_required");
+    let unknown = json!({"from_attempt_id": "01900000-0000-7000-8000-000000000000"});
+    assert_eq!(start(&unknown)["code"], "attempt_not_found");
+}
+
+#[test]
+fn old_snapshots_of_collected_attempts_go_when_gc_is_told_to() {
+    let provost = Provost::new().config("[worktrees]\nsnapshot_days = 0").started();
+    let board = provost.board();
+    let attempt = board.start("fake", "write new.txt text");
+    attempt.saved(1);
+    let kept = board.start("fake", "write new.txt text\nrun sleep 1000");
+    let gc = || provost.verb(["gc", "--json", "--yes", "--snapshot"]).json();
+    wait_until("its snapshots are gone", || {
+        gc();
+        references(board.repo(), &attempt).is_empty()
+    });
+    let read = with(&attempt, &json!({"to_turn": 1}));
+    assert_eq!(provost.refusal("get_attempt_changes", &read)["code"], "turn_not_found");
+    kept.stop();
+    kept.saved(1);
+    let dry = provost.verb(["gc", "--json"]).json();
+    assert_eq!(dry["turns"], json!([]), "it has its worktree");
+    assert_eq!(references(board.repo(), &kept).len(), 1);
+}

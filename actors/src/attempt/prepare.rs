@@ -22,7 +22,8 @@ use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{ActorSettings, World};
 
-use super::{locks, recap};
+use super::locks;
+use super::recap::Occasion;
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
@@ -137,16 +138,17 @@ pub struct Prepared {
     pub opening: Vec<(Timestamp, Event)>,
 }
 
-/// What to run for the newest process. `recap` replaces its prompt. `Err` is a sentence.
+/// What to run for the newest process. A recap replaces its prompt. `Err` is a sentence.
 pub fn process(
     world: &World,
     attempt: &Attempt,
     executor: &dyn Executor,
-    recap: Option<String>,
+    recap: Option<(Occasion, String)>,
 ) -> Result<Prepared, String> {
     let (process, settings) = (&attempt.process, &world.settings);
-    let notice = recap.as_ref().map(|_| Event::SystemMessage { text: recap::NOTICE.to_owned() });
-    let prompt = recap.unwrap_or_else(|| process.prompt.clone());
+    let (occasion, recapped) = recap.unzip();
+    let notice = occasion.map(|why| Event::SystemMessage { text: why.notice().to_owned() });
+    let prompt = recapped.unwrap_or_else(|| process.prompt.clone());
     let launch = executor.launch(&Turn {
         prompt: prompt.clone(),
         variant: process.variant.clone(),

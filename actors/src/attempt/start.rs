@@ -12,12 +12,14 @@ use crate::journal::Attempt;
 use crate::log::AttemptLog;
 use crate::process::records::StopKind;
 use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
+use crate::refusal::Refusal;
 use crate::retry::until_done;
 use crate::world::World;
 
 use super::message::TurnEvent;
+use super::prepare;
+use super::recap::{self, Occasion};
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
-use super::{prepare, recap};
 
 /// Why a process is killed whose shim died before the daemon held its pipes.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
@@ -88,15 +90,21 @@ async fn recapped(
     world: &World,
     attempt: &Attempt,
     executor: &dyn Executor,
-) -> Result<Option<String>, String> {
-    let process = &attempt.process;
-    if process.turn == 1 || process.executor_session_id.is_some() || !executor.keeps_sessions() {
+) -> Result<Option<(Occasion, String)>, String> {
+    let (process, journal) = (&attempt.process, &world.journal);
+    if process.executor_session_id.is_some() || !executor.keeps_sessions() {
         return Ok(None);
     }
-    let past = world.journal.past(attempt.attempt_id, process.process_id).await;
-    let past = past.map_err(|refusal| refusal.message)?;
-    let prompt = recap::prompt(&past, &process.prompt);
-    Ok(Some(prompt).filter(|prompt| *prompt != process.prompt))
+    let text = |refusal: Refusal| refusal.message;
+    // A fork's past begins with that of the other attempt.
+    let (occasion, mut past) = match (process.turn, attempt.fork) {
+        (1, None) => return Ok(None),
+        (_, None) => (Occasion::SessionLost, Vec::new()),
+        (_, Some(fork)) => (Occasion::Fork, journal.past_until(fork).await.map_err(text)?),
+    };
+    past.extend(journal.past(attempt.attempt_id, process.process_id).await.map_err(text)?);
+    let prompt = recap::prompt(occasion, &past, &process.prompt);
+    Ok((prompt != process.prompt).then_some((occasion, prompt)))
 }
 
 /// Logs that the turn failed before its process was started.

@@ -49,6 +49,8 @@ pub struct StartRequest {
     /// Default: the task's title and description.
     pub prompt: Option<String>,
     pub ignore_dependencies: bool,
+    /// Begins from the snapshot of a turn of this attempt; by default its last one.
+    pub fork: Option<(AttemptId, Option<u32>)>,
     /// The attempt inside which it was asked for.
     pub parent: Option<AttemptId>,
 }

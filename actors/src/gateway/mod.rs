@@ -16,6 +16,7 @@
 mod admission;
 mod calls;
 mod finish;
+mod fork;
 mod message;
 mod owners;
 mod preflight;

@@ -15,6 +15,7 @@ use crate::refusal::{Code, Refusal};
 use crate::workspace::git::{self, GitError};
 use crate::world::World;
 
+use super::fork::{self, Source};
 use super::message::StartRequest;
 
 /// A repository to be registered, which was checked to be one.
@@ -117,7 +118,8 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
     dependencies(&context, request.ignore_dependencies)?;
-    let (mut repos, chosen) = (Vec::new(), chosen(&context, request)?);
+    let source = fork::source(world, &context, request.fork).await?;
+    let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
     for (n, (repo, branch)) in chosen.iter().enumerate() {
         let again = |other: &str| with_branch(request, &chosen, n, other);
         let path = Path::new(&repo.path);
@@ -125,6 +127,8 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         let Some(base_commit) = tip(path, branch).await? else {
             return Err(no_branch(path, branch, again).await);
         };
+        let snapshot = source.as_ref().and_then(|source| source.commit_of(repo.repo_id));
+        let base_commit = snapshot.unwrap_or(base_commit);
         let Repo { repo_id, name, path, .. } = (*repo).clone();
         let target_branch = (*branch).to_owned();
         repos.push(AttemptRepo { repo_id, name, path, target_branch, base_commit });
@@ -144,6 +148,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         repos,
         executor: request.executor.clone(),
         parent: request.parent,
+        fork: source.map(|source| source.fork),
         session_id: SessionId::new(),
         phase: Phase::Queued,
         state: State::Idle,
@@ -191,6 +196,7 @@ pub fn payload(world: &World, attempt: &Attempt, request: &StartRequest) -> impl
         "repos": repos,
         "prompt": attempt.process.prompt,
         "ignore_dependencies": request.ignore_dependencies,
+        "fork": attempt.fork,
     })
 }
 
@@ -302,6 +308,7 @@ fn listed(names: &[&str]) -> String {
 fn chosen<'a>(
     context: &'a StartContext,
     request: &'a StartRequest,
+    source: Option<&'a Source>,
 ) -> Result<Vec<(&'a Repo, &'a str)>, Refusal> {
     let project = context.task.project_id;
     let no_repo = |message: String| Refusal::new(Code::RepoNotFound, message);
@@ -313,6 +320,9 @@ fn chosen<'a>(
             return Err(
                 no_repo(format!("project {project} has no repository to work in")).hint(hint)
             );
+        }
+        if let Some(source) = source {
+            return Ok(source.chosen(context));
         }
         let all = context.repos.iter();
         return Ok(all.map(|repo| (repo, repo.default_target_branch.as_str())).collect());

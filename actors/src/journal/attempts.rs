@@ -72,6 +72,8 @@ pub struct Attempt {
     pub executor: String,
     /// The attempt inside which its start was asked for.
     pub parent: Option<AttemptId>,
+    /// It began from there instead of from its target branches.
+    pub fork: Option<Fork>,
     pub session_id: SessionId,
     pub phase: Phase,
     pub state: State,
@@ -88,6 +90,13 @@ pub struct Attempt {
     pub held: bool,
     /// The finish that is under way.
     pub finish: Option<Finish>,
+}
+
+/// The end of a turn of another attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fork {
+    pub attempt_id: AttemptId,
+    pub turn: u32,
 }
 
 /// One process and the turn it serves.
@@ -310,4 +319,7 @@ pub trait Sessions {
     /// The turns of an attempt that had ended before this process was planned, oldest
     /// first: the first one, and the last of the others, 100 at most.
     async fn past(&self, attempt: AttemptId, before: ProcessId) -> Result<Vec<Past>, Refusal>;
+
+    /// The same of the turns up to the end of one.
+    async fn past_until(&self, fork: Fork) -> Result<Vec<Past>, Refusal>;
 }

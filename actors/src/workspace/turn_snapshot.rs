@@ -2,6 +2,8 @@
 //! reference of its own. The worktree's HEAD, index and files stay as they are. Idempotent by the
 //! name of the reference: the one that is there is kept.
 
+use std::path::Path;
+
 use super::frozen;
 use super::git::{self, GitError};
 use super::snapshot::{Snapshot, SnapshotError, Source};
@@ -78,6 +80,20 @@ async fn create(end: &TurnEnd, reference: &str, commit: String) -> Result<String
         Err(error) => return Err(error.into()),
     }
     Ok(commit)
+}
+
+/// Deletes the references of these turns, as far as they are there. The commits go when git
+/// collects its garbage.
+pub async fn forget(repo: &Path, attempt: AttemptId, turns: &[u32]) -> Result<(), GitError> {
+    for turn in turns {
+        let reference = reference(attempt, *turn);
+        // It may be gone since a call that was cut off.
+        if git::ref_tip(repo, &reference).await?.is_some() {
+            git::run(repo, &["update-ref", "-d", &reference]).await?;
+        }
+        failpoint::hit("snapshot", "forgotten");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -142,6 +142,7 @@ fn world(home: &Home, config: &Config, store: &Store) -> World {
             stop_grace: Duration::ZERO,
             approval_timeout: None,
             branch_prefix: "provost/".to_owned(),
+            keep_snapshots: Duration::ZERO,
             spool_max_bytes: 1 << 20,
             attempts_dir: home.attempts(),
             worktrees_dir: home.worktrees(),

@@ -88,6 +88,21 @@ fn of_two_makers_the_first_counts() {
 }
 
 #[test]
+fn snapshots_are_forgotten_and_others_stay() {
+    let scene = Scene::new(&[(b"a", b"a\n")]);
+    let (one, other) = (AttemptId::new(), AttemptId::new());
+    for (attempt, turn) in [(one, 1), (one, 2), (other, 1)] {
+        save_now(&scene, &end(&scene, attempt, turn));
+    }
+    for _ in 0..2 {
+        let forgotten = forget(&scene.source.repo, one, &[1, 2, 3]);
+        scene.runtime.block_on(forgotten).unwrap();
+        let listed = scene.git_in_repo(&["for-each-ref", "--format=%(refname)", "refs/provost"]);
+        assert_eq!(listed, reference(other, 1));
+    }
+}
+
+#[test]
 fn a_snapshot_needs_no_target_branch() {
     let scene = Scene::new(&[(b"a", b"a\n")]);
     let end = end(&scene, AttemptId::new(), 1);

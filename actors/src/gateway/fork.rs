@@ -1,0 +1,102 @@
+//! What a start takes from another attempt: the snapshot of one of its turns.
+
+use crate::ids::{AttemptId, RepoId};
+use crate::journal::{AttemptRepo, Fork, Repo, StartContext, TurnSnapshot};
+use crate::refusal::{Code, Refusal};
+use crate::world::World;
+
+/// The end of a turn that another attempt begins from.
+pub struct Source {
+    pub fork: Fork,
+    repos: Vec<AttemptRepo>,
+    snapshots: Vec<TurnSnapshot>,
+}
+
+impl Source {
+    /// The commit of the snapshot in a repository, if that has one.
+    pub fn commit_of(&self, repo: RepoId) -> Option<String> {
+        let name = &self.repos.iter().find(|it| it.repo_id == repo)?.name;
+        let snapshot = self.snapshots.iter().find(|it| it.repo == *name)?;
+        Some(snapshot.commit_id.clone())
+    }
+
+    /// The repositories of the other attempt, at the target branches that it has.
+    pub fn chosen<'a>(&'a self, context: &'a StartContext) -> Vec<(&'a Repo, &'a str)> {
+        let of = |known: &'a AttemptRepo| {
+            let repo = context.repos.iter().find(|repo| repo.repo_id == known.repo_id)?;
+            Some((repo, known.target_branch.as_str()))
+        };
+        self.repos.iter().filter_map(of).collect()
+    }
+}
+
+/// Finds the snapshot; `None` if the start asks for none.
+pub async fn source(
+    world: &World,
+    context: &StartContext,
+    wanted: Option<(AttemptId, Option<u32>)>,
+) -> Result<Option<Source>, Refusal> {
+    let Some((id, turn)) = wanted else { return Ok(None) };
+    let Some(attempt) = world.journal.attempt(id).await? else {
+        let message = format!("there is no attempt {id}");
+        return Err(Refusal::new(Code::AttemptNotFound, message)
+            .hint("Call the tool again with from_attempt_id from list_task_attempts.")
+            .detail("path", "from_attempt_id")
+            .detail("attempt_id", id.to_string()));
+    };
+    if attempt.project_id != context.task.project_id {
+        let message = format!(
+            "attempt {id} is of another project ({}), which has other repositories",
+            attempt.project_name
+        );
+        return Err(Refusal::new(Code::InvalidArgument, message)
+            .hint("Call the tool again with from_attempt_id from list_task_attempts.")
+            .detail("path", "from_attempt_id"));
+    }
+    let turns = world.journal.snapshot_turns(id).await?;
+    let turn = pick(id, turn, &turns)?;
+    let snapshots = world.journal.turn_snapshot(id, turn).await?;
+    let fork = Fork { attempt_id: id, turn };
+    Ok(Some(Source { fork, repos: attempt.repos, snapshots }))
+}
+
+/// The turn that is asked for, else the last one.
+fn pick(attempt: AttemptId, wanted: Option<u32>, turns: &[u32]) -> Result<u32, Refusal> {
+    let Some(last) = turns.last().copied() else {
+        let message = format!("no turn of attempt {attempt} has a snapshot yet");
+        return Err(Refusal::new(Code::TurnNotFound, message)
+            .hint(format!(
+                "Call wait_for_attempts with attempt_ids = [\"{attempt}\"], then the tool again."
+            ))
+            .detail("path", "from_attempt_id")
+            .detail("turns", Vec::<u32>::new()));
+    };
+    let turn = wanted.unwrap_or(last);
+    if turns.contains(&turn) {
+        return Ok(turn);
+    }
+    let message = format!(
+        "attempt {attempt} has no snapshot of a turn {turn}; the last one is of turn {last}"
+    );
+    Err(Refusal::new(Code::TurnNotFound, message)
+        .hint(format!("Call the tool again with from_turn = {last}."))
+        .detail("path", "from_turn")
+        .detail("turns", turns.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_turn_is_taken_unless_another_one_is_named() {
+        let id = AttemptId::new();
+        assert_eq!(pick(id, None, &[1, 2, 4]), Ok(4));
+        assert_eq!(pick(id, Some(2), &[1, 2, 4]), Ok(2));
+        let refusal = pick(id, Some(3), &[1, 2, 4]).unwrap_err();
+        assert_eq!(refusal.code, Code::TurnNotFound);
+        assert_eq!(refusal.hint, "Call the tool again with from_turn = 4.");
+        assert_eq!(refusal.details["turns"], serde_json::json!([1, 2, 4]));
+        assert_eq!(pick(id, None, &[]).unwrap_err().code, Code::TurnNotFound);
+    }
+}
