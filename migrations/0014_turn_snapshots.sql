@@ -21,3 +21,21 @@ CREATE INDEX due_snapshots ON processes (attempt_id, turn) WHERE snapshot_due = 
 -- The attempt, and its turn, whose snapshot this one began from.
 ALTER TABLE attempts ADD COLUMN forked_from TEXT REFERENCES attempts (attempt_id);
 ALTER TABLE attempts ADD COLUMN forked_turn INTEGER;
+
+-- Whether the newest snapshots of two attempts, or of one and its target branch, merge.
+CREATE TABLE probes (
+    attempt_id   TEXT NOT NULL REFERENCES attempts (attempt_id),
+    -- The other attempt, whose id is the larger one of the two; '': the target branch.
+    other_id     TEXT NOT NULL,
+    -- The repository's path.
+    repo         TEXT NOT NULL,
+    commit_id    TEXT NOT NULL,
+    other_commit TEXT NOT NULL,
+    -- The merged tree; with conflict markers where there are conflicts.
+    tree_id      TEXT NOT NULL,
+    -- The first paths in conflict, as a JSON array, and how many there are; 0: they merge.
+    paths        TEXT NOT NULL,
+    path_count   INTEGER NOT NULL,
+    PRIMARY KEY (attempt_id, other_id, repo)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX probes_by_other ON probes (other_id);

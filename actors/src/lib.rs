@@ -35,6 +35,7 @@ pub mod limits;
 pub mod log;
 pub mod nearest;
 pub mod process;
+pub mod radar;
 pub mod refusal;
 pub mod retry;
 pub mod root;

@@ -205,6 +205,23 @@ pub struct ShortStatus {
     pub latest_entry_index: LatestEntryIndex,
 }
 
+/// What an attempt's work is in conflict with.
+#[apply(output)]
+#[derive(Eq)]
+pub struct ConflictWith {
+    /// The other attempt; null for the target branch.
+    pub attempt_id: Option<AttemptId>,
+    /// The target branch; null for an attempt.
+    pub target_branch: Option<String>,
+    pub repo_name: String,
+    /// The first 20 paths in conflict.
+    pub paths: Vec<String>,
+    /// How many paths are in conflict.
+    pub path_count: u64,
+    /// The merged tree, with conflict markers.
+    pub tree_id: String,
+}
+
 #[apply(output)]
 pub struct AttemptStatus {
     pub attempt_id: AttemptId,
@@ -240,6 +257,8 @@ pub struct AttemptStatus {
     pub queue_held: bool,
     /// Last turn with a snapshot, for from_turn and to_turn; null before there is one.
     pub latest_snapshot_turn: Option<u32>,
+    /// What its last snapshot does not merge with: other attempts, or its target branch.
+    pub conflicts_with: Vec<ConflictWith>,
     /// Tokens that all its turns used so far; null if the executor does not report them.
     pub usage: Option<AttemptUsage>,
     /// Limits that the configuration sets for that process.

@@ -47,6 +47,7 @@ calls! {
     "provost/attempts" => Attempts,
     "provost/check_executor" => Empty,
     "provost/check_log" => CheckLog,
+    "provost/conflicts" => Conflicts,
     "provost/empty_trash" => Trash,
     "provost/gc" => Collected,
     "provost/import_tasks" => ImportedTasks,

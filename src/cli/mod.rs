@@ -7,6 +7,7 @@ mod attempts;
 mod brief;
 mod calls;
 mod checks;
+mod conflicts;
 mod context;
 mod daemon;
 mod demo;
@@ -170,6 +171,8 @@ enum Command {
         #[arg(long)]
         fix: bool,
     },
+    /// List which attempts are in each other's way, in an order of merging
+    Conflicts(conflicts::ConflictsArgs),
     /// List worktrees that are no longer needed, and move them to the trash
     ///
     /// A worktree is no longer needed when its attempt has settled, everything in it is committed,
@@ -261,6 +264,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Executors => executors::executors(context).await,
         Command::Demo { team } => demo::demo(context, team).await,
         Command::Doctor { fix } => doctor::doctor(&mut context.out, fix).await,
+        Command::Conflicts(args) => conflicts::conflicts(context, &args).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Config(command) => daemon::config(context, &command),
         Command::Shutdown { stop_all } => daemon::shutdown(context, stop_all).await,

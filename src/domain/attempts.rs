@@ -191,9 +191,17 @@ impl Domain {
         status: store::AttemptRow,
         final_message_max: usize,
     ) -> Result<AttemptStatus, Refusal> {
+        let conflicts = self.store.conflicts(&[status.overview.line.attempt_id]).await?;
         let (tip, last_activity_at) = self.log_facts(status.overview.line.attempt_id).await;
         let next = next_action(&status);
-        let AttemptOverview { line, handle, resume_at, latest_session_id, .. } = status.overview;
+        let AttemptOverview {
+            line,
+            handle,
+            resume_at,
+            latest_session_id,
+            latest_snapshot_turn,
+            ..
+        } = status.overview;
         let executor = self.world.executors.get(&line.executor);
         let in_lines = executor.is_some_and(|executor| executor.answers_in_lines());
         let shorten = if in_lines { cut_front } else { cut };
@@ -220,7 +228,8 @@ impl Domain {
             failure_summary: status.failure_summary,
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
-            latest_snapshot_turn: status.latest_snapshot_turn,
+            latest_snapshot_turn,
+            conflicts_with: conflicts.into_iter().map(|(_, conflict)| conflict).collect(),
             usage: status.usage,
             limits: status.limits,
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),

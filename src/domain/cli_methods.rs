@@ -41,6 +41,7 @@ impl CliMethods for Domain {
             "provost/check_executor" => answer(self.check_executor(read(params)?).await),
             "provost/check_log" => answer(self.check_log(read(params)?).await),
             "provost/info" => answer(self.info().await),
+            "provost/conflicts" => answer(self.conflicts(read(params)?).await),
             "provost/gc" => answer(self.gc(read(params)?).await),
             "provost/empty_trash" => answer(self.empty_trash(read(params)?).await),
             "provost/import_tasks" => answer(self.import(read(params)?).await),

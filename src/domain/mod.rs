@@ -9,6 +9,7 @@ mod callers;
 mod clarify;
 mod cli_methods;
 mod collect;
+mod conflicts;
 mod conversations;
 mod finish;
 mod logs;

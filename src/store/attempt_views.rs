@@ -26,6 +26,8 @@ pub struct AttemptOverview {
     #[serde(skip)]
     pub waits_for_disk: Option<String>,
     pub pending_approvals: u32,
+    /// The last turn that has a snapshot.
+    pub latest_snapshot_turn: Option<u32>,
     /// A limit ended its last turn, and nothing has begun since.
     pub quota: Option<Quota>,
     /// When that limit is over, if the executor said so.
@@ -65,8 +67,6 @@ pub struct AttemptRow {
     pub limits: Vec<AttemptLimit>,
     pub queued_follow_ups: u32,
     pub queue_held: bool,
-    /// The last turn that has a snapshot.
-    pub latest_snapshot_turn: Option<u32>,
     /// Number of its latest change, in one count over all attempts.
     pub revision: i64,
     /// Number of the change by which it last settled; 0 if it never has.

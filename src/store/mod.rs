@@ -17,6 +17,7 @@ mod handles;
 mod inspect;
 mod missing;
 mod open;
+mod probes;
 mod processes;
 mod projects;
 mod reach;

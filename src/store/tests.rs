@@ -11,9 +11,9 @@ use provost_actors::journal::checks::{CheckCommand, PlannedCheck, Submission};
 use provost_actors::journal::{
     Approval, ApprovalStatus, Approvals, Attempt, AttemptRepo, AttemptStarted, Attempts, Begun,
     Change, CheckVerdict, Checks, Ending, Finish, FinishAction, FinishRequest, FinishState,
-    Finishes, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Process,
-    Processes, Receipt, RepoRequest, Requests, Sessions, Snapshots, State, Task, Tasks,
-    TurnSnapshot, Turnover,
+    Finishes, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Probe,
+    Probes, Process, Processes, Receipt, RepoRequest, Requests, Sessions, Snapshots, State, Task,
+    Tasks, TurnSnapshot, Turnover,
 };
 use provost_actors::workspace::merge::{Signature, Strategy};
 use serde_json::json;
@@ -579,6 +579,68 @@ async fn a_snapshot_that_was_missed_is_not_due_for_ever() {
     store.record_snapshot(id, 2, &[]).await.unwrap();
     assert_eq!(store.due_snapshots().await.unwrap(), []);
     assert_eq!(store.snapshot_turns(id).await.unwrap(), [0; 0]);
+}
+
+#[tokio::test]
+async fn a_pair_is_merged_once_and_both_know_of_its_conflict() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Running).await;
+    let other = attempt(&store, project, &of, Phase::Running).await;
+    let AttemptRepo { name, path, .. } = one.repos[0].clone();
+    let save = async |attempt: &Attempt, turn: u32, commit: &str| {
+        let snapshot = TurnSnapshot {
+            repo: name.clone(),
+            commit_id: commit.into(),
+            tree_id: "t".into(),
+            base_id: "b".into(),
+        };
+        store.record_snapshot(attempt.attempt_id, turn, &[snapshot]).await.unwrap();
+    };
+    save(&one, 1, "c1").await;
+    save(&other, 1, "c2").await;
+    let (one, other, saved) = (one.attempt_id, other.attempt_id, &one);
+    let rivals = async |attempt: AttemptId| {
+        let contests = store.contests(attempt).await.unwrap();
+        assert_eq!((contests.len(), &contests[0].repo), (1, &path));
+        let rivals = contests[0].rivals.iter();
+        rivals.map(|it| (it.attempt_id, it.commit_id.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(rivals(one).await, [(other, "c2".to_owned())]);
+    let probe = |rival: Option<AttemptId>, commit: &str, paths: &[&str]| Probe {
+        repo: path.clone(),
+        rival,
+        commit_id: commit.into(),
+        rival_commit: if rival.is_some() { "c2" } else { "main" }.into(),
+        tree_id: "merged".into(),
+        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+    };
+    let against = async |attempt: AttemptId| {
+        let found = store.conflicts(&[attempt]).await.unwrap();
+        found.into_iter().map(|(_, it)| (it.attempt_id, it.paths)).collect::<Vec<_>>()
+    };
+    let revision = async |attempt| store.status(attempt).await.unwrap().revision;
+    let before = revision(other).await;
+    let found = [probe(Some(other), "c1", &["a"]), probe(None, "c1", &[])];
+    store.record_probes(one, &found).await.unwrap();
+    assert!(revision(other).await > before);
+    assert_eq!(against(one).await, [(Some(other), vec!["a".to_owned()])]);
+    assert_eq!(against(other).await, [(Some(one), vec!["a".to_owned()])]);
+    assert_eq!((rivals(one).await, rivals(other).await), (vec![], vec![]), "merged before");
+    // A new snapshot: what was found of the old one does not count any more.
+    save(saved, 2, "c3").await;
+    assert_eq!(rivals(one).await.len(), 1);
+    store.record_probes(one, &[probe(Some(other), "c1", &[])]).await.unwrap();
+    assert_eq!(against(one).await.len(), 1);
+    let before = revision(other).await;
+    store.record_probes(one, &[probe(Some(other), "c3", &[])]).await.unwrap();
+    assert!(revision(other).await > before);
+    assert_eq!((against(one).await, against(other).await), (vec![], vec![]));
+    // Found again, it is no news.
+    let before = revision(other).await;
+    store.record_probes(one, &[probe(Some(other), "c3", &[])]).await.unwrap();
+    assert_eq!(revision(other).await, before);
 }
 
 /// Adds a turn that has ended, or not.

@@ -30,6 +30,8 @@ impl Store {
     /// Forgets all snapshots of an attempt, whose references are gone.
     pub async fn forget_snapshots(&self, attempt: AttemptId) -> Result<(), Refusal> {
         self.write(Patience::Short, "snapshots_forgotten", async |db| {
+            let sql = "DELETE FROM probes WHERE attempt_id = ?1 OR other_id = ?1";
+            db.run(sql, (attempt,)).await?;
             db.run("DELETE FROM turn_snapshots WHERE attempt_id = ?1", (attempt,)).await?;
             Ok(())
         })

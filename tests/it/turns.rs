@@ -297,3 +297,39 @@ fn old_snapshots_of_collected_attempts_go_when_gc_is_told_to() {
     assert_eq!(dry["turns"], json!([]), "it has its worktree");
     assert_eq!(references(board.repo(), &kept).len(), 1);
 }
+
+#[test]
+fn attempts_in_each_others_way_are_told_and_so_is_the_target_branch() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let one = board.start("fake", "write README.md one\nwrite own.txt x");
+    one.saved(1);
+    assert_eq!(one.status()["conflicts_with"], json!([]));
+    let other = board.start("fake", "write README.md other");
+    let status = other.until("its conflict is known", |it| it["conflicts_with"] != json!([]));
+    let conflict = &status["conflicts_with"][0];
+    assert_eq!(
+        (&conflict["attempt_id"], &conflict["paths"], &conflict["path_count"]),
+        (&json!(one.id), &json!(["README.md"]), &json!(1))
+    );
+    let marked = format!("{}:README.md", conflict["tree_id"].as_str().unwrap());
+    assert!(board.repo().git(&["show", &marked]).starts_with("<<<<<<<"));
+    // Both know.
+    assert_eq!(one.status()["conflicts_with"][0]["attempt_id"], json!(other.id));
+    // It gives way.
+    let seen = provost.call("wait_for_attempts", &json!({"attempt_ids": [one.id]}));
+    send(&provost, &other, "run git checkout README.md");
+    let next = json!({"attempt_ids": [one.id], "until": "any_change", "after": seen["after"],
+        "timeout_ms": 50_000});
+    assert_eq!(provost.call("wait_for_attempts", &next)["timed_out"], false);
+    one.until("nothing is in its way", |it| it["conflicts_with"] == json!([]));
+
+    board.repo().commit("README.md", "moved on\n");
+    send(&provost, &one, "say again");
+    let status = one.until("the target is in its way", |it| it["conflicts_with"] != json!([]));
+    let conflict = &status["conflicts_with"][0];
+    assert_eq!(
+        (&conflict["attempt_id"], &conflict["target_branch"]),
+        (&Value::Null, &json!("main"))
+    );
+}

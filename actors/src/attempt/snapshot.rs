@@ -4,12 +4,14 @@
 //! stop does. That a snapshot is due is written with the turn's outcome, so an attempt whose
 //! daemon was killed before gets it from the next daemon.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore};
 
 use super::prepare;
 use crate::journal::{Attempt, DueSnapshot, TurnSnapshot};
+use crate::radar;
 use crate::workspace::snapshot::SnapshotError;
 use crate::workspace::turn_snapshot::{TurnEnd, save};
 use crate::world::World;
@@ -22,7 +24,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(
 
 /// Makes it under the lock of the worktrees. Not if a later turn has begun: that may be at work
 /// in them. What fails is tried again before the next turn, or by the next daemon.
-pub async fn after_last_turn(world: &World, attempt: &Attempt, worktrees: &Mutex<()>) {
+pub async fn after_last_turn(world: &Arc<World>, attempt: &Attempt, worktrees: &Mutex<()>) {
     // Before the lock, so that a turn never waits for the snapshots of other attempts. The
     // semaphore is never closed.
     let _turn = AT_ONCE.acquire().await;
@@ -34,7 +36,7 @@ pub async fn after_last_turn(world: &World, attempt: &Attempt, worktrees: &Mutex
 
 /// Makes it, or gives it up: once the next turn's process runs, it is too late. The caller holds
 /// the lock of the worktrees.
-pub async fn before_next_turn(world: &World, attempt: &Attempt) {
+pub async fn before_next_turn(world: &Arc<World>, attempt: &Attempt) {
     if let Some(due) = due(world, attempt).await
         && !make(world, attempt, due).await
     {
@@ -50,7 +52,7 @@ async fn due(world: &World, attempt: &Attempt) -> Option<DueSnapshot> {
 }
 
 /// `false`: it could not be made.
-async fn make(world: &World, attempt: &Attempt, due: DueSnapshot) -> bool {
+async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> bool {
     match prepare::has_worktrees(world, attempt.attempt_id).await {
         Ok(true) => {}
         Ok(false) => {
@@ -67,6 +69,7 @@ async fn make(world: &World, attempt: &Attempt, due: DueSnapshot) -> bool {
         let error = match save_all(world, attempt, due).await {
             Ok(saved) => {
                 record(world, attempt, due, &saved).await;
+                radar::look(world, attempt.attempt_id);
                 return true;
             }
             Err(error) => error,

@@ -6,6 +6,7 @@ mod approvals;
 mod attempts;
 pub mod checks;
 mod finishes;
+mod probes;
 mod questions;
 mod requests;
 mod snapshots;
@@ -15,6 +16,7 @@ pub use approvals::{Approval, ApprovalStatus, Approvals, Decision};
 pub use attempts::*;
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
+pub use probes::{Contest, Probe, Probes, Rival};
 pub use questions::*;
 pub use requests::*;
 pub use snapshots::{DueSnapshot, Snapshots, TurnSnapshot};
@@ -30,6 +32,7 @@ pub trait Journal:
     + Checks
     + Finishes
     + Snapshots
+    + Probes
     + Deliveries
     + Consultations
     + Requests

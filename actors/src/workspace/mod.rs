@@ -23,6 +23,7 @@ mod index_lock;
 pub mod merge;
 mod owner;
 pub mod page;
+pub mod probe;
 pub mod proof;
 pub mod quote;
 pub mod regular;

@@ -1,0 +1,73 @@
+//! `provost conflicts`: which attempts are in each other's way, in an order of merging.
+
+use super::prelude::*;
+use super::project::choose;
+
+#[derive(clap::Args, Debug)]
+pub struct ConflictsArgs {
+    /// Only attempts of this project, by its name or id
+    #[arg(long)]
+    project: Option<String>,
+}
+
+pub async fn conflicts(context: &mut Context, args: &ConflictsArgs) -> Result<Exit, Failure> {
+    let mut params = json!({});
+    if args.project.is_some() {
+        params["project_id"] = json!(choose(context, args.project.as_deref()).await?);
+    }
+    let found = context.call::<Conflicts>(params).await?;
+    context.show(&found, |out, Conflicts { attempts }| {
+        let columns = [Whole("ID"), Cut("TASK"), Whole("CONFLICTS WITH"), Cut("IN")];
+        let rows = attempts.iter().flat_map(rows);
+        out.list(&columns, rows, "no attempt has a snapshot yet")
+    })
+}
+
+/// A row for each conflict of an attempt; one without any where there are none.
+fn rows(attempt: &AttemptConflicts) -> Vec<Vec<String>> {
+    let (id, title) = (attempt.attempt_id.short(), headline(&attempt.task_title, usize::MAX));
+    let row = |with: String, paths: String| vec![id.clone(), title.clone(), with, paths];
+    if attempt.conflicts_with.is_empty() {
+        return vec![row("-".to_owned(), String::new())];
+    }
+    let of = |conflict: &ConflictWith| {
+        let target = || conflict.target_branch.clone().unwrap_or_default();
+        let with = conflict.attempt_id.map_or_else(target, |id| id.short());
+        row(with, paths(conflict))
+    };
+    attempt.conflicts_with.iter().map(of).collect()
+}
+
+fn paths(conflict: &ConflictWith) -> String {
+    let shown = conflict.paths.join(", ");
+    match conflict.path_count.saturating_sub(conflict.paths.len() as u64) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_conflict_has_a_row() {
+        let id = "0192f0c1-2345-7abc-8def-0123456789ab";
+        let conflict = |attempt: Option<&str>, target: Option<&str>| {
+            json!({"attempt_id": attempt,
+            "target_branch": target, "repo_name": "app", "paths": ["a", "b"], "path_count": 3,
+            "tree_id": "t"})
+        };
+        let with = |conflicts: Value| {
+            let attempt = json!({"attempt_id": id, "task_title": "Fix it", "project_name": "app",
+                "workspace_branch": "x", "conflicts_with": conflicts});
+            let rows = rows(&serde_json::from_value(attempt).unwrap());
+            rows.iter().map(|row| row.join("|")).collect::<Vec<_>>()
+        };
+        assert_eq!(with(json!([])), ["456789ab|Fix it|-|"]);
+        let both = json!([conflict(Some(id), None), conflict(None, Some("main"))]);
+        let expected =
+            ["456789ab|Fix it|456789ab|a, b and 1 more", "456789ab|Fix it|main|a, b and 1 more"];
+        assert_eq!(with(both), expected);
+    }
+}
