@@ -37,6 +37,7 @@ pub mod nearest;
 pub mod process;
 pub mod radar;
 pub mod refusal;
+pub mod repo_settings;
 pub mod retry;
 pub mod root;
 pub mod secret;

@@ -2,6 +2,7 @@
 //! environment, no arguments and no configuration files.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::log::Logs;
 use crate::process::cgroup::Cgroup;
 use crate::process::records::{self, Manifest, StdinSource};
 use crate::process::{Marker, Shims};
+use crate::repo_settings::RepoConfig;
 use crate::secret::{SecretNames, Secrets};
 use crate::workspace::Repositories;
 use crate::workspace::snapshot::Source;
@@ -78,6 +80,12 @@ pub struct ActorSettings {
     /// The variables of an executor's environment that no file may show.
     pub secret_names: SecretNames,
     pub checks: Checks,
+    /// What is configured for the worktrees of repositories.
+    pub repos: RepoConfig,
+    /// Most bytes of ignored files that a worktree gets as copies.
+    pub copy_max_bytes: u64,
+    /// The ports that attempts get blocks of.
+    pub ports: RangeInclusive<u16>,
     /// This binary, as an attempt's MCP server.
     pub program: PathBuf,
     /// `PROVOST_HOME` for executors, when the home is one folder.
@@ -108,7 +116,8 @@ impl ActorSettings {
         }
     }
 
-    /// What a shim runs, with empty standard input; and the secrets taken out of `env`.
+    /// What a shim runs, with empty standard input; and the secrets taken out of `env`. `more`
+    /// are secrets that are not in it.
     pub fn manifest(
         &self,
         marker: Marker,
@@ -116,8 +125,9 @@ impl ActorSettings {
         mut env: BTreeMap<String, String>,
         cwd: PathBuf,
         limits: Limits,
+        more: &[(String, String)],
     ) -> (Manifest, Secrets) {
-        let secrets = self.secret_names.take_out(&mut env, &self.environment);
+        let secrets = self.secret_names.take_out(&mut env, &self.environment, more);
         let cgroup = self.cgroups.as_deref().filter(|_| limits.want_cgroup());
         let (program, args) = command;
         let manifest = Manifest {

@@ -232,6 +232,10 @@ pub struct AttemptStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub worktree: Option<Worktree>,
+    /// Files copied into its worktrees, their setup and its ports; left out if nothing is configured. Not with attempt_ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
+    pub provision: Option<Value>,
     pub state: AttemptState,
     pub phase: AttemptPhase,
     /// a running slot, approval (list_approvals), disk, or quota (a rate limit ended its turn); null if nothing.
@@ -365,6 +369,10 @@ pub struct GetContextOutput {
     pub worktree: Worktree,
     /// The repositories of the attempt.
     pub workspace_repos: Vec<WorkspaceRepo>,
+    /// Its own ports, by the variables that hold them; left out if none are configured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "Map<String, Value>")]
+    pub ports: BTreeMap<String, u16>,
 }
 
 #[apply(output)]

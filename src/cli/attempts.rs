@@ -161,6 +161,8 @@ fn status_lines(
         ("executor", Some(executor(&status.executor, status.variant.as_deref()))),
         ("branch", Some(status.workspace_branch.clone())),
         ("worktree", worktree),
+        ("copied", status.provision.as_ref().map(copied)),
+        ("ports", status.provision.as_ref().map(ports)),
         ("session", status.latest_session_id.map(|id| id.to_string())),
         ("created", Some(time(status.created_at))),
         ("active", status.last_activity_at.map(time)),
@@ -172,6 +174,23 @@ fn status_lines(
     ];
     let given = lines.into_iter().filter_map(|(label, value)| Some((label, value?)));
     given.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// The files that each repository's worktree got: `app: 12 files, 3456 bytes, 1 left out`.
+fn copied(provision: &Value) -> String {
+    let repos = provision["repos"].as_object().into_iter().flatten();
+    let copied = repos.filter(|(_, repo)| repo["copied"].is_object()).map(|(name, repo)| {
+        let count = |key: &str| repo["copied"][key].as_u64().unwrap_or_default();
+        let left_out = Some(count("left_out_count")).filter(|count| *count > 0);
+        let left_out = left_out.map(|count| format!(", {count} left out")).unwrap_or_default();
+        format!("{name}: {} files, {} bytes{left_out}", count("files"), count("bytes"))
+    });
+    copied.collect::<Vec<_>>().join("; ")
+}
+
+fn ports(provision: &Value) -> String {
+    let ports = provision["ports"].as_object().into_iter().flatten();
+    ports.map(|(name, port)| format!("{name}={port}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The time in this machine's time zone.

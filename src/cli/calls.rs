@@ -53,8 +53,10 @@ calls! {
     "provost/import_tasks" => ImportedTasks,
     "provost/plans" => Plans,
     "provost/remove_plan" => RemovedPlan,
+    "provost/repo_settings" => ShownRepos,
     "provost/resolve" => Resolved,
     "provost/shutdown" => Shutdown,
+    "provost/trust" => TrustedRepos,
 }
 
 /// A page of a log. Its entries stay JSON, so that those of unknown kinds are shown too.

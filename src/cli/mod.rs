@@ -28,6 +28,7 @@ mod prelude;
 mod project;
 mod render;
 mod replay;
+mod repo;
 mod run;
 mod stop;
 mod table;
@@ -77,6 +78,14 @@ enum Command {
     /// Add and list projects
     #[command(subcommand)]
     Project(project::ProjectCommand),
+    /// Show what is configured for the worktrees of a repository
+    #[command(subcommand)]
+    Repo(repo::RepoCommand),
+    /// Approve the commands of a repository's provost.toml
+    ///
+    /// Without --yes it only shows them. They run in the worktrees of attempts; those that were
+    /// approved and then changed are asked for again.
+    Trust(repo::TrustArgs),
     /// Add, start, list, show, import and remove tasks
     #[command(subcommand)]
     Task(task::TaskCommand),
@@ -233,6 +242,8 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         }
         Command::Init(args) => project::init(context, args).await,
         Command::Project(command) => project::project(context, command).await,
+        Command::Repo(command) => repo::repo(context, &command).await,
+        Command::Trust(args) => repo::trust(context, &args).await,
         Command::Task(command) => task::task(context, command).await,
         Command::Run(args) => run::run(context, args).await,
         Command::Ps { all } => attempts::ps(context, all).await,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use provost_actors::attempt::provision::is_script;
 use provost_actors::attempt::read_launch_state;
 use provost_actors::executor;
 use provost_actors::ids::ProcessId;
@@ -39,7 +40,11 @@ pub async fn replay(context: &mut Context, args: &ReplayArgs) -> Result<Exit, Fa
         let show = |entry| sender.blocking_send(entry).map_err(io::Error::other);
         let mut unreadable = None;
         let reader = |process| {
-            let dialogue = read_launch_state(&process_dir(&dir, process))?;
+            let dir = process_dir(&dir, process);
+            if is_script(&dir) {
+                return Ok(Box::new(executor::PlainLines) as _);
+            }
+            let dialogue = read_launch_state(&dir)?;
             Ok(registry.reader(&executor, &dialogue).unwrap_or_else(|why| {
                 unreadable = Some(why);
                 Box::new(executor::PlainLines) as _

@@ -3,6 +3,7 @@
 
 mod executors;
 mod reader;
+mod repo_file;
 mod settings;
 mod show;
 
@@ -12,8 +13,11 @@ use std::path::Path;
 
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
 use provost_actors::journal::checks::CheckCommand;
+use provost_actors::repo_settings::RepoSettings;
 use reader::{Item, Source, Table};
+pub use repo_file::read_repo_file;
 use serde_json::{Value, json};
+pub use settings::ports;
 pub use settings::{Answers, Checks, Guards, Limits, Settings, Worker};
 use settings::{Setting, TABLE};
 
@@ -112,28 +116,36 @@ fn check_keys(root: &Table<'_>) -> Result<()> {
 pub struct ProjectConfig {
     /// By name; they run in the order of their names.
     pub checks: BTreeMap<String, CheckCommand>,
+    /// What is configured for its repositories, by their names.
+    pub repos: BTreeMap<String, RepoSettings>,
     /// The place in `config.toml` where its table begins.
     pub origin: String,
 }
 
 fn read_project((name, item): (&str, Item<'_>)) -> Result<(String, ProjectConfig)> {
     let table = item.table()?;
-    table.only(&["checks"])?;
+    table.only(&["checks", "repos"])?;
     let checks = table.value("checks", |item| item.table()?.items().map(read_check).collect())?;
-    Ok((name.to_owned(), ProjectConfig { checks, origin: item.origin() }))
+    let repo = |(name, item): (&str, Item<'_>)| -> Result<(String, RepoSettings)> {
+        Ok((name.to_owned(), repo_file::read(&item.table()?, false)?))
+    };
+    let repos = table.value("repos", |item| item.table()?.items().map(repo).collect())?;
+    Ok((name.to_owned(), ProjectConfig { checks, repos, origin: item.origin() }))
 }
 
 fn read_check((name, item): (&str, Item<'_>)) -> Result<(String, CheckCommand)> {
     item.is_named_well(name)?;
-    let expected = "a command line, or an array of a program and its arguments";
-    let command = match (item.text(), item.texts()) {
-        (Ok(line), _) if !line.trim().is_empty() => CheckCommand::Line(line),
+    Ok((name.to_owned(), read_command(&item)?))
+}
+
+fn read_command(item: &Item<'_>) -> Result<CheckCommand> {
+    match (item.text(), item.texts()) {
+        (Ok(line), _) if !line.trim().is_empty() => Ok(CheckCommand::Line(line)),
         (_, Ok(words)) if words.first().is_some_and(|program| !program.is_empty()) => {
-            CheckCommand::Words(words)
+            Ok(CheckCommand::Words(words))
         }
-        _ => return Err(item.invalid(expected)),
-    };
-    Ok((name.to_owned(), command))
+        _ => Err(item.invalid("a command line, or an array of a program and its arguments")),
+    }
 }
 
 type Result<T, E = ConfigError> = std::result::Result<T, E>;

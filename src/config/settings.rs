@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use provost_actors::journal::PORTS_IN_BLOCK;
 use provost_actors::secret::SecretNames;
 use serde_json::{Value, json};
 
@@ -16,6 +17,8 @@ pub enum Allowed {
     Name,
     /// Which variables hold secrets; in the environment, separated by commas.
     SecretNames,
+    /// The first and the last of a range of ports.
+    Ports,
 }
 
 /// One setting.
@@ -57,6 +60,9 @@ impl Setting {
             }
             Allowed::Name => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
             Allowed::SecretNames => "an array of \"NAME\", \"PREFIX_*\" or \"*_SUFFIX\"".to_owned(),
+            Allowed::Ports => {
+                "a range of at least 10 ports from 1024 on, such as \"41000-48999\"".to_owned()
+            }
         }
     }
 
@@ -70,6 +76,7 @@ impl Setting {
                 let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
                 text.is_some_and(|text| text.chars().all(is_plain))
             }
+            Allowed::Ports => text.is_some_and(|text| ports(text).is_some()),
             Allowed::SecretNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(SecretNames::is_pattern))
             }),
@@ -80,7 +87,7 @@ impl Setting {
     pub fn parse(&self, text: &str) -> Option<Value> {
         let value = match self.allowed {
             Allowed::Integer(_) => json!(text.trim().parse::<u64>().ok()?),
-            Allowed::BranchPrefix | Allowed::Name => json!(text),
+            Allowed::BranchPrefix | Allowed::Name | Allowed::Ports => json!(text),
             Allowed::SecretNames => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
                 names.collect()
@@ -88,6 +95,14 @@ impl Setting {
         };
         self.check(&value).then_some(value)
     }
+}
+
+/// Reads a range of ports; `None` if it is none, or too short for a block.
+pub fn ports(text: &str) -> Option<RangeInclusive<u16>> {
+    let (first, last) = text.split_once('-')?;
+    let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    let is_wide = last.checked_sub(first)? >= PORTS_IN_BLOCK - 1;
+    (first >= 1024 && is_wide).then_some(first..=last)
 }
 
 fn is_branch_prefix(text: &str) -> bool {
@@ -164,6 +179,10 @@ settings! {
         branch_prefix: String = "provost/", Allowed::BranchPrefix;
         /// Days that `provost gc` keeps the snapshots of the turns of a collected attempt.
         snapshot_days: u64 = 30u64, Allowed::Integer(0..=36_600);
+        /// Bytes of ignored files that a worktree gets as copies, where they can't be clones.
+        copy_max_bytes: u64 = 1_073_741_824u64, Allowed::Integer(0..=TIB);
+        /// Ports of which each attempt that declares any gets a block of 10.
+        ports: String = "41000-48999", Allowed::Ports;
     }
     /// The executors' output.
     logs Logs {
@@ -286,6 +305,7 @@ mod tests {
                 Allowed::BranchPrefix => json!("other/"),
                 Allowed::Name => json!("other"),
                 Allowed::SecretNames => json!(["OTHER"]),
+                Allowed::Ports => json!("2000-2999"),
             };
             (setting.set)(&mut settings, value.clone());
             for other in TABLE {
@@ -296,6 +316,14 @@ mod tests {
                 };
                 assert_eq!((other.get)(&settings), expected, "{}", other.path());
             }
+        }
+    }
+
+    #[test]
+    fn a_range_of_ports_has_room_for_a_block() {
+        assert_eq!(ports("41000-41009"), Some(41000..=41009));
+        for wrong in ["", "41000", "41000-41008", "80-200", "5000-4000", "a-b", "65530-65539"] {
+            assert_eq!(ports(wrong), None, "{wrong}");
         }
     }
 

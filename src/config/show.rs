@@ -52,7 +52,15 @@ impl Config {
                 Shown::new(key, json!(command), project.origin.clone())
             })
         });
-        settings.chain(executors).chain(projects).collect()
+        let repos = self.projects.iter().flat_map(|(name, project)| {
+            project.repos.iter().flat_map(move |(repo, settings)| {
+                settings.entries().into_iter().map(move |(key, entry)| {
+                    let key = format!("projects.{name}.repos.{repo}.{key}");
+                    Shown::new(key, entry.value, entry.origin)
+                })
+            })
+        });
+        settings.chain(executors).chain(projects).chain(repos).collect()
     }
 }
 
@@ -67,8 +75,9 @@ const OPEN: [&str; 4] = ["command", "args", "env", "options"];
 fn fields(executor: &ExecutorConfig, secrets: &SecretNames) -> Vec<(String, Json)> {
     let variants = executor.variants.values().map(|variant| &variant.env);
     let envs = std::iter::once(&executor.env).chain(variants);
-    let needles: Vec<Needle> =
-        envs.flat_map(|env| secrets.take_out(&mut env.clone(), &BTreeMap::new()).needles).collect();
+    let needles: Vec<Needle> = envs
+        .flat_map(|env| secrets.take_out(&mut env.clone(), &BTreeMap::new(), &[]).needles)
+        .collect();
     let mut fields = Vec::new();
     add_fields("", json!(executor), &mut fields);
     for (path, value) in &mut fields {

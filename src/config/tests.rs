@@ -16,6 +16,8 @@ max_running_attempts = 8
 stop_grace_ms = 5000
 [worktrees]
 branch_prefix = "provost/"
+copy_max_bytes = 1073741824
+ports = "41000-48999"
 [logs]
 ring_entries = 5000
 ring_bytes = 8388608
@@ -331,6 +333,24 @@ fn a_projects_checks_are_lines_or_words() {
     let shown = config.show();
     let shown = shown.iter().find(|it| it.key == "projects.my app.checks.test").unwrap();
     assert_eq!((&shown.value, &*shown.origin), (&"cargo test".into(), "config.toml:1"));
+}
+
+#[test]
+fn a_projects_repositories_are_configured_as_by_their_own_file() {
+    let config = parse(
+        "[projects.app.repos.web]\ncopy = ['.env']\n[projects.app.repos.web.setup]\nrun = 'make'",
+    )
+    .unwrap();
+    let web = &config.projects["app"].repos["web"];
+    let setup = web.setup.run.as_ref().unwrap();
+    assert_eq!((setup.origin.as_str(), setup.is_repos), ("config.toml:4", false));
+    let shown = config.show();
+    let shown = shown.iter().find(|it| it.key == "projects.app.repos.web.copy").unwrap();
+    assert_eq!(shown.origin, "config.toml:2");
+    let error = parse("[projects.app.repos.web]\ncopies = []").unwrap_err();
+    let expected = "config.toml:2: unknown key `projects.app.repos.web.copies`; did you mean \
+                    `projects.app.repos.web.copy`?";
+    assert_eq!(error, expected);
 }
 
 #[test]

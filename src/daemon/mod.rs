@@ -22,6 +22,7 @@ use provost_actors::ids::AttemptId;
 use provost_actors::limits::{Limits, SoftLimits};
 use provost_actors::log::{LogLimits, Logs};
 use provost_actors::process::{self, Shims, cgroup};
+use provost_actors::repo_settings::RepoConfig;
 use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
@@ -211,6 +212,10 @@ async fn start_actors(
             environment,
             secret_names: SecretNames(settings.secrets.names.clone()),
             checks,
+            repos: repos(config),
+            copy_max_bytes: settings.worktrees.copy_max_bytes,
+            // The configuration takes no other text.
+            ports: config::ports(&settings.worktrees.ports).unwrap_or(41000..=48999),
             program: std::env::current_exe()?,
             home_variable: home.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
         },
@@ -231,6 +236,14 @@ fn checks(config: &Config) -> provost_actors::world::Checks {
         limits: Limits { wall_secs, memory_bytes, processes, ..Limits::default() },
         projects: projects.map(|(name, it)| (name.clone(), it.checks.clone())).collect(),
     }
+}
+
+/// What is configured for the worktrees of repositories.
+fn repos(config: &Config) -> RepoConfig {
+    let projects = config.projects.iter();
+    let projects = projects.filter(|(_, it)| !it.repos.is_empty());
+    let projects = projects.map(|(name, it)| (name.clone(), it.repos.clone())).collect();
+    RepoConfig { projects, read: config::read_repo_file }
 }
 
 /// Where to create cgroups, if a limit of an executor or of the checks needs one.

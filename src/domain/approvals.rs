@@ -42,7 +42,7 @@ impl ApprovalTools for Domain {
 
     async fn respond_approval(
         &self,
-        _: &Caller,
+        caller: &Caller,
         key: Option<Key>,
         input: RespondApprovalInput,
     ) -> Refusable<Once<RespondApprovalOutput>> {
@@ -52,6 +52,7 @@ impl ApprovalTools for Domain {
             ApprovalDecision::Deny => Verdict::Deny { reason },
         };
         let (gateway, world, id) = (&self.gateway, &self.world, input.approval_id);
+        self.trust_by_approval(caller, id, &verdict).await?;
         let answer = gateway::respond(gateway, world, key, id, verdict).await?;
         Ok(answered(answer, |approval| RespondApprovalOutput {
             approval_id: approval.approval_id,

@@ -113,6 +113,7 @@ impl AttemptTools for Domain {
             let status = self.store.status(attempt).await?;
             let mut status = self.to_output(status, FINAL_MESSAGE_MAX).await?;
             status.worktree = Some(self.worktree(attempt).await);
+            status.provision = self.provision(attempt).await.map(|it| it.receipt());
             return Ok(AttemptStatusOutput::One(Box::new(status)));
         }
         let ids: Vec<AttemptId> = input.attempt_ids.into_iter().flatten().collect();
@@ -181,6 +182,7 @@ impl AttemptTools for Domain {
                     target_branch,
                 })
                 .collect(),
+            ports: self.provision(attempt).await.map(|it| it.ports).unwrap_or_default(),
         })
     }
 }
@@ -212,6 +214,7 @@ impl Domain {
             next_action: Some(next),
             workspace_branch: line.workspace_branch,
             worktree: None,
+            provision: None,
             state: line.state,
             phase: line.phase,
             waiting_on: line.waiting_on,

@@ -14,6 +14,7 @@ mod conversations;
 mod finish;
 mod logs;
 mod reach;
+mod repo_settings;
 mod short;
 mod waits;
 mod work;

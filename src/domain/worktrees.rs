@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use provost_actors::attempt::provision::Provision;
 use provost_actors::ids::AttemptId;
 use provost_actors::refusal::Refusal;
 
-use super::Domain;
+use super::{Domain, blocking};
 use crate::api::attempts::Worktree;
 
 impl Domain {
@@ -28,6 +29,17 @@ impl Domain {
     pub(super) async fn worktree(&self, attempt: AttemptId) -> Worktree {
         let found = self.worktrees(&[attempt]).await.unwrap_or_default().remove(&attempt);
         found.unwrap_or_default()
+    }
+
+    /// What the worktrees of an attempt were provided with; `None` if nothing is configured, or if
+    /// that can't be read.
+    pub(super) async fn provision(&self, attempt: AttemptId) -> Option<Provision> {
+        let dir = self.world.settings.attempt_dir(attempt);
+        let found = blocking(move || Provision::read(&dir)).await.ok()?;
+        let found = found.inspect_err(
+            |error| tracing::warn!(%attempt, %error, "what it was provided with can't be read"),
+        );
+        found.ok().filter(|found| *found != Provision::default())
     }
 }
 

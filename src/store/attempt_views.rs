@@ -110,7 +110,8 @@ impl Store {
     fn with_waits(&self, mut overview: AttemptOverview) -> AttemptOverview {
         let line = &mut overview.line;
         overview.waits_for_disk = self.changes.waits_for_disk(line.attempt_id);
-        let is_asking = line.phase == AttemptPhase::Running && overview.pending_approvals > 0;
+        let may_ask = matches!(line.phase, AttemptPhase::Preparing | AttemptPhase::Running);
+        let is_asking = may_ask && overview.pending_approvals > 0;
         let waiting_on = match line.phase {
             _ if overview.waits_for_disk.is_some() => Some("disk"),
             _ if is_asking => Some("approval"),

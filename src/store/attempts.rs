@@ -39,7 +39,7 @@ macro_rules! select {
              JOIN projects p ON p.project_id = t.project_id
              JOIN processes x ON x.process_id = (
                  SELECT process_id FROM processes
-                 WHERE attempt_id = a.attempt_id AND run_reason <> 'dev_server'
+                 WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
                  ORDER BY turn DESC, process_id DESC LIMIT 1)
              JOIN sessions s ON s.session_id = x.session_id
              WHERE ",
@@ -53,9 +53,12 @@ async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
     attempt.repos = repos_of(db, attempt.attempt_id).await?;
     let sql = "SELECT * FROM follow_ups WHERE session_id = ?1 ORDER BY position";
     attempt.waiting = db.all(sql, (attempt.session_id,)).await?;
-    // Processes that have begun and of which something may be alive, oldest first.
+    // Processes that have begun and of which something may be alive, oldest first. Scripts belong
+    // to the preparation of a turn, which finds them by itself.
     let sql = "SELECT *, ?2 AS executor_session_id FROM processes
-         WHERE attempt_id = ?1 AND status <> 'planned' AND closed = 0 ORDER BY turn, process_id";
+         WHERE attempt_id = ?1 AND status <> 'planned' AND closed = 0
+           AND run_reason NOT IN ('setup_script', 'cleanup_script')
+         ORDER BY turn, process_id";
     let values = (attempt.attempt_id, &attempt.process.executor_session_id);
     let mut leftovers: Vec<Process> = db.all(sql, values).await?;
     // The turn that is still to be settled is no leftover.
@@ -108,7 +111,8 @@ impl Attempts for Store {
         let sql = select!(
             "a.phase IN ('queued', 'preparing', 'running', 'stopping')
              OR EXISTS (SELECT 1 FROM processes l WHERE l.attempt_id = a.attempt_id
-                        AND l.status <> 'planned' AND l.closed = 0)
+                        AND l.status <> 'planned' AND l.closed = 0
+                        AND l.run_reason NOT IN ('setup_script', 'cleanup_script'))
              OR EXISTS (SELECT 1 FROM finishes f WHERE f.attempt_id = a.attempt_id
                         AND f.state = 'open')"
         );

@@ -20,6 +20,7 @@ mod open;
 mod probes;
 mod processes;
 mod projects;
+mod provisions;
 mod reach;
 mod requests;
 mod resolve;

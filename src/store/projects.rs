@@ -49,6 +49,10 @@ impl Store {
         project.ok_or_else(|| missing::attempt(attempt))
     }
 
+    pub async fn project_name(&self, project: ProjectId) -> Result<String, Refusal> {
+        self.read(async |db| require(db, project).await).await
+    }
+
     /// The projects, oldest first, after the given one.
     pub async fn projects(
         &self,

@@ -28,6 +28,7 @@ mod lines;
 mod logs;
 mod messages;
 mod miscalls;
+mod provision;
 mod reattach;
 mod replay;
 mod rescue;

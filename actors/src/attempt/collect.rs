@@ -111,6 +111,11 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
             }
             failpoint::hit("collect", "forgotten");
         }
+        // Nothing that uses them is left. If this fails, the block stays taken until the next
+        // worktrees of the attempt are collected.
+        if let Err(refusal) = world.journal.give_back_ports(attempt.attempt_id).await {
+            tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its ports stay taken");
+        }
         let _ = port.send(Ok(collection));
     });
 }

@@ -30,6 +30,7 @@ mod outcome;
 mod output;
 mod pending_stops;
 mod prepare;
+pub mod provision;
 pub mod queue;
 mod recap;
 mod row;
@@ -40,6 +41,7 @@ mod stdin_writer;
 mod stop;
 mod turn;
 pub mod turn_summary;
+mod variables;
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! Makes what a turn starts from: the worktrees, the manifest and environment of its
 //! process, and the files that the launch leaves in the process's folder.
 
-use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -10,7 +9,6 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::blocking::blocking;
-use crate::environment::inherited;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Executor, Launch, McpServer, Stdin, Turn};
 use crate::failpoint;
@@ -23,16 +21,15 @@ use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{ActorSettings, World};
 
 use super::locks;
+use super::provision::{self, Provision};
 use super::recap::Occasion;
+use super::variables;
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
 pub const MARKER: &str = "worktrees.json";
 /// What the marker is called once the worktrees were taken away.
 pub const COLLECTED: &str = "collected.json";
-
-/// Bytes of the longest `PROVOST_PROMPT`: execve(2) refuses strings over 128 KiB.
-const PROMPT_MAX: usize = 96 * 1024;
 
 /// The normalizer's launch state, in the process's folder.
 const LAUNCH_STATE: &str = "dialogue.json";
@@ -66,6 +63,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
         failpoint::hit("worktree", "made");
     }
+    provision::provide(world, attempt).await?;
     let marker = json!({"attempt_id": attempt.attempt_id, "folder": attempt.folder});
     let path = dir.clone();
     let written = blocking(move || records::write_durably(&path, MARKER, &marker)).await;
@@ -138,12 +136,15 @@ pub struct Prepared {
     pub opening: Vec<(Timestamp, Event)>,
 }
 
-/// What to run for the newest process. A recap replaces its prompt. `Err` is a sentence.
+/// What to run for the newest process. A recap replaces its prompt; `hidden` are secrets that are
+/// not in its environment. `Err` is a sentence.
 pub fn process(
     world: &World,
     attempt: &Attempt,
     executor: &dyn Executor,
     recap: Option<(Occasion, String)>,
+    provision: &Provision,
+    hidden: &[(String, String)],
 ) -> Result<Prepared, String> {
     let (process, settings) = (&attempt.process, &world.settings);
     let (occasion, recapped) = recap.unzip();
@@ -173,12 +174,12 @@ pub fn process(
         Event::ProcessStart { text: command.join(" "), command, run_reason: process.run_reason };
     let opening = notice.into_iter().chain([Event::UserMessage { text: prompt }, start]);
     let opening = opening.map(|event| (now, event)).collect();
-    let env = environment(settings, &launch.env, attempt);
+    let env = variables::of(settings, &launch.env, attempt, &provision.ports);
     let marker = Marker { attempt: attempt.attempt_id, process: process.process_id };
     let limits = world.executors.limits(&attempt.executor);
     let command_line = (launch.program.clone(), launch.args.clone());
     let cwd = working_dir(world, attempt);
-    let (manifest, secrets) = settings.manifest(marker, command_line, env, cwd, limits);
+    let (manifest, secrets) = settings.manifest(marker, command_line, env, cwd, limits, hidden);
     let manifest = Manifest {
         epoch: attempt.epoch,
         stdin,
@@ -209,32 +210,6 @@ fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
         [only] => folder.join(&only.name),
         _ => folder,
     }
-}
-
-/// A part of the daemon's environment, what the executor's entry adds, the attempt's own.
-fn environment(
-    settings: &ActorSettings,
-    launch: &BTreeMap<String, String>,
-    attempt: &Attempt,
-) -> BTreeMap<String, String> {
-    let process = &attempt.process;
-    let own = [
-        ("PROVOST_HOME", settings.home_variable.clone()),
-        ("PROVOST_ATTEMPT_ID", Some(attempt.attempt_id.to_string())),
-        ("PROVOST_PROCESS_ID", Some(process.process_id.to_string())),
-        ("PROVOST_SESSION_ID", Some(attempt.session_id.to_string())),
-        ("PROVOST_TASK_ID", Some(attempt.task_id.to_string())),
-        ("PROVOST_PROJECT_ID", Some(attempt.project_id.to_string())),
-        ("PROVOST_PROJECT_NAME", Some(attempt.project_name.clone())),
-        ("PROVOST_BRANCH", Some(attempt.branch.clone())),
-        ("PROVOST_PROMPT", Some(process.prompt.clone()).filter(|it| it.len() <= PROMPT_MAX)),
-        ("PROVOST_EXECUTOR_SESSION_ID", process.executor_session_id.clone()),
-    ];
-    // A NUL can't be in an environment (execve(2)).
-    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let own = own.filter(|(_, value)| !value.contains('\0'));
-    let launch = launch.iter().map(|(name, value)| (name.clone(), value.clone()));
-    inherited(&settings.environment).into_iter().chain(launch).chain(own).collect()
 }
 
 /// Writes the launch state and the files for the CLI, over those of a try. Blocking.

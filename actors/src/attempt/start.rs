@@ -18,6 +18,7 @@ use crate::world::World;
 
 use super::message::TurnEvent;
 use super::prepare;
+use super::provision::Provision;
 use super::recap::{self, Occasion};
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
 
@@ -49,7 +50,9 @@ pub async fn process(
         .get(&attempt.executor)
         .ok_or_else(|| format!("executor {:?} is not configured any longer", attempt.executor))?;
     let recap = recapped(world, attempt, &*executor).await?;
-    let prepared = prepare::process(world, attempt, &*executor, recap)?;
+    let provision = Provision::of(world, attempt).await?;
+    let hidden = provision.secrets(world, attempt).await;
+    let prepared = prepare::process(world, attempt, &*executor, recap, &provision, &hidden)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(sentence)?;
     let dir = world.settings.process_dir(attempt);
     let (folder, launch) = (dir.clone(), prepared.launch.clone());

@@ -11,6 +11,7 @@ use super::turn::Turn;
 use crate::blocking::lock;
 use crate::ids::ProcessId;
 use crate::journal::{Change, Phase, State};
+use crate::process::records::StopKind;
 
 impl AttemptActorState {
     pub async fn stop(&mut self, force: bool, port: StopPort) {
@@ -34,10 +35,13 @@ impl AttemptActorState {
         self.answer_stops();
     }
 
-    /// Stops one turn, by its protocol's own interrupt if it has one.
+    /// Stops one turn, by its protocol's own interrupt if it has one, and its setup.
     pub(super) async fn stop_turn(&mut self, process: ProcessId, force: bool) {
-        let turn = self.turn(process);
-        let by_message = turn.is_some_and(|turn| lock(&turn.summary).interrupt.is_some());
+        let by_message = self.turn(process).is_some_and(|turn| {
+            let kind = if force { StopKind::Forced } else { StopKind::Soft };
+            turn.setup.send_modify(|word| word.stop = word.stop.max(Some(kind)));
+            lock(&turn.summary).interrupt.is_some()
+        });
         self.step(process, LifeEvent::Stop { force, by_message }).await;
     }
 

@@ -20,6 +20,7 @@ use crate::world::World;
 use super::lifecycle::{Effect, Life, LifeEvent, StopFacts, Timer};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::output::{Output, may_pass};
+use super::provision::{SetupSignals, SetupWord, set_up};
 use super::start::NotStarted;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
@@ -56,6 +57,8 @@ pub struct Turn {
     pub finding: bool,
     /// A stop that came meanwhile; `true`: by force.
     pub deferred: Option<bool>,
+    /// What its setup hears from it.
+    pub setup: watch::Sender<SetupWord>,
     /// An outcome that the store has not taken yet.
     pub unrecorded: Option<Outcome>,
 }
@@ -83,6 +86,7 @@ impl Turn {
             reading: false,
             finding: false,
             deferred: None,
+            setup: watch::Sender::default(),
             unrecorded: None,
         }
     }
@@ -125,12 +129,17 @@ impl Turn {
     }
 
     pub fn prepare(&self) {
-        let worktrees = Arc::clone(&self.worktrees);
+        let (worktrees, handle) = (Arc::clone(&self.worktrees), self.handle.clone());
+        let signals = SetupSignals(self.setup.subscribe());
         self.report(|world, attempt| async move {
             // The task of a turn that was stopped may still make them.
             let _making = worktrees.lock().await;
             snapshot::before_next_turn(&world, &attempt).await;
-            TurnEvent::Life(match prepare::worktrees(&world, &attempt).await {
+            let made = match prepare::worktrees(&world, &attempt).await {
+                Ok(()) => set_up(&world, &attempt, &handle, &signals).await,
+                failed => failed,
+            };
+            TurnEvent::Life(match made {
                 Ok(()) => LifeEvent::Prepared,
                 Err(reason) => {
                     start::not_prepared(&world, &attempt, &reason).await;

@@ -182,7 +182,7 @@ impl<'a> CheckProcess<'a> {
         let command = (PathBuf::from("/bin/sh"), self.check.command.shell_arguments());
         let env = environment(&settings.environment, marker);
         let limits = settings.checks.limits;
-        let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits);
+        let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits, &[]);
         manifest.spool_max_bytes = manifest.spool_max_bytes.min(LOG_MAX);
         let spawned = self.world.shims.spawn(&self.dir, &manifest, None, &secrets).await;
         if let Err(SpawnError::Died) = &spawned {

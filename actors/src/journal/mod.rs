@@ -7,6 +7,7 @@ mod attempts;
 pub mod checks;
 mod finishes;
 mod probes;
+mod provisions;
 mod questions;
 mod requests;
 mod snapshots;
@@ -17,6 +18,7 @@ pub use attempts::*;
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
 pub use probes::{Contest, Probe, Probes, Rival};
+pub use provisions::{PORTS_IN_BLOCK, Provisions, ScriptRow};
 pub use questions::*;
 pub use requests::*;
 pub use snapshots::{DueSnapshot, Snapshots, TurnSnapshot};
@@ -33,6 +35,7 @@ pub trait Journal:
     + Finishes
     + Snapshots
     + Probes
+    + Provisions
     + Deliveries
     + Consultations
     + Requests

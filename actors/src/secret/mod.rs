@@ -6,6 +6,7 @@
 //!                                           └─ needles ─▶ redact ─▶ spool
 //! ```
 
+pub mod file;
 mod forms;
 pub mod redact;
 
@@ -40,15 +41,18 @@ impl SecretNames {
     }
 
     /// Moves secrets out of an executor's environment. `own` is the daemon's environment: its
-    /// variables that are named without a `*` are secrets as well.
+    /// variables that are named without a `*` are secrets as well. `more` are further secrets,
+    /// each with its name.
     pub fn take_out(
         &self,
         env: &mut BTreeMap<String, String>,
         own: &BTreeMap<String, String>,
+        more: &[(String, String)],
     ) -> Secrets {
         let given = env.iter().filter(|(name, _)| self.name(name));
         let held = own.iter().filter(|(name, _)| self.0.contains(name));
-        let needles = needles(given.chain(held));
+        let more = more.iter().map(|(name, value)| (name, value));
+        let needles = needles(given.chain(held).chain(more));
         let shows_one = |value: &str| needles.iter().any(|needle| value.contains(&needle.text));
         let env = env.extract_if(.., |_, value| shows_one(value)).collect();
         Secrets { env, needles }
@@ -162,19 +166,19 @@ mod tests {
             ("MODE", "fast"),
         ]);
         let own = map(&[("MASTER", "of the house"), ("C_TOKEN", "not given"), ("PATH", "/bin")]);
-        let secrets = names(&["*_TOKEN", "MASTER"]).take_out(&mut env, &own);
+        let secrets = names(&["*_TOKEN", "MASTER"]).take_out(&mut env, &own, &[]);
         assert_eq!(env, map(&[("B_TOKEN", "abc"), ("MODE", "fast")]));
         let hidden = [("A_TOKEN", "hunter2"), ("URL", "http://me:hunter2@host")];
         assert_eq!(secrets.env, map(&hidden));
         assert_eq!(texts(&secrets), [("A_TOKEN", "hunter2"), ("MASTER", "of the house")]);
         assert_eq!(format!("{secrets:?}"), r#"Secrets(["A_TOKEN", "MASTER", "URL"])"#);
-        assert!(names(&[]).take_out(&mut env, &own).is_empty());
+        assert!(names(&[]).take_out(&mut env, &own, &[]).is_empty());
     }
 
     #[test]
     fn a_secret_has_a_form_within_json_and_its_longer_lines() {
         let mut env = map(&[("A_KEY", "first line\nsecond\nthird \"line\"\n"), ("B_KEY", "a\tbc")]);
-        let secrets = names(&["*_KEY"]).take_out(&mut env, &BTreeMap::new());
+        let secrets = names(&["*_KEY"]).take_out(&mut env, &BTreeMap::new(), &[]);
         let told = texts(&secrets);
         for expected in [
             ("A_KEY", "first line\nsecond\nthird \"line\""),

@@ -16,6 +16,8 @@ pub mod changes;
 mod checked_out;
 pub mod commit;
 pub mod compared;
+pub mod committed;
+pub mod copy;
 pub mod frozen;
 pub mod git;
 pub mod identity;

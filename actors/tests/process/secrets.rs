@@ -23,7 +23,7 @@ fn script(bench: &Bench, script: &str) -> (PathBuf, Manifest, Secrets) {
     let (dir, mut manifest) = bench.script(script);
     manifest.env.insert("A_TOKEN".into(), SECRET.into());
     let names = SecretNames(SecretNames::DEFAULT.map(str::to_owned).into());
-    let secrets = names.take_out(&mut manifest.env, &BTreeMap::new());
+    let secrets = names.take_out(&mut manifest.env, &BTreeMap::new(), &[]);
     manifest.secrets = secrets.names();
     (dir, manifest, secrets)
 }

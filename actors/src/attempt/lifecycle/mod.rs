@@ -25,8 +25,10 @@ pub const INTERRUPT: &str = "interrupt";
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum LifeEvent {
+    /// A setup script runs in the worktrees: a stop waits for its end.
+    SettingUp,
     Prepared,
-    /// The worktrees can't be made, or the process can't be started.
+    /// The worktrees can't be made or set up, or the process can't be started.
     NotStarted(String),
     Spawned,
     /// As the executor reported.
@@ -152,12 +154,15 @@ pub struct Life {
     stalled: bool,
     /// A stop was answered with the tree dead and the record of the leader's end unwritten.
     dead: bool,
+    /// A setup script runs.
+    sets_up: bool,
 }
 
 impl Life {
     /// A turn whose slot has been granted.
     pub fn preparing() -> Self {
-        Self { stage: TurnStage::Preparing, stop: None, tree: false, stalled: false, dead: false }
+        let stage = TurnStage::Preparing;
+        Self { stage, stop: None, tree: false, stalled: false, dead: false, sets_up: false }
     }
 
     /// A turn found running after a restart.
@@ -205,6 +210,14 @@ impl Life {
     /// Takes one step. Inputs that come too late, twice or out of turn change nothing.
     pub fn step(&mut self, input: LifeEvent) -> Vec<Effect> {
         match (input, &mut self.stage) {
+            (LifeEvent::SettingUp, TurnStage::Preparing) => {
+                self.sets_up = true;
+                vec![]
+            }
+            // The setup ended well just before the stop.
+            (LifeEvent::Prepared, TurnStage::Preparing) if self.stop.is_some() => {
+                self.settle(None, None)
+            }
             (LifeEvent::Prepared, TurnStage::Preparing) => {
                 self.stage = TurnStage::Spawning;
                 vec![Effect::Spawn]
@@ -279,6 +292,14 @@ impl Life {
             return vec![];
         }
         match &self.stage {
+            // The task that runs the setup hears of the stop, and ends it.
+            TurnStage::Preparing if self.sets_up => {
+                let signal = if force { "SIGKILL" } else { "SIGTERM" };
+                if stop.facts.signals.last() != Some(&signal) {
+                    stop.facts.signals.push(signal);
+                }
+                vec![]
+            }
             TurnStage::Preparing => self.settle(None, None),
             TurnStage::Spawning => vec![],
             TurnStage::Running if self.dead => {

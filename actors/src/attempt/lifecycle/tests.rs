@@ -47,6 +47,24 @@ const FORCE: LifeEvent = LifeEvent::Stop { force: true, by_message: false };
 const KILLED: LifeEvent = LifeEvent::Killed { signalled: 1, survivors: 0 };
 
 #[test]
+fn a_stop_waits_for_the_end_of_a_setup() {
+    let mut life = Life::preparing();
+    assert!(run(&mut life, &[LifeEvent::SettingUp, SOFT, SOFT, FORCE]).is_empty());
+    let effects = run(&mut life, &[LifeEvent::NotStarted("setup: stopped".to_owned())]);
+    let ending = settled(&effects).unwrap();
+    assert_eq!(ending.reason.as_deref(), Some("setup: stopped"));
+    assert_eq!(ending.stopped.as_ref().unwrap().signals, ["SIGTERM", "SIGKILL"]);
+    assert!(answered(&effects).unwrap().stopped);
+}
+
+#[test]
+fn nothing_is_spawned_after_a_setup_that_ended_well_during_a_stop() {
+    let mut life = Life::preparing();
+    let effects = run(&mut life, &[LifeEvent::SettingUp, SOFT, LifeEvent::Prepared]);
+    assert!(settled(&effects).is_some() && !effects.contains(&Effect::Spawn), "{effects:?}");
+}
+
+#[test]
 fn a_turn_that_ends_by_itself_settles_when_its_log_is_whole() {
     let mut life = started();
     assert_eq!(run(&mut life, &[LifeEvent::Exited(exit(0))]), [Effect::Drain(exit(0))]);
@@ -294,6 +312,7 @@ fn a_settled_turn_whose_end_is_told_again_still_takes_in_its_log() {
 
 fn any_input() -> impl Strategy<Value = LifeEvent> {
     prop_oneof![
+        Just(LifeEvent::SettingUp),
         Just(LifeEvent::Prepared),
         Just(LifeEvent::NotStarted("reason".into())),
         Just(LifeEvent::Spawned),

@@ -65,7 +65,8 @@ impl AttemptLog {
         let taken_in = self.live.tip().last_activity_at;
         let Some(process) = self.live.processes().pop_last() else { return Ok(taken_in) };
         let last = SpoolReader::open(&process_dir(&self.dir, process)).last_record()?;
-        Ok(last.map(|record| Timestamp::from_millis(record.at_ms)).or(taken_in))
+        // The newest process may be a setup, which the agent's own follows.
+        Ok(last.map(|record| Timestamp::from_millis(record.at_ms)).max(taken_in))
     }
 
     /// The end of the message that is being streamed, at most 4 KiB; `None` after a restart.

@@ -195,7 +195,7 @@ impl LogWriter {
         let mut last_activity = None;
         for process in processes.keys() {
             let last = SpoolReader::open(&process_dir(dir, *process)).last_record()?;
-            last_activity = last.map(|it| Timestamp::from_millis(it.at_ms)).or(last_activity);
+            last_activity = last.map(|it| Timestamp::from_millis(it.at_ms)).max(last_activity);
         }
         let ids = processes.keys().copied().collect();
         live.reset(raw.next, normalized.end.entry, ids, last_activity);

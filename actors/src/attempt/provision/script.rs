@@ -1,0 +1,319 @@
+//! A script's process, from wherever an earlier daemon left it to its end: under a shim of its
+//! own, its output in the attempt's log, and all its descendants killed at its end.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+
+use super::signals::SetupSignals;
+use super::{Provision, below};
+use crate::attempt::variables;
+use crate::blocking::blocking;
+use crate::event::{Event, ProcessStatus, RunReason, Timestamp};
+use crate::executor::PlainLines;
+use crate::ids::ProcessId;
+use crate::journal::checks::CheckCommand;
+use crate::journal::{Attempt, AttemptRepo, ScriptRow};
+use crate::limits::Limits;
+use crate::log::tail::tail;
+use crate::log::{AttemptLog, LogError, process_dir};
+use crate::process::records::{self, ExitRecord, StopKind};
+use crate::process::{
+    AdoptError, Adopted, Control, LOST, Marker, Shim, ShimEvent, Signal, SpawnError, Target,
+};
+use crate::retry::{PAUSE, until_done, while_store_fails};
+use crate::world::World;
+
+/// Marks a process's folder as a script's: its output has no protocol.
+const FILE: &str = "script.json";
+/// Lines of its output in the reason why it failed, and most bytes of them.
+const LAST_LINES: usize = 10;
+const LAST_BYTES: usize = 2048;
+
+/// Whether the process of this folder is a script. Blocking.
+pub fn is_script(dir: &Path) -> bool {
+    dir.join(FILE).exists()
+}
+
+pub(super) struct Script<'a> {
+    pub world: &'a World,
+    pub attempt: &'a Attempt,
+    pub repo: &'a AttemptRepo,
+    pub process_id: ProcessId,
+    pub run_reason: RunReason,
+    pub command: &'a CheckCommand,
+    pub timeout_secs: u64,
+    pub provision: &'a Provision,
+    pub signals: &'a SetupSignals,
+}
+
+pub(super) enum ScriptEnd {
+    Well,
+    /// Why, as the rest of a sentence.
+    Failed(String),
+    /// Its turn has no owner any more. The next one goes on with it.
+    Abandoned,
+}
+
+impl Script<'_> {
+    fn dir(&self) -> PathBuf {
+        process_dir(&self.world.settings.attempt_dir(self.attempt.attempt_id), self.process_id)
+    }
+
+    /// Runs it to its end, unless it has run. `Err` says why it can't run.
+    pub async fn run(&self) -> Result<ScriptEnd, String> {
+        let logs = &self.world.logs;
+        let log = logs.get(self.attempt.attempt_id).await.map_err(|error| error.to_string())?;
+        self.begin(&log).await.map_err(|error| error.to_string())?;
+        self.record(ProcessStatus::Running, None, None).await?;
+        let (dir, shims) = (self.dir(), &self.world.shims);
+        let mut next = None;
+        loop {
+            let found = match next.take() {
+                Some(found) => found,
+                None => shims.adopt(&dir).await,
+            };
+            match found {
+                Ok(Adopted::NeverStarted) if self.signals.stop().is_some() => {
+                    let reason = "it was stopped before it began";
+                    return self.ended(&log, &ExitRecord::unknown(reason)).await;
+                }
+                Ok(Adopted::NeverStarted) => match self.start().await {
+                    Ok(shim) => next = self.attend(shim, &log).await,
+                    Err(SpawnError::Died) => drop(self.sweep().await),
+                    Err(SpawnError::Unreachable(_)) => {}
+                    Err(error) => {
+                        let record = ExitRecord::unknown(&error.to_string());
+                        return self.ended(&log, &record).await;
+                    }
+                },
+                Ok(Adopted::Live(shim)) => {
+                    next = self.attend(shim, &log).await;
+                }
+                Ok(Adopted::Lost { .. } | Adopted::Ended(_)) => {
+                    let record = self.sweep().await;
+                    return self.ended(&log, &record).await;
+                }
+                Err(error) => {
+                    tracing::warn!(dir = %dir.display(), %error, "a script's process can't be reached yet");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            if next.is_none() && self.is_abandoned() {
+                return Ok(ScriptEnd::Abandoned);
+            }
+        }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.signals.stop().is_none() && self.signals.0.has_changed().is_err()
+    }
+
+    async fn start(&self) -> Result<Shim, SpawnError> {
+        let dir = self.dir();
+        self.world.shims.reopen(&dir).await.map_err(SpawnError::Prepare)?;
+        let settings = &self.world.settings;
+        let marker = Marker { attempt: self.attempt.attempt_id, process: self.process_id };
+        let command = (PathBuf::from("/bin/sh"), self.command.shell_arguments());
+        let ports = &self.provision.ports;
+        let mut env = variables::of(settings, &BTreeMap::new(), self.attempt, ports);
+        env.insert(Marker::PROCESS.to_owned(), self.process_id.to_string());
+        env.remove("PROVOST_PROMPT");
+        let cwd = settings.worktrees_dir.join(below(self.attempt, self.repo));
+        let limits = Limits { wall_secs: self.timeout_secs, ..Limits::default() };
+        let hidden = self.provision.secrets(self.world, self.attempt).await;
+        let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits, &hidden);
+        manifest.epoch = self.attempt.epoch;
+        manifest.cwd_beneath = Some(settings.worktrees_dir.clone());
+        self.world.shims.spawn(&dir, &manifest, None, &secrets).await
+    }
+
+    /// Waits until its tree or its shim has ended; returns what became of the process. `None`: the
+    /// turn has no owner any more.
+    async fn attend(
+        &self,
+        shim: Shim,
+        log: &Arc<AttemptLog>,
+    ) -> Option<Result<Adopted, AdoptError>> {
+        let Shim { control, mut events, mut lengths, .. } = shim;
+        let (mut is_growing, mut asked, mut kill_at) = (true, None, None);
+        self.pump(log).await;
+        loop {
+            // Far away where no kill is due.
+            let due = kill_at.unwrap_or_else(|| Instant::now() + Duration::from_hours(24));
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(ShimEvent::Exited(_)) => {
+                        // Kills its leftovers; a shim that dies meanwhile is rescued.
+                        let _ = control.kill_tree().await;
+                    }
+                    Some(ShimEvent::Stalled(_) | ShimEvent::Resumed) => {}
+                    Some(ShimEvent::Closed) | None => break,
+                },
+                changed = lengths.changed(), if is_growing => {
+                    is_growing = changed.is_ok();
+                    self.pump(log).await;
+                }
+                stop = self.signals.stop_beyond(asked), if asked != Some(StopKind::Forced) => {
+                    let Some(kind) = stop else {
+                        if asked.is_none() {
+                            return None;
+                        }
+                        asked = Some(StopKind::Forced);
+                        continue;
+                    };
+                    asked = Some(kind);
+                    kill_at = self.stop(&control, kind).await;
+                }
+                () = sleep_until(due), if kill_at.is_some() => {
+                    kill_at = None;
+                    let _ = control.kill_tree().await;
+                }
+            }
+        }
+        Some(self.world.shims.rescue(&self.dir(), control).await)
+    }
+
+    /// Ends it. Returns when it is to be killed, if that is still to be done. A shim that takes no
+    /// request has ended, or is replaced and asked again.
+    async fn stop(&self, control: &Control, kind: StopKind) -> Option<Instant> {
+        let _ = control.stopping(kind).await;
+        if kind == StopKind::Forced {
+            let _ = control.kill_tree().await;
+            return None;
+        }
+        let _ = control.signal(Target::Tree, Signal::SIGTERM).await;
+        Some(Instant::now() + self.world.settings.stop_grace)
+    }
+
+    /// Kills whatever is left of it. Returns how it ended, as far as that is known.
+    async fn sweep(&self) -> ExitRecord {
+        let (dir, shims) = (self.dir(), &self.world.shims);
+        let what = format!("{}: sweeping a script's process", dir.display());
+        until_done(what, || shims.sweep(&dir, LOST)).await.record
+    }
+
+    /// Puts its end on record, and decides what it means.
+    async fn ended(&self, log: &Arc<AttemptLog>, exit: &ExitRecord) -> Result<ScriptEnd, String> {
+        let (status, how) = match exit {
+            ExitRecord { stopped: Some(_), .. } => {
+                (ProcessStatus::Killed, "stopped by stop_attempt".to_owned())
+            }
+            ExitRecord { limit: Some(limit), .. } => (ProcessStatus::Failed, limit.clone()),
+            ExitRecord { exit_code: Some(0), .. } => (ProcessStatus::Completed, String::new()),
+            ExitRecord { exit_code: Some(code), .. } => {
+                (ProcessStatus::Failed, format!("exit code {code}"))
+            }
+            ExitRecord { exit_signal: Some(signal), .. } => {
+                (ProcessStatus::Failed, format!("killed by signal {signal}"))
+            }
+            ExitRecord { reason, .. } => {
+                (ProcessStatus::Failed, reason.clone().unwrap_or_else(|| LOST.to_owned()))
+            }
+        };
+        self.finish(log, exit, status, &how).await;
+        let reason = match status {
+            ProcessStatus::Completed => None,
+            _ => Some(self.with_last_lines(&how).await),
+        };
+        self.record(status, Some(exit), reason.clone()).await?;
+        Ok(reason.map_or(ScriptEnd::Well, ScriptEnd::Failed))
+    }
+
+    async fn with_last_lines(&self, how: &str) -> String {
+        let dir = self.dir();
+        let text = blocking(move || tail(&dir, LAST_BYTES)).await.unwrap_or_default().text;
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ");
+        if last.is_empty() { how.to_owned() } else { format!("{how}; its last lines: {last}") }
+    }
+
+    async fn record(
+        &self,
+        status: ProcessStatus,
+        exit: Option<&ExitRecord>,
+        failure_summary: Option<String>,
+    ) -> Result<(), String> {
+        let row = ScriptRow {
+            process_id: self.process_id,
+            run_reason: self.run_reason,
+            command: self.command.to_string(),
+            status,
+            exit_code: exit.and_then(|exit| exit.exit_code),
+            exit_signal: exit.and_then(|exit| exit.exit_signal),
+            failure_summary,
+            ended_at: exit.map(|exit| exit.at),
+        };
+        let what = format!("attempt {}: recording a script", self.attempt.attempt_id);
+        let recorded =
+            while_store_fails(what, || self.world.journal.record_script(self.attempt, &row));
+        recorded.await.map_err(|refusal| refusal.message)
+    }
+
+    async fn begin(&self, log: &Arc<AttemptLog>) -> Result<(), LogError> {
+        let (log, process, turn) = (Arc::clone(log), self.process_id, self.attempt.process.turn);
+        let text = self.command.to_string();
+        let (command, run_reason) = (vec![text.clone()], self.run_reason);
+        let start = Event::ProcessStart { text, command, run_reason };
+        let dir = self.dir();
+        blocking(move || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+            records::write_durably(&dir, FILE, &json!({"run_reason": run_reason}))?;
+            log.begin(process, turn, Box::new(PlainLines), vec![(Timestamp::now(), start)])
+        })
+        .await
+    }
+
+    /// Takes in what it has written. The end is read in any case.
+    async fn pump(&self, log: &Arc<AttemptLog>) {
+        let (log, process) = (Arc::clone(log), self.process_id);
+        let taken = blocking(move || {
+            while log.pump(process)? {}
+            Ok::<_, LogError>(())
+        });
+        if let Err(error) = taken.await {
+            tracing::warn!(%process, %error, "a script's output can't be read into the log yet");
+        }
+    }
+
+    async fn finish(
+        &self,
+        log: &Arc<AttemptLog>,
+        exit: &ExitRecord,
+        status: ProcessStatus,
+        how: &str,
+    ) {
+        let what = format!("process {}: writing the end of its log", self.process_id);
+        until_done(what, || {
+            let (log, process, exit) = (Arc::clone(log), self.process_id, exit.clone());
+            let text = if how.is_empty() { "exit code 0".to_owned() } else { how.to_owned() };
+            let finished = blocking(move || {
+                let (at, lengths) = (exit.at, (exit.stdout_bytes, exit.stderr_bytes));
+                let (exit_code, exit_signal) = (exit.exit_code, exit.exit_signal);
+                let end = Event::ProcessEnd { text, exit_code, exit_signal, status };
+                log.finish(process, lengths, at, || vec![(at, end)])
+            });
+            async move {
+                match finished.await {
+                    // Only a fault of the disk may pass.
+                    Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
+                        Err(error)
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "the end of a script's log can't be written");
+                        Ok(())
+                    }
+                    Ok(()) => Ok(()),
+                }
+            }
+        })
+        .await;
+    }
+}

@@ -1,0 +1,130 @@
+//! Credentials in files: which names look like them, and which of their texts no log may show.
+//! Pure.
+
+/// Bytes of the longest file that is a secret as a whole.
+const WHOLE_MAX: usize = 16 * 1024;
+/// Bytes of the shortest value that is a secret whatever its variable is called.
+const VALUE_MIN: usize = 8;
+/// Values that are in many such files and in every log.
+const ORDINARY: [&str; 9] = [
+    "development",
+    "production",
+    "localhost",
+    "127.0.0.1",
+    "disabled",
+    "postgres",
+    "debugging",
+    "information",
+    "undefined",
+];
+
+/// Whether a file's name says that credentials are in it.
+pub fn is_credential(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        ".npmrc",
+        ".pypirc",
+        ".netrc",
+        ".htpasswd",
+        ".dockercfg",
+        ".git-credentials",
+        ".vault-token",
+        ".pgpass",
+    ];
+    const BEGINNINGS: [&str; 6] =
+        [".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "service-account"];
+    const ENDS: [&str; 8] = [".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"];
+    const STEMS: [&str; 4] = ["secret", "secrets", "credential", "credentials"];
+    const KINDS: [&str; 7] = ["", "json", "yml", "yaml", "toml", "ini", "env"];
+    let name = name.to_ascii_lowercase();
+    let (stem, kind) = name.split_once('.').unwrap_or((&name, ""));
+    NAMES.contains(&&*name)
+        || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+        || ENDS.iter().any(|end| name.ends_with(end))
+        || (STEMS.contains(&stem) && KINDS.contains(&kind))
+}
+
+/// The texts of a file of credentials that are secrets, each with a name: the values of its
+/// `KEY=value` lines, or all of it if it has no such line and is short. `is_secret`: whether a
+/// variable's name says that its value is one, however short.
+pub fn values(file: &str, text: &str, is_secret: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let lines: Vec<(&str, &str)> = text.lines().filter_map(assignment).collect();
+    if lines.is_empty() {
+        let whole = (text.len() <= WHOLE_MAX && !text.trim().is_empty())
+            .then(|| (file.to_owned(), text.trim().to_owned()));
+        return whole.into_iter().collect();
+    }
+    let told = |(key, value): &(&str, &str)| {
+        let is_long = value.len() >= VALUE_MIN && value.parse::<f64>().is_err();
+        is_secret(key) || (is_long && !ORDINARY.contains(value))
+    };
+    let told = lines.into_iter().filter(told);
+    told.map(|(key, value)| (format!("{file}:{key}"), value.to_owned())).collect()
+}
+
+/// `KEY=value`, as shells and the readers of `.env` files take it.
+fn assignment(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let (key, value) = line.split_once('=')?;
+    let key = key.trim();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if key.is_empty() || !key.chars().all(is_name) {
+        return None;
+    }
+    let value = value.trim();
+    let unquoted = ['"', '\'', '`'].iter().find_map(|quote| {
+        let rest = value.strip_prefix(*quote)?;
+        rest.split_once(*quote).map(|(inside, _)| inside)
+    });
+    // Without quotes a comment may follow.
+    let bare = || value.split_once(" #").map_or(value, |(before, _)| before.trim_end());
+    Some((key, unquoted.unwrap_or_else(bare)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_credentials_are_known_and_those_of_code_are_none() {
+        for name in [
+            ".env",
+            ".env.local",
+            ".ENV",
+            "server.pem",
+            "id_ed25519",
+            ".npmrc",
+            "secrets.yml",
+            "credentials",
+            "credentials.json",
+        ] {
+            assert!(is_credential(name), "{name}");
+        }
+        for name in ["env", "environment.js", "secretsmanager.js", "keys.js", "package.json"] {
+            assert!(!is_credential(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_are_told_and_what_is_in_every_log_is_not() {
+        let text = "# a comment\nexport DB_URL=\"postgres://u:pw@host/db\" # here\nPORT=30001234\n\
+             MODE=development\nPIN_SECRET=12\nPASS=correct horse # no\nEMPTY=\nnot a line\n";
+        let told = values(".env", text, |key| key.ends_with("_SECRET"));
+        let expected = [
+            (".env:DB_URL", "postgres://u:pw@host/db"),
+            (".env:PIN_SECRET", "12"),
+            (".env:PASS", "correct horse"),
+        ];
+        let told: Vec<_> = told.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_file_without_variables_is_a_secret_as_a_whole() {
+        let key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n-----END PRIVATE KEY-----\n";
+        let told = values("a.pem", key, |_| false);
+        assert_eq!(told, [("a.pem".to_owned(), key.trim().to_owned())]);
+        assert!(values("a.pem", &"x".repeat(WHOLE_MAX + 1), |_| false).is_empty());
+        assert!(values("a.pem", "\n", |_| false).is_empty());
+    }
+}

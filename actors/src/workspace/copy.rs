@@ -1,0 +1,441 @@
+//! Copies files that git ignores (dependencies, `.env`) from the main checkout of a repository
+//! into a new worktree. The patterns are an allow-list over ignored files: a tracked file or one
+//! that git would add is never copied. git itself lists and matches the files; of those, only
+//! regular files are opened, beneath the checkout and through no link, and each becomes a new
+//! file beneath the worktree: a clone that shares its blocks where the file system can, else a
+//! copy, up to a limit.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use serde::{Deserialize, Serialize};
+
+use super::beneath::{self, Links};
+use super::git::{self, Git, GitError};
+use crate::blocking::blocking;
+use crate::secret::file::is_credential;
+
+/// The longest list of files, in bytes: about a million.
+const LISTING_MAX: usize = 256 << 20;
+/// Most files of which the receipt says why they were left out.
+const LEFT_OUT_MAX: usize = 50;
+/// Bytes of a certificate's file that are searched for a private key.
+const KEY_SEARCHED: u64 = 256 * 1024;
+/// Bytes of the longest file of credentials that is read.
+const CREDENTIALS_MAX: u64 = 64 * 1024;
+
+/// What is to be copied, and where to.
+#[derive(Clone, Debug)]
+pub struct Copying {
+    /// The main checkout.
+    pub repo: PathBuf,
+    pub worktrees: PathBuf,
+    /// The worktree, beneath `worktrees`.
+    pub below: PathBuf,
+    /// Lines as in a `.gitignore`: what they match is copied.
+    pub patterns: Vec<String>,
+    /// Most bytes of copies that share no blocks.
+    pub max_bytes: u64,
+    pub scratch: PathBuf,
+}
+
+/// What was copied, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyReceipt {
+    pub files: u64,
+    pub bytes: u64,
+    /// Files that share their blocks with the original.
+    pub cloned: u64,
+    pub copied: u64,
+    pub ms: u64,
+    pub left_out_count: u64,
+    /// The first of those.
+    pub left_out: Vec<LeftOut>,
+    /// Copied files whose values no log may show.
+    pub credentials: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub path: String,
+    pub reason: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    #[error("git can't list the ignored files: {0}")]
+    Git(#[from] GitError),
+    #[error("more files are ignored than can be listed")]
+    TooMany,
+    #[error("the checkout {path} can't be opened: {error}", path = .path.display())]
+    Checkout { path: PathBuf, error: io::Error },
+    #[error("the ignored files can't be copied: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Copies what the patterns match. To be called while nothing has run in the worktree.
+pub async fn copy_ignored(what: Copying) -> Result<CopyReceipt, CopyError> {
+    let began = Instant::now();
+    let asked = ["rev-parse", "--is-inside-work-tree", "--absolute-git-dir"];
+    let said = git::run(&what.repo, &asked).await?;
+    let Some(("true", git_dir)) = said.split_once('\n') else {
+        return Ok(CopyReceipt {
+            left_out_count: 1,
+            left_out: vec![LeftOut {
+                path: what.repo.display().to_string(),
+                reason: "the repository has no checkout".to_owned(),
+            }],
+            ..CopyReceipt::default()
+        });
+    };
+    let path = what.repo.clone();
+    let opened = blocking(move || open_checkout(&path)).await;
+    let from =
+        Arc::new(opened.map_err(|error| CopyError::Checkout { path: what.repo.clone(), error })?);
+    let paths = matching(&what, from.as_fd(), Path::new(git_dir)).await?;
+    let receipt = blocking(move || {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        let to = beneath::folder(&what.worktrees)?;
+        let to = beneath::open_beneath(to.as_fd(), &what.below, flags, Links::Refuse)?;
+        Copier::new(from.as_fd(), to.as_fd(), &what).run(&paths)
+    });
+    let mut receipt = receipt.await?;
+    receipt.ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(receipt)
+}
+
+/// The folder of a checkout, if no link is on the way there: its path was real when it was
+/// registered.
+fn open_checkout(path: &Path) -> io::Result<OwnedFd> {
+    let root = beneath::folder(Path::new("/"))?;
+    let below = path.strip_prefix("/").map_err(io::Error::other)?;
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+    beneath::open_beneath(root.as_fd(), below, flags, Links::Refuse).map_err(|error| match error {
+        Errno::ELOOP => io::Error::other("a link stands on the way there"),
+        error => error.into(),
+    })
+}
+
+/// The ignored files of the checkout that the patterns match, in git's order.
+async fn matching(
+    what: &Copying,
+    checkout: BorrowedFd<'_>,
+    git_dir: &Path,
+) -> Result<Vec<Vec<u8>>, CopyError> {
+    let (scratch, lines) = (what.scratch.clone(), what.patterns.join("\n") + "\n");
+    let file = blocking(move || {
+        std::fs::create_dir_all(&scratch)?;
+        let mut file = tempfile::Builder::new().prefix("patterns-").tempfile_in(&scratch)?;
+        file.write_all(lines.as_bytes())?;
+        Ok::<_, io::Error>(file)
+    });
+    let file = file.await?;
+    let by_patterns = format!("--exclude-from={}", file.path().display());
+    let list = async |which: &str| {
+        let mut git = Git::standing_in(&beneath::proc_path(checkout), git_dir).patient();
+        // A configuration can't lead to another checkout.
+        git.command
+            .env("GIT_DIR", git_dir)
+            .env("GIT_WORK_TREE", ".")
+            .env("GIT_OPTIONAL_LOCKS", "0");
+        let args = ["ls-files", "--others", "--ignored", which, "-z"];
+        let output = git.output(&args, LISTING_MAX).await?;
+        match output {
+            output if output.is_cut => Err(CopyError::TooMany),
+            output if !output.status.success() => Err(output.failure().into()),
+            output => Ok(output.stdout),
+        }
+    };
+    let wanted = list(&by_patterns).await?;
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ignored = list("--exclude-standard").await?;
+    let ignored: HashSet<&[u8]> = ignored.split(|byte| *byte == 0).collect();
+    let paths = wanted.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    Ok(paths.filter(|path| ignored.contains(path)).map(<[u8]>::to_vec).collect())
+}
+
+/// Why one file is not copied.
+enum Skip {
+    Because(String),
+    /// Nothing more can be copied.
+    Fault(io::Error),
+}
+
+impl From<io::Error> for Skip {
+    fn from(error: io::Error) -> Self {
+        Self::Fault(error)
+    }
+}
+
+fn because(reason: impl Into<String>) -> Skip {
+    Skip::Because(reason.into())
+}
+
+struct Copier<'a> {
+    from: BorrowedFd<'a>,
+    to: BorrowedFd<'a>,
+    named: Named,
+    may_clone: bool,
+    max_bytes: u64,
+    left_bytes: u64,
+    /// The folder of the last file, in the worktree.
+    folder: Option<(PathBuf, OwnedFd)>,
+    receipt: CopyReceipt,
+}
+
+impl<'a> Copier<'a> {
+    fn new(from: BorrowedFd<'a>, to: BorrowedFd<'a>, what: &Copying) -> Self {
+        Self {
+            from,
+            to,
+            named: Named::read(&what.patterns),
+            may_clone: true,
+            max_bytes: what.max_bytes,
+            left_bytes: what.max_bytes,
+            folder: None,
+            receipt: CopyReceipt::default(),
+        }
+    }
+
+    fn run(mut self, paths: &[Vec<u8>]) -> io::Result<CopyReceipt> {
+        for path in paths {
+            let path = Path::new(std::ffi::OsStr::from_bytes(path));
+            match self.copy(path) {
+                Ok(bytes) => {
+                    self.receipt.files += 1;
+                    self.receipt.bytes += bytes;
+                }
+                Err(Skip::Fault(error)) => {
+                    let told = format!("{}: {error}", path.display());
+                    return Err(io::Error::new(error.kind(), told));
+                }
+                Err(Skip::Because(reason)) => {
+                    self.receipt.left_out_count += 1;
+                    if self.receipt.left_out.len() < LEFT_OUT_MAX {
+                        let path = path.display().to_string();
+                        self.receipt.left_out.push(LeftOut { path, reason });
+                    }
+                }
+            }
+        }
+        Ok(self.receipt)
+    }
+
+    fn copy(&mut self, path: &Path) -> Result<u64, Skip> {
+        if path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(because("it is a repository of its own"));
+        }
+        let name = path.file_name().ok_or_else(|| because("it has no name"))?;
+        if beneath::is_of_git(path) {
+            return Err(because("it belongs to git"));
+        }
+        let source = open_regular(self.from, path)?;
+        let found = source.metadata()?;
+        let secret = self.credential(path, &source)?;
+        let size = found.len();
+        if !self.may_clone {
+            self.require_room(size)?;
+        }
+        let folder = self.folder(path.parent().unwrap_or(Path::new("")))?;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+        let made = beneath::open_beneath(folder, Path::new(name), flags, Links::Refuse);
+        let made = File::from(made.map_err(in_the_way)?);
+        if self.may_clone && self.clone_blocks(&source, &made) {
+            self.receipt.cloned += 1;
+        } else {
+            if let Err(skip) = self.require_room(size) {
+                let folder = self.folder(path.parent().unwrap_or(Path::new("")))?;
+                unlinkat(folder, name, UnlinkatFlags::NoRemoveDir).map_err(io::Error::from)?;
+                return Err(skip);
+            }
+            io::copy(&mut (&source).take(size), &mut &made)?;
+            self.left_bytes -= size;
+            self.receipt.copied += 1;
+        }
+        made.set_modified(found.modified()?)?;
+        made.set_permissions(std::fs::Permissions::from_mode(found.mode() & 0o777))?;
+        self.receipt.credentials.extend(secret);
+        Ok(size)
+    }
+
+    fn require_room(&self, size: u64) -> Result<(), Skip> {
+        if size <= self.left_bytes {
+            return Ok(());
+        }
+        let most = self.max_bytes;
+        Err(because(format!("copies may have {most} bytes in all (worktrees.copy_max_bytes)")))
+    }
+
+    /// Shares the blocks of a file, if the file system can.
+    fn clone_blocks(&mut self, source: &File, made: &File) -> bool {
+        use rustix::io::Errno;
+        match rustix::fs::ioctl_ficlone(made, source) {
+            Ok(()) => true,
+            Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS | Errno::PERM) => {
+                self.may_clone = false;
+                false
+            }
+            // This file alone.
+            Err(_) => false,
+        }
+    }
+
+    /// The path of a file of credentials that a pattern names; one that none names is left out.
+    fn credential(&self, path: &Path, source: &File) -> Result<Option<String>, Skip> {
+        let shown = path.to_string_lossy();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !is_credential(&name) || is_certificate(&name, source)? {
+            return Ok(None);
+        }
+        if path.to_str().is_some() && self.named.has(&shown) {
+            return Ok(Some(shown.into_owned()));
+        }
+        Err(because(format!("it looks like credentials: add the line `/{shown}` to copy it")))
+    }
+
+    /// A folder of the worktree, made where it is missing. No link leads there.
+    fn folder(&mut self, path: &Path) -> Result<BorrowedFd<'_>, Skip> {
+        if self.folder.as_ref().is_none_or(|(at, _)| at != path) {
+            let mut at = self.to.try_clone_to_owned()?;
+            let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+            for part in path.components() {
+                let part = Path::new(part.as_os_str());
+                match mkdirat(at.as_fd(), part, Mode::from_bits_truncate(0o777)) {
+                    Ok(()) | Err(Errno::EEXIST) => {}
+                    Err(error) => return Err(in_the_way(error)),
+                }
+                let opened = beneath::open_beneath(at.as_fd(), part, flags, Links::Refuse);
+                at = opened.map_err(in_the_way)?;
+            }
+            self.folder = Some((path.to_owned(), at));
+        }
+        match &self.folder {
+            Some((_, folder)) => Ok(folder.as_fd()),
+            None => Err(because("it has no folder")),
+        }
+    }
+}
+
+/// What stands in the worktree already stays.
+fn in_the_way(error: Errno) -> Skip {
+    match error {
+        Errno::EEXIST => because("the worktree has it already"),
+        Errno::ELOOP | Errno::ENOTDIR | Errno::EXDEV => {
+            because("the worktree has a link or a file where its folder would be")
+        }
+        error => Skip::Fault(error.into()),
+    }
+}
+
+/// Opens a regular file beneath the checkout; nothing else is opened at all.
+fn open_regular(checkout: BorrowedFd<'_>, path: &Path) -> Result<File, Skip> {
+    let unreadable = |error: Errno| match error {
+        Errno::ELOOP | Errno::EXDEV => because("a link is on the way to it"),
+        error => because(format!("it can't be read: {error}")),
+    };
+    let open = |flags: OFlag| {
+        beneath::open_beneath(checkout, path, flags | OFlag::O_NOFOLLOW, Links::Refuse)
+            .map_err(unreadable)
+    };
+    let kind = |fd: BorrowedFd<'_>| {
+        let stat = fstat(fd).map_err(io::Error::from)?;
+        Ok::<_, Skip>(SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT)
+    };
+    match kind(open(OFlag::O_PATH)?.as_fd())? {
+        SFlag::S_IFREG => {}
+        SFlag::S_IFLNK => return Err(because("it is a link")),
+        _ => return Err(because("it is not a regular file")),
+    }
+    let file = open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?;
+    // It may have been replaced meanwhile.
+    if kind(file.as_fd())? != SFlag::S_IFREG {
+        return Err(because("it is not a regular file"));
+    }
+    Ok(file.into())
+}
+
+/// A `.pem` without a private key: the certificates of authorities are in many packages.
+fn is_certificate(name: &str, source: &File) -> Result<bool, Skip> {
+    if !name.to_ascii_lowercase().ends_with(".pem") {
+        return Ok(false);
+    }
+    let mut text = Vec::new();
+    let mut reader = source.try_clone()?.take(KEY_SEARCHED + 1);
+    reader.read_to_end(&mut text)?;
+    io::Seek::rewind(&mut &*source)?;
+    let has_key = text.windows(11).any(|window| window == b"PRIVATE KEY");
+    Ok(!has_key && text.len() as u64 <= KEY_SEARCHED)
+}
+
+/// The files that patterns name without a wildcard: credentials are copied only by name.
+struct Named {
+    /// Paths from the root of the checkout.
+    paths: BTreeSet<String>,
+    /// Names in any folder.
+    names: BTreeSet<String>,
+}
+
+impl Named {
+    fn read(patterns: &[String]) -> Self {
+        let (mut paths, mut names) = (BTreeSet::new(), BTreeSet::new());
+        for line in patterns {
+            let line = line.trim_end();
+            if line.starts_with(['#', '!']) || line.contains(['*', '?', '[', '\\']) {
+                continue;
+            }
+            if line.trim_end_matches('/').contains('/') {
+                paths.insert(line.trim_start_matches('/').to_owned());
+            } else {
+                names.insert(line.to_owned());
+            }
+        }
+        Self { paths, names }
+    }
+
+    fn has(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        self.paths.contains(path) || self.names.contains(name)
+    }
+}
+
+/// The texts of copied files of credentials, as they are in the checkout and in the worktree now.
+/// What can't be read is left out: it can't be shown either. Blocking.
+pub fn read_credentials(
+    repo: &Path,
+    (worktrees, below): (&Path, &Path),
+    paths: &[String],
+) -> Vec<(String, String)> {
+    let worktree = || {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        let root = beneath::folder(worktrees)?;
+        beneath::open_beneath(root.as_fd(), below, flags, Links::Refuse)
+    };
+    let roots = [open_checkout(repo).ok(), worktree().ok()];
+    let mut texts = Vec::new();
+    for root in roots.iter().flatten() {
+        for path in paths {
+            let Ok(file) = open_regular(root.as_fd(), Path::new(path)) else { continue };
+            let mut text = String::new();
+            if file.take(CREDENTIALS_MAX).read_to_string(&mut text).is_ok() {
+                texts.push((path.clone(), text));
+            }
+        }
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests;

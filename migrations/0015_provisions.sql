@@ -1,0 +1,57 @@
+-- What worktrees are provided with: blocks of ports, and whose commands may run.
+
+CREATE TABLE ports (
+    -- The first port of the block.
+    first_port INTEGER PRIMARY KEY,
+    attempt_id TEXT NOT NULL UNIQUE REFERENCES attempts (attempt_id),
+    taken_at   INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE trust (
+    -- The repository's path.
+    repo        TEXT NOT NULL,
+    -- Of all commands of its provost.toml.
+    hash        TEXT NOT NULL,
+    -- The commands, as they were shown.
+    commands    TEXT NOT NULL,
+    approved_at INTEGER NOT NULL,
+    approved_by TEXT NOT NULL,
+    PRIMARY KEY (repo, hash)
+) STRICT, WITHOUT ROWID;
+
+DROP VIEW attempt_overview;
+
+-- An attempt with what it belongs to, its latest session, its latest process
+-- (`x`: begun, or about to be), its latest turn (`n`: also one that waits for a
+-- slot) and the latest turn that has ended (`f`). Scripts are no turns.
+CREATE VIEW attempt_overview AS
+SELECT a.attempt_id, a.task_id, t.title, t.project_id, p.name AS project_name, a.branch,
+       a.executor, a.state, a.phase, a.created_at, a.updated_at, a.revision, a.settled_revision,
+       a.queue_held,
+       (SELECT count(*) FROM follow_ups q WHERE q.session_id = s.session_id) AS queued_follow_ups,
+       (SELECT count(*) FROM approvals v
+        WHERE v.attempt_id = a.attempt_id AND v.status = 'pending') AS pending_approvals,
+       CASE WHEN a.phase = 'settled' THEN f.quota END AS quota,
+       CASE WHEN a.phase = 'settled' THEN f.resume_at END AS resume_at,
+       s.session_id, s.executor AS session_executor,
+       n.variant, x.process_id, x.exit_code, x.exit_signal, x.failure_summary, f.final_message,
+       coalesce(x.usage, f.usage) AS usage, x.limits
+FROM attempts a
+JOIN tasks t ON t.task_id = a.task_id
+JOIN projects p ON p.project_id = t.project_id
+LEFT JOIN sessions s ON s.session_id = (
+    SELECT session_id FROM sessions WHERE attempt_id = a.attempt_id
+    ORDER BY session_id DESC LIMIT 1)
+LEFT JOIN processes n ON n.process_id = (
+    SELECT process_id FROM processes
+    WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
+    ORDER BY turn DESC, process_id DESC LIMIT 1)
+LEFT JOIN processes x ON x.process_id = (
+    SELECT process_id FROM processes
+    WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
+      AND (status <> 'planned' OR a.phase IN ('preparing', 'running', 'stopping'))
+    ORDER BY turn DESC, process_id DESC LIMIT 1)
+LEFT JOIN processes f ON f.process_id = (
+    SELECT process_id FROM processes
+    WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent' AND ended_at IS NOT NULL
+    ORDER BY turn DESC, process_id DESC LIMIT 1);

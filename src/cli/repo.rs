@@ -1,0 +1,93 @@
+//! `provost repo show` and `provost trust`: what is configured for the worktrees of repositories,
+//! and whether the commands of a repository's own file may run.
+
+use super::prelude::*;
+use super::project::{ProjectArg, choose};
+
+#[derive(clap::Subcommand, Debug)]
+pub enum RepoCommand {
+    /// Show the settings that apply to a repository's worktrees, and where each stands
+    Show(RepoArgs),
+}
+
+#[derive(clap::Args, Debug)]
+pub struct RepoArgs {
+    /// The repository's name [default: all of the project's]
+    repository: Option<String>,
+    /// The branch whose provost.toml is read [default: the repository's default branch]
+    #[arg(long)]
+    branch: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct TrustArgs {
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Approve exactly these commands [default: only show them]
+    #[arg(long, conflicts_with = "revoke")]
+    yes: bool,
+    /// Take back every approval
+    #[arg(long)]
+    revoke: bool,
+}
+
+impl RepoArgs {
+    async fn params(&self, context: &mut Context) -> Result<Value, Failure> {
+        let project = choose(context, self.project.name()).await?;
+        Ok(json!({"project_id": project, "repo": self.repository, "branch": self.branch}))
+    }
+}
+
+pub async fn repo(context: &mut Context, command: &RepoCommand) -> Result<Exit, Failure> {
+    let RepoCommand::Show(args) = command;
+    let params = args.params(context).await?;
+    let found = context.call::<ShownRepos>(params).await?;
+    context.show(&found, |out, found| {
+        for repo in &found.repos {
+            let commit: String = repo.commit.chars().take(12).collect();
+            out.line(&format!("{} at {} ({commit})", repo.repo_name, repo.branch))?;
+            let rows = repo.settings.iter().map(row);
+            out.list(&["KEY", "VALUE", "FROM"], rows, "nothing is configured for it")?;
+            if !repo.is_trusted {
+                out.line("its own commands are not approved: `provost trust` shows them")?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn row(setting: &ShownSetting) -> Vec<String> {
+    let value = match &setting.value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    vec![setting.key.clone(), value, setting.origin.clone()]
+}
+
+pub async fn trust(context: &mut Context, args: &TrustArgs) -> Result<Exit, Failure> {
+    let mut params = args.repo.params(context).await?;
+    (params["yes"], params["revoke"]) = (json!(args.yes), json!(args.revoke));
+    let found = context.call::<TrustedRepos>(params).await?;
+    context.show(&found, |out, found| {
+        for repo in &found.repos {
+            if repo.commands.is_empty() {
+                out.line(&format!("{}: its provost.toml has no command", repo.repo_name))?;
+                continue;
+            }
+            let state = if repo.is_trusted { "approved" } else { "not approved" };
+            out.line(&format!("{}: {state}", repo.repo_name))?;
+            repo.commands.lines().try_for_each(|line| out.line(&format!("  {line}")))?;
+        }
+        for attempt in &found.released {
+            out.line(&format!("attempt {} goes on", attempt.short()))?;
+        }
+        if found.revoked > 0 {
+            out.line(&format!("{} approvals were taken back", found.revoked))?;
+        } else if !args.yes && !args.revoke && found.repos.iter().any(|repo| !repo.is_trusted) {
+            out.line("with --yes, these commands may run in the worktrees of attempts")?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,212 @@
+//! Reads what a `provost.toml` or a table `[projects.NAME.repos.REPO]` says of a repository; each
+//! error names file, line and key. Pure.
+
+use std::path::Path;
+
+use provost_actors::journal::checks::CheckCommand;
+use provost_actors::repo_settings::{
+    DevServerSettings, PortSettings, REPO_FILE, RepoSettings, ScriptSettings, Sourced,
+};
+
+use super::reader::{Item, Source, Table};
+use super::{Result, read_command};
+
+/// Longest timeout of a script, in seconds.
+const TIMEOUT_MAX: u64 = 86_400;
+/// Most ports of a repository, as many as a block has.
+const PORTS_MAX: usize = 10;
+const PATTERN_MAX: usize = 4096;
+
+/// Reads the text of a `provost.toml`. `Err` is a sentence.
+pub fn read_repo_file(text: &str) -> std::result::Result<RepoSettings, String> {
+    let source = Source { file: Path::new(REPO_FILE), text };
+    let read = || {
+        let document = source.parse()?;
+        read(&Table::root(source, &document), true)
+    };
+    read().map_err(|error| error.to_string())
+}
+
+/// Reads a table. `is_repos`: it is the repository's own.
+pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
+    table.only(&["copy", "setup", "cleanup", "ports", "dev_server", "checks"])?;
+    let place = Place { is_repos };
+    let check = |(name, item): (&str, Item<'_>)| -> Result<(String, Sourced<CheckCommand>)> {
+        item.is_named_well(name)?;
+        Ok((name.to_owned(), place.of(&item, read_command)?))
+    };
+    Ok(RepoSettings {
+        copy: place.key(table, "copy", patterns)?,
+        setup: table.value("setup", |item| {
+            let known = ["run", "timeout_secs", "cache_key", "cache"];
+            place.script(&item.table()?, &known)
+        })?,
+        cleanup: table
+            .value("cleanup", |item| place.script(&item.table()?, &["run", "timeout_secs"]))?,
+        ports: table.value("ports", |item| {
+            let table = item.table()?;
+            table.only(&["names"])?;
+            Ok(PortSettings { names: place.key(&table, "names", names)? })
+        })?,
+        dev_server: table.value("dev_server", |item| {
+            let table = item.table()?;
+            table.only(&["run", "port", "ready"])?;
+            Ok(DevServerSettings {
+                run: place.key(&table, "run", read_command)?,
+                port: place.key(&table, "port", port)?,
+                ready: place.key(&table, "ready", url)?,
+            })
+        })?,
+        checks: table.value("checks", |item| item.table()?.items().map(check).collect())?,
+    })
+}
+
+/// Whose values are read.
+#[derive(Clone, Copy)]
+struct Place {
+    is_repos: bool,
+}
+
+impl Place {
+    fn of<T>(self, item: &Item<'_>, read: fn(&Item<'_>) -> Result<T>) -> Result<Sourced<T>> {
+        Ok(Sourced { value: read(item)?, origin: item.origin(), is_repos: self.is_repos })
+    }
+
+    fn key<T>(
+        self,
+        table: &Table<'_>,
+        key: &str,
+        read: fn(&Item<'_>) -> Result<T>,
+    ) -> Result<Option<Sourced<T>>> {
+        table.get(key).map(|item| self.of(&item, read)).transpose()
+    }
+
+    fn script(self, table: &Table<'_>, known: &[&str]) -> Result<ScriptSettings> {
+        table.only(known)?;
+        Ok(ScriptSettings {
+            run: self.key(table, "run", read_command)?,
+            timeout_secs: self.key(table, "timeout_secs", seconds)?,
+            cache_key: self.key(table, "cache_key", paths)?,
+            cache: self.key(table, "cache", paths)?,
+        })
+    }
+}
+
+fn seconds(item: &Item<'_>) -> Result<u64> {
+    let number = item.integer().filter(|number| (1..=TIMEOUT_MAX).contains(number));
+    number.ok_or_else(|| item.invalid(&format!("a whole number from 1 to {TIMEOUT_MAX}")))
+}
+
+/// Lines of a file of patterns: each is one pattern.
+fn patterns(item: &Item<'_>) -> Result<Vec<String>> {
+    let is_pattern = |text: &String| {
+        !text.trim().is_empty() && text.len() <= PATTERN_MAX && !text.contains(['\n', '\r'])
+    };
+    let texts = item.texts().ok().filter(|texts| texts.iter().all(is_pattern));
+    texts.ok_or_else(|| {
+        item.invalid("an array of patterns, one of .gitignore each, such as [\".env\", \"/data/\"]")
+    })
+}
+
+/// Relative paths that stay in the worktree and out of git's own folder.
+fn paths(item: &Item<'_>) -> Result<Vec<String>> {
+    let is_plain = |path: &String| {
+        let mut parts = path.split('/');
+        !path.is_empty()
+            && parts
+                .all(|part| !matches!(part, "" | "." | "..") && !part.eq_ignore_ascii_case(".git"))
+    };
+    let texts = item.texts().ok().filter(|texts| texts.iter().all(is_plain));
+    texts.ok_or_else(|| {
+        item.invalid("an array of paths in the repository, such as [\"package-lock.json\"]")
+    })
+}
+
+/// A variable that can do no harm as a number: `PATH` could.
+fn is_port_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    name.len() <= 64
+        && name.ends_with("PORT")
+        && name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.chars().all(is_plain)
+        && !name.starts_with("PROVOST_")
+}
+
+const PORT_NAME: &str = "upper-case letters, digits and `_` that end with PORT, such as WEB_PORT";
+
+fn names(item: &Item<'_>) -> Result<Vec<String>> {
+    let is_right = |names: &Vec<String>| {
+        names.len() <= PORTS_MAX && names.iter().all(|name| is_port_name(name))
+    };
+    item.texts().ok().filter(is_right).ok_or_else(|| {
+        item.invalid(&format!("an array of at most {PORTS_MAX} names, each {PORT_NAME}"))
+    })
+}
+
+fn port(item: &Item<'_>) -> Result<String> {
+    let name = item.text().ok().filter(|name| is_port_name(name));
+    name.ok_or_else(|| item.invalid(&format!("a name of ports.names: {PORT_NAME}")))
+}
+
+fn url(item: &Item<'_>) -> Result<String> {
+    let is_url = |text: &String| text.starts_with("http://") && !text.contains(char::is_whitespace);
+    item.text().ok().filter(is_url).ok_or_else(|| {
+        item.invalid("a URL that begins with http://, such as \"http://localhost:$WEB_PORT/\"")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_repositorys_file_is_read_with_its_line() {
+        let text = "copy = [\".env\"]\n[setup]\nrun = 'npm ci'\ntimeout_secs = 60\n\
+             cache_key = ['package-lock.json']\ncache = ['node_modules']\n[cleanup]\n\
+             run = ['docker', 'rm', 'x']\n[ports]\nnames = ['PORT', 'API_PORT']\n[dev_server]\n\
+             run = 'npm start'\nport = 'PORT'\nready = 'http://localhost:$PORT/'\n[checks]\n\
+             test = 'npm test'\n";
+        let entries = read_repo_file(text).unwrap().entries();
+        let told: Vec<String> =
+            entries.iter().map(|(key, entry)| format!("{key} {}", entry.origin)).collect();
+        let expected = [
+            "checks.test provost.toml:15",
+            "cleanup.run provost.toml:8",
+            "copy provost.toml:1",
+            "dev_server.port provost.toml:13",
+            "dev_server.ready provost.toml:14",
+            "dev_server.run provost.toml:12",
+            "ports.names provost.toml:10",
+            "setup.cache provost.toml:6",
+            "setup.cache_key provost.toml:5",
+            "setup.run provost.toml:3",
+            "setup.timeout_secs provost.toml:4",
+        ];
+        assert_eq!(told, expected);
+        assert!(entries.values().all(|entry| entry.is_repos));
+    }
+
+    #[test]
+    fn faults_name_the_file_the_line_and_the_key() {
+        for (text, told) in [
+            ("[setup]\nrum = 'x'", "provost.toml:2: unknown key `setup.rum`; did you mean"),
+            ("\n[cleanup]\ncache = ['x']", "provost.toml:3: unknown key `cleanup.cache`"),
+            ("copy = ''", "provost.toml:1: `copy` must be an array of patterns"),
+            ("copy = ['a\\nb', \"a\\nb\"]", "provost.toml:1: `copy` must be"),
+            ("[setup]\nrun = ''", "provost.toml:2: `setup.run` must be a command line"),
+            ("[setup]\ntimeout_secs = 0", "`setup.timeout_secs` must be a whole number from 1"),
+            ("[setup]\ncache = ['../x']", "`setup.cache` must be an array of paths"),
+            ("[setup]\ncache = ['/etc']", "`setup.cache` must be an array of paths"),
+            ("[setup]\ncache_key = ['a/.GIT/b']", "`setup.cache_key` must be an array of paths"),
+            ("[ports]\nnames = ['PATH']", "`ports.names` must be an array of at most 10 names"),
+            ("[ports]\nnames = ['LD_PRELOAD']", "`ports.names` must be"),
+            ("[dev_server]\nready = 'file:///etc'", "`dev_server.ready` must be a URL"),
+            ("[dev_server]\nport = 'x'", "`dev_server.port` must be a name of ports.names"),
+            ("[checks]\n'a b' = 'x'", "must be a name of 1 to 64 letters"),
+            ("[setup", "provost.toml:1: "),
+        ] {
+            let error = read_repo_file(text).unwrap_err();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}

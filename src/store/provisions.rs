@@ -1,0 +1,103 @@
+//! What worktrees are provided with: scripts' processes, blocks of ports, and trusted commands.
+
+use async_trait::async_trait;
+use provost_actors::event::Timestamp;
+use provost_actors::ids::AttemptId;
+use provost_actors::journal::{Attempt, PORTS_IN_BLOCK, Provisions, ScriptRow};
+use serde_json::json;
+
+use super::{Patience, Refusal, Sql, Store, now};
+
+impl Store {
+    /// A person approves the commands with this hash for a repository. Again: nothing changes.
+    pub async fn trust(
+        &self,
+        repo: &str,
+        hash: &str,
+        commands: &str,
+        by: &str,
+    ) -> Result<(), Refusal> {
+        self.write(Patience::Long, "trust", async |db| {
+            let row = json!({
+                "repo": repo, "hash": hash, "commands": commands, "approved_at": now(),
+                "approved_by": by,
+            });
+            db.insert("OR IGNORE INTO trust", row).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes back every approval of a repository's commands. Returns how many there were.
+    pub async fn distrust(&self, repo: &str) -> Result<u64, Refusal> {
+        let sql = "DELETE FROM trust WHERE repo = ?1";
+        self.write(Patience::Long, "distrust", async |db| db.run(sql, (repo,)).await).await
+    }
+}
+
+/// The attempt's owner writes these, and tries again by itself.
+#[async_trait]
+impl Provisions for Store {
+    async fn record_script(&self, attempt: &Attempt, script: &ScriptRow) -> Result<(), Refusal> {
+        self.write(Patience::OneTry, "script", async |db| {
+            let row = json!({
+                "process_id": script.process_id, "session_id": attempt.session_id,
+                "attempt_id": attempt.attempt_id, "run_reason": script.run_reason,
+                "turn": attempt.process.turn, "prompt": script.command, "status": script.status,
+                "created_at": now(),
+            });
+            db.insert("OR IGNORE INTO processes", row).await?;
+            // Nothing that it left is alive once it has ended.
+            let sql = "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
+                        failure_summary = ?5, ended_at = ?6, closed = ?6 IS NOT NULL
+                 WHERE process_id = ?1";
+            let ended_at = script.ended_at.map(Timestamp::millis);
+            let ScriptRow { process_id, status, exit_code, exit_signal, failure_summary, .. } =
+                script;
+            let values = (process_id, status, exit_code, exit_signal, failure_summary, ended_at);
+            db.run(sql, values).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn take_ports(
+        &self,
+        attempt: AttemptId,
+        (first, last): (u16, u16),
+        busy: &[u16],
+    ) -> Result<Option<u16>, Refusal> {
+        self.write(Patience::OneTry, "ports", async |db| {
+            let sql = "SELECT first_port FROM ports WHERE attempt_id = ?1";
+            let own: Option<u16> = db.find(sql, (attempt,)).await?;
+            if own.is_some_and(|own| !busy.contains(&own)) {
+                return Ok(own);
+            }
+            db.run("DELETE FROM ports WHERE attempt_id = ?1", (attempt,)).await?;
+            let taken: Vec<u16> = db.all("SELECT first_port FROM ports", ()).await?;
+            let is_free = |block: &u16| {
+                // The range may have begun elsewhere when others were taken.
+                let overlaps = |other: &u16| other.abs_diff(*block) < PORTS_IN_BLOCK;
+                !taken.iter().any(overlaps) && !busy.contains(block)
+            };
+            let last = last.saturating_sub(PORTS_IN_BLOCK - 1);
+            let mut blocks = (first..=last).step_by(usize::from(PORTS_IN_BLOCK));
+            let Some(block) = blocks.find(is_free) else { return Ok(None) };
+            let row = json!({"first_port": block, "attempt_id": attempt, "taken_at": now()});
+            db.insert("INTO ports", row).await?;
+            Ok(Some(block))
+        })
+        .await
+    }
+
+    async fn give_back_ports(&self, attempt: AttemptId) -> Result<(), Refusal> {
+        let sql = "DELETE FROM ports WHERE attempt_id = ?1";
+        self.write(Patience::Long, "ports", async |db| db.run(sql, (attempt,)).await).await?;
+        Ok(())
+    }
+
+    async fn is_trusted(&self, repo: &str, hash: &str) -> Result<bool, Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM trust WHERE repo = ?1 AND hash = ?2)";
+        self.read(async |db| db.one(sql, (repo, hash)).await).await
+    }
+}

@@ -1,0 +1,422 @@
+//! Ready worktrees: what is configured for a repository, copied files, setup, ports and trust.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use serde_json::{Value, json};
+
+use crate::harness::{Attempt, Board, Provost, Repo, wait_until};
+
+/// A daemon with settings of the person for the repository `app` of the board's project.
+fn configured(keys: &str) -> Provost {
+    Provost::new().config(&format!("[projects.scratch.repos.app]\n{keys}")).started()
+}
+
+fn ignore(repo: &Repo, patterns: &str) {
+    repo.commit(".gitignore", patterns);
+}
+
+fn write(repo: &Repo, path: &str, text: &str) {
+    let path = repo.path.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn worktree(attempt: &Attempt) -> PathBuf {
+    PathBuf::from(attempt.status()["worktree"].as_str().unwrap())
+}
+
+fn of_app(status: &Value) -> Value {
+    status["provision"]["repos"]["app"].clone()
+}
+
+/// The reasons of failed starts, as a client sees them.
+fn failure(attempt: &Attempt) -> String {
+    let status = attempt.settled();
+    assert_eq!(status["state"], "failed", "{status}");
+    status["failure_summary"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn ignored_files_are_copied_and_their_credentials_are_hidden() {
+    let provost = configured("copy = ['/.env', 'node_modules/']");
+    let board = provost.board();
+    ignore(board.repo(), ".env\nnode_modules/\nbuild/\n");
+    write(board.repo(), ".env", "DB_URL=postgres://u:hunter22@host/db\n");
+    write(board.repo(), "node_modules/a/index.js", "module");
+    write(board.repo(), "build/out", "not asked for");
+    let attempt = board.start("fake", "run cat .env node_modules/a/index.js; ls -A");
+    let status = attempt.settled();
+    assert_eq!(status["state"], "completed", "{status}");
+    let said = attempt.said("tool_result").concat();
+    assert!(said.contains("module") && said.contains("node_modules"), "{said}");
+    assert!(!said.contains("hunter22") && !said.contains("build"), "{said}");
+    let copied = &of_app(&status)["copied"];
+    assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(2), &json!(0)), "{copied}");
+    assert_eq!(copied["bytes"], 43);
+    for file in ["manifest.json", "raw.idx"] {
+        let text = fs::read(attempt.dir().join(file)).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&text).contains("hunter22"), "{file}");
+    }
+    assert_eq!(board.repo().git(&["status", "--porcelain"]), "", "the checkout is as it was");
+}
+
+#[test]
+fn a_worktreeinclude_file_is_an_allow_list_over_ignored_files() {
+    let provost = Provost::running();
+    let board = provost.board();
+    ignore(board.repo(), "*.tmp\nsecret.pem\n");
+    board.repo().commit(".worktreeinclude", "# all\n*\n../../*\n!keep.tmp\n");
+    write(board.repo(), "a.tmp", "ignored");
+    write(board.repo(), "keep.tmp", "ignored");
+    write(board.repo(), "new.txt", "git would add it");
+    write(board.repo(), "secret.pem", "-----BEGIN PRIVATE KEY-----");
+    fs::write(board.repo().path.join("README.md"), "changed, not committed").unwrap();
+    let attempt = board.start("fake", "say done");
+    let status = attempt.settled();
+    let there = worktree(&attempt);
+    assert!(there.join("a.tmp").exists());
+    for missing in ["keep.tmp", "new.txt", "secret.pem"] {
+        assert!(!there.join(missing).exists(), "{missing}");
+    }
+    assert_eq!(fs::read_to_string(there.join("README.md")).unwrap(), "a scratch repository\n");
+    let copied = &of_app(&status)["copied"];
+    assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(1), &json!(1)), "{copied}");
+    let reason = copied["left_out"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("add the line `/secret.pem`"), "{reason}");
+}
+
+#[test]
+fn links_pipes_and_files_outside_are_never_followed() {
+    let provost = configured("copy = ['data', 'linked', '*.link']");
+    let board = provost.board();
+    ignore(board.repo(), "/data/\n/linked\n*.link\n");
+    let outside = provost.path("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "secret").unwrap();
+    write(board.repo(), "data/file", "ours");
+    symlink(outside.join("secret"), board.repo().path.join("data/a.link")).unwrap();
+    symlink(&outside, board.repo().path.join("linked")).unwrap();
+    mkfifo(&board.repo().path.join("data/pipe"), Mode::S_IRWXU).unwrap();
+    let attempt = board.start("fake", "run find . -type l -o -type p");
+    let status = attempt.settled();
+    assert_eq!(status["state"], "completed", "{status}");
+    assert_eq!(attempt.said("tool_result").concat(), "");
+    let copied = &of_app(&status)["copied"];
+    assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(1), &json!(2)), "{copied}");
+}
+
+#[test]
+fn a_checkout_that_became_a_link_fails_the_attempt() {
+    let provost = configured("copy = ['*.tmp']");
+    let board = provost.board();
+    ignore(board.repo(), "*.tmp\n");
+    write(board.repo(), "a.tmp", "x");
+    let away = provost.path("away");
+    fs::rename(&board.repo().path, &away).unwrap();
+    symlink(&away, &board.repo().path).unwrap();
+    let failure = failure(&board.start("fake", "say never"));
+    assert!(failure.starts_with("setup of app: "), "{failure}");
+    assert!(failure.contains("a link stands on the way there"), "{failure}");
+}
+
+#[test]
+fn a_setup_runs_before_the_agent_with_a_log_and_a_process_of_its_own() {
+    let provost = configured("setup = { run = 'echo made > made.txt; echo one; echo two >&2' }");
+    let board = provost.board();
+    let attempt = board.start("fake", "run cat made.txt");
+    let status = attempt.settled();
+    assert_eq!(status["state"], "completed", "{status}");
+    assert_eq!(attempt.said("tool_result"), ["made"]);
+    assert_eq!(of_app(&status)["setup"]["state"], "done");
+    let entries = attempt.normalized();
+    let starts: Vec<&Value> =
+        entries.iter().filter(|entry| entry["kind"] == "process_start").collect();
+    let reasons: Vec<&Value> = starts.iter().map(|entry| &entry["run_reason"]).collect();
+    assert_eq!(reasons, ["setup_script", "coding_agent"]);
+    let process = &of_app(&status)["setup"]["process_id"];
+    assert_eq!(starts[0]["execution_process_id"], *process);
+    assert_ne!(status["latest_execution_process_id"], *process);
+    assert_eq!(attempt.lines("stderr"), ["two"]);
+    let indices: Vec<i64> =
+        entries.iter().map(|entry| entry["entry_index"].as_i64().unwrap()).collect();
+    assert_eq!(indices, (0..i64::try_from(entries.len()).unwrap()).collect::<Vec<_>>());
+    assert_eq!(provost.verb(["replay", &attempt.id]).code, 0);
+    // Once for a worktree.
+    provost.call(
+        "follow_up",
+        &json!({"action": "send", "attempt_id": attempt.id, "prompt": "run cat made.txt"}),
+    );
+    wait_until("the second turn", || attempt.said("tool_result").len() == 2);
+    attempt.settled();
+    let starts = attempt.normalized();
+    let setups = starts.iter().filter(|entry| entry["run_reason"] == "setup_script");
+    assert_eq!(setups.count(), 1);
+}
+
+#[test]
+fn a_setup_that_fails_fails_the_attempt_and_a_follow_up_runs_it_again() {
+    let provost = Provost::new();
+    let gate = provost.path("gate");
+    let run = format!("echo looking; echo the gate is missing; test -e {}", gate.display());
+    let provost =
+        provost.config(&format!("[projects.scratch.repos.app.setup]\nrun = '{run}'")).started();
+    let board = provost.board();
+    let attempt = board.start("fake", "say begun");
+    let failure = failure(&attempt);
+    assert!(failure.starts_with("setup of app ("), "{failure}");
+    assert!(
+        failure.ends_with("exit code 1; its last lines: looking | the gate is missing"),
+        "{failure}"
+    );
+    assert_eq!(of_app(&attempt.status())["setup"]["state"], "failed");
+    assert!(attempt.said("assistant_message").is_empty());
+    let session = provost.call("tail_session_messages", &json!({"attempt_id": attempt.id}));
+    assert_eq!(session["messages"].as_array().unwrap().len(), 1, "a script is no turn: {session}");
+    fs::write(gate, "").unwrap();
+    let again = json!({"action": "send", "attempt_id": attempt.id, "prompt": "say begun"});
+    provost.call("follow_up", &again);
+    let status = attempt.until("it works", |status| status["state"] == "completed");
+    assert_eq!(of_app(&status)["setup"]["state"], "done");
+}
+
+#[test]
+fn a_setup_that_takes_too_long_is_ended() {
+    let provost = configured("setup = { run = 'sleep 600', timeout_secs = 1 }");
+    let board = provost.board();
+    let attempt = board.start("fake", "say never");
+    let failure = failure(&attempt);
+    assert!(failure.contains("limit of 1 s (wall_secs)"), "{failure}");
+    attempt.leaves_nobody();
+}
+
+#[test]
+fn a_stop_ends_a_setup_with_all_that_it_started() {
+    let provost = configured("setup = { run = 'setsid sleep 600 & echo ready; sleep 600' }");
+    let board = provost.board();
+    let attempt = board.start("fake", "say never");
+    attempt.has_said("ready");
+    let stopped = attempt.stop();
+    attempt.leaves_nobody();
+    assert_eq!((&stopped["stopped"], &stopped["state"]), (&json!(true), &json!("failed")));
+    assert!(failure(&attempt).starts_with("stopped by stop_attempt"), "{stopped}");
+    assert!(attempt.said("assistant_message").is_empty());
+}
+
+#[test]
+fn a_daemon_goes_on_with_the_setup_of_a_killed_one() {
+    let provost = Provost::new();
+    let (gate, count) = (provost.path("gate"), provost.path("count"));
+    let run = format!(
+        "echo x >> {}; until [ -e {} ]; do sleep 0.02; done; echo made > made.txt",
+        count.display(),
+        gate.display()
+    );
+    let provost =
+        provost.config(&format!("[projects.scratch.repos.app.setup]\nrun = '{run}'")).started();
+    let board = provost.board();
+    let attempt = board.start("fake", "run cat made.txt");
+    wait_until("the setup runs", || count.exists());
+    provost.kill_and_start();
+    fs::write(gate, "").unwrap();
+    assert_eq!(attempt.settled()["state"], "completed");
+    assert_eq!(attempt.said("tool_result"), ["made"]);
+    assert_eq!(fs::read_to_string(count).unwrap(), "x\n", "it ran once");
+}
+
+#[test]
+fn a_daemon_killed_at_any_step_provides_once() {
+    let steps =
+        ["ports.taken", "copy.next", "copy.made", "setup.next", "script.committed", "setup.ended"];
+    for step in steps {
+        let keys = "copy = ['*.tmp']\nports = { names = ['PORT'] }\n\
+                    setup = { run = 'echo once >> made.txt' }";
+        let provost = Provost::new().config(&format!("[projects.scratch.repos.app]\n{keys}"));
+        provost.start_to_die_at(step);
+        let board = provost.board();
+        ignore(board.repo(), "*.tmp\n");
+        write(board.repo(), "a.tmp", "copied");
+        let start = json!({"task_id": board.task("x"), "executor": "fake", "request_id": "one",
+            "prompt": "run cat made.txt a.tmp"});
+        let mut client = provost.connect();
+        let call = client.begin("start_task_attempt", &start);
+        // The daemon may die before it answers.
+        let _ = client.outcome(call);
+        provost.ended();
+        provost.start();
+        let attempt = Attempt::new(&provost, provost.call("start_task_attempt", &start));
+        assert_eq!(attempt.settled()["state"], "completed", "{step}");
+        assert_eq!(attempt.said("tool_result"), ["once\ncopied"], "{step}");
+    }
+}
+
+#[test]
+fn ten_attempts_have_ten_blocks_of_ports() {
+    let provost = configured("ports = { names = ['WEB_PORT', 'API_PORT'] }");
+    let board = provost.board();
+    let attempts: Vec<Attempt> =
+        (0..10).map(|_| board.start("fake", "run echo $API_PORT $WEB_PORT")).collect();
+    let mut blocks = BTreeSet::new();
+    for attempt in &attempts {
+        let status = attempt.settled();
+        let ports = &status["provision"]["ports"];
+        let first = ports["API_PORT"].as_u64().unwrap();
+        assert_eq!(ports["WEB_PORT"], first + 1);
+        assert!((41000..48999).contains(&first), "{ports}");
+        assert_eq!(attempt.said("tool_result"), [format!("{first} {}", first + 1)]);
+        assert!(blocks.insert(first / 10), "handed out twice: {ports}");
+    }
+    // They are free again once the worktrees are gone.
+    let there: Vec<PathBuf> = attempts.iter().map(worktree).collect();
+    wait_until("all worktrees are collected", || {
+        assert_eq!(provost.verb(["gc", "--yes"]).code, 0);
+        !there.iter().any(|path| path.exists())
+    });
+    let status = board.start("fake", "say more").settled();
+    let first = status["provision"]["ports"]["API_PORT"].as_u64().unwrap();
+    assert!(blocks.contains(&(first / 10)), "{first}");
+}
+
+#[test]
+fn a_command_of_the_repository_waits_for_a_person() {
+    let provost = Provost::running();
+    let board = provost.board();
+    board.repo().commit("provost.toml", "[setup]\nrun = 'echo made > made.txt'\n");
+    let attempt = board.start("fake", "run cat made.txt");
+    let status = attempt.in_phase("waiting");
+    assert_eq!(status["waiting_on"], "approval");
+    let there = worktree(&attempt);
+    assert!(!there.join("made.txt").exists());
+    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    let approval = &pending["approvals"][0];
+    assert!(approval["text"].as_str().unwrap().contains("setup.run: echo made"), "{approval}");
+    // An agent has no say in it.
+    let mut agent = provost.bridge();
+    agent.initialize();
+    let answer = json!({"approval_id": approval["approval_id"], "decision": "approve"});
+    let refused = agent.call("respond_approval", &answer).refusal();
+    assert_eq!(refused["code"], "not_permitted", "{refused}");
+    assert!(!there.join("made.txt").exists());
+    let shown = provost.verb(["trust", "--project", "scratch"]);
+    assert!(shown.stdout.contains("setup.run: echo made") && shown.stdout.contains("--yes"));
+    assert_eq!(attempt.status()["phase"], "waiting");
+    let trusted = provost.verb(["trust", "--project", "scratch", "--yes"]);
+    assert!(trusted.stdout.contains("goes on"), "{trusted:?}");
+    assert_eq!(attempt.settled()["state"], "completed");
+    assert_eq!(attempt.said("tool_result"), ["made"]);
+    // Approved once, for these commands alone.
+    assert_eq!(board.start("fake", "run cat made.txt").settled()["state"], "completed");
+    board.repo().commit("provost.toml", "[setup]\nrun = 'echo changed > made.txt'\n");
+    let changed = board.start("fake", "run cat made.txt");
+    changed.in_phase("waiting");
+    let pending = provost.call("list_approvals", &json!({"attempt_id": changed.id}));
+    let approval = pending["approvals"][0]["approval_id"].as_str().unwrap().to_owned();
+    assert_eq!(provost.verb(["deny", &approval, "--reason", "not today"]).code, 0);
+    let failure = failure(&changed);
+    assert!(failure.contains("were not approved (not today)"), "{failure}");
+    assert!(!worktree(&changed).join("made.txt").exists());
+}
+
+#[test]
+fn an_attempt_that_waits_for_trust_can_be_stopped_and_survives_a_daemon() {
+    let provost = Provost::running();
+    let board = provost.board();
+    board.repo().commit("provost.toml", "[setup]\nrun = 'echo made > made.txt'\n");
+    let attempt = board.start("fake", "run cat made.txt");
+    attempt.in_phase("waiting");
+    provost.kill_and_start();
+    attempt.in_phase("waiting");
+    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    assert_eq!(pending["approvals"].as_array().unwrap().len(), 1, "{pending}");
+    assert_eq!(attempt.stop()["stopped"], true);
+    attempt.settled();
+    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    assert_eq!(pending["approvals"].as_array().unwrap().len(), 0, "{pending}");
+    assert!(!worktree(&attempt).join("made.txt").exists());
+}
+
+#[test]
+fn the_persons_settings_win_and_need_no_approval() {
+    let provost = configured("setup = { run = 'echo mine > made.txt' }");
+    let board = provost.board();
+    let text = "copy = ['*.tmp']\n[setup]\nrun = 'echo theirs > made.txt'\ntimeout_secs = 60\n";
+    board.repo().commit("provost.toml", text);
+    let attempt = board.start("fake", "run cat made.txt");
+    assert_eq!(attempt.settled()["state"], "completed");
+    assert_eq!(attempt.said("tool_result"), ["mine"]);
+    let shown = provost.verb(["--json", "repo", "show", "app", "--project", "scratch"]).json();
+    let settings = shown["repos"][0]["settings"].as_array().unwrap();
+    let origin = |key: &str| {
+        let found = settings.iter().find(|it| it["key"] == key).unwrap();
+        found["origin"].as_str().unwrap().to_owned()
+    };
+    assert!(origin("setup.run").ends_with("config.toml:2"), "{shown}");
+    assert_eq!(origin("setup.timeout_secs"), "provost.toml:4");
+    assert_eq!(origin("copy"), "provost.toml:1");
+    assert_eq!(shown["repos"][0]["is_trusted"], true, "no command is the repository's");
+    let text = provost.verb(["repo", "show", "--project", "scratch"]).stdout;
+    assert!(text.contains("setup.timeout_secs") && text.contains("provost.toml:4"), "{text}");
+}
+
+#[test]
+fn a_faulty_or_hostile_provost_toml_fails_the_attempt_and_runs_nothing() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let outside = provost.path("outside.toml");
+    let canary = provost.path("canary");
+    fs::write(&outside, format!("[setup]\nrun = 'touch {}'\n", canary.display())).unwrap();
+    let file = board.repo().path.join("provost.toml");
+    let long = format!("# {}\n", "x".repeat(70_000));
+    for (text, told) in [
+        ("[setup]\nrum = 'x'\n", "provost.toml:2: unknown key `setup.rum`"),
+        ("[setup]\ncache = ['../../x']\n", "provost.toml:2: `setup.cache` must be"),
+        (&*long, "shorten it"),
+    ] {
+        board.repo().commit("provost.toml", text);
+        let failure = failure(&board.start("fake", "say never"));
+        assert!(failure.starts_with("setup of app: ") && failure.contains(told), "{failure}");
+    }
+    fs::remove_file(&file).unwrap();
+    symlink(&outside, &file).unwrap();
+    board.repo().git(&["add", "--all"]);
+    board.repo().git(&["commit", "--quiet", "--message", "link"]);
+    let failure = failure(&board.start("fake", "say never"));
+    assert!(failure.contains("it is a link or a folder"), "{failure}");
+    assert!(!canary.exists());
+}
+
+/// A `git` that notes each of its calls, before the real one.
+fn counting(provost: Provost) -> (Provost, PathBuf) {
+    let (bin, calls) = (provost.path("bin"), provost.path("calls"));
+    fs::create_dir(&bin).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let real = path.split(':').map(|dir| PathBuf::from(dir).join("git")).find(|it| it.exists());
+    let script = format!(
+        "#!/bin/sh\necho \"$*\" >> {}\nexec {} \"$@\"\n",
+        calls.display(),
+        real.unwrap().display()
+    );
+    fs::write(bin.join("git"), script).unwrap();
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{path}", bin.display());
+    (provost.variable("PATH", &path).started(), calls)
+}
+
+#[test]
+fn a_start_with_nothing_configured_runs_git_as_often_as_ever() {
+    let (provost, calls) = counting(Provost::new());
+    let board = Board::new(&provost, vec![provost.repo("app")]);
+    fs::remove_file(&calls).unwrap();
+    let attempt = board.start("fake", "say done");
+    attempt.settled();
+    let calls = fs::read_to_string(calls).unwrap();
+    assert_eq!(calls.lines().count(), CALLS_OF_A_START, "{calls}");
+    assert!(!provost.home().join("attempts").join(&attempt.id).join("provision.json").exists());
+}
+
+/// As counted before there was anything to configure.
+const CALLS_OF_A_START: usize = 15;
