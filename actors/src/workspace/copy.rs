@@ -5,7 +5,9 @@
 //! file beneath the worktree: a clone that shares its blocks where the file system can, else a
 //! copy, up to a limit.
 
-use std::collections::{BTreeSet, HashSet};
+mod named;
+
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +27,7 @@ use super::beneath::{self, Links};
 use super::git::{self, Git, GitError};
 use crate::blocking::blocking;
 use crate::secret::file::is_credential;
+use named::Named;
 
 /// The longest list of files, in bytes: about a million.
 const LISTING_MAX: usize = 256 << 20;
@@ -378,37 +381,6 @@ fn is_certificate(name: &str, source: &File) -> Result<bool, Skip> {
     io::Seek::rewind(&mut &*source)?;
     let has_key = text.windows(11).any(|window| window == b"PRIVATE KEY");
     Ok(!has_key && text.len() as u64 <= KEY_SEARCHED)
-}
-
-/// The files that patterns name without a wildcard: credentials are copied only by name.
-struct Named {
-    /// Paths from the root of the checkout.
-    paths: BTreeSet<String>,
-    /// Names in any folder.
-    names: BTreeSet<String>,
-}
-
-impl Named {
-    fn read(patterns: &[String]) -> Self {
-        let (mut paths, mut names) = (BTreeSet::new(), BTreeSet::new());
-        for line in patterns {
-            let line = line.trim_end();
-            if line.starts_with(['#', '!']) || line.contains(['*', '?', '[', '\\']) {
-                continue;
-            }
-            if line.trim_end_matches('/').contains('/') {
-                paths.insert(line.trim_start_matches('/').to_owned());
-            } else {
-                names.insert(line.to_owned());
-            }
-        }
-        Self { paths, names }
-    }
-
-    fn has(&self, path: &str) -> bool {
-        let name = path.rsplit('/').next().unwrap_or(path);
-        self.paths.contains(path) || self.names.contains(name)
-    }
 }
 
 /// The texts of copied files of credentials, as they are in the checkout and in the worktree now.
