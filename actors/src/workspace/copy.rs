@@ -5,6 +5,7 @@
 //! file beneath the worktree: a clone that shares its blocks where the file system can, else a
 //! copy, up to a limit.
 
+mod credentials;
 mod named;
 
 use std::collections::HashSet;
@@ -27,6 +28,7 @@ use super::beneath::{self, Links};
 use super::git::{self, Git, GitError};
 use crate::blocking::blocking;
 use crate::secret::file::is_credential;
+pub use credentials::read_credentials;
 use named::Named;
 
 /// The longest list of files, in bytes: about a million.
@@ -35,8 +37,6 @@ const LISTING_MAX: usize = 256 << 20;
 const LEFT_OUT_MAX: usize = 50;
 /// Bytes of a certificate's file that are searched for a private key.
 const KEY_SEARCHED: u64 = 256 * 1024;
-/// Bytes of the longest file of credentials that is read.
-const CREDENTIALS_MAX: u64 = 64 * 1024;
 
 /// What is to be copied, and where to.
 #[derive(Clone, Debug)]
@@ -381,32 +381,6 @@ fn is_certificate(name: &str, source: &File) -> Result<bool, Skip> {
     io::Seek::rewind(&mut &*source)?;
     let has_key = text.windows(11).any(|window| window == b"PRIVATE KEY");
     Ok(!has_key && text.len() as u64 <= KEY_SEARCHED)
-}
-
-/// The texts of copied files of credentials, as they are in the checkout and in the worktree now.
-/// What can't be read is left out: it can't be shown either. Blocking.
-pub fn read_credentials(
-    repo: &Path,
-    (worktrees, below): (&Path, &Path),
-    paths: &[String],
-) -> Vec<(String, String)> {
-    let worktree = || {
-        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
-        let root = beneath::folder(worktrees)?;
-        beneath::open_beneath(root.as_fd(), below, flags, Links::Refuse)
-    };
-    let roots = [open_checkout(repo).ok(), worktree().ok()];
-    let mut texts = Vec::new();
-    for root in roots.iter().flatten() {
-        for path in paths {
-            let Ok(file) = open_regular(root.as_fd(), Path::new(path)) else { continue };
-            let mut text = String::new();
-            if file.take(CREDENTIALS_MAX).read_to_string(&mut text).is_ok() {
-                texts.push((path.clone(), text));
-            }
-        }
-    }
-    texts
 }
 
 #[cfg(test)]
