@@ -24,6 +24,7 @@ mod finish;
 mod follow_ups;
 mod gc;
 mod idempotency;
+mod in_and_out;
 mod lines;
 mod logs;
 mod messages;

@@ -75,6 +75,25 @@ pub fn is_root() -> bool {
     is_root
 }
 
+/// Whether these programs are there. If one is not, that is said, and the test has to end; where
+/// `PROVOST_TEST_ALL` is set, it fails.
+pub fn needs(programs: &[(&str, &str)]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    let missing: Vec<String> = programs
+        .iter()
+        .filter(|(name, _)| !is_there(name))
+        .map(|(name, package)| format!("{name} (Debian: apt-get install {package})"))
+        .collect();
+    if missing.is_empty() {
+        return true;
+    }
+    let said = format!("not tested: it takes {}", missing.join(" and "));
+    assert!(std::env::var_os("PROVOST_TEST_ALL").is_none(), "{said}");
+    eprintln!("{said}");
+    false
+}
+
 /// The one place where tests spawn programs.
 #[expect(clippy::disallowed_methods, reason = "a test is no daemon")]
 pub fn program(name: impl AsRef<std::ffi::OsStr>) -> std::process::Command {

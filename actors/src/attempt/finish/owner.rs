@@ -2,9 +2,10 @@
 //! earlier owner left, before any turn.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use ractor::RpcReplyPort;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::task::FinishTask;
 use crate::attempt::message::AttemptMessage;
@@ -42,31 +43,26 @@ impl AttemptActorState {
                 .not_now("another call finishes or collects it")
                 .hint("Call wait_for_attempts until that has ended, then the tool again."));
         }
-        // The task of a turn that was stopped may still make them.
-        let Ok(worktrees) = Arc::clone(&self.worktrees).try_lock_owned() else {
-            return Err(self.not_now("its worktrees are being made"));
-        };
         let finish = Finish::new(self.attempt.attempt_id, request);
         let begun = journal.record_finish(key, &finish).await?;
         if !begun.deduplicated {
-            self.carry_out(finish, worktrees);
+            self.carry_out(finish);
         }
         Ok(begun)
     }
 
     /// Goes on with a finish that an earlier owner left. Call it before any turn begins.
     pub fn resume_finish(&mut self) {
-        let Some(finish) = self.attempt.finish.take() else { return };
-        if let Ok(worktrees) = Arc::clone(&self.worktrees).try_lock_owned() {
-            self.carry_out(finish, worktrees);
+        if let Some(finish) = self.attempt.finish.take() {
+            self.carry_out(finish);
         }
     }
 
-    fn carry_out(&mut self, finish: Finish, worktrees: OwnedMutexGuard<()>) {
+    fn carry_out(&mut self, finish: Finish) {
         let (world, myself) = (Arc::clone(&self.world), self.myself.clone());
         let task = FinishTask::new(world, self.attempt.clone(), finish, myself.clone());
-        self.finishing = Some(task.spawn(move || {
-            drop(worktrees);
+        let worktrees = in_line(&self.worktrees);
+        self.finishing = Some(task.spawn(worktrees, move || {
             let _ = myself.send_message(AttemptMessage::Finished);
         }));
     }
@@ -75,5 +71,19 @@ impl AttemptActorState {
         let id = self.attempt.attempt_id;
         Refusal::new(Code::AttemptRunning, format!("attempt {id} can't be finished now: {why}"))
             .detail("attempt_id", id.to_string())
+    }
+}
+
+/// Waits for the lock of the worktrees: the last turn's snapshot may be made under it, or a turn
+/// that was stopped may still make them. It is in line when this returns, before any turn that
+/// begins later.
+fn in_line(worktrees: &Arc<Mutex<()>>) -> impl Future<Output = OwnedMutexGuard<()>> + use<> {
+    let mut turn = Box::pin(Arc::clone(worktrees).lock_owned());
+    let at_once = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    async move {
+        match at_once {
+            Poll::Ready(locked) => locked,
+            Poll::Pending => turn.await,
+        }
     }
 }

@@ -54,10 +54,16 @@ impl FinishTask {
         Self { world, attempt, finish, owner, planned: None }
     }
 
-    /// Does what is left; `then` follows its end.
-    pub fn spawn(self, then: impl FnOnce() + Send + 'static) -> Finishing {
+    /// Does what is left under the lock; `then` follows its end.
+    pub fn spawn<L: Send + 'static>(
+        self,
+        lock: impl Future<Output = L> + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
+    ) -> Finishing {
         let task = tokio::spawn(async move {
+            let locked = lock.await;
             self.run().await;
+            drop(locked);
             then();
         });
         Finishing(task.abort_handle())
