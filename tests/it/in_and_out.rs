@@ -52,6 +52,7 @@ const JAVASCRIPT: Kind = Kind {
             "serve.js",
             "const http = require('http'), fs = require('fs'), path = require('path')\n\
              const [gate, count] = process.argv.slice(2), port = Number(process.env.WEB_PORT)\n\
+             setTimeout(() => process.exit(1), 120000).unref()\n\
              const server = http.createServer((_, answer) => answer.end(String(port)))\n\
              const whenAllServe = (then) => fs.readdirSync(gate).length >= Number(count)\n\
                ? then() : setTimeout(whenAllServe, 20, then)\n\
@@ -102,7 +103,8 @@ const PYTHON: Kind = Kind {
              server = http.server.HTTPServer(('127.0.0.1', port), Answer)\n\
              threading.Thread(target=server.serve_forever, daemon=True).start()\n\
              (gate / str(port)).touch()\n\
-             while len(list(gate.iterdir())) < count: time.sleep(0.02)\n\
+             until = time.monotonic() + 120\n\
+             while len(list(gate.iterdir())) < count and time.monotonic() < until: time.sleep(0.02)\n\
              direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))\n\
              print('serves on', direct.open(f'http://127.0.0.1:{port}').read().decode())\n",
         ),
@@ -305,14 +307,17 @@ fn goes_there_and_back(provost: &Provost, kind: &Kind, repo: &Repo, face: &dyn F
     assert!(in_checkout(provost, repo, kind.test).contains("tested"));
 }
 
-const DAEMON: &str = "[daemon]\nmax_running_attempts = 10\n";
+/// Each test's daemon has ports of its own: other daemons don't know which ones it gave away.
+fn daemon(ports: &str) -> String {
+    format!("[daemon]\nmax_running_attempts = {ATTEMPTS}\n[worktrees]\nports = \"{ports}\"\n")
+}
 
 /// Settings in the person's own configuration: no command waits for a person.
-fn by_tools(kind: &Kind) {
+fn by_tools(kind: &Kind, ports: &str) {
     if !needs(kind.tools) {
         return;
     }
-    let settings = format!("{DAEMON}[projects.scratch.repos.app]\n{}", kind.settings);
+    let settings = format!("{}[projects.scratch.repos.app]\n{}", daemon(ports), kind.settings);
     let provost = with_registries(Provost::new()).config(&settings).started();
     let repo = person_made(&provost, kind);
     let made = json!({"name": "scratch", "repos": [{"path": repo.path}]});
@@ -322,11 +327,11 @@ fn by_tools(kind: &Kind) {
 }
 
 /// Settings in the repository, which a person trusts.
-fn by_verbs(kind: &Kind) {
+fn by_verbs(kind: &Kind, ports: &str) {
     if !needs(kind.tools) {
         return;
     }
-    let provost = with_registries(Provost::new()).config(DAEMON).started();
+    let provost = with_registries(Provost::new()).config(&daemon(ports)).started();
     let repo = person_made(&provost, kind);
     repo.commit("provost.toml", kind.settings);
     repo.git(&["reset", "--quiet", "--soft", "HEAD~"]);
@@ -342,20 +347,20 @@ fn by_verbs(kind: &Kind) {
 
 #[test]
 fn a_javascript_repository_by_tools() {
-    by_tools(&JAVASCRIPT);
+    by_tools(&JAVASCRIPT, "20000-20499");
 }
 
 #[test]
 fn a_javascript_repository_by_verbs() {
-    by_verbs(&JAVASCRIPT);
+    by_verbs(&JAVASCRIPT, "20500-20999");
 }
 
 #[test]
 fn a_python_repository_by_tools() {
-    by_tools(&PYTHON);
+    by_tools(&PYTHON, "21000-21499");
 }
 
 #[test]
 fn a_python_repository_by_verbs() {
-    by_verbs(&PYTHON);
+    by_verbs(&PYTHON, "21500-21999");
 }
