@@ -59,7 +59,6 @@ pub struct FinishAttemptOutput {
 
 #[apply(output)]
 pub struct FinishedRepo {
-    /// Name of the repository.
     pub repo_name: String,
     /// The commit that the attempt's branch is at; null until that is known.
     pub commit: Option<String>,

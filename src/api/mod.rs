@@ -11,6 +11,7 @@ pub mod artifacts;
 pub mod attempts;
 pub mod brief;
 pub mod commands;
+pub mod decisions;
 pub mod descriptions;
 pub mod executors;
 pub mod field_path;
@@ -89,6 +90,7 @@ pub trait Service:
     + artifacts::FileTool
     + artifacts::PatchTool
     + attempts::AttemptTools
+    + decisions::DecisionTools
     + executors::ExecutorTools
     + finish::FinishTools
     + follow_up::FollowUpTools

@@ -41,17 +41,15 @@ const FLAGS: &[(&str, &str, &str)] = &[
 
 /// Tools, and the verbs that do the same.
 const VERBS: &[(&str, &str)] = &[
-    ("answer_question", "provost answer ID ANSWER"),
     ("finish_attempt", "provost merge ATTEMPT"),
     ("follow_up", "provost send ATTEMPT PROMPT"),
     ("get_attempt_changes", "provost diff --stat ATTEMPT"),
     ("get_attempt_patch", "provost diff ATTEMPT"),
     ("get_attempt_status", "provost status ATTEMPT"),
     ("get_task", "provost task show TASK"),
-    ("list_approvals", "provost approvals"),
     ("list_executors", "provost executors"),
+    ("list_inbox", "provost inbox"),
     ("list_projects", "provost project list"),
-    ("list_questions", "provost inbox"),
     ("list_repos", "provost project list"),
     ("list_task_attempts", "provost ps --all"),
     ("list_tasks", "provost task list"),
@@ -313,7 +311,7 @@ mod tests {
                 "Fix the problem that the message names, then run this again. `provost executors` shows what can run.",
             ),
             ("init", "Call create_project again with request_id, 1 to 128 characters.", ""),
-            ("answer", "Call list_questions instead.", "Run `provost inbox` instead."),
+            ("answer", "Call list_inbox instead.", "Run `provost inbox` instead."),
             (
                 "status",
                 "Call get_attempt_status again with attempt_id from list_task_attempts.",

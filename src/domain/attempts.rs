@@ -258,10 +258,9 @@ fn next_action(status: &store::AttemptRow) -> String {
         return after_quota(quota, overview.resume_at, *id);
     }
     match (state, phase) {
-        (State::Running, AttemptPhase::Waiting) => format!(
-            "It waits for a permission: call list_approvals with attempt_id {id}, then \
-             respond_approval."
-        ),
+        (State::Running, AttemptPhase::Waiting) => {
+            format!("It waits for a permission: call list_inbox with attempt_id {id}, then answer.")
+        }
         (_, AttemptPhase::Queued) => {
             format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")
         }

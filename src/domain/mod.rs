@@ -11,6 +11,7 @@ mod cli_methods;
 mod collect;
 mod conflicts;
 mod conversations;
+mod decisions;
 mod finish;
 mod logs;
 mod reach;
