@@ -60,7 +60,7 @@ words! {
     ApprovalStatuses: "pending" "approved" "denied" "withdrawn";
     Channels: "normalized" "raw";
     CreatedKinds: "ticket" "blocker" "alert";
-    FinishActions: "commit" "merge" "discard";
+    FinishActions: "commit" "merge" "apply_to" "push" "create_pr" "discard";
     FinishStates: "open" "done" "conflicts" "checks_failed";
     FollowUpActions: "send" "queue" "cancel";
     Priorities: "low" "medium" "high" "critical";

@@ -15,6 +15,7 @@ mod decisions;
 mod finish;
 mod logs;
 mod reach;
+mod remotes;
 mod repo_settings;
 mod short;
 mod waits;

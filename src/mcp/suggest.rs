@@ -52,8 +52,8 @@ const RUNS: &str = "attempt attempts task run agent execution process";
 /// Words of names for what no tool does. A deletion is never guessed.
 const ABSENT: &[(&str, &str)] = &[
     (
-        "An attempt's work is committed, or merged into a local branch, when its user accepts it: \
-         see finish_attempt. Provost pushes nothing and opens no pull request.",
+        "An attempt's work is committed, merged, pushed, proposed or discarded when its user decides \
+         so: see finish_attempt and its action.",
         "merge rebase squash push commit pr pull",
     ),
     (

@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use super::row::Audience::{Board, Inside, Worker};
-use super::row::Effect::{Adds, Asks, Reads, Removes, Replaces, Starts, Steers};
+use super::row::Effect::{Adds, Asks, Publishes, Reads, Removes, Replaces, Starts, Steers};
 use super::row::Load::{Always, Former, Search};
 use super::row::{Row, RunKind};
 pub use super::tool::Tool;
@@ -76,7 +76,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Bulk   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
     Change follow_up           "Follow up"           Board   Steers   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_RULES;
     Change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
-    Change finish_attempt      "Finish attempt"      Board   Replaces Search finish::FINISH_ATTEMPT,          finish::FINISH_RULES;
+    Change finish_attempt      "Finish attempt"      Board   Publishes Search finish::FINISH_ATTEMPT,          finish::FINISH_RULES;
     Read   list_inbox          "List inbox"          Board   Reads    Search decisions::LIST_INBOX,           decisions::INBOX_RULES;
     Change answer              "Answer"              Board   Steers   Search decisions::ANSWER,               decisions::ANSWER_RULES;
     Read   list_approvals      "List approvals"      Board   Reads    Former approvals::LIST_APPROVALS,       &[];
@@ -105,6 +105,7 @@ pub fn listed() -> impl Iterator<Item = &'static Tool> {
 }
 
 /// Every tool, with those that are called by former names.
+#[cfg(test)]
 pub fn all() -> &'static [Tool] {
     &TABLE
 }

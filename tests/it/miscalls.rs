@@ -230,8 +230,8 @@ delete_attempt gc
 delete_project gc
 remove_worktree gc
 deleteTask gc
-merge_attempt workspace_branch
-create_pr workspace_branch
+merge_attempt finish_attempt
+create_pr finish_attempt
 ";
 
 /// Most clients show the message alone.

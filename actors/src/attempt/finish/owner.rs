@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
-use ractor::RpcReplyPort;
-use tokio::sync::OwnedMutexGuard;
-
 use super::task::FinishTask;
+use crate::attempt::lend::queue_for;
 use crate::attempt::message::AttemptMessage;
 use crate::attempt::state::AttemptActorState;
 use crate::ids::FinishId;
 use crate::journal::{Finish, FinishRequest, Key, Once, Phase, remembered};
 use crate::refusal::{Code, Refusal};
+use ractor::RpcReplyPort;
 
 pub type FinishPort = RpcReplyPort<Result<Once<FinishId>, Refusal>>;
 
@@ -37,19 +36,15 @@ impl AttemptActorState {
                  call stop_attempt first.",
             ));
         }
-        if self.finishing.is_some() || self.collecting > 0 {
+        if self.finishing.is_some() || self.collecting > 0 || self.lent > 0 {
             return Err(self
                 .not_now("another call finishes or collects it")
                 .hint("Call wait_for_attempts until that has ended, then the tool again."));
         }
-        // The task of a turn that was stopped may still make them.
-        let Ok(worktrees) = Arc::clone(&self.worktrees).try_lock_owned() else {
-            return Err(self.not_now("its worktrees are being made"));
-        };
         let finish = Finish::new(self.attempt.attempt_id, request);
         let begun = journal.record_finish(key, &finish).await?;
         if !begun.deduplicated {
-            self.carry_out(finish, worktrees);
+            self.carry_out(finish);
         }
         Ok(begun)
     }
@@ -57,16 +52,16 @@ impl AttemptActorState {
     /// Goes on with a finish that an earlier owner left. Call it before any turn begins.
     pub fn resume_finish(&mut self) {
         let Some(finish) = self.attempt.finish.take() else { return };
-        if let Ok(worktrees) = Arc::clone(&self.worktrees).try_lock_owned() {
-            self.carry_out(finish, worktrees);
-        }
+        self.carry_out(finish);
     }
 
-    fn carry_out(&mut self, finish: Finish, worktrees: OwnedMutexGuard<()>) {
+    /// A snapshot or a turn that was stopped may still have the worktrees: it comes first, and
+    /// a turn that begins later waits.
+    fn carry_out(&mut self, finish: Finish) {
         let (world, myself) = (Arc::clone(&self.world), self.myself.clone());
-        let task = FinishTask::new(world, self.attempt.clone(), finish, myself.clone());
-        self.finishing = Some(task.spawn(move || {
-            drop(worktrees);
+        let (worktrees, lend) = (queue_for(&self.worktrees), Arc::clone(&self.lend));
+        let task = FinishTask::new(world, self.attempt.clone(), finish, myself.clone(), lend);
+        self.finishing = Some(task.spawn(worktrees, move || {
             let _ = myself.send_message(AttemptMessage::Finished);
         }));
     }
