@@ -21,7 +21,7 @@ fn printed(output: &Output) -> String {
 
 #[test]
 fn nothing_is_lost_whoever_dies() {
-    let output = crash_matrix(&["--rounds", "24", "--seed", "9"]);
+    let output = crash_matrix(&["--rounds", "30", "--seed", "9"]);
     let printed = printed(&output);
     assert!(output.status.success(), "{printed}");
     let rows = printed.lines().filter(|line| line.starts_with("| ")).skip(1);

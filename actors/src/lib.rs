@@ -28,6 +28,7 @@ pub mod environment;
 pub mod event;
 pub mod executor;
 pub mod failpoint;
+pub mod forge;
 pub mod gateway;
 pub mod ids;
 pub mod journal;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::executor::Executors;
+use crate::forge::Forge;
 use crate::ids::{AttemptId, ProcessId, ProjectId};
 use crate::journal::checks::{CheckCommand, PlannedCheck};
 use crate::journal::{Attempt, AttemptRepo, Journal};
@@ -82,6 +83,8 @@ pub struct ActorSettings {
     pub checks: Checks,
     /// What is configured for the worktrees of repositories.
     pub repos: RepoConfig,
+    /// Where pull requests are made, by host.
+    pub forges: BTreeMap<String, Forge>,
     /// Most bytes of ignored files that a worktree gets as copies.
     pub copy_max_bytes: u64,
     /// The ports that attempts get blocks of.

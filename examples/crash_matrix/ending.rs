@@ -24,7 +24,7 @@ const HOME: [&str; 10] = [
 ];
 /// Length of an attempt's short id.
 const SHORT: usize = 8;
-const ROOT: [&str; 4] = ["home", "person", "repo", "witnesses"];
+const ROOT: [&str; 5] = ["home", "person", "remote", "repo", "witnesses"];
 const RUN: [&str; 2] = ["daemon.lock", "daemon.sock"];
 
 impl Fleet {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::finishes::End;
 use crate::fleet::{Ambush, Attempt, Fleet};
 use crate::processes::{Process, Shim, started};
 use crate::script::{Script, parse};
@@ -41,6 +42,8 @@ pub enum Way {
     Flood,
     /// A short turn, waited for.
     Exit,
+    /// The work of an attempt that is over is finished.
+    Finish(End),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +158,59 @@ pub const FAULTS: &[Fault] = &[
         "daemon, in a rescue",
         Kind::Daemon(Way::Rescue, &["rescue.gathered", "rescue.launched"]),
     ),
+    fault(
+        "daemon, in a commit and a merge",
+        Kind::Daemon(
+            Way::Finish(End::Merge),
+            &[
+                "finish.written",
+                "finish.committed",
+                "commit.locked",
+                "commit.made",
+                "commit.moved",
+                "finish_step.written",
+                "finish_step.committed@2",
+                "advance.locked",
+                "advance.switched",
+                "advance.moved",
+                "advance.kept",
+                "finish_end.written",
+                "finish_end.committed",
+                "finish_attempt.answering",
+            ],
+        ),
+    ),
+    fault(
+        "daemon, in a push",
+        Kind::Daemon(
+            Way::Finish(End::Push),
+            &[
+                "finish.committed",
+                "commit.moved",
+                "push.next",
+                "push.done",
+                "finish_step.written@2",
+                "finish_step.committed@2",
+                "finish_end.written",
+            ],
+        ),
+    ),
+    fault(
+        "daemon, in a discard",
+        Kind::Daemon(
+            Way::Finish(End::Discard),
+            &[
+                "finish.committed",
+                "collect.examined",
+                "collect.marked",
+                "collect.moved",
+                "collect.forgotten",
+                "finish_step.written",
+                "finish_end.written",
+                "finish_end.committed",
+            ],
+        ),
+    ),
     fault("daemon, in a migration", Kind::Migration),
     fault("a shim, between intent and effect", Kind::Shim(Way::Any, &["executor.next"])),
     fault(
@@ -233,11 +289,18 @@ impl Fleet {
 
     fn daemon_dies_at(&mut self, way: Way, places: &[&str]) -> Result<bool> {
         self.finish()?;
+        let mut finishing = match way {
+            Way::Finish(end) => self.prepare_finish(end)?,
+            _ => None,
+        };
         let place = self.some_place(places, if way == Way::Any { 3 } else { 1 });
         let mut daemon = self.scratch.start_to_die_at(&place)?;
         let shim = if way == Way::Rescue { self.some_shim()? } else { None };
         self.act()?;
         self.lead_to(way)?;
+        if let Some(finishing) = &mut finishing {
+            self.ask_finish(finishing)?;
+        }
         if let Some(shim) = &shim {
             self.may_be_lost(&shim.process_id);
             shim.process.kill();
@@ -253,6 +316,9 @@ impl Fleet {
         let _ = daemon.kill();
         daemon.wait()?;
         self.finish()?;
+        if let Some(finishing) = &finishing {
+            self.judge_finish(finishing)?;
+        }
         Ok(is_reached)
     }
 
@@ -442,7 +508,7 @@ impl Fleet {
             match way {
                 Way::Stop => self.stop(which)?,
                 Way::FollowUp => self.follow_up(which)?,
-                Way::Any | Way::Rescue | Way::Flood | Way::Exit => {}
+                Way::Any | Way::Rescue | Way::Flood | Way::Exit | Way::Finish(_) => {}
             }
         }
         Ok(())

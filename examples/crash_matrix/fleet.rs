@@ -94,6 +94,8 @@ pub struct Fleet {
     pub attempts: Vec<Attempt>,
     pub ambushes: Vec<Ambush>,
     pub retired: BTreeSet<String>,
+    /// Those of them whose worktrees were given up.
+    pub discarded: BTreeSet<String>,
     pub suspicions: Suspicions,
     /// What was checked so far.
     pub checks: u64,
@@ -123,6 +125,7 @@ impl Fleet {
             attempts: Vec::new(),
             ambushes: Vec::new(),
             retired: BTreeSet::new(),
+            discarded: BTreeSet::new(),
             suspicions: Suspicions::default(),
             checks: 0,
             lost: 0,
@@ -210,7 +213,7 @@ impl Fleet {
         Ok(())
     }
 
-    fn ask(&mut self, tool: &'static str, mut arguments: Value) -> Result<Key> {
+    pub fn ask(&mut self, tool: &'static str, mut arguments: Value) -> Result<Key> {
         self.requests += 1;
         arguments["request_id"] = json!(format!("r{}", self.requests));
         let key = self.session.begin(&self.scratch, tool, &arguments)?;

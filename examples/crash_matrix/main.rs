@@ -12,12 +12,13 @@
 //! - `script` and `executor`: what the executors do, and doing it.
 //! - `init`: the first process, to which everything falls that loses its parent.
 //! - `scratch`, `session`, `processes`: a home, a client, and who is alive.
-//! - `fleet`: what is asked for. `faults`: who dies. `judge` and `ending`: what
+//! - `fleet` and `finishes`: what is asked for. `faults`: who dies. `judge` and `ending`: what
 //!   is found after each round, and when a home is left.
 
 mod ending;
 mod executor;
 mod faults;
+mod finishes;
 mod fleet;
 mod init;
 mod judge;

@@ -37,6 +37,10 @@ impl Scratch {
         fs::create_dir(scratch.repo())?;
         scratch.git(&["init", "--quiet", "--initial-branch=main"])?;
         scratch.git(&["commit", "--quiet", "--allow-empty", "--message=The beginning"])?;
+        let remote = scratch.root.join("remote");
+        let remote = remote.to_str().ok_or("the folder's name is not UTF-8")?;
+        scratch.git(&["init", "--quiet", "--bare", remote])?;
+        scratch.git(&["remote", "add", "origin", remote])?;
         Ok(scratch)
     }
 

@@ -7,7 +7,7 @@ use crate::api::prelude::*;
 
 pub const LIST_APPROVALS: &str = "\
 Use when: an attempt's phase is waiting with waiting_on = approval.
-Next: respond_approval with an approval_id.
+Next: answer with an approval_id.
 Avoid: letting one wait: it is denied at expires_at.";
 
 /// Which approvals to list.
@@ -59,11 +59,11 @@ pub struct ApprovalSummary {
     #[schemars(with = "Map<String, Value>")]
     pub action: Action,
     pub reason: Option<String>,
-    /// When it was asked for, RFC 3339 UTC.
+    /// When it was asked for.
     pub asked_at: Timestamp,
-    /// When it is denied without an answer, RFC 3339 UTC; null if never.
+    /// When it is denied without an answer; null if never.
     pub expires_at: Option<Timestamp>,
-    /// When it was decided, RFC 3339 UTC; null while it is pending.
+    /// When it was decided; null while it is pending.
     pub decided_at: Option<Timestamp>,
 }
 
@@ -91,7 +91,7 @@ pub enum ApprovalDecision {
 
 #[apply(input)]
 pub struct RespondApprovalInput {
-    /// The approval, a UUID from list_approvals.
+    /// The approval, a UUID from list_inbox.
     pub approval_id: ApprovalId,
     /// approve: this once. deny: the agent continues without it.
     pub decision: ApprovalDecision,
@@ -104,10 +104,10 @@ pub struct RespondApprovalOutput {
     pub approval_id: ApprovalId,
     /// The attempt that continues, a UUID.
     pub attempt_id: AttemptId,
-    /// approved or denied.
+    /// approved or denied; of a question, answered.
     pub status: ApprovalStatus,
     pub reason: Option<String>,
-    /// When it was decided, RFC 3339 UTC.
+    /// When it was decided.
     pub decided_at: Option<Timestamp>,
 }
 

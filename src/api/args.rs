@@ -60,7 +60,7 @@ words! {
     ApprovalStatuses: "pending" "approved" "denied" "withdrawn";
     Channels: "normalized" "raw";
     CreatedKinds: "ticket" "blocker" "alert";
-    FinishActions: "commit" "merge" "discard";
+    FinishActions: "commit" "merge" "apply_to" "push" "create_pr" "discard";
     FinishStates: "open" "done" "conflicts" "checks_failed";
     FollowUpActions: "send" "queue" "cancel";
     Priorities: "low" "medium" "high" "critical";
@@ -119,11 +119,16 @@ pub type Description = Text<0, 1_000_000>;
 pub struct Limit<const DEFAULT: usize, const CAP: usize>(usize);
 
 schema!([const DEFAULT: usize, const CAP: usize] Limit<DEFAULT, CAP>, |_| {
-    let means = format!("Most to return; more than {CAP} counts as {CAP}.");
+    let means = format!("Most to return, {CAP} at most.");
     json_schema!({ "type": "integer", "minimum": 1, "description": means })
 });
 
 impl<const DEFAULT: usize, const CAP: usize> Limit<DEFAULT, CAP> {
+    /// As many, but no more than the cap.
+    pub fn of(count: usize) -> Self {
+        Self(count.min(CAP))
+    }
+
     pub fn get(self) -> usize {
         self.0
     }

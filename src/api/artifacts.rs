@@ -22,7 +22,7 @@ Use when: you want to read a file in an attempt's worktree, changed or not.
 Required: attempt_id, path (repository name first, as in get_attempt_changes).
 Optional: start_line, line_count, or else offset, max_bytes (never both pairs).
 Next: follow hint to read on; get_attempt_patch for what changed in it.
-Avoid: whole large files; start_line or line_count together with offset or max_bytes.";
+Avoid: whole large files.";
 
 pub const GET_ATTEMPT_PATCH: &str = "\
 Use when: you want to review or apply what an attempt changed in some files.

@@ -7,7 +7,7 @@ pub use provost_actors::journal::State as AttemptState;
 use crate::api::Refusable;
 use crate::api::prelude::*;
 
-/// queued, preparing, running, waiting, stopping, idle or settled: what happens to it now.
+/// What happens to it now.
 #[apply(word)]
 pub enum AttemptPhase {
     /// Waits for a place among the running ones.
@@ -205,7 +205,7 @@ pub struct ShortStatus {
     pub latest_entry_index: LatestEntryIndex,
 }
 
-/// What an attempt's work is in conflict with.
+// What an attempt's work is in conflict with.
 #[apply(output)]
 #[derive(Eq)]
 pub struct ConflictWith {
@@ -228,7 +228,7 @@ pub struct AttemptStatus {
     pub task_id: TaskId,
     pub handle: String,
     pub workspace_branch: String,
-    /// Absolute path of its worktree; of several, each by its repository's name. Not with attempt_ids.
+    /// Absolute path of its worktree; of several, by repository. Not with attempt_ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub worktree: Option<Worktree>,
@@ -238,9 +238,9 @@ pub struct AttemptStatus {
     pub provision: Option<Value>,
     pub state: AttemptState,
     pub phase: AttemptPhase,
-    /// a running slot, approval (list_approvals), disk, or quota (a rate limit ended its turn); null if nothing.
+    /// a running slot, approval (list_inbox), disk, or quota (a rate limit ended its turn); null if nothing.
     pub waiting_on: Option<String>,
-    /// When the limit of waiting_on = quota is over, RFC 3339 UTC; null if unknown.
+    /// When the limit of waiting_on = quota is over; null if unknown.
     pub resume_at: Option<Timestamp>,
     /// Executor that does the work.
     pub executor: String,
@@ -248,7 +248,7 @@ pub struct AttemptStatus {
     pub variant: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// When its executor last wrote anything, RFC 3339 UTC; null before that.
+    /// When its executor last wrote anything; null before that.
     pub last_activity_at: Option<Timestamp>,
     pub latest_session_id: Option<SessionId>,
     pub latest_execution_process_id: Option<ProcessId>,

@@ -8,7 +8,7 @@ pub type FieldLine = (&'static str, &'static str);
 
 /// Fields that the tools for the board take.
 pub const BOARD_INPUTS: &[FieldLine] = &[
-    ("attempt_id", "The attempt, a UUID from start_task_attempt or list_task_attempts."),
+    ("attempt_id", "The attempt, a UUID from list_task_attempts."),
     ("cursor", "Older page: the `next_cursor` of the last answer, unchanged."),
     ("path", "Absolute path of a git repository's working tree."),
     ("project_id", "The project, a UUID from list_projects."),
@@ -37,9 +37,9 @@ pub const OUTPUTS: &[FieldLine] = &[
     ("approval_id", "Id of the approval, a UUID."),
     ("attempt_id", "Id of the attempt, a UUID."),
     ("blocked", "Whether the content is withheld, for blocked_reason."),
-    ("created_at", "When it was created, RFC 3339 UTC."),
-    ("exit_code", "Exit code of the process; null while it runs or if a signal ended it."),
-    ("exit_signal", "Number of the signal that ended the process; null if none did."),
+    ("created_at", "When it was created."),
+    ("exit_code", "Its exit code; null while it runs or if a signal ended it."),
+    ("exit_signal", "Number of the signal that ended it; null if none did."),
     ("handle", "The task's handle: TASK-001."),
     ("has_more", "Whether there are more."),
     ("hint", "The next useful call; null if there is none."),
@@ -48,7 +48,7 @@ pub const OUTPUTS: &[FieldLine] = &[
     ("latest_session_id", "Its latest session, a UUID; null if it has none yet."),
     ("logged", "true."),
     ("nearest", "The passages that match the question best, five at most."),
-    ("next_cursor", "Give it as cursor to get the next page; null on the last one."),
+    ("next_cursor", "The cursor of the next page; null on the last one."),
     ("observationId", "Its handle: OBS-001."),
     ("observation_id", "Its handle: OBS-001."),
     ("priority", "critical, high, medium or low."),
@@ -57,15 +57,16 @@ pub const OUTPUTS: &[FieldLine] = &[
     ("queued_follow_ups", "How many follow-ups wait."),
     ("reason", "Why it was denied; null unless it was."),
     ("repo_id", "Id of the repository, a UUID."),
+    ("repo_name", "Name of the repository."),
     ("session_id", "Id of the session, a UUID."),
     ("success", "true."),
     ("task_id", "Id of the task, a UUID."),
     ("taskId", "Its handle: TASK-001."),
     ("title", "The work in a line."),
-    ("updated_at", "When it last changed, RFC 3339 UTC."),
+    ("updated_at", "When it last changed."),
     ("warnings", "Contradictions within the report, or with the worktree."),
     ("workspace_branch", "Git branch that the attempt works on."),
-    ("worktree", "Absolute path of its worktree; of several, each by its repository's name."),
+    ("worktree", "Absolute path of its worktree; of several, by repository."),
 ];
 
 /// Describes the properties of an object that have no description: by their name, or else by

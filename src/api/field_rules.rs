@@ -22,6 +22,10 @@ pub enum FieldRule {
     /// What each value of a required field asks for and excludes. Values that
     /// are not listed are the business of the field's own schema.
     ByValue(&'static str, &'static [Case]),
+    /// These fields go only with these values of a required field.
+    Only(&'static [&'static str], &'static str, &'static [&'static str]),
+    /// This value of a required field asks for a field.
+    Needs(&'static str, &'static str, &'static str),
 }
 
 /// One value of a [`FieldRule::ByValue`] field.
@@ -45,18 +49,12 @@ impl Case {
     }
 
     fn check(&self, tool: &str, field: &str, arguments: &Map<String, Value>) -> Option<Refusal> {
-        let value = self.value;
-        if let Some(missing) = self.requires.iter().find(|name| !arguments.contains_key(**name)) {
-            let message = format!("{tool} needs `{missing}` when {field} is {value}.");
-            let hint =
-                format!("Call {tool} again with {missing}, which {field} = \"{value}\" needs.");
-            return Some(refusal(Code::MissingRequired, message, hint, missing));
+        let lacks = |name: &&&str| !arguments.contains_key(**name);
+        if let Some(needed) = self.requires.iter().find(lacks) {
+            return Some(missing(tool, field, self.value, needed));
         }
-        let extra = self.forbids.iter().find(|name| arguments.contains_key(**name))?;
-        let message =
-            format!("{tool} takes no `{extra}` when {field} is {value}: it would be left out.");
-        let hint = format!("Call {tool} again without {extra}.");
-        Some(refusal(Code::InvalidArgument, message, hint, extra))
+        let given = self.forbids.iter().find(|name| arguments.contains_key(**name))?;
+        Some(extra(tool, field, self.value, given))
     }
 }
 
@@ -92,6 +90,15 @@ impl FieldRule {
             Self::ByValue(field, cases) => {
                 let branches: Vec<_> = cases.iter().map(|case| case.schema(field)).collect();
                 depend(schema, field, json!({"oneOf": branches}));
+            }
+            Self::Only(fields, field, values) => {
+                for only in fields {
+                    depend(schema, only, json!({"properties": {field: {"enum": values}}}));
+                }
+            }
+            Self::Needs(field, value, needed) => {
+                let other = json!({"properties": {field: {"not": {"enum": [value]}}}});
+                depend(schema, field, json!({"anyOf": [{"required": [needed]}, other]}));
             }
         }
     }
@@ -138,9 +145,33 @@ impl FieldRule {
                 let case = cases.iter().find(|case| given == case.value)?;
                 case.check(tool, field, arguments)
             }
+            Self::Only(fields, field, values) => {
+                let value = arguments.get(field)?.as_str()?;
+                let given = fields.iter().find(|name| has(name))?;
+                (!values.contains(&value)).then(|| extra(tool, field, value, given))
+            }
+            Self::Needs(field, value, needed) => {
+                let is_it = arguments.get(field)? == value && !has(needed);
+                is_it.then(|| missing(tool, field, value, needed))
+            }
             Self::OneTarget(..) | Self::AnyOf(_) => None,
         }
     }
+}
+
+/// The refusal of a call without the field that a value of another one asks for.
+fn missing(tool: &str, field: &str, value: &str, needed: &str) -> Refusal {
+    let message = format!("{tool} needs `{needed}` when {field} is {value}.");
+    let hint = format!("Call {tool} again with {needed}, which {field} = \"{value}\" needs.");
+    refusal(Code::MissingRequired, message, hint, needed)
+}
+
+/// The refusal of a call with a field that a value of another one excludes.
+fn extra(tool: &str, field: &str, value: &str, given: &str) -> Refusal {
+    let message =
+        format!("{tool} takes no `{given}` when {field} is {value}: it would be left out.");
+    let hint = format!("Call {tool} again without {given}.");
+    refusal(Code::InvalidArgument, message, hint, given)
 }
 
 fn refusal(code: Code, message: String, hint: String, path: &str) -> Refusal {
@@ -191,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    const RULES: [FieldRule; 6] = [
+    const RULES: [FieldRule; 8] = [
         FieldRule::OneTarget("a", "b"),
         FieldRule::Apart(&["c"], &["d"]),
         FieldRule::AnyOf(&["c", "d", "e"]),
@@ -205,12 +236,14 @@ mod tests {
         ),
         FieldRule::Apart(&["b", "c"], &["d", "e"]),
         FieldRule::Together(&["c", "e"], &["b", "e"]),
+        FieldRule::Only(&["d", "a"], "f", &["x", "y"]),
+        FieldRule::Needs("f", "z", "e"),
     ];
 
     proptest! {
         #[test]
         fn the_published_rule_and_the_check_agree(
-            rules in proptest::sample::subsequence(RULES.to_vec(), 0..=6),
+            rules in proptest::sample::subsequence(RULES.to_vec(), 0..=8),
             fields in proptest::sample::subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..=6),
             f_is_required in any::<bool>(),
             f in proptest::sample::select(vec!["x", "y", "z"]),

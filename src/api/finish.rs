@@ -7,33 +7,41 @@ use provost_actors::workspace::merge::Strategy as MergeStrategy;
 use crate::api::prelude::*;
 
 pub const FINISH_ATTEMPT: &str = "\
-Use when: an attempt's work is accepted or rejected: it is committed, merged or discarded.
-Optional: strategy, into (merge), message (commit, merge), timeout_ms, request_id.
+Use when: an attempt's work is accepted or rejected: it is committed, merged, pushed or discarded.
 Next: follow_up with what failed, unless state is done; the same call again while it is open.
-Avoid: merging what you have not read.";
+Avoid: merging or pushing what you have not read.";
 
-pub const FINISH_RULES: &[FieldRule] = &[FieldRule::ByValue(
-    "action",
-    &[
-        Case { value: "commit", requires: &[], forbids: &["strategy", "into"] },
-        Case { value: "merge", requires: &[], forbids: &[] },
-        Case { value: "discard", requires: &[], forbids: &["strategy", "into", "message"] },
-    ],
-)];
+const REMOTE: &[&str] = &["push", "create_pr"];
+
+pub const FINISH_RULES: &[FieldRule] = &[
+    FieldRule::Only(&["strategy"], "action", &["merge", "apply_to"]),
+    FieldRule::Only(&["into"], "action", &["merge", "apply_to", "create_pr"]),
+    FieldRule::Only(&["message"], "action", &["commit", "merge", "apply_to", "push", "create_pr"]),
+    FieldRule::Only(&["remote", "branch", "force_with_lease"], "action", REMOTE),
+    FieldRule::Needs("action", "apply_to", "into"),
+];
 
 #[apply(input)]
 pub struct FinishAttemptInput {
     pub attempt_id: AttemptId,
-    /// commit: on the attempt's branch. merge: commit, check the result, move the target. discard: move
-    /// the worktree to the trash.
+    /// commit: on the attempt's branch; all others but discard do it first. merge: check the result, move
+    /// the target. apply_to: the same onto another attempt's branch, unchecked. push: to a remote. create_pr:
+    /// push, open a pull request. discard: move the worktree to the trash.
     pub action: FinishAction,
-    /// merge if left out.
+    /// merge if left out. Only with merge and apply_to.
     #[schemars(with = "Option<crate::api::args::Strategies>")]
     pub strategy: Option<MergeStrategy>,
-    /// Branch to merge into; its target branch if left out.
+    /// merge, create_pr: branch that gets the work, its target branch if left out. apply_to: id of the
+    /// other attempt.
     pub into: Option<Text<1, 255>>,
-    /// Commit message; made of the task and the last message if left out.
+    /// Commit message, made of the task and the last message if left out. create_pr: title and text.
     pub message: Option<Text<1, 20_000>>,
+    /// Only with push and create_pr; origin if left out.
+    pub remote: Option<Text<1, 255>>,
+    /// Only with push and create_pr: branch of the remote; the attempt's own name if left out.
+    pub branch: Option<Text<1, 255>>,
+    /// Only with push and create_pr: overwrite what that branch has.
+    pub force_with_lease: bool,
     /// How long to wait for the end, in milliseconds; 600000 at most.
     pub timeout_ms: Limit<50_000, 600_000>,
 }
@@ -59,7 +67,6 @@ pub struct FinishAttemptOutput {
 
 #[apply(output)]
 pub struct FinishedRepo {
-    /// Name of the repository.
     pub repo_name: String,
     /// The commit that the attempt's branch is at; null until that is known.
     pub commit: Option<String>,
@@ -77,6 +84,20 @@ pub struct FinishedRepo {
     pub merged: bool,
     /// Commit that keeps what a discarded worktree had; null if all of that was merged.
     pub snapshot: Option<String>,
+    /// Whether its branch was deleted.
+    pub branch_deleted: bool,
+    /// Remote and branch that have the commit: origin/BRANCH; null if none were asked for.
+    pub pushed_to: Option<String>,
+    pub pull_request: Option<PullRequest>,
+}
+
+/// Open; the same call finds it again.
+#[apply(output)]
+pub struct PullRequest {
+    /// Its page.
+    pub url: String,
+    /// Its number.
+    pub number: u64,
 }
 
 /// A path that git can't merge.

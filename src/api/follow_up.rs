@@ -76,7 +76,7 @@ pub struct QueuedMessage {
     pub queue_id: QueueId,
     /// Its prompt, cut to 300 characters.
     pub prompt: String,
-    /// When it was queued, RFC 3339 UTC.
+    /// When it was queued.
     pub queued_at: Timestamp,
 }
 

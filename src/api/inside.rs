@@ -41,8 +41,9 @@ pub fn too_far(caller: &Caller, tool: &str, argument: &str, id: &str) -> Refusal
 }
 
 /// A call that leaves open what it is about.
-pub fn lacking(caller: &Caller, tool: &str, argument: &str) -> Refusal {
-    let message = format!("{tool} is permitted with {argument} only: {}", described(caller).0);
+pub fn lacking(caller: &Caller, tool: &str, arguments: &[&str]) -> Refusal {
+    let (all, argument) = (arguments.join(" or "), arguments.last().copied().unwrap_or_default());
+    let message = format!("{tool} is permitted with {all} only: {}", described(caller).0);
     let hint = format!("Call {tool} again with {argument}.");
     refusal(caller, tool, message, &hint).detail("path", argument)
 }

@@ -10,7 +10,7 @@ pub const TAIL_ATTEMPT_LOGS: &str = "\
 Use when: you want to read what an attempt's agent says and does, or only what is new.
 Optional: channel, limit, max_bytes, cursor or after_entry_index (never both).
 Next: the same with after_entry_index = latest_entry_index for news; get_attempt_status.
-Avoid: reading the newest page repeatedly; cursor together with after_entry_index.";
+Avoid: reading the newest page repeatedly.";
 
 pub const TAIL_RULES: &[FieldRule] = &[FieldRule::Apart(&["cursor"], &["after_entry_index"])];
 

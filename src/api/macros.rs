@@ -17,6 +17,7 @@ attribute_alias! {
             TicketId => #[schemars(with = "crate::api::args::Id")],
             FinishId => #[schemars(with = "crate::api::args::Id")],
             Option<ProjectId> => #[schemars(with = "Option<crate::api::args::Id>")],
+            Option<ApprovalId> => #[schemars(with = "Option<crate::api::args::Id>")],
             Option<AttemptId> => #[schemars(with = "Option<crate::api::args::Id>")],
             Option<SessionId> => #[schemars(with = "Option<crate::api::args::Id>")],
             Option<ProcessId> => #[schemars(with = "Option<crate::api::args::Id>")],

@@ -11,6 +11,7 @@ pub mod artifacts;
 pub mod attempts;
 pub mod brief;
 pub mod commands;
+pub mod decisions;
 pub mod descriptions;
 pub mod executors;
 pub mod field_path;
@@ -19,8 +20,10 @@ pub mod finish;
 pub mod follow_up;
 pub mod inside;
 pub mod logs;
+pub mod plans;
 mod prelude;
 pub mod projects;
+pub mod remotes;
 pub mod sessions;
 pub mod tasks;
 pub mod waits;
@@ -89,6 +92,7 @@ pub trait Service:
     + artifacts::FileTool
     + artifacts::PatchTool
     + attempts::AttemptTools
+    + decisions::DecisionTools
     + executors::ExecutorTools
     + finish::FinishTools
     + follow_up::FollowUpTools

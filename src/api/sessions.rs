@@ -7,7 +7,7 @@ Use when: you want what was asked and the final answers, turn by turn, without t
 Required: attempt_id or session_id (exactly one).
 Optional: limit, max_bytes, cursor.
 Next: the same with cursor = next_cursor for older ones; tail_attempt_logs for every step.
-Avoid: both ids at once; waiting with it (wait_for_attempts wakes you).";
+Avoid: waiting with it (wait_for_attempts wakes you).";
 
 pub const MESSAGES_RULES: &[FieldRule] = &[FieldRule::OneTarget("attempt_id", "session_id")];
 
@@ -45,7 +45,7 @@ pub struct SessionMessage {
     pub role: MessageRole,
     /// What was said; an answer has at most 16000 characters.
     pub text: String,
-    /// When: the prompt was given, or the turn ended. RFC 3339 UTC.
+    /// When: the prompt was given, or the turn ended.
     pub at: Timestamp,
 }
 

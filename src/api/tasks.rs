@@ -71,7 +71,7 @@ pub struct TaskSummary {
     pub title: String,
     pub status: TaskStatus,
     pub priority: Priority,
-    /// Review state after its last report: reported, verified, rework, failed, blocked or paused.
+    /// Its review after its last report: reported, verified, rework, failed, blocked or paused.
     #[schemars(with = "Option<String>")]
     pub standing: Option<ReviewState>,
     pub created_at: Timestamp,

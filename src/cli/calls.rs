@@ -6,7 +6,7 @@ use serde_json::Value;
 pub use crate::api::worker::inbox::*;
 pub use crate::api::{
     approvals::*, artifacts::*, attempts::*, commands::*, executors::*, finish::*, follow_up::*,
-    projects::*, tasks::*, waits::*,
+    projects::*, remotes::*, tasks::*, waits::*,
 };
 use crate::client::CallOutput;
 
@@ -48,16 +48,23 @@ calls! {
     "provost/check_executor" => Empty,
     "provost/check_log" => CheckLog,
     "provost/conflicts" => Conflicts,
+    "provost/discard" => Discarded,
     "provost/empty_trash" => Trash,
     "provost/gc" => Collected,
     "provost/import_tasks" => ImportedTasks,
     "provost/plans" => Plans,
+    "provost/remotes" => Remotes,
     "provost/remove_plan" => RemovedPlan,
     "provost/repo_settings" => ShownRepos,
     "provost/resolve" => Resolved,
     "provost/shutdown" => Shutdown,
     "provost/trust" => TrustedRepos,
 }
+
+/// A discard with the branch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Discarded(pub FinishAttemptOutput);
 
 /// A page of a log. Its entries stay JSON, so that those of unknown kinds are shown too.
 #[derive(Clone, Debug, Deserialize)]

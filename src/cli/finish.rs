@@ -1,4 +1,4 @@
-//! `provost commit`, `provost merge` and `provost rm`: what becomes of an attempt's work.
+//! `provost commit`, `merge`, `apply`, `push`, `pr` and `rm`: what becomes of an attempt's work.
 
 use provost_actors::ids::FinishId;
 
@@ -26,6 +26,50 @@ pub struct MergeArgs {
     /// How the commits reach it
     #[arg(long, value_enum, default_value = "merge")]
     strategy: MergeHow,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct ApplyArgs {
+    #[command(flatten)]
+    commit: CommitArgs,
+    /// The attempt whose branch gets the work
+    other: String,
+    /// How the commits reach it
+    #[arg(long, value_enum, default_value = "merge")]
+    strategy: MergeHow,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct PushArgs {
+    #[command(flatten)]
+    commit: CommitArgs,
+    /// The remote to push to [default: origin, or the only one]
+    #[arg(long, value_name = "NAME")]
+    remote: Option<String>,
+    /// The remote's branch [default: the name of the attempt's own]
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+    /// Overwrite what that branch has, unless it moves meanwhile
+    #[arg(long)]
+    force_with_lease: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct PrArgs {
+    #[command(flatten)]
+    push: PushArgs,
+    /// The branch that it is to be merged into [default: the attempt's target branch]
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct RmArgs {
+    /// The attempt's id, or 8 or more characters of its start or end
+    attempt: String,
+    /// Delete the attempt's branch too
+    #[arg(long)]
+    branch: bool,
 }
 
 /// How the commits of an attempt reach a branch.
@@ -64,8 +108,41 @@ pub async fn merge(context: &mut Context, args: &MergeArgs) -> Result<Exit, Fail
     call(context, &args.commit.attempt, finish).await
 }
 
-pub async fn rm(context: &mut Context, attempt: &str) -> Result<Exit, Failure> {
-    call(context, attempt, json!({"action": "discard"})).await
+pub async fn apply(context: &mut Context, args: &ApplyArgs) -> Result<Exit, Failure> {
+    let other = context.attempt(&args.other).await?;
+    let finish = json!({"action": "apply_to", "message": args.commit.message, "into": other,
+        "strategy": args.strategy.name()});
+    call(context, &args.commit.attempt, finish).await
+}
+
+pub async fn push(context: &mut Context, args: &PushArgs) -> Result<Exit, Failure> {
+    call(context, &args.commit.attempt, pushing(args, "push")).await
+}
+
+pub async fn pr(context: &mut Context, args: &PrArgs) -> Result<Exit, Failure> {
+    let mut finish = pushing(&args.push, "create_pr");
+    finish["into"] = json!(args.into);
+    call(context, &args.push.commit.attempt, finish).await
+}
+
+fn pushing(args: &PushArgs, action: &str) -> Value {
+    json!({"action": action, "message": args.commit.message, "remote": args.remote,
+        "branch": args.branch, "force_with_lease": args.force_with_lease})
+}
+
+pub async fn rm(context: &mut Context, args: &RmArgs) -> Result<Exit, Failure> {
+    if !args.branch {
+        return call(context, &args.attempt, json!({"action": "discard"})).await;
+    }
+    let discard = json!({"attempt_id": context.attempt(&args.attempt).await?,
+        "timeout_ms": WAIT_MS, "request_id": FinishId::new()});
+    let done = loop {
+        let done = context.call::<Discarded>(discard.clone()).await?;
+        if done.0.state != FinishState::Open {
+            break done;
+        }
+    };
+    context.show(&done, |out, done| lines(&done.0).iter().try_for_each(|line| out.line(line)))
 }
 
 async fn call(context: &mut Context, attempt: &str, mut finish: Value) -> Result<Exit, Failure> {
@@ -101,6 +178,9 @@ fn lines(done: &FinishAttemptOutput) -> Vec<String> {
                 .map(|_| format!("; commit {} keeps what it had", short(&repo.snapshot)));
             let kept = kept.unwrap_or_default();
             lines.push(format!("{} went to the trash{kept}", repo.repo_name));
+            if repo.branch_deleted {
+                lines.push(format!("{} has no branch of it any more", repo.repo_name));
+            }
             continue;
         }
         let commit = short(&repo.commit);
@@ -109,6 +189,12 @@ fn lines(done: &FinishAttemptOutput) -> Vec<String> {
             (false, None) => format!("{} has nothing to commit: {commit}", repo.repo_name),
             (false, Some(_)) => format!("{} was committed: {commit}", repo.repo_name),
         });
+        if let Some(place) = &repo.pushed_to {
+            lines.push(format!("{} pushed to {place}", repo.repo_name));
+        }
+        if let Some(made) = &repo.pull_request {
+            lines.push(format!("{} pull request {}: {}", repo.repo_name, made.number, made.url));
+        }
         let Some(into) = repo.target_branch.as_deref().filter(|_| repo.merged) else { continue };
         lines.push(if repo.target_before == repo.target_after {
             format!("{} {into} has all of it", repo.repo_name)
@@ -140,7 +226,7 @@ mod tests {
     fn done(state: &str, merged: bool, more: &Value) -> FinishAttemptOutput {
         let repo = json!({"repo_name": "app", "commit": "0123456789abcdef", "committed": true,
             "target_branch": "main", "target_before": "aaaa", "target_after": "bbbb",
-            "merged": merged});
+            "merged": merged, "branch_deleted": false});
         let mut done = json!({"attempt_id": ID, "finish_id": ID, "action": "merge",
             "state": state, "repos": [repo], "checks": [], "conflicts": []});
         done.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -1,4 +1,5 @@
-//! `provost inbox` and `answer`: open questions, tickets and alerts.
+//! `provost inbox` and `answer`: what waits for a decision. Permissions are shown here, and given
+//! with `provost approve`.
 
 use provost_actors::ids::QuestionId;
 
@@ -40,7 +41,14 @@ pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Fail
     };
     let asked = json!({"project_id": project, "status": status});
     let questions = context.all::<QuestionSummary>(asked).await?;
-    if context.out.as_json(&json!({ "questions": questions }))? {
+    let approvals = match (&project, args.reports) {
+        (None, false) => {
+            let status = if args.all { "all" } else { "pending" };
+            context.all::<ApprovalSummary>(json!({"status": status})).await?
+        }
+        _ => Vec::new(),
+    };
+    if context.out.as_json(&json!({ "approvals": approvals, "questions": questions }))? {
         return Ok(Exit::Done);
     }
     let projects = match project {
@@ -52,8 +60,24 @@ pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Fail
         columns.insert(0, "PROJECT");
     }
     let none = if args.all { "the inbox is empty" } else { "nothing in the inbox is open" };
-    context.out.list(&columns, questions.iter().map(|it| row(it, &projects)), none)?;
+    let permissions = approvals.iter().map(|it| permission(it, projects.len() > 1));
+    let rows = permissions.chain(questions.iter().map(|it| row(it, &projects)));
+    context.out.list(&columns, rows, none)?;
     Ok(Exit::Done)
+}
+
+/// The row of a permission that an agent asks for, which names no project.
+fn permission(approval: &ApprovalSummary, has_project: bool) -> Vec<String> {
+    let mut row = if has_project { vec![String::new()] } else { Vec::new() };
+    row.extend([
+        approval.approval_id.short(),
+        "approval".to_owned(),
+        word(&approval.status),
+        String::new(),
+        String::new(),
+        headline(&one_line(&approval.text), QUESTION),
+    ]);
+    row
 }
 
 /// A row of the table; it begins with the project if there are several.

@@ -121,13 +121,23 @@ enum Command {
     /// Work that is not committed is committed first, and the project's checks run on the result.
     /// A checkout of the branch follows, or nothing moves. Exit code 5 if there are conflicts.
     Merge(finish::MergeArgs),
+    /// Merge an attempt's work into the branch of another attempt
+    ///
+    /// Work that is not committed is committed first. The other attempt's worktree follows.
+    Apply(finish::ApplyArgs),
+    /// Push an attempt's work to a remote
+    ///
+    /// Work that is not committed is committed first. Only a remote whose URL was recorded for the
+    /// project is pushed to: `provost repo remotes` shows them. Hooks do not run.
+    Push(finish::PushArgs),
+    /// Push an attempt's work and open a pull request for it
+    ///
+    /// The same again finds the one that is open. config.toml names the host: `[forges.HOST]`.
+    Pr(finish::PrArgs),
     /// Move an attempt's worktree to the trash; its branch stays
     ///
     /// What is not merged is kept as a commit under refs/provost/snapshots.
-    Rm {
-        /// The attempt's id, or 8 or more characters of its start or end
-        attempt: String,
-    },
+    Rm(finish::RmArgs),
     /// Send the agent its next prompt now
     Send(follow_up::SendArgs),
     /// Queue a prompt for when the running turn ends
@@ -254,7 +264,10 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Path(args) => path::path(context, &args).await,
         Command::Commit(args) => finish::commit(context, &args).await,
         Command::Merge(args) => finish::merge(context, &args).await,
-        Command::Rm { attempt } => finish::rm(context, &attempt).await,
+        Command::Apply(args) => finish::apply(context, &args).await,
+        Command::Push(args) => finish::push(context, &args).await,
+        Command::Pr(args) => finish::pr(context, &args).await,
+        Command::Rm(args) => finish::rm(context, &args).await,
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Approvals(args) => approvals::approvals(context, &args).await,

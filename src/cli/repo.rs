@@ -8,6 +8,22 @@ use super::project::{ProjectArg, choose};
 pub enum RepoCommand {
     /// Show the settings that apply to a repository's worktrees, and where each stands
     Show(RepoArgs),
+    /// Show where the remotes lead to, now and when they were recorded
+    ///
+    /// Work is pushed only to a remote that still leads to what was recorded: agents can write a
+    /// repository's configuration.
+    Remotes(RemotesArgs),
+}
+
+#[derive(clap::Args, Debug)]
+pub struct RemotesArgs {
+    /// The repository's name [default: all of the project's]
+    repository: Option<String>,
+    #[command(flatten)]
+    project: ProjectArg,
+    /// Record the remotes as they are now [default: only show them]
+    #[arg(long)]
+    yes: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -41,7 +57,10 @@ impl RepoArgs {
 }
 
 pub async fn repo(context: &mut Context, command: &RepoCommand) -> Result<Exit, Failure> {
-    let RepoCommand::Show(args) = command;
+    let args = match command {
+        RepoCommand::Show(args) => args,
+        RepoCommand::Remotes(args) => return remotes(context, args).await,
+    };
     let params = args.params(context).await?;
     let found = context.call::<ShownRepos>(params).await?;
     context.show(&found, |out, found| {
@@ -56,6 +75,18 @@ pub async fn repo(context: &mut Context, command: &RepoCommand) -> Result<Exit, 
         }
         Ok(())
     })
+}
+
+async fn remotes(context: &mut Context, args: &RemotesArgs) -> Result<Exit, Failure> {
+    let project = choose(context, args.project.name()).await?;
+    let params = json!({"project_id": project, "repo": args.repository, "yes": args.yes});
+    let found = context.call::<Remotes>(params).await?;
+    let rows = found.remotes.iter().map(|it| {
+        let url = |url: &Option<String>| url.clone().unwrap_or_else(|| "none".to_owned());
+        vec![it.repo_name.clone(), it.remote.clone(), url(&it.url), url(&it.recorded)]
+    });
+    let columns = ["REPOSITORY", "REMOTE", "LEADS TO", "RECORDED"];
+    context.list(&found, &columns, rows, "no repository has a remote")
 }
 
 fn row(setting: &ShownSetting) -> Vec<String> {

@@ -10,7 +10,7 @@ pub fn status() -> Value {
     let (id, time) = ("0192f0c1-2345-7abc-8def-0123456789ab", "2026-01-01T00:00:00Z");
     json!({"attempt_id": id, "task_id": id, "handle": "TASK-001", "workspace_branch": "b",
         "state": "failed", "phase": "settled", "executor": "fake", "created_at": time,
-        "updated_at": time, "queued_follow_ups": 0, "queue_held": false, "limits": [],
+        "updated_at": time, "queued_follow_ups": 0, "queue_held": false, "limits": [], "conflicts_with": [],
         "latest_entry_index": {"normalized": null, "raw": null}})
 }
 

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use super::prelude::*;
 use super::text::harmless_json;
-use crate::mcp::tools::{Tool, all};
+use crate::mcp::tools::{Tool, listed};
 use crate::role::Role;
 
 #[derive(clap::Args, Debug)]
@@ -31,7 +31,7 @@ pub fn tools(out: &mut Output, args: &ToolsArgs) -> Result<Exit, Failure> {
     if args.errors {
         return errors(out);
     }
-    let visible = all().iter().filter(|tool| tool.is_for_role(args.role));
+    let visible = listed().filter(|tool| tool.is_for_role(args.role));
     let tools: Vec<_> = visible.map(Tool::definition).collect();
     if out.as_json(&json!({ "tools": tools }))? {
         return Ok(Exit::Done);

@@ -28,14 +28,10 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["continue", "resume", "prompt"], "`provost send ATTEMPT PROMPT` continues an attempt"),
     (&["kill", "cancel", "abort", "interrupt"], "`provost stop ATTEMPT` stops an attempt"),
     (
-        &["rm", "remove", "delete", "clean", "prune"],
-        "`provost task rm TASK` removes a task, `provost gc` worktrees, `provost plan remove` a \
-         plan; Provost does not remove attempts or projects",
-    ),
-    (
-        &["merge", "pr", "push", "commit"],
-        "Provost does not commit or merge: commit in the worktree (`provost path ATTEMPT`), then \
-         merge its branch with git",
+        &["remove", "delete", "clean", "prune"],
+        "`provost rm ATTEMPT` discards an attempt's worktrees, `provost gc` those of all that are \
+         done, `provost task rm TASK` removes a task, `provost plan remove` a plan; Provost does \
+         not remove projects",
     ),
     (
         &["open", "cd", "shell", "edit", "worktree"],
@@ -63,7 +59,10 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["version"], "`provost --version`"),
     (&["man", "docs", "manual"], "`provost help` and `provost help VERB`"),
     (&["agents", "models"], "`provost executors`"),
-    (&["done", "finish"], "`provost task done TASK` sets a task to done"),
+    (
+        &["done", "finish"],
+        "`provost task done TASK` sets a task to done, `provost merge ATTEMPT` merges its work",
+    ),
 ];
 
 /// The verb that was typed, with the one below it: `task add`.

@@ -2,6 +2,7 @@
 //! with its origin. Reads one file; everything else here is pure.
 
 mod executors;
+mod forges;
 mod reader;
 mod repo_file;
 mod settings;
@@ -12,6 +13,7 @@ use std::io;
 use std::path::Path;
 
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
+pub use forges::ForgeConfig;
 use provost_actors::journal::checks::CheckCommand;
 use provost_actors::repo_settings::RepoSettings;
 use reader::{Item, Source, Table};
@@ -37,6 +39,8 @@ pub struct Config {
     pub executors: BTreeMap<String, ExecutorConfig>,
     /// By name or id.
     pub projects: BTreeMap<String, ProjectConfig>,
+    /// Where pull requests are made, by host.
+    pub forges: BTreeMap<String, ForgeConfig>,
     /// One for each line of [`TABLE`]: `default`, a place in the file, a variable or a flag.
     origins: Vec<String>,
 }
@@ -81,6 +85,8 @@ impl Config {
             executors: executors::read(root.get("executors").as_ref())?,
             projects: root
                 .value("projects", |item| item.table()?.items().map(read_project).collect())?,
+            forges: root
+                .value("forges", |item| item.table()?.items().map(forges::read).collect())?,
             origins: Vec::with_capacity(TABLE.len()),
         };
         for setting in TABLE {
@@ -97,12 +103,12 @@ impl Config {
     }
 }
 
-/// Refuses unknown sections and keys. The tables of executors and projects check their
+/// Refuses unknown sections and keys. The tables of executors, projects and forges check their
 /// own keys.
 fn check_keys(root: &Table<'_>) -> Result<()> {
     let sections: Vec<&[Setting]> = TABLE.chunk_by(|a, b| a.section == b.section).collect();
     let names = sections.iter().map(|section| section[0].section);
-    root.only(&names.chain(["executors", "projects"]).collect::<Vec<_>>())?;
+    root.only(&names.chain(["executors", "projects", "forges"]).collect::<Vec<_>>())?;
     for section in sections {
         let Some(item) = root.get(section[0].section) else { continue };
         let keys: Vec<&str> = section.iter().map(|setting| setting.key).collect();

@@ -32,7 +32,7 @@ impl Shown {
 
 impl Config {
     /// Every value with its origin: the settings in the order of their table, then the
-    /// executors and the projects by name.
+    /// executors, the projects and the forges by name.
     pub fn show(&self) -> Vec<Shown> {
         let settings = TABLE.iter().zip(&self.origins).map(|(setting, origin)| {
             let value = (setting.get)(&self.settings);
@@ -60,7 +60,15 @@ impl Config {
                 })
             })
         });
-        settings.chain(executors).chain(projects).chain(repos).collect()
+        let forges = self.forges.iter().flat_map(|(host, it)| {
+            let token = it.token_env.as_ref().map_or(HIDDEN, |name| name);
+            let key = if it.token_env.is_some() { "token_env" } else { "token" };
+            let kind = format!("{:?}", it.forge.kind).to_lowercase();
+            [("api", it.forge.api.as_str()), ("kind", &kind), (key, token)].map(|(key, value)| {
+                Shown::new(format!("forges.{host}.{key}"), json!(value), it.origin.clone())
+            })
+        });
+        settings.chain(executors).chain(projects).chain(repos).chain(forges).collect()
     }
 }
 

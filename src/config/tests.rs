@@ -16,6 +16,7 @@ max_running_attempts = 8
 stop_grace_ms = 5000
 [worktrees]
 branch_prefix = "provost/"
+snapshot_days = 30
 copy_max_bytes = 1073741824
 ports = "41000-48999"
 [logs]
@@ -347,8 +348,8 @@ fn a_projects_repositories_are_configured_as_by_their_own_file() {
     let shown = config.show();
     let shown = shown.iter().find(|it| it.key == "projects.app.repos.web.copy").unwrap();
     assert_eq!(shown.origin, "config.toml:2");
-    let error = parse("[projects.app.repos.web]\ncopies = []").unwrap_err();
-    let expected = "config.toml:2: unknown key `projects.app.repos.web.copies`; did you mean \
+    let error = parse("[projects.app.repos.web]\ncoppy = []").unwrap_err();
+    let expected = "config.toml:2: unknown key `projects.app.repos.web.coppy`; did you mean \
                     `projects.app.repos.web.copy`?";
     assert_eq!(error, expected);
 }
@@ -415,4 +416,30 @@ fn the_page_has_every_key_of_an_executor_and_no_other() {
     let (table, _) = rest.split_once("\n## ").unwrap();
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     assert_eq!(rows.collect::<Vec<_>>(), executors::KEYS.split(' ').collect::<Vec<_>>());
+}
+
+#[test]
+fn a_forge_has_a_kind_an_interface_and_a_token_that_is_not_shown() {
+    let config = parse(
+        "[forges.'github.com']\ntoken_env = 'GITHUB_TOKEN'\n\
+         [forges.'Git.example']\nkind = 'gitlab'\ntoken = 'hunter2'",
+    )
+    .unwrap();
+    let environment = [("GITHUB_TOKEN".to_owned(), "abc".to_owned())].into();
+    let github = config.forges["github.com"].resolved(&environment);
+    assert_eq!((github.api.as_str(), github.token.as_str()), ("https://api.github.com", "abc"));
+    let own = config.forges["git.example"].resolved(&environment);
+    assert_eq!((own.api.as_str(), own.token.as_str()), ("https://git.example/api/v4", "hunter2"));
+    let shown = serde_json::to_string(&config.show()).unwrap();
+    assert!(shown.contains("GITHUB_TOKEN") && !shown.contains("hunter2"), "{shown}");
+    for (text, told) in [
+        ("[forges.'h']\ntoken = 'x'", "kind = \"github\" or \"gitlab\""),
+        ("[forges.'h']\nkind = 'gitea'\ntoken = 'x'", "one of github, gitlab"),
+        ("[forges.'github.com']\nkind = 'github'", "either token or token_env"),
+        ("[forges.'github.com']\napi = 'ftp://x'\ntoken = 'x'", "begins with https://"),
+        ("[forges.'github.com']\ntokn = 'x'", "did you mean `forges.github.com.token`"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(told), "{error}");
+    }
 }

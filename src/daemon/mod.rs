@@ -176,6 +176,8 @@ async fn start_actors(
     let settings = &config.settings;
     let executors = Registry::new(config, &environment);
     let checks = checks(config);
+    let forges = config.forges.iter();
+    let forges = forges.map(|(host, it)| (host.clone(), it.resolved(&environment))).collect();
     let cgroups = cgroups(&executors, checks.limits);
     let (root, _) = Actor::spawn(None, Root, ()).await?;
     let world = Arc::new(World {
@@ -213,6 +215,7 @@ async fn start_actors(
             secret_names: SecretNames(settings.secrets.names.clone()),
             checks,
             repos: repos(config),
+            forges,
             copy_max_bytes: settings.worktrees.copy_max_bytes,
             // The configuration takes no other text.
             ports: config::ports(&settings.worktrees.ports).unwrap_or(41000..=48999),

@@ -7,6 +7,7 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::{AttemptRepo, AttemptStopped, State};
 use provost_actors::text::{cut, cut_front};
 
+use super::finish::after_finish;
 use super::short::fitting;
 use super::{Domain, answered, cursor};
 use crate::api::args::ToTurn;
@@ -257,11 +258,14 @@ fn next_action(status: &store::AttemptRow) -> String {
     if let Some(quota) = overview.quota {
         return after_quota(quota, overview.resume_at, *id);
     }
+    let is_over = matches!(phase, AttemptPhase::Settled | AttemptPhase::Idle);
+    if let Some(next) = status.finish.filter(|_| is_over).and_then(|it| after_finish(it, *id)) {
+        return next;
+    }
     match (state, phase) {
-        (State::Running, AttemptPhase::Waiting) => format!(
-            "It waits for a permission: call list_approvals with attempt_id {id}, then \
-             respond_approval."
-        ),
+        (State::Running, AttemptPhase::Waiting) => {
+            format!("It waits for a permission: call list_inbox with attempt_id {id}, then answer.")
+        }
         (_, AttemptPhase::Queued) => {
             format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")
         }
@@ -282,8 +286,9 @@ fn next_action(status: &store::AttemptRow) -> String {
              goes on in the same session, start_task_attempt tries the task anew."
         ),
         (State::Completed, _) => format!(
-            "Call get_attempt_changes with attempt_id {id} to see what it changed, or follow_up to \
-             go on; its work is on branch {workspace_branch}."
+            "Call get_attempt_changes with attempt_id {id} to see what it changed, then \
+             finish_attempt to merge it, or follow_up to go on; its work is on branch \
+             {workspace_branch}."
         ),
         (State::Idle, _) => {
             format!(

@@ -48,6 +48,8 @@ impl CliMethods for Domain {
             "provost/add_plan" => answer(self.add_plan(read(params)?).await),
             "provost/remove_plan" => answer(self.remove_plan(read(params)?).await),
             "provost/plans" => answer(self.list_plans(read(params)?).await),
+            "provost/discard" => answer(self.discard(read(params)?).await),
+            "provost/remotes" => answer(self.remotes(read(params)?).await),
             "provost/repo_settings" => answer(self.repo_settings(read(params)?).await),
             "provost/trust" => answer(self.trust(read(params)?).await),
             "provost/shutdown" => answer(self.shutdown(read(params)?).await),

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::gateway::{self, FinishCall};
-use provost_actors::ids::FinishId;
+use provost_actors::ids::{AttemptId, FinishId};
 use provost_actors::journal::checks::CheckOutcome;
 use provost_actors::journal::{
-    ChecksReceipt, Ending, Finish, FinishState, Finishes, Place, Receipt, RepoReceipt, RepoRequest,
+    ChecksReceipt, Ending, Finish, FinishAction, FinishState, Finishes, Place, Receipt,
+    RepoReceipt, RepoRequest,
 };
 use provost_actors::workspace::merge::Strategy;
 use provost_actors::workspace::merge::conflict::{Conflict, Side};
@@ -17,13 +18,17 @@ use tokio::time::{Instant, timeout_at};
 use super::Domain;
 use super::waits::cut_off;
 use crate::api::finish::{
-    FinishAttemptInput, FinishAttemptOutput, FinishTools, FinishedRepo, MergeConflict,
+    FinishAttemptInput, FinishAttemptOutput, FinishTools, FinishedRepo, MergeConflict, PullRequest,
 };
-use crate::api::{Caller, Key, Once, Refusable, Refusal};
+use crate::api::remotes::DiscardParams;
+use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
+use crate::store::LastFinish;
 
 /// Most conflicts in an answer, and most bytes of all their hunks.
 const CONFLICTS_MAX: usize = 50;
 const HUNKS_MAX: usize = 16 * 1024;
+/// Longest wait of a call, in milliseconds.
+const TIMEOUT_MAX_MS: u64 = 600_000;
 /// Most paths that a hint names.
 const PATHS_TOLD: usize = 10;
 
@@ -36,15 +41,54 @@ impl FinishTools for Domain {
         input: FinishAttemptInput,
     ) -> Refusable<Once<FinishAttemptOutput>> {
         let timeout = u64::try_from(input.timeout_ms.get()).unwrap_or(u64::MAX);
-        let deadline = Instant::now() + Duration::from_millis(timeout);
+        let (mut into, mut onto): (Option<String>, _) = (input.into.map(Into::into), None);
+        if input.action == FinishAction::ApplyTo {
+            onto = into.take().map(|id| other_attempt(&id)).transpose()?;
+        }
         let call = FinishCall {
             attempt_id: input.attempt_id,
             action: input.action,
             strategy: input.strategy.unwrap_or(Strategy::Merge),
-            into: input.into.map(Into::into),
+            into,
             message: input.message.map(Into::into),
+            onto,
+            deletes_branch: false,
+            remote: input.remote.map(Into::into),
+            branch: input.branch.map(Into::into),
+            forces: input.force_with_lease,
         };
-        let watch = self.store.watch(&[input.attempt_id]);
+        self.carry_out(key, call, timeout).await
+    }
+}
+
+impl Domain {
+    /// An attempt's worktrees and its branch: a person's to give up.
+    pub(super) async fn discard(&self, params: DiscardParams) -> Refusable<FinishAttemptOutput> {
+        let DiscardParams { attempt_id, request_id, timeout_ms } = params;
+        let call = FinishCall {
+            attempt_id,
+            action: FinishAction::Discard,
+            strategy: Strategy::Merge,
+            into: None,
+            message: None,
+            onto: None,
+            deletes_branch: true,
+            remote: None,
+            branch: None,
+            forces: false,
+        };
+        let key = Key::new("finish_attempt", format!("discard:{request_id}"), &attempt_id);
+        Ok(self.carry_out(Some(key), call, timeout_ms).await?.value)
+    }
+
+    async fn carry_out(
+        &self,
+        key: Option<Key>,
+        call: FinishCall,
+        timeout_ms: u64,
+    ) -> Refusable<Once<FinishAttemptOutput>> {
+        let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(TIMEOUT_MAX_MS));
+        let watch = self.store.watch(&[call.attempt_id]);
         let begun = gateway::finish(&self.gateway, &self.world, key, call).await?;
         loop {
             let finish = self.finish(begun.value).await?;
@@ -60,9 +104,7 @@ impl FinishTools for Domain {
             }
         }
     }
-}
 
-impl Domain {
     async fn finish(&self, id: FinishId) -> Result<Finish, Refusal> {
         let found = self.store.finish(id).await?;
         found.ok_or_else(|| Refusal::internal(format!("there is no finish {id}")))
@@ -75,6 +117,15 @@ impl Domain {
         let run = self.store.check_run(run).await?;
         Ok(run.map(|run| run.receipts).unwrap_or_default())
     }
+}
+
+/// The attempt that `into` names.
+fn other_attempt(id: &str) -> Refusable<AttemptId> {
+    id.trim().parse().map_err(|_| {
+        Refusal::new(Code::InvalidArgument, format!("`into` is not the id of an attempt: {id:?}"))
+            .hint("Call finish_attempt again with into, the id of the attempt that gets the work.")
+            .detail("path", "into")
+    })
 }
 
 /// What a finish has come to.
@@ -102,7 +153,14 @@ fn answer(finish: Finish, checks: Vec<Receipt>) -> Result<FinishAttemptOutput, R
 
 fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> FinishedRepo {
     let merged = receipt.merged.as_ref();
+    let pushed = request.push.as_ref().filter(|_| receipt.pushed == Some(true));
     FinishedRepo {
+        branch_deleted: receipt.branch_deleted == Some(true),
+        pushed_to: pushed.map(|it| format!("{}/{}", it.remote, it.branch)),
+        pull_request: receipt
+            .pull_request
+            .clone()
+            .map(|it| PullRequest { url: it.url, number: it.number }),
         repo_name: request.name.clone(),
         committed: receipt.commit.as_ref().is_some_and(|commit| *commit != request.head),
         commit: receipt.commit.clone(),
@@ -131,6 +189,32 @@ fn conflicts(repo: &str, found: Vec<Conflict>) -> Vec<MergeConflict> {
         }
     });
     told.collect()
+}
+
+/// What is best done with an attempt after its last finish; `None`: what else its status says.
+pub(super) fn after_finish(finish: LastFinish, id: AttemptId) -> Option<String> {
+    let LastFinish { action, state } = finish;
+    let then = match (state, action) {
+        (FinishState::Open, _) => {
+            return Some(format!(
+                "It is being finished: call wait_for_attempts with attempt_ids [{id}]."
+            ));
+        }
+        (FinishState::Conflicts, _) => "Its merge has conflicts, which follow_up can have resolved",
+        (FinishState::ChecksFailed, _) => {
+            "The checks of its merge failed, which follow_up can mend"
+        }
+        (FinishState::Done, FinishAction::Merge) => "It is merged: call update_task, status done",
+        (FinishState::Done, FinishAction::ApplyTo) => "Its work is on the other attempt's branch",
+        (FinishState::Done, FinishAction::Push) => "It is pushed",
+        (FinishState::Done, FinishAction::CreatePr) => "A pull request has its work",
+        (FinishState::Done, FinishAction::Discard) => {
+            let discarded = "Its worktrees were discarded; follow_up makes them again.";
+            return Some(discarded.to_owned());
+        }
+        (FinishState::Done, FinishAction::Commit) | (FinishState::Refused, _) => return None,
+    };
+    Some(format!("{then}. Call get_attempt_changes with attempt_id {id} for what it changed."))
 }
 
 /// The next useful call.

@@ -9,11 +9,13 @@ use crate::api::{Access, Caller, Reach, Refusal, inside};
 use crate::store::Named;
 
 /// Tools that reach beyond one project, or of which no argument says how far: with
-/// these arguments they are within it.
-const ONLY_WITH: [(&str, &str); 3] = [
-    ("list_approvals", "attempt_id"),
-    ("list_questions", "project_id"),
-    ("answer_question", "project_id"),
+/// one of these arguments they are within it.
+const ONLY_WITH: [(&str, &[&str]); 5] = [
+    ("list_inbox", &["project_id", "attempt_id"]),
+    ("answer", &["approval_id", "project_id"]),
+    ("list_approvals", &["attempt_id"]),
+    ("list_questions", &["project_id"]),
+    ("answer_question", &["project_id"]),
 ];
 
 /// Tools that show nothing of any project. All others name what they are about.
@@ -37,10 +39,9 @@ impl Reach for Domain {
             return Err(inside::refused(caller, tool));
         }
         let lacking = ONLY_WITH.iter().find(|(name, _)| *name == tool);
-        if let Some((_, argument)) =
-            lacking.filter(|(_, argument)| !arguments.contains_key(*argument))
-        {
-            return Err(inside::lacking(caller, tool, argument));
+        let lacks = |fields: &[&str]| !fields.iter().any(|field| arguments.contains_key(*field));
+        if let Some((_, fields)) = lacking.filter(|(_, fields)| lacks(fields)) {
+            return Err(inside::lacking(caller, tool, fields));
         }
         if !OF_NO_PROJECT.contains(&tool) && !arguments.keys().any(|name| is_id(name)) {
             return Err(inside::refused(caller, tool));

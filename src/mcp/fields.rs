@@ -62,6 +62,9 @@ const NAMES: &[Synonyms] = &[
     ("follow_up", "action", "mode type kind command operation"),
     ("respond_approval", "decision", "action response answer status verdict"),
     ("respond_approval", "reason", "message comment feedback text note"),
+    ("answer", "decision", "action status verdict"),
+    ("answer", "reason", "comment feedback note"),
+    ("answer", "answer", "response text content message body reply"),
     ("answer_question", "answer", "response text content message body reply"),
     ("tail_attempt_logs", "channel", "stream kind type mode format"),
     ("get_attempt_file", "path", FILES),
@@ -210,7 +213,7 @@ impl Stranger<'_> {
         }
         match self.tool {
             "get_attempt_file" => self.lines_of_a_file(name),
-            "respond_approval" => decision(name, self.value),
+            "answer" | "respond_approval" => decision(name, self.value),
             "stop_attempt" if matches!(name, "signal" | "sig") => signal(self.value),
             "start_task_attempt" | "create_project" if !self.is_nested => {
                 if !is_among(BRANCHES, name) {

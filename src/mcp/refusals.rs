@@ -42,7 +42,7 @@ pub fn not_permitted(tool: &Row, caller: &Caller) -> Refusal {
 
 /// Most clients show the message alone, so that all stands in it.
 pub fn unknown_tool(name: &str, caller: &Caller) -> ErrorData {
-    let visible = tools::all().iter().map(Deref::deref).filter(|tool| tool.is_for(caller));
+    let visible = tools::listed().map(Deref::deref).filter(|tool| tool.is_for(caller));
     let visible: Vec<&Row> = visible.collect();
     let shown = cut(name.to_owned(), NAME_TOLD);
     let names: Vec<&str> = visible.iter().map(|tool| tool.name).collect();

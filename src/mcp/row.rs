@@ -33,6 +33,8 @@ pub enum Effect {
     Steers,
     /// Overwrites or ends something; a second call changes nothing more.
     Replaces,
+    /// The same, also on other machines.
+    Publishes,
     /// Deletes something for good.
     Removes,
 }
@@ -44,6 +46,8 @@ pub enum Load {
     Always,
     /// When it searches, with clients that defer tools.
     Search,
+    /// Never: it is called by those who know it from an earlier version.
+    Former,
 }
 
 /// How a call is run.
@@ -72,11 +76,20 @@ pub struct Row {
 }
 
 impl Row {
+    /// Whether lists of tools have it.
+    pub fn is_listed(&self) -> bool {
+        self.load != Load::Former
+    }
+
     /// What a caller must be allowed to do.
     pub fn access(&self) -> Access {
         match self.effect {
             Effect::Reads | Effect::Asks => Access::Read,
-            Effect::Adds | Effect::Starts | Effect::Steers | Effect::Replaces => Access::Write,
+            Effect::Adds
+            | Effect::Starts
+            | Effect::Steers
+            | Effect::Replaces
+            | Effect::Publishes => Access::Write,
             Effect::Removes => Access::Admin,
         }
     }
@@ -103,7 +116,8 @@ impl Row {
 
     /// Whether a call may end or overwrite something.
     pub fn is_destructive(&self) -> bool {
-        matches!(self.effect, Effect::Replaces | Effect::Removes | Effect::Steers)
+        use Effect::{Publishes, Removes, Replaces, Steers};
+        matches!(self.effect, Replaces | Publishes | Removes | Steers)
     }
 
     pub fn annotations(&self) -> ToolAnnotations {
@@ -113,6 +127,6 @@ impl Row {
             .read_only(self.effect == Effect::Reads)
             .destructive(self.is_destructive())
             .idempotent(!adds && !starts)
-            .open_world(starts)
+            .open_world(starts || self.effect == Effect::Publishes)
     }
 }

@@ -29,7 +29,7 @@ pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool, is_workers: bool
     let mut root = root::<T>(Contract::Deserialize, tidy_input, known);
     let mut properties = object(root.remove("properties").unwrap_or_default());
     if changes {
-        let means = "Idempotency key: the same call with it again acts once.";
+        let means = "Idempotency key: a call repeated with it acts once.";
         let key = json!({"type": "string", "minLength": 1, "maxLength": 128, "description": means});
         properties.insert(REQUEST_ID.to_owned(), key);
     }
@@ -46,13 +46,13 @@ pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool, is_workers: bool
 }
 
 /// What is published of an input schema. Clients that check patterns themselves show their
-/// model only that one did not match, in place of our hint. The worker API also leaves out
-/// what a caller rarely needs and a refusal names anyway: lists of tools are to be short,
-/// and calls are checked against the whole schema.
+/// model only that one did not match, in place of our hint. How long a text may be, and in the
+/// worker API more of what a caller rarely needs, a refusal says: lists of tools are to be
+/// short, and calls are checked against the whole schema.
 pub fn published(mut schema: JsonObject, is_workers: bool) -> JsonObject {
     const SPARED: [&str; 6] =
-        ["pattern", "minLength", "maxLength", "maxItems", "default", "additionalProperties"];
-    let spared = if is_workers { &SPARED[..] } else { &SPARED[..1] };
+        ["pattern", "maxLength", "minLength", "maxItems", "default", "additionalProperties"];
+    let spared = if is_workers { &SPARED[..] } else { &SPARED[..2] };
     let mut spare = RecursiveTransform(|schema: &mut Schema| {
         for keyword in spared {
             // The values of a map keep their schema.
@@ -93,7 +93,7 @@ pub fn output<T: JsonSchema>(is_workers: bool) -> JsonObject {
     let (envelope, required) = if is_workers {
         (worker_error::schema(), json!(["success", "error", "context"]))
     } else {
-        (envelope(), json!(["error", "code", "message", "retryable", "hint"]))
+        (envelope(), json!(["error", "code", "hint"]))
     };
     for (name, property) in object(envelope) {
         properties.entry(name).or_insert(property);
@@ -103,8 +103,14 @@ pub fn output<T: JsonSchema>(is_workers: bool) -> JsonObject {
 }
 
 /// Lets a property that several shapes have be what any of them says: a number in one
-/// may be an integer in another.
+/// may be an integer in another, and each may have words of its own.
 fn widen(there: &mut Value, other: &Value) {
+    if let (Some(Value::Array(words)), Some(Value::Array(more))) =
+        (there.get_mut("enum"), other.get("enum"))
+    {
+        let new: Vec<_> = more.iter().filter(|word| !words.contains(word)).cloned().collect();
+        words.extend(new);
+    }
     let is_number = |schema: &Value| schema["type"] == "number";
     if is_number(there) || is_number(other) {
         *there = json!({"type": "number", "description": there["description"]});
@@ -134,14 +140,12 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
+/// Those of its fields that a client needs; it may have more. Each stands in every tool.
 fn envelope() -> Value {
     json!({
-        "error": {"type": "string", "description": "Failure: what failed."},
+        "error": {"type": "string", "description": "What failed."},
         "code": {"type": "string", "description": "Its code."},
-        "message": {"type": "string", "description": "As error."},
-        "retryable": {"type": "boolean", "description": "May it pass?"},
         "hint": {"type": "string", "description": "What helps."},
-        "details": {"type": "object", "description": "Facts."},
     })
 }
 
@@ -262,9 +266,6 @@ mod tests {
         let schema = output::<Painted>(false);
         assert_eq!(schema["properties"]["count"]["type"], json!(["integer", "null"]));
         assert_eq!(schema["anyOf"][0]["required"], json!(["title", "count", "colour"]));
-        assert_eq!(
-            schema["anyOf"][1]["required"],
-            json!(["error", "code", "message", "retryable", "hint"])
-        );
+        assert_eq!(schema["anyOf"][1]["required"], json!(["error", "code", "hint"]));
     }
 }

@@ -243,8 +243,8 @@ impl ServerHandler for Server {
     async fn list_tools(&self, request: Page, _: Context) -> Result<ListToolsResult> {
         only_page(request)?;
         let access = self.caller.access;
-        let visible =
-            tools::all().iter().filter(|tool| tool.is_for(&self.caller) && tool.access() <= access);
+        let visible = tools::listed();
+        let visible = visible.filter(|tool| tool.is_for(&self.caller) && tool.access() <= access);
         let list = ListToolsResult::with_all_items(visible.map(Tool::definition).collect());
         Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
     }

@@ -31,8 +31,8 @@ list_executors: list_agents get_agents list_models list_profiles
 list_projects: get_project show_project find_project
 create_task: add_task new_task
 create_project: add_project new_project
-list_approvals: list_permissions get_approvals pending_approvals
-respond_approval: approve approve_request respond_to_approval grant_permission deny reject";
+list_inbox: list_permissions get_approvals pending_approvals list_approvals list_questions inbox
+answer: approve approve_request respond_to_approval grant_permission deny reject respond";
 const WORDS: &str = "\
 tail_attempt_logs: log logs output
 tail_session_messages: messages transcript conversation history
@@ -52,8 +52,8 @@ const RUNS: &str = "attempt attempts task run agent execution process";
 /// Words of names for what no tool does. A deletion is never guessed.
 const ABSENT: &[(&str, &str)] = &[
     (
-        "An attempt's work is committed, or merged into a local branch, when its user accepts it: \
-         see finish_attempt. Provost pushes nothing and opens no pull request.",
+        "An attempt's work is committed, merged, pushed, proposed or discarded when its user decides \
+         so: see finish_attempt and its action.",
         "merge rebase squash push commit pr pull",
     ),
     (
@@ -70,6 +70,7 @@ const CANCEL_TASK: &str = "A task is cancelled by its status, an attempt is stop
 /// Values of enums.
 const VALUES: &str = "\
 todo: open pending new backlog ready queued
+open: pending waiting unanswered unresolved
 inprogress: doing started wip active running
 inreview: review reviewing
 done: completed complete finished closed resolved success
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn a_word_of_another_system_finds_the_tool_that_exists() {
         let seen: Vec<&Row> =
-            tools::all().iter().map(|tool| &**tool).filter(|tool| !tool.is_workers()).collect();
+            tools::listed().map(|tool| &**tool).filter(|tool| !tool.is_workers()).collect();
         for (given, meant) in [
             ("cancel_attempt", "stop_attempt"),
             ("mcp__provost__kill", "stop_attempt"),
@@ -185,7 +186,7 @@ mod tests {
             ("list_agents", "list_executors"),
             ("list_sessions", "list_task_attempts"),
             ("get_project", "list_projects"),
-            ("approve", "respond_approval"),
+            ("approve", "answer"),
             ("stop_atempt", "stop_attempt"),
         ] {
             assert_eq!(tool(given, &seen), Meant::Tool(meant), "{given}");

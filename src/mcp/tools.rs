@@ -5,8 +5,8 @@
 use std::sync::LazyLock;
 
 use super::row::Audience::{Board, Inside, Worker};
-use super::row::Effect::{Adds, Asks, Reads, Removes, Replaces, Starts, Steers};
-use super::row::Load::{Always, Search};
+use super::row::Effect::{Adds, Asks, Publishes, Reads, Removes, Replaces, Starts, Steers};
+use super::row::Load::{Always, Former, Search};
 use super::row::{Row, RunKind};
 pub use super::tool::Tool;
 use crate::api::field_rules::FieldRule;
@@ -15,8 +15,8 @@ use crate::api::worker::{
     verification,
 };
 use crate::api::{
-    approvals, artifacts, attempts, executors, finish, follow_up, logs, projects, sessions, tasks,
-    waits,
+    approvals, artifacts, attempts, decisions, executors, finish, follow_up, logs, projects,
+    sessions, tasks, waits,
 };
 
 macro_rules! table {
@@ -76,11 +76,13 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Bulk   get_attempt_patch   "Get attempt patch"   Board   Reads    Search artifacts::GET_ATTEMPT_PATCH,   &[];
     Change follow_up           "Follow up"           Board   Steers   Always follow_up::FOLLOW_UP,           follow_up::FOLLOW_UP_RULES;
     Change stop_attempt        "Stop attempt"        Board   Replaces Search attempts::STOP_ATTEMPT,         &[];
-    Change finish_attempt      "Finish attempt"      Board   Replaces Search finish::FINISH_ATTEMPT,          finish::FINISH_RULES;
-    Read   list_approvals      "List approvals"      Board   Reads    Search approvals::LIST_APPROVALS,       &[];
-    Change respond_approval    "Respond to approval" Board   Steers   Search approvals::RESPOND_APPROVAL,     approvals::RESPOND_RULES;
-    Read   list_questions      "List questions"      Board   Reads    Search inbox::LIST_QUESTIONS,            &[];
-    Change answer_question     "Answer question"     Board   Steers   Search inbox::ANSWER_QUESTION,           &[];
+    Change finish_attempt      "Finish attempt"      Board   Publishes Search finish::FINISH_ATTEMPT,          finish::FINISH_RULES;
+    Read   list_inbox          "List inbox"          Board   Reads    Search decisions::LIST_INBOX,           decisions::INBOX_RULES;
+    Change answer              "Answer"              Board   Steers   Search decisions::ANSWER,               decisions::ANSWER_RULES;
+    Read   list_approvals      "List approvals"      Board   Reads    Former approvals::LIST_APPROVALS,       &[];
+    Change respond_approval    "Respond to approval" Board   Steers   Former approvals::RESPOND_APPROVAL,     approvals::RESPOND_RULES;
+    Read   list_questions      "List questions"      Board   Reads    Former inbox::LIST_QUESTIONS,            &[];
+    Change answer_question     "Answer question"     Board   Steers   Former inbox::ANSWER_QUESTION,           &[];
     Read   get_context         "Get context"         Inside  Reads    Search attempts::GET_CONTEXT,          &[];
     // The worker API, by its own names.
     Change get_next_task = "getNextTask" "Get next task" Worker Asks Search next::GET_NEXT_TASK, &[];
@@ -97,7 +99,13 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Wait   call_coe_agent = "callCOEAgent" "Call answering agent" Worker Asks Search question::CALL_COE_AGENT, &[];
 });
 
-/// Every tool, in listing order.
+/// The tools of lists, in their order.
+pub fn listed() -> impl Iterator<Item = &'static Tool> {
+    TABLE.iter().filter(|tool| tool.is_listed())
+}
+
+/// Every tool, with those that are called by former names.
+#[cfg(test)]
 pub fn all() -> &'static [Tool] {
     &TABLE
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId, TaskId};
-use provost_actors::journal::{AttemptRepo, State};
+use provost_actors::journal::{AttemptRepo, FinishAction, FinishState, State};
 use serde::Deserialize;
 
 use super::attempts::repos_of;
@@ -67,10 +67,19 @@ pub struct AttemptRow {
     pub limits: Vec<AttemptLimit>,
     pub queued_follow_ups: u32,
     pub queue_held: bool,
+    /// What its work became after its latest process.
+    pub finish: Option<LastFinish>,
     /// Number of its latest change, in one count over all attempts.
     pub revision: i64,
     /// Number of the change by which it last settled; 0 if it never has.
     pub settled_revision: i64,
+}
+
+/// The newest finish of an attempt that was not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct LastFinish {
+    pub action: FinishAction,
+    pub state: FinishState,
 }
 
 /// Where an attempt's work is.
@@ -90,6 +99,11 @@ macro_rules! statuses {
         concat!(
             "SELECT o.*, o.title AS task_title, o.branch AS workspace_branch,
                     t.handle, t.status AS task_status,
+                    (SELECT json_object('action', f.request ->> 'action', 'state', f.state)
+                     FROM finishes f
+                     WHERE f.attempt_id = o.attempt_id AND f.state <> 'refused'
+                       AND f.finish_id > o.process_id
+                     ORDER BY f.finish_id DESC LIMIT 1) AS finish,
                     (SELECT max(turn) FROM turn_snapshots n
                      WHERE n.attempt_id = o.attempt_id) AS latest_snapshot_turn,
                     (SELECT CASE WHEN count(*) > 0 THEN

@@ -33,7 +33,7 @@ macro_rules! select {
                                 'status', x.status, 'exit_code', x.exit_code,
                                 'exit_signal', x.exit_signal) AS process,
                     '[]' AS repos, '[]' AS leftovers, '[]' AS waiting,
-                    NULL AS finish
+                    NULL AS finish, NULL AS lends
              FROM attempts a
              JOIN tasks t ON t.task_id = a.task_id
              JOIN projects p ON p.project_id = t.project_id
@@ -66,6 +66,7 @@ async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
     leftovers.retain(|process| Some(process.process_id) != current);
     attempt.leftovers = leftovers;
     attempt.finish = finishes::open_finish(db, attempt.attempt_id).await?;
+    attempt.lends = finishes::lent_to(db, attempt.attempt_id).await?;
     Ok(attempt)
 }
 

@@ -1,8 +1,10 @@
 //! Finishes: what becomes of an attempt's work. Its owner writes each step down, and the runs of
 //! checks on what a merge would give.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
-use provost_actors::ids::{AttemptId, CheckRunId, FinishId, TaskId};
+use provost_actors::ids::{AttemptId, CheckRunId, FinishId, RepoId, TaskId};
 use provost_actors::journal::checks::Submission;
 use provost_actors::journal::{CheckRun, Finish, FinishState, Finishes, Key, Once};
 use serde_json::json;
@@ -14,6 +16,13 @@ use super::{Db, Patience, Refusal, Result, Sql, Store, now};
 /// The finish of an attempt that is under way.
 pub(super) async fn open_finish(db: Db<'_>, attempt: AttemptId) -> Result<Option<Finish>> {
     let sql = "SELECT * FROM finishes WHERE attempt_id = ?1 AND state = 'open'";
+    db.find(sql, (attempt,)).await
+}
+
+/// The finish under way by which this attempt's branch gets the work of another one.
+pub(super) async fn lent_to(db: Db<'_>, attempt: AttemptId) -> Result<Option<FinishId>> {
+    let sql = "SELECT finish_id FROM finishes
+         WHERE state = 'open' AND json_extract(request, '$.onto') = ?1";
     db.find(sql, (attempt,)).await
 }
 
@@ -84,6 +93,16 @@ impl Finishes for Store {
         .await?;
         self.changes.announce(finish.attempt_id);
         Ok(())
+    }
+
+    async fn remotes(&self, repo: RepoId) -> Result<BTreeMap<String, String>, Refusal> {
+        let sql = "SELECT name, url FROM remotes WHERE repo_id = ?1";
+        let found: Vec<(String, String)> = self.read(async |db| db.all(sql, (repo,)).await).await?;
+        Ok(found.into_iter().collect())
+    }
+
+    async fn last_checks(&self, attempt: AttemptId) -> Result<Option<CheckRun>, Refusal> {
+        self.read(async |db| checks::last_of(db, attempt).await).await
     }
 
     async fn check_run(&self, run: CheckRunId) -> Result<Option<CheckRun>, Refusal> {

@@ -34,7 +34,7 @@ mod wal;
 mod work;
 mod write_retry;
 
-pub use attempt_views::{AttemptOverview, AttemptRow, Quota, WorkspaceView};
+pub use attempt_views::{AttemptOverview, AttemptRow, LastFinish, Quota, WorkspaceView};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use reach::Named;

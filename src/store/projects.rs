@@ -1,5 +1,7 @@
 //! Projects and their repositories.
 
+use std::collections::BTreeMap;
+
 use provost_actors::gateway::NewRepo;
 use provost_actors::ids::{AttemptId, ProjectId, RepoId};
 use provost_actors::journal::{Key, Once};
@@ -31,7 +33,21 @@ async fn insert_repo(db: Db<'_>, project: ProjectId, repo: &NewRepo, now: i64) -
         "default_target_branch": repo.default_target_branch, "created_at": now,
     });
     db.insert("INTO repos", row).await?;
+    record_remotes(db, repo_id, &repo.remotes).await?;
     Ok(repo_id)
+}
+
+/// Replaces what is recorded of a repository's remotes.
+async fn record_remotes(
+    db: Db<'_>,
+    repo: RepoId,
+    remotes: &BTreeMap<String, String>,
+) -> Result<()> {
+    db.run("DELETE FROM remotes WHERE repo_id = ?1", (repo,)).await?;
+    for (name, url) in remotes {
+        db.insert("INTO remotes", json!({"repo_id": repo, "name": name, "url": url})).await?;
+    }
+    Ok(())
 }
 
 impl Store {
@@ -73,6 +89,16 @@ impl Store {
             db.all(sql, (project,)).await
         })
         .await
+    }
+
+    /// Records where the remotes of a repository lead to: a person has seen it.
+    pub async fn record_remotes(
+        &self,
+        repo: RepoId,
+        remotes: &BTreeMap<String, String>,
+    ) -> Result<(), Refusal> {
+        self.write(Patience::Long, "remotes", async |db| record_remotes(db, repo, remotes).await)
+            .await
     }
 
     /// `create_project`: the project with all of its repositories, or nothing.

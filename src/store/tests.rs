@@ -70,6 +70,7 @@ fn repo(name: &str) -> NewRepo {
         name: name.into(),
         path: format!("/src/{name}"),
         default_target_branch: "main".into(),
+        remotes: std::collections::BTreeMap::from([("origin".into(), "https://h/o/r".into())]),
     }
 }
 
@@ -125,6 +126,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         waiting: vec![],
         held: false,
         finish: None,
+        lends: None,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
@@ -719,7 +721,10 @@ fn merge_of(attempt: &Attempt) -> Finish {
         strategy: Strategy::Squash,
         message: "m".to_owned(),
         by: Some(Signature { name, email, date }),
-        repos: vec![RepoRequest { name: "a".to_owned(), head, into }],
+        repos: vec![RepoRequest { name: "a".to_owned(), head, into, push: None }],
+        onto: None,
+        deletes_branch: false,
+        proposal: None,
     };
     Finish::new(attempt.attempt_id, request)
 }
@@ -792,4 +797,16 @@ async fn the_checks_of_a_finish_touch_no_task() {
     );
     let after = store.start_context(of.task_id).await.unwrap().task;
     assert_eq!((after.status, after.updated_at), (of.status, of.updated_at));
+}
+
+#[tokio::test]
+async fn what_a_remote_leads_to_is_recorded_and_replaced() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let repo = store.repos(project).await.unwrap()[0].repo_id;
+    let recorded = async || Finishes::remotes(&store, repo).await.unwrap();
+    assert_eq!(recorded().await["origin"], "https://h/o/r");
+    let other = [("fork".to_owned(), "/r".to_owned())].into();
+    store.record_remotes(repo, &other).await.unwrap();
+    assert_eq!(recorded().await, other);
 }

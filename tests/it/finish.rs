@@ -9,37 +9,37 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, Attempt, Board, Provost, Repo, wait_until};
 
 /// An attempt that did what its prompt says.
-fn attempt<'p>(board: &Board<'p>, prompt: &str) -> Attempt<'p> {
+pub fn attempt<'p>(board: &Board<'p>, prompt: &str) -> Attempt<'p> {
     let attempt = board.start("fake", prompt);
     assert_eq!(attempt.settled()["state"], "completed");
     attempt
 }
 
-fn arguments(attempt: &Attempt, action: &str, more: &Value) -> Value {
+pub fn arguments(attempt: &Attempt, action: &str, more: &Value) -> Value {
     let mut arguments = json!({"attempt_id": attempt.id, "action": action});
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     arguments
 }
 
-fn finish(provost: &Provost, attempt: &Attempt, action: &str, more: &Value) -> Value {
+pub fn finish(provost: &Provost, attempt: &Attempt, action: &str, more: &Value) -> Value {
     provost.call("finish_attempt", &arguments(attempt, action, more))
 }
 
-fn refused(provost: &Provost, attempt: &Attempt, action: &str, more: &Value) -> Value {
+pub fn refused(provost: &Provost, attempt: &Attempt, action: &str, more: &Value) -> Value {
     provost.refusal("finish_attempt", &arguments(attempt, action, more))
 }
 
-fn worktree(attempt: &Attempt) -> PathBuf {
+pub fn worktree(attempt: &Attempt) -> PathBuf {
     attempt.started["worktree"].as_str().unwrap().into()
 }
 
-fn tip(repo: &Repo, name: &str) -> String {
+pub fn tip(repo: &Repo, name: &str) -> String {
     repo.git(&["rev-parse", name])
 }
 
 /// A person's checkout, and that of the attempt, are as after a commit.
 #[track_caller]
-fn is_clean(repo: &Repo, attempt: &Attempt) {
+pub fn is_clean(repo: &Repo, attempt: &Attempt) {
     assert_eq!(repo.git(&["status", "--porcelain"]), "");
     let worktree = worktree(attempt);
     assert_eq!(repo.git(&["-C", worktree.to_str().unwrap(), "status", "--porcelain"]), "");
@@ -397,7 +397,7 @@ const STEPS: &[&str] = &[
 ];
 
 /// Makes a call whose daemon dies at a failpoint, and makes it twice again with another one.
-fn cut_off(provost: &Provost, failpoint: &str, arguments: &Value) -> Answer {
+pub fn cut_off(provost: &Provost, failpoint: &str, arguments: &Value) -> Answer {
     provost.kill();
     provost.start_to_die_at(failpoint);
     let mut client = provost.connect();
@@ -493,7 +493,7 @@ const DISCARD: &[&str] = &[
 ];
 
 /// Waits until nothing of it is alive: for a moment its settled turn still is.
-fn rests(provost: &Provost, attempt: &Attempt) {
+pub fn rests(provost: &Provost, attempt: &Attempt) {
     wait_until("nothing of it is alive", || {
         let told = provost.verb(["gc", "--json"]).json();
         let mut listed = told["attempts"].as_array().unwrap().iter();

@@ -282,9 +282,11 @@ impl Follower<'_> {
             "session_id" => return told["latest_session_id"].clone(),
             name => (name, false),
         };
-        let items = told.as_object().unwrap().values().find_map(Value::as_array);
-        let item = items.unwrap().iter().find(|item| {
-            item["available"] != false && (name == last || item[name] != arguments[name])
+        // The inbox has several lists.
+        let mut items = told.as_object().unwrap().values().filter_map(Value::as_array).flatten();
+        let item = items.find(|item| {
+            let has_it = !item[name].is_null() && item["available"] != false;
+            has_it && (name == last || item[name] != arguments[name])
         });
         let value = item.unwrap_or_else(|| panic!("{list} tells nothing"))[name].clone();
         if is_list { json!([value]) } else { value }
@@ -292,13 +294,14 @@ impl Follower<'_> {
 }
 
 /// Tools that may end, overwrite or drop something.
-const DESTRUCTIVE: [&str; 6] = [
+const DESTRUCTIVE: [&str; 7] = [
     "delete_task",
     "stop_attempt",
     "update_task",
     "follow_up",
     "respond_approval",
     "answer_question",
+    "answer",
 ];
 
 /// What holds for the first step of every hint: it aims no call that may take something

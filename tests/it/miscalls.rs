@@ -73,7 +73,7 @@ fn names(board: &Board) -> Vec<(&'static str, String)> {
     let busy_attempt = board.start_at(&busy, "fake", &json!({"prompt": "hang"}));
     let used = json!({"project_id": board.project_id, "title": "used", "request_id": "used"});
     provost.call("create_task", &used);
-    for title in ["see to it", "see to this"] {
+    for title in ["see to it", "see to this", "see to that", "see to all"] {
         provost.call("createTicket", &json!({"project_id": board.project_id, "title": title}));
     }
     let shop = provost.repo("shop");
@@ -108,6 +108,7 @@ fn names(board: &Board) -> Vec<(&'static str, String)> {
         ("orphan", orphan.id.clone()),
         ("project_name", "shop".to_owned()),
         ("ticket", "TK-001".to_owned()),
+        ("second_ticket", "TK-002".to_owned()),
     ];
     names.extend(whole);
     names
@@ -204,7 +205,8 @@ list_sessions list_task_attempts
 list_workspaces list_task_attempts
 get_project list_projects
 task_list list_tasks
-approve respond_approval
+approve answer
+get_approvals list_inbox
 ";
 
 #[test]
@@ -228,8 +230,8 @@ delete_attempt gc
 delete_project gc
 remove_worktree gc
 deleteTask gc
-merge_attempt workspace_branch
-create_pr workspace_branch
+merge_attempt finish_attempt
+create_pr finish_attempt
 ";
 
 /// Most clients show the message alone.

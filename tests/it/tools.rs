@@ -81,16 +81,15 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
         tour.call("get_task", &json!({"task_id": task}))["task"]["last_attempt_failed"],
         true
     );
-    assert_eq!(tour.call("list_approvals", &json!({}))["approvals"], json!([]));
+    let inbox = tour.call("list_inbox", &json!({}));
+    assert_eq!((&inbox["approvals"], &inbox["questions"]), (&json!([]), &json!([])));
     let unasked = json!({"approval_id": attempt, "decision": "approve"});
-    let refusal = tour.client.call("respond_approval", &unasked).refusal();
+    let refusal = tour.client.call("answer", &unasked).refusal();
     assert_eq!(refusal["code"], "invalid_argument");
-    tour.called.insert("respond_approval".to_owned());
-    assert_eq!(tour.call("list_questions", &json!({}))["questions"], json!([]));
     let unasked = json!({"question_id": "Q-001", "answer": "yes"});
-    let refusal = tour.client.call("answer_question", &unasked).refusal();
+    let refusal = tour.client.call("answer", &unasked).refusal();
     assert_eq!(refusal["code"], "question_not_found");
-    tour.called.insert("answer_question".to_owned());
+    tour.called.insert("answer".to_owned());
     let deleted = tour.call("delete_task", &json!({"task_id": task}));
     assert_eq!(deleted["deleted_task_id"], task);
     assert_eq!(tour.call("get_attempt_status", &target)["state"], "failed", "it stays readable");

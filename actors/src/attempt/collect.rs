@@ -37,8 +37,9 @@ impl AttemptActorState {
         let newest = attempt.process.process_id;
         let worktrees = Arc::clone(&self.worktrees);
         tokio::spawn(async move {
-            // The snapshot of the last turn comes first.
-            let _lock = if busy.is_none() { Some(worktrees.lock().await) } else { None };
+            // The snapshot of the last turn comes first. A finish holds them itself.
+            let is_free = busy.is_none() && !how.by_finish;
+            let _lock = if is_free { Some(worktrees.lock().await) } else { None };
             let examined = examine(&world, &attempt, how, busy).await;
             if !how.is_dry {
                 failpoint::hit("collect", "examined");
@@ -91,6 +92,7 @@ impl AttemptActorState {
             (!self.turns.is_empty(), "something that it started is alive"),
             (!self.queue.waiting.is_empty(), "follow-ups wait in its queue"),
             (self.finishing.is_some() && !how.by_finish, "it is being finished"),
+            (self.lent > 0, "the work of another attempt is being applied to it"),
         ];
         let reason = reasons.into_iter().find(|(holds, _)| *holds);
         reason.map(|(_, reason)| reason.to_owned())

@@ -1,12 +1,14 @@
 //! What an attempt's actor receives, and what it reports to the gateway.
 
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
@@ -40,6 +42,9 @@ pub enum AttemptMessage {
     Finish(Option<Key>, Box<FinishRequest>, RpcReplyPort<Result<Once<FinishId>, Refusal>>),
     /// The finish has ended.
     Finished,
+    /// Lends its worktrees to this finish of another attempt.
+    Lend(FinishId, RpcReplyPort<Result<Lent, Refusal>>),
+    LentBack,
     /// Takes its worktrees away, if nothing would be lost with them.
     Collect(Collect, CollectPort),
     /// A task has examined them; the process was the newest when it began.
@@ -136,6 +141,32 @@ impl TurnHandle {
     pub fn send_after(&self, after: Duration, event: impl FnOnce() -> TurnEvent + Send + 'static) {
         let process = self.process;
         drop(self.actor.send_after(after, move || AttemptMessage::Turn(process, event())));
+    }
+}
+
+/// Asks the owner of an attempt for its worktrees, for a finish of another one.
+pub type Lend = Arc<
+    dyn Fn(AttemptId, FinishId) -> Pin<Box<dyn Future<Output = Result<Lent, Refusal>> + Send>>
+        + Send
+        + Sync,
+>;
+
+/// Worktrees on loan. Dropped, they go back to their owner.
+#[derive(Debug)]
+pub struct Lent {
+    _worktrees: OwnedMutexGuard<()>,
+    owner: ActorRef<AttemptMessage>,
+}
+
+impl Lent {
+    pub fn new(worktrees: OwnedMutexGuard<()>, owner: ActorRef<AttemptMessage>) -> Self {
+        Self { _worktrees: worktrees, owner }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let _ = self.owner.send_message(AttemptMessage::LentBack);
     }
 }
 

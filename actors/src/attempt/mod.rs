@@ -23,6 +23,7 @@ mod approvals;
 mod collect;
 pub mod finish;
 mod follow_up;
+mod lend;
 pub mod lifecycle;
 pub mod locks;
 mod message;
@@ -49,7 +50,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
-    FollowUpRequest, Saved,
+    FollowUpRequest, Lend, Saved,
 };
 pub use outcome::GO_ON;
 pub use prepare::{MARKER, has_worktrees, read_launch_state, real_worktrees, was_collected};
@@ -71,6 +72,8 @@ pub struct Arguments {
     pub attempt: Attempt,
     pub begin: Begin,
     pub world: Arc<World>,
+    /// Borrows the worktrees of another attempt.
+    pub lend: Lend,
     /// Receives what the actor reports.
     pub events: Box<dyn Fn(AttemptEvent) + Send + Sync>,
 }
@@ -105,6 +108,8 @@ impl Actor for AttemptActor {
                 state.finish(key.as_ref(), *request, port).await;
             }
             AttemptMessage::Finished => state.finishing = None,
+            AttemptMessage::Lend(finish, port) => state.lend(finish, port),
+            AttemptMessage::LentBack => state.lent_back(),
             AttemptMessage::Collect(how, port) => state.collect(how, port),
             AttemptMessage::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;

@@ -29,9 +29,7 @@ pub async fn after_last_turn(world: &Arc<World>, attempt: &Attempt, worktrees: &
     // semaphore is never closed.
     let _turn = AT_ONCE.acquire().await;
     let _lock = worktrees.lock().await;
-    if let Some(due) = due(world, attempt).await.filter(|due| due.is_last) {
-        make(world, attempt, due).await;
-    }
+    before_finish(world, attempt).await;
 }
 
 /// Makes it, or gives it up: once the next turn's process runs, it is too late. The caller holds
@@ -41,6 +39,13 @@ pub async fn before_next_turn(world: &Arc<World>, attempt: &Attempt) {
         && !make(world, attempt, due).await
     {
         record(world, attempt, due, &[]).await;
+    }
+}
+
+/// Makes it if it is due, for a caller that holds the lock of the worktrees and changes them.
+pub async fn before_finish(world: &Arc<World>, attempt: &Attempt) {
+    if let Some(due) = due(world, attempt).await.filter(|due| due.is_last) {
+        make(world, attempt, due).await;
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ractor::{ActorRef, RpcReplyPort};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::blocking::lock;
 use crate::event::{ProcessStatus, Timestamp};
 use crate::executor::OnQuota;
-use crate::ids::{ProcessId, QueueId};
+use crate::ids::{FinishId, ProcessId, QueueId};
 use crate::journal::{Attempt, Change, FollowUp, Next, Outcome, Phase, Process, State};
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
@@ -19,7 +19,7 @@ use crate::world::World;
 
 use super::finish::task::Finishing;
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
-use super::message::{DiskWriter, TurnEvent, TurnHandle};
+use super::message::{DiskWriter, Lend, TurnEvent, TurnHandle};
 use super::pending_stops::PendingStops;
 use super::queue::Queue;
 use super::turn::Turn;
@@ -45,13 +45,18 @@ pub struct AttemptActorState {
     pub(super) collecting: usize,
     /// A finish that is carried out.
     pub(super) finishing: Option<Finishing>,
+    pub(super) lend: Lend,
+    /// Finishes of other attempts that have its worktrees, or wait for them.
+    pub(super) lent: usize,
+    /// Its worktrees, kept for a finish that had them before a restart.
+    pub(super) reserved: Option<(FinishId, OwnedMutexGuard<()>)>,
     /// Tasks that make the snapshot of its last turn, or look whether it is due.
     pub(super) snapshots: usize,
 }
 
 impl AttemptActorState {
     pub fn begin(myself: ActorRef<AttemptMessage>, arguments: Arguments) -> Self {
-        let Arguments { attempt, begin, world, events } = arguments;
+        let Arguments { attempt, begin, world, lend, events } = arguments;
         let phase = attempt.phase;
         let is_active = phase.is_active() || phase == Phase::Queued;
         let queue = Queue::new(is_active, attempt.waiting.clone(), attempt.held);
@@ -69,10 +74,14 @@ impl AttemptActorState {
             disk_waits: BTreeMap::new(),
             collecting: 0,
             finishing: None,
+            lend,
+            lent: 0,
+            reserved: None,
             snapshots: 0,
         };
-        // It holds the worktrees, so that no turn changes them meanwhile.
+        // They hold the worktrees, so that no turn changes them meanwhile.
         state.resume_finish();
+        state.reserve();
         // An actor that failed may have reported one.
         state.world.journal.waits_for_disk(state.attempt.attempt_id, None);
         for process in state.attempt.leftovers.clone() {
@@ -335,7 +344,9 @@ impl AttemptActorState {
             self.notify_disk();
             self.advance(turn.handle.process, Change::Closed).await;
         }
-        let has_tasks = self.collecting > 0 || self.snapshots > 0 || self.finishing.is_some();
+        let is_lent = self.lent > 0;
+        let has_tasks =
+            self.collecting > 0 || self.snapshots > 0 || self.finishing.is_some() || is_lent;
         let is_idle = self.turns.is_empty() && !self.queue.active && !has_tasks;
         if is_idle && self.unwritten.is_empty() {
             // First, so that the gateway knows before anyone finds the actor gone.

@@ -164,7 +164,7 @@ pub async fn respond(
         let Some(approval) = world.journal.approval(approval_id).await? else {
             let message = format!("there is no approval {approval_id}");
             return Err(Refusal::new(Code::InvalidArgument, message)
-                .hint("Call the tool again with approval_id from list_approvals.")
+                .hint("Call the tool again with approval_id from list_inbox.")
                 .detail("path", "approval_id"));
         };
         if approval.status != ApprovalStatus::Pending {

@@ -14,7 +14,7 @@ use crate::journal::{
     Attempt, AttemptRepo, FinishAction, FinishRequest, Key, Once, RepoRequest, remembered,
 };
 use crate::refusal::{Code, Refusal};
-use crate::workspace::git::{self, GitError};
+use crate::workspace::git;
 use crate::workspace::merge::{Signature, Strategy};
 use crate::workspace::{checkouts_of, identity};
 use crate::world::World;
@@ -22,6 +22,7 @@ use crate::world::World;
 use super::calls::detached;
 use super::message::GatewayMessage;
 use super::owners::{ask_owner, not_found};
+use super::push::{self, PushCall, unreadable};
 
 /// What a caller asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +34,15 @@ pub struct FinishCall {
     pub into: Option<String>,
     /// By default made of the task and the agent's last words.
     pub message: Option<String>,
+    /// The attempt whose branch gets the work.
+    pub onto: Option<AttemptId>,
+    /// A person has the attempt's branch deleted with its worktrees.
+    pub deletes_branch: bool,
+    /// The remote to push to, and the branch there.
+    pub remote: Option<String>,
+    pub branch: Option<String>,
+    /// Overwrites what the remote's branch has, if it does not move meanwhile.
+    pub forces: bool,
 }
 
 /// Begins a finish. Its row has the result once it has ended.
@@ -62,25 +72,97 @@ async fn request(world: &World, call: &FinishCall) -> Result<FinishRequest, Refu
     let Some(attempt) = world.journal.attempt(call.attempt_id).await? else {
         return Err(not_found(call.attempt_id));
     };
-    has_work(world, &attempt).await?;
+    let id = attempt.attempt_id;
+    // The branch outlives the worktrees.
+    let is_branch_alone =
+        call.deletes_branch && matches!(attempt::was_collected(world, id).await, Ok(true));
+    if !is_branch_alone {
+        has_work(world, &attempt).await?;
+    }
+    let onto = match call.onto {
+        Some(onto) => Some(other(world, &attempt, onto).await?),
+        None => None,
+    };
     let mut repos = Vec::with_capacity(attempt.repos.len());
     for repo in &attempt.repos {
-        let head = match call.action {
-            FinishAction::Discard => String::new(),
-            _ => tip(repo, &attempt.branch, "attempt_id").await?,
-        };
-        let into = match call.action {
-            FinishAction::Merge => Some(target(world, &attempt, repo, call).await?),
-            _ => None,
-        };
-        repos.push(RepoRequest { name: repo.name.clone(), head, into });
+        repos.push(repo_request(world, &attempt, repo, onto.as_ref(), call).await?);
     }
     let (message, by) = match (call.action, &call.message) {
         (FinishAction::Discard, _) => (String::new(), None),
         (_, Some(given)) => (compose::storable(given), Some(signature(&attempt).await?)),
         _ => (message(world, &attempt).await?, Some(signature(&attempt).await?)),
     };
-    Ok(FinishRequest { action: call.action, strategy: call.strategy, message, by, repos })
+    let proposal = match call.action {
+        FinishAction::CreatePr => {
+            let run = world.journal.last_checks(id).await?;
+            let receipts = run.map(|run| run.receipts).unwrap_or_default();
+            Some(compose::proposal(&message, &receipts))
+        }
+        _ => None,
+    };
+    let FinishCall { action, strategy, onto, deletes_branch, .. } = *call;
+    Ok(FinishRequest { action, strategy, message, by, repos, onto, deletes_branch, proposal })
+}
+
+/// What is done in one repository.
+async fn repo_request(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    onto: Option<&Attempt>,
+    call: &FinishCall,
+) -> Result<RepoRequest, Refusal> {
+    let head = match call.action {
+        FinishAction::Discard => {
+            let tip = git::branch_tip(Path::new(&repo.path), &attempt.branch).await;
+            tip.map_err(|error| unreadable(repo, &error))?.unwrap_or_default()
+        }
+        _ => tip(repo, &attempt.branch, "attempt_id").await?,
+    };
+    let into = match (call.action, onto) {
+        (FinishAction::Merge, _) => Some(target(world, attempt, repo, call).await?),
+        (FinishAction::ApplyTo, Some(onto)) => {
+            tip(repo, &onto.branch, "into").await?;
+            Some(onto.branch.clone())
+        }
+        _ => None,
+    };
+    let push = match call.action {
+        FinishAction::Push | FinishAction::CreatePr => {
+            let is_pr = call.action == FinishAction::CreatePr;
+            let pushed = PushCall {
+                remote: call.remote.as_deref(),
+                branch: call.branch.as_deref(),
+                forces: call.forces,
+                base: is_pr.then_some(call.into.as_deref()),
+            };
+            Some(push::request(world, attempt, repo, &pushed).await?)
+        }
+        _ => None,
+    };
+    Ok(RepoRequest { name: repo.name.clone(), head, into, push })
+}
+
+/// The attempt whose branch is to get the work. It works on the same repositories.
+async fn other(world: &World, attempt: &Attempt, onto: AttemptId) -> Result<Attempt, Refusal> {
+    let refuse = |message: String| {
+        Refusal::new(Code::InvalidArgument, message)
+            .hint("Call the tool again with into, the id of another attempt at these repositories.")
+            .detail("path", "into")
+    };
+    if onto == attempt.attempt_id {
+        return Err(refuse("an attempt has its own work already".to_owned()));
+    }
+    let Some(other) = world.journal.attempt(onto).await? else {
+        return Err(not_found(onto)
+            .hint("Call the tool again with into, the id of an attempt that exists.")
+            .detail("path", "into"));
+    };
+    let has = |repo: &AttemptRepo| other.repos.iter().any(|its| its.path == repo.path);
+    match attempt.repos.iter().find(|repo| !has(repo)) {
+        Some(repo) => Err(refuse(format!("attempt {onto} does not work on {}", repo.path))),
+        None => Ok(other),
+    }
 }
 
 async fn has_work(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
@@ -155,13 +237,4 @@ async fn signature(attempt: &Attempt) -> Result<Signature, Refusal> {
              ADDRESS`, then call the tool again.",
         )
     })
-}
-
-fn unreadable(repo: &AttemptRepo, error: &GitError) -> Refusal {
-    let message = format!("{} can't be read: {error}", repo.path);
-    if error.is_shortage() {
-        Refusal::shortage(message)
-    } else {
-        Refusal::new(Code::WorkspaceFailed, message)
-    }
 }

@@ -20,6 +20,7 @@ mod fork;
 mod message;
 mod owners;
 mod preflight;
+mod push;
 mod restore;
 mod stop;
 

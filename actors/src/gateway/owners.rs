@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorRef, RpcReplyPort, SupervisionEvent};
 
-use crate::attempt::{Arguments, AttemptActor, AttemptMessage, Begin};
+use crate::attempt::{Arguments, AttemptActor, AttemptMessage, Begin, Lend};
 use crate::ids::AttemptId;
 use crate::journal::{Attempt, Phase};
 use crate::refusal::{Code, Refusal};
@@ -127,7 +127,16 @@ impl GatewayState {
         let events = Box::new(move |event| {
             let _ = myself.send_message(GatewayMessage::AttemptEvent(event));
         });
-        let arguments = Arguments { attempt, begin, world: Arc::clone(&self.world), events };
+        let gateway = self.myself.clone();
+        let lend: Lend = Arc::new(move |other, finish| {
+            let gateway = gateway.clone();
+            Box::pin(async move {
+                let lend = |_, port| AttemptMessage::Lend(finish, port);
+                ask_owner(&gateway, other, false, lend).await
+            })
+        });
+        let world = Arc::clone(&self.world);
+        let arguments = Arguments { attempt, begin, world, lend, events };
         let supervisor = self.myself.get_cell();
         match Actor::spawn_linked(None, AttemptActor, arguments, supervisor).await {
             Ok((owner, _)) => drop(self.owners.insert(id, owner)),

@@ -1,6 +1,7 @@
 //! Checks before anything is written: repositories, branches, executors. Reads only; runs
 //! in tasks, never in the gateway's own turn.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -13,6 +14,7 @@ use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, S
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
 use crate::workspace::git::{self, GitError};
+use crate::workspace::push::remotes;
 use crate::world::World;
 
 use super::fork::{self, Source};
@@ -25,6 +27,9 @@ pub struct NewRepo {
     /// Absolute path.
     pub path: String,
     pub default_target_branch: String,
+    /// The URLs of its remotes as they are now. They are no part of what makes two calls the same.
+    #[serde(skip)]
+    pub remotes: BTreeMap<String, String>,
 }
 
 /// Checks a path for a project's repository. `field` is its argument: `repos[0].path`. The
@@ -71,9 +76,10 @@ pub async fn repository(
         let again = |other: &str| format!("{branch_field} = {other:?}");
         return Err(no_branch(&root, &branch, again).await);
     }
+    let remotes = remotes(&root).await.map_err(|error| unusable(&root, &error))?;
     let name = root.file_name().unwrap_or(root.as_os_str()).to_string_lossy();
     let (name, path) = (name.into_owned(), shown.into_owned());
-    Ok(NewRepo { name, path, default_target_branch: branch })
+    Ok(NewRepo { name, path, default_target_branch: branch, remotes })
 }
 
 /// The commit at the tip of a branch, if there is such a branch.
@@ -158,6 +164,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         waiting: vec![],
         held: false,
         finish: None,
+        lends: None,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,

@@ -98,7 +98,7 @@ impl Approval {
             (status, None) => format!("it has been {status} already"),
         };
         Err(Refusal::new(Code::IdempotencyConflict, message)
-            .hint("Call list_approvals with status = pending: this one has been decided.")
+            .hint("Call list_inbox instead. This one has been decided.")
             .detail("status", self.status.to_string()))
     }
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{ProcessStatus, RunReason, Timestamp, TokenUsage};
-use crate::ids::{AttemptId, ProcessId, ProjectId, QueueId, RepoId, SessionId, TaskId};
+use crate::ids::{AttemptId, FinishId, ProcessId, ProjectId, QueueId, RepoId, SessionId, TaskId};
 use crate::limits::Applied;
 use crate::refusal::Refusal;
 
@@ -90,6 +90,8 @@ pub struct Attempt {
     pub held: bool,
     /// The finish that is under way.
     pub finish: Option<Finish>,
+    /// The finish of another attempt, under way, by which this one's branch gets work.
+    pub lends: Option<FinishId>,
 }
 
 /// The end of a turn of another attempt.

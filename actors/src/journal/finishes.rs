@@ -1,10 +1,12 @@
 //! The records of finishes: what is to become of an attempt's work, and how far that is. A
 //! finish that was cut off goes on from its receipt.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AttemptId, CheckRunId, FinishId, TaskId};
+use crate::ids::{AttemptId, CheckRunId, FinishId, RepoId, TaskId};
 use crate::refusal::Refusal;
 use crate::workspace::merge::conflict::Conflict;
 use crate::workspace::merge::{Signature, Strategy};
@@ -20,6 +22,12 @@ pub enum FinishAction {
     Commit,
     /// The same, and then a branch gets the attempt's commits.
     Merge,
+    /// The same with the branch of another attempt.
+    ApplyTo,
+    /// After a commit, a branch of a remote gets the attempt's commits.
+    Push,
+    /// The same, and then a pull request asks for them to be merged.
+    CreatePr,
     /// The worktrees go to the trash, after a snapshot of what would be lost. The branch stays.
     Discard,
 }
@@ -34,6 +42,15 @@ pub struct FinishRequest {
     pub by: Option<Signature>,
     /// In the order of the attempt's repositories.
     pub repos: Vec<RepoRequest>,
+    /// The attempt whose branch gets the work.
+    #[serde(default)]
+    pub onto: Option<AttemptId>,
+    /// A person wants the attempt's branch to be deleted with its worktrees.
+    #[serde(default)]
+    pub deletes_branch: bool,
+    /// What a pull request says: its title, and its text.
+    #[serde(default)]
+    pub proposal: Option<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +60,29 @@ pub struct RepoRequest {
     pub head: String,
     /// The branch that is to get the commits; `None`: none is.
     pub into: Option<String>,
+    /// The branch of a remote that is to get them.
+    #[serde(default)]
+    pub push: Option<PushRequest>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushRequest {
+    pub remote: String,
+    /// As it was recorded for the project.
+    pub url: String,
+    pub branch: String,
+    /// Where that branch was when the call was made.
+    pub before: Option<String>,
+    /// Commits that it has, and the attempt lacks, are overwritten if it is still there.
+    pub forces: bool,
+    /// Of a pull request: the branch that it is to be merged into.
+    pub base: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PullRequest {
+    pub url: String,
+    pub number: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +118,11 @@ pub struct RepoReceipt {
     pub merged: Option<MergeReceipt>,
     /// The commit that holds what would have been lost with the worktree.
     pub snapshot: Option<String>,
+    /// `Some(false)`: it stays, because it moved or is checked out.
+    pub branch_deleted: Option<bool>,
+    /// `Some(false)`: there was nothing to push.
+    pub pushed: Option<bool>,
+    pub pull_request: Option<PullRequest>,
 }
 
 /// A computed move of a target branch.
@@ -193,6 +238,12 @@ pub trait Finishes {
 
     /// Ends it. What was refused does not use up the key of its call.
     async fn end_finish(&self, finish: &Finish) -> Result<(), Refusal>;
+
+    /// The recorded URLs of a repository's remotes, by their names.
+    async fn remotes(&self, repo: RepoId) -> Result<BTreeMap<String, String>, Refusal>;
+
+    /// The newest run of checks of an attempt that has a verdict.
+    async fn last_checks(&self, attempt: AttemptId) -> Result<Option<CheckRun>, Refusal>;
 
     async fn check_run(&self, run: CheckRunId) -> Result<Option<CheckRun>, Refusal>;
 }

@@ -27,6 +27,7 @@ mod owner;
 pub mod page;
 pub mod probe;
 pub mod proof;
+pub mod push;
 pub mod quote;
 pub mod regular;
 pub mod snapshot;

@@ -1,15 +1,16 @@
-//! The inbox of what workers ask: `list_questions` and `answer_question`.
+//! The inbox of what workers ask, which `list_inbox` and `answer` are the tools of: `list_questions`
+//! and `answer_question` are their former names.
 
 use crate::api::prelude::*;
 
 pub const LIST_QUESTIONS: &str = "\
 Use when: workers may have asked what the plan does not answer, or raised an alert.
-Next: answer_question with question_id.
+Next: answer with question_id.
 Avoid: answering without reading context.";
 
 pub const ANSWER_QUESTION: &str = "\
-Use when: you have decided on a question or a ticket that list_questions shows.
-Next: list_questions for the rest. The worker gets the answer automatically.
+Use when: you have decided on a question or a ticket that list_inbox shows.
+Next: list_inbox for the rest. The worker gets the answer automatically.
 Avoid: answers for one case only: the same question gets this answer from now on.";
 
 /// Which to list.
@@ -93,7 +94,7 @@ pub struct QuestionSummary {
 
 #[apply(input)]
 pub struct AnswerQuestionInput {
-    /// UUID from list_questions, or Q-001 or TK-001.
+    /// UUID from list_inbox, or Q-001 or TK-001.
     pub question_id: Text<1, 64>,
     /// The answer; of a ticket, how it was resolved.
     pub answer: Text<1, 20_000>,

@@ -25,7 +25,7 @@ fn definition(tool: &Tool) -> Value {
 
 /// What a role may be shown, in listing order.
 fn definitions(role: Role) -> Vec<rmcp::model::Tool> {
-    tools::all().iter().filter(|tool| tool.is_for_role(role)).map(Tool::definition).collect()
+    tools::listed().filter(|tool| tool.is_for_role(role)).map(Tool::definition).collect()
 }
 
 #[test]
@@ -246,6 +246,21 @@ fn the_closed_loop_is_loaded_at_once() {
 fn published_schemas_refuse_what_the_server_refuses() {
     let many: Vec<_> = (0..51).map(|_| ID).collect();
     let misuses = [
+        ("answer", json!({})),
+        ("answer", json!({"approval_id": ID})),
+        ("answer", json!({"question_id": "Q-001"})),
+        ("answer", json!({"decision": "deny"})),
+        ("answer", json!({"approval_id": ID, "decision": "approve", "reason": "x"})),
+        ("answer", json!({"approval_id": ID, "decision": "deny", "question_id": "Q-001"})),
+        ("answer", json!({"approval_id": ID, "decision": "deny", "answer": "x"})),
+        ("answer", json!({"question_id": "Q-001", "answer": "x", "decision": "deny"})),
+        ("list_inbox", json!({"attempt_id": ID, "project_id": ID})),
+        ("finish_attempt", json!({"attempt_id": ID, "action": "apply_to"})),
+        ("finish_attempt", json!({"attempt_id": ID, "action": "commit", "strategy": "merge"})),
+        ("finish_attempt", json!({"attempt_id": ID, "action": "merge", "remote": "origin"})),
+        ("finish_attempt", json!({"attempt_id": ID, "action": "push", "into": "main"})),
+        ("finish_attempt", json!({"attempt_id": ID, "action": "discard", "message": "m"})),
+        ("list_inbox", json!({"attempt_id": ID, "status": "reports"})),
         ("respond_approval", json!({"approval_id": ID})),
         ("respond_approval", json!({"approval_id": ID, "decision": "approve", "reason": "x"})),
         ("follow_up", json!({"action": "send", "attempt_id": ID})),

@@ -155,6 +155,7 @@ fn world(home: &Home, config: &Config, store: &Store) -> World {
             secret_names: SecretNames(vec![]),
             checks: provost_actors::world::Checks::default(),
             repos: provost_actors::repo_settings::RepoConfig::default(),
+            forges: BTreeMap::new(),
             copy_max_bytes: 0,
             ports: 41000..=48999,
             program: "/proc/self/exe".into(),

@@ -2,7 +2,7 @@
 //! what they make of the task.
 
 use async_trait::async_trait;
-use provost_actors::ids::{CheckRunId, FinishId, TaskId};
+use provost_actors::ids::{AttemptId, CheckRunId, FinishId, TaskId};
 use provost_actors::journal::checks::{
     CheckOutcome, CheckRun, CheckVerdict, Receipt, Submission, all_passed,
 };
@@ -129,6 +129,12 @@ impl Checks for Store {
 /// A run by its id.
 pub async fn run(db: Db<'_>, id: CheckRunId) -> Result<Option<CheckRun>> {
     db.find(runs!("r.run_id = ?1"), (id,)).await
+}
+
+/// The newest run of an attempt that has a verdict.
+pub async fn last_of(db: Db<'_>, attempt: AttemptId) -> Result<Option<CheckRun>> {
+    let sql = runs!("r.attempt_id = ?1 AND r.verdict IS NOT NULL ORDER BY r.run_id DESC LIMIT 1");
+    db.find(sql, (attempt,)).await
 }
 
 async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {

@@ -174,6 +174,6 @@ async fn refuse_own(db: Db<'_>, id: &str, inside: AttemptId) -> Result<()> {
 fn is_answered(found: &QuestionSummary) -> Refusal {
     let by = found.answered_by.as_deref().unwrap_or("an unknown agent");
     Refusal::new(Code::InvalidState, format!("{} was answered already, by {by}", found.handle))
-        .hint("Call list_questions instead.")
+        .hint("Call list_inbox instead.")
         .detail("answer", found.answer.clone())
 }

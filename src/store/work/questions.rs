@@ -347,6 +347,6 @@ pub async fn rule(db: Db<'_>, question: QuestionId, answer: &str, by: &str) -> R
 
 pub fn not_found(name: &str) -> Refusal {
     Refusal::new(Code::QuestionNotFound, format!("there is no question or ticket {name}"))
-        .hint("Call the tool again with question_id from list_questions.")
+        .hint("Call the tool again with question_id from list_inbox.")
         .detail("question_id", name)
 }

@@ -1,6 +1,7 @@
 //! The message of a commit for which the caller gave none. Pure.
 
 use crate::ids::AttemptId;
+use crate::journal::Receipt;
 use crate::text::cut;
 
 /// Most lines of the agent's last words, and most characters of one.
@@ -28,6 +29,18 @@ pub fn message(
     storable(&parts.join("\n\n"))
 }
 
+/// The title and the text of a pull request: those of the message, and what the checks found.
+pub fn proposal(message: &str, receipts: &[Receipt]) -> (String, String) {
+    let (title, text) = message.split_once('\n').unwrap_or((message, ""));
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(Some(text.trim().to_owned()).filter(|text| !text.is_empty()));
+    if !receipts.is_empty() {
+        let lines = receipts.iter().map(|receipt| format!("- the {receipt}"));
+        parts.push(format!("Checks:\n{}", lines.collect::<Vec<_>>().join("\n")));
+    }
+    (title.trim().to_owned(), parts.join("\n\n"))
+}
+
 /// A message as git can keep it: an argument has no NUL.
 pub fn storable(message: &str) -> String {
     message.replace('\0', "")
@@ -44,6 +57,8 @@ mod tests {
         let made = message("Fix\nit", Some("Done.\n\nAll \0pass.\n"), id, "fake");
         assert_eq!(made, format!("Fix it\n\nDone.\n\nAll pass.\n\n{trailers}"));
         assert_eq!(message("Fix it", None, id, "fake"), format!("Fix it\n\n{trailers}"));
+        let (title, text) = proposal(&made, &[]);
+        assert_eq!((title.as_str(), text), ("Fix it", format!("Done.\n\nAll pass.\n\n{trailers}")));
         let long = message("t", Some(&"line\n".repeat(100)), id, "fake");
         assert_eq!(long.lines().filter(|line| *line == "line").count(), LINES);
     }

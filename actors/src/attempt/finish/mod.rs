@@ -11,17 +11,20 @@
 //!
 //! * No branch moves before all merges are computed and the checks passed on exactly those
 //!   commits. Where one can't move, those that did go back.
-//! * A discard has one step: the owner collects the worktrees.
+//! * A discard begins with the owner, who collects the worktrees; a person may have the branches
+//!   deleted then. What is pushed or proposed is committed first.
 //! * Each result is in the receipt, and written down, before the next step begins. A step that
 //!   was cut off is taken again, and finds done what is done.
 
 pub mod compose;
+pub mod leave;
 pub(super) mod owner;
 pub(super) mod task;
 
 use crate::ids::CheckRunId;
 use crate::journal::{
     ChecksReceipt, Conflicting, Ending, Finish, FinishAction, FinishReceipt, MergeReceipt, Place,
+    PullRequest, PushRequest, RepoReceipt,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -44,6 +47,12 @@ pub enum Step {
     Return(usize),
     /// Takes the worktrees away.
     Discard,
+    /// Deletes the attempt's branch.
+    DeleteBranch(usize),
+    /// Has a branch of a remote get the attempt's commits.
+    Push(usize),
+    /// Opens a pull request for them, or finds the one that is open.
+    Propose(usize),
     End(Ending),
 }
 
@@ -60,6 +69,11 @@ pub enum Stepped {
     Moved,
     /// The worktrees are gone; what was saved of each repository.
     Discarded(Vec<Option<String>>),
+    /// Whether the branch is gone.
+    BranchDeleted(bool),
+    /// `false`: there was nothing to push.
+    Pushed(bool),
+    Proposed(PullRequest),
     /// Another program has moved the target meanwhile.
     Elsewhere,
     Refused(Refusal),
@@ -77,7 +91,12 @@ pub fn next(finish: &Finish) -> Step {
         return at(Place::New).map_or_else(|| Step::End(ending.clone()), Step::Return);
     }
     if request.action == FinishAction::Discard {
-        return if receipt.is_discarded { Step::End(Ending::Done) } else { Step::Discard };
+        if !receipt.is_discarded {
+            return Step::Discard;
+        }
+        let is_left = |repo: &RepoReceipt| request.deletes_branch && repo.branch_deleted.is_none();
+        let left = repos().find(|(_, repo)| is_left(repo));
+        return left.map_or(Step::End(Ending::Done), |(at, _)| Step::DeleteBranch(at));
     }
     if let Some((at, _)) = repos().find(|(_, repo)| repo.commit.is_none()) {
         return Step::Commit(at);
@@ -86,12 +105,28 @@ pub fn next(finish: &Finish) -> Step {
     if let Some((at, _)) = repos().find(|(at, repo)| is_merged(*at) && repo.merged.is_none()) {
         return Step::Compute(at);
     }
-    let Some(first) = at(Place::Old) else { return Step::End(Ending::Done) };
+    let Some(first) = at(Place::Old) else { return outward(finish) };
     match receipt.checks {
         None => Step::Plan,
         Some(ChecksReceipt { run_id: Some(run), passed: None }) => Step::Await(run),
         Some(_) => Step::Move(first),
     }
+}
+
+/// The next step of what leaves this machine. It can't be taken back, so that a repository where
+/// it is done stays so if it fails in another one.
+fn outward(finish: &Finish) -> Step {
+    let repos = finish.request.repos.iter().zip(&finish.receipt.repos).enumerate();
+    let mut repos = repos.filter_map(|(at, (wanted, got))| Some((at, wanted.push.as_ref()?, got)));
+    let unpushed = repos.clone().find(|(_, _, got)| got.pushed.is_none());
+    if let Some((at, ..)) = unpushed {
+        return Step::Push(at);
+    }
+    let is_due = |wanted: &PushRequest, got: &RepoReceipt| {
+        wanted.base.is_some() && got.pushed == Some(true) && got.pull_request.is_none()
+    };
+    let due = repos.find(|(_, wanted, got)| is_due(wanted, got));
+    due.map_or(Step::End(Ending::Done), |(at, ..)| Step::Propose(at))
 }
 
 /// Adds the result of a step to the receipt.
@@ -119,6 +154,11 @@ pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
                 repo.snapshot = snapshot;
             }
         }
+        (Step::DeleteBranch(at), Stepped::BranchDeleted(is_gone)) => {
+            receipt.repos[*at].branch_deleted = Some(is_gone);
+        }
+        (Step::Push(at), Stepped::Pushed(has)) => receipt.repos[*at].pushed = Some(has),
+        (Step::Propose(at), Stepped::Proposed(it)) => receipt.repos[*at].pull_request = Some(it),
         (Step::Commit(at), Stepped::Committed(commit)) => receipt.repos[*at].commit = Some(commit),
         (Step::Compute(at), Stepped::Computed(merged)) => receipt.repos[*at].merged = Some(merged),
         (Step::Move(at), Stepped::Moved) => place(receipt, *at, Place::New),

@@ -2,17 +2,15 @@
 //! earlier owner left, before any turn.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-
-use ractor::RpcReplyPort;
-use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::task::FinishTask;
+use crate::attempt::lend::queue_for;
 use crate::attempt::message::AttemptMessage;
 use crate::attempt::state::AttemptActorState;
 use crate::ids::FinishId;
 use crate::journal::{Finish, FinishRequest, Key, Once, Phase, remembered};
 use crate::refusal::{Code, Refusal};
+use ractor::RpcReplyPort;
 
 pub type FinishPort = RpcReplyPort<Result<Once<FinishId>, Refusal>>;
 
@@ -38,7 +36,7 @@ impl AttemptActorState {
                  call stop_attempt first.",
             ));
         }
-        if self.finishing.is_some() || self.collecting > 0 {
+        if self.finishing.is_some() || self.collecting > 0 || self.lent > 0 {
             return Err(self
                 .not_now("another call finishes or collects it")
                 .hint("Call wait_for_attempts until that has ended, then the tool again."));
@@ -53,15 +51,16 @@ impl AttemptActorState {
 
     /// Goes on with a finish that an earlier owner left. Call it before any turn begins.
     pub fn resume_finish(&mut self) {
-        if let Some(finish) = self.attempt.finish.take() {
-            self.carry_out(finish);
-        }
+        let Some(finish) = self.attempt.finish.take() else { return };
+        self.carry_out(finish);
     }
 
+    /// A snapshot or a turn that was stopped may still have the worktrees: it comes first, and
+    /// a turn that begins later waits.
     fn carry_out(&mut self, finish: Finish) {
         let (world, myself) = (Arc::clone(&self.world), self.myself.clone());
-        let task = FinishTask::new(world, self.attempt.clone(), finish, myself.clone());
-        let worktrees = in_line(&self.worktrees);
+        let (worktrees, lend) = (queue_for(&self.worktrees), Arc::clone(&self.lend));
+        let task = FinishTask::new(world, self.attempt.clone(), finish, myself.clone(), lend);
         self.finishing = Some(task.spawn(worktrees, move || {
             let _ = myself.send_message(AttemptMessage::Finished);
         }));
@@ -71,19 +70,5 @@ impl AttemptActorState {
         let id = self.attempt.attempt_id;
         Refusal::new(Code::AttemptRunning, format!("attempt {id} can't be finished now: {why}"))
             .detail("attempt_id", id.to_string())
-    }
-}
-
-/// Waits for the lock of the worktrees: the last turn's snapshot may be made under it, or a turn
-/// that was stopped may still make them. It is in line when this returns, before any turn that
-/// begins later.
-fn in_line(worktrees: &Arc<Mutex<()>>) -> impl Future<Output = OwnedMutexGuard<()>> + use<> {
-    let mut turn = Box::pin(Arc::clone(worktrees).lock_owned());
-    let at_once = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    async move {
-        match at_once {
-            Poll::Ready(locked) => locked,
-            Poll::Pending => turn.await,
-        }
     }
 }

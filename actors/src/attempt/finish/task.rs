@@ -10,8 +10,8 @@ use ractor::ActorRef;
 use tokio::task::AbortHandle;
 
 use super::{Step, Stepped, next, record};
-use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict};
-use crate::attempt::prepare;
+use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict, Lend, Lent};
+use crate::attempt::{prepare, snapshot};
 use crate::ids::CheckRunId;
 use crate::journal::checks::{CheckedRepo, Submission};
 use crate::journal::{
@@ -27,10 +27,11 @@ use crate::workspace::merge::{Merge, Merged, Signature, Strategy, merge};
 use crate::world::World;
 
 pub struct FinishTask {
-    world: Arc<World>,
-    attempt: Attempt,
-    finish: Finish,
+    pub(super) world: Arc<World>,
+    pub(super) attempt: Attempt,
+    pub(super) finish: Finish,
     owner: ActorRef<AttemptMessage>,
+    lend: Lend,
     /// Checks that are to be written down with the receipt.
     planned: Option<Submission>,
 }
@@ -50,26 +51,40 @@ impl FinishTask {
         attempt: Attempt,
         finish: Finish,
         owner: ActorRef<AttemptMessage>,
+        lend: Lend,
     ) -> Self {
-        Self { world, attempt, finish, owner, planned: None }
+        Self { world, attempt, finish, owner, lend, planned: None }
     }
 
-    /// Does what is left under the lock; `then` follows its end.
-    pub fn spawn<L: Send + 'static>(
+    /// Does what is left, once it has the worktrees; `then` follows its end.
+    pub fn spawn<L>(
         self,
-        lock: impl Future<Output = L> + Send + 'static,
+        worktrees: impl Future<Output = L> + Send + 'static,
         then: impl FnOnce() + Send + 'static,
-    ) -> Finishing {
+    ) -> Finishing
+    where
+        L: Send + 'static,
+    {
         let task = tokio::spawn(async move {
-            let locked = lock.await;
+            let worktrees = worktrees.await;
             self.run().await;
-            drop(locked);
+            drop(worktrees);
             then();
         });
         Finishing(task.abort_handle())
     }
 
     async fn run(mut self) {
+        snapshot::before_finish(&self.world, &self.attempt).await;
+        let _others = self.borrow().await.unwrap_or_else(|refusal| {
+            // The next step is the end. What may have moved before a restart is still completed:
+            // a branch is moved safely also without the other attempt's worktrees.
+            let receipt = &mut self.finish.receipt;
+            if receipt.repos.iter().all(|repo| repo.merged.is_none()) {
+                receipt.ending.get_or_insert(Ending::Refused(refusal));
+            }
+            None
+        });
         loop {
             let step = next(&self.finish);
             let stepped = match &step {
@@ -80,10 +95,21 @@ impl FinishTask {
                 Step::Move(at) => self.move_target(*at, false).await,
                 Step::Return(at) => self.move_target(*at, true).await,
                 Step::Discard => self.discard().await,
+                Step::DeleteBranch(at) => self.delete_branch(*at).await,
+                Step::Push(at) => self.push(*at).await,
+                Step::Propose(at) => self.propose(*at).await,
                 Step::End(ending) => return self.end(ending.clone()).await,
             };
             record(&mut self.finish.receipt, &step, stepped.unwrap_or_else(Stepped::Refused));
             self.keep().await;
+        }
+    }
+
+    /// The worktrees of the attempt whose branch gets the work.
+    async fn borrow(&self) -> Result<Option<Lent>, Refusal> {
+        match self.finish.request.onto {
+            Some(onto) => (self.lend)(onto, self.finish.finish_id).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -227,7 +253,8 @@ impl FinishTask {
     fn plan(&mut self) -> Stepped {
         let attempt = &self.attempt;
         let checks = self.world.settings.checks.planned(attempt.project_id, &attempt.project_name);
-        if checks.is_empty() {
+        // Another attempt's branch is work in progress.
+        if checks.is_empty() || self.finish.request.onto.is_some() {
             return Stepped::Planned(ChecksReceipt { run_id: None, passed: Some(true) });
         }
         let results = attempt.repos.iter().zip(&self.finish.receipt.repos);

@@ -10,6 +10,7 @@ fn finish(into: Option<&str>) -> Finish {
         name: name.to_owned(),
         head: "head".to_owned(),
         into: into.map(str::to_owned),
+        push: None,
     };
     let action = if into.is_some() { FinishAction::Merge } else { FinishAction::Commit };
     let request = FinishRequest {
@@ -18,6 +19,9 @@ fn finish(into: Option<&str>) -> Finish {
         message: "m".to_owned(),
         by: Some(Signature { name, email, date }),
         repos: vec![repo("a"), repo("b")],
+        onto: None,
+        deletes_branch: false,
+        proposal: None,
     };
     Finish::new(AttemptId::new(), request)
 }
@@ -213,4 +217,43 @@ fn every_way_ends_and_leaves_all_or_nothing() {
         }
     }
     assert!(ways.is_empty() && ended > 10, "{} ways, {ended} ended", ways.len());
+}
+
+#[test]
+fn a_person_has_the_branches_deleted_once_the_worktrees_are_gone() {
+    let mut it = finish(None);
+    (it.request.action, it.request.deletes_branch) = (FinishAction::Discard, true);
+    step(&mut it, &Step::Discard, Stepped::Discarded(vec![None, None]));
+    step(&mut it, &Step::DeleteBranch(0), Stepped::BranchDeleted(true));
+    step(&mut it, &Step::DeleteBranch(1), Stepped::BranchDeleted(false));
+    assert_eq!(next(&it), Step::End(Ending::Done));
+    assert_eq!(it.receipt.repos[1].branch_deleted, Some(false));
+}
+
+#[test]
+fn a_pull_request_is_made_where_something_was_pushed() {
+    let mut it = finish(None);
+    it.request.action = FinishAction::CreatePr;
+    for repo in &mut it.request.repos {
+        repo.push = Some(PushRequest {
+            remote: "origin".to_owned(),
+            url: "https://h/o/r".to_owned(),
+            branch: "b".to_owned(),
+            before: None,
+            forces: false,
+            base: Some("main".to_owned()),
+        });
+    }
+    for at in [0, 1] {
+        step(&mut it, &Step::Commit(at), Stepped::Committed("c".to_owned()));
+    }
+    step(&mut it, &Step::Push(0), Stepped::Pushed(false));
+    step(&mut it, &Step::Push(1), Stepped::Pushed(true));
+    let made = PullRequest { url: "https://h/o/r/1".to_owned(), number: 1 };
+    step(&mut it, &Step::Propose(1), Stepped::Proposed(made));
+    assert_eq!(next(&it), Step::End(Ending::Done));
+    let mut it = it.clone();
+    it.receipt.repos[1].pull_request = None;
+    step(&mut it, &Step::Propose(1), Stepped::Refused(refused()));
+    assert_eq!(next(&it), Step::End(Ending::Refused(refused())));
 }

@@ -26,6 +26,7 @@ impl Book {
             name: "app".to_owned(),
             path: "/src/app".to_owned(),
             default_target_branch: "main".to_owned(),
+            remotes: std::collections::BTreeMap::new(),
         };
         let project = store.create_project(None, "app", &[repo]).await.unwrap().value.project_id;
         let document = |(source, text): &(&str, &str)| {

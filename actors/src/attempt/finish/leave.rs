@@ -1,0 +1,146 @@
+//! The steps of a finish that leave the attempt's own repositories and worktrees: a push, a pull
+//! request, and the deletion of a branch, which a person asks for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::Stepped;
+use super::task::FinishTask;
+use crate::failpoint;
+use crate::forge::{Forge, Proposal, place};
+use crate::journal::{AttemptRepo, PushRequest};
+use crate::refusal::{Code, Refusal};
+use crate::workspace::checkouts_of;
+use crate::workspace::git::{self, GitError};
+use crate::workspace::push::{PushError, RemoteBranch, shown};
+
+impl FinishTask {
+    /// Deletes the attempt's branch if it is where it was when a person asked for that, and no
+    /// checkout shows it.
+    pub(super) async fn delete_branch(&self, at: usize) -> Result<Stepped, Refusal> {
+        let path = PathBuf::from(&self.attempt.repos[at].path);
+        let (head, branch) =
+            (self.finish.request.repos[at].head.clone(), self.attempt.branch.clone());
+        let (repo, name) = (path.clone(), branch.clone());
+        let deleting = async move {
+            let is_shown = !checkouts_of(&repo, &name).await?.is_empty();
+            match git::branch_tip(&repo, &name).await? {
+                None => Ok(true),
+                Some(tip) if tip == head && !is_shown => {
+                    let reference = format!("refs/heads/{name}");
+                    git::run(&repo, &["update-ref", "-d", &reference, &head]).await.map(|_| true)
+                }
+                Some(_) => Ok(false),
+            }
+        };
+        let deleted = self.world.repositories.in_turn(&path, deleting).await;
+        failpoint::hit("branch", "deleted");
+        deleted.map(Stepped::BranchDeleted).map_err(|error: GitError| {
+            Refusal::new(Code::WorkspaceFailed, format!("{branch} can't be deleted: {error}"))
+        })
+    }
+
+    fn pushed(&self, at: usize) -> Result<(&AttemptRepo, &PushRequest), Refusal> {
+        let wanted = self.finish.request.repos[at].push.as_ref();
+        let wanted = wanted.ok_or_else(|| Refusal::internal("a push has no remote"))?;
+        Ok((&self.attempt.repos[at], wanted))
+    }
+
+    /// Has the remote's branch get the attempt's commit, unless it has it.
+    pub(super) async fn push(&self, at: usize) -> Result<Stepped, Refusal> {
+        let (repo, wanted) = self.pushed(at)?;
+        let commit = self.finish.receipt.repos[at].commit.clone().unwrap_or_default();
+        if wanted.base.is_some() && commit == repo.base_commit {
+            if self.attempt.repos.len() > 1 {
+                return Ok(Stepped::Pushed(false));
+            }
+            let message = "the attempt has changed nothing that could be proposed";
+            return Err(Refusal::new(Code::WorkspaceFailed, message)
+                .hint("Call follow_up with action = \"send\", then the tool again."));
+        }
+        let branch = RemoteBranch {
+            repo: Path::new(&repo.path),
+            scratch: &self.world.settings.scratch_dir,
+            url: &wanted.url,
+            branch: &wanted.branch,
+        };
+        let unreachable = |error: GitError| not_pushed(wanted, &error.to_string());
+        let tip = branch.tip().await.map_err(unreachable)?;
+        failpoint::hit("push", "next");
+        if tip.as_ref() != Some(&commit) {
+            let lease = wanted.forces.then(|| wanted.before.clone().unwrap_or_default());
+            match branch.push(&commit, lease.as_deref()).await {
+                Ok(()) => {}
+                Err(PushError::Rejected(why)) => return Err(rejected(wanted, &why)),
+                Err(PushError::Git(error)) => return Err(unreachable(error)),
+            }
+        }
+        failpoint::hit("push", "done");
+        Ok(Stepped::Pushed(true))
+    }
+
+    /// Opens the pull request, or finds it.
+    pub(super) async fn propose(&self, at: usize) -> Result<Stepped, Refusal> {
+        let (repo, wanted) = self.pushed(at)?;
+        let (forge, repository) = forge(&self.world.settings.forges, &wanted.url)?;
+        let (title, text) = self.finish.request.proposal.clone().unwrap_or_default();
+        let base = wanted.base.clone().unwrap_or_else(|| repo.target_branch.clone());
+        let head = wanted.branch.clone();
+        let proposal = Proposal { repository, head, base, title, text };
+        let api = forge.api.clone();
+        let proposing = tokio::task::spawn_blocking(move || forge.propose(&proposal));
+        let proposed = proposing.await.map_err(|error| Refusal::internal(error.to_string()))?;
+        failpoint::hit("pull_request", "made");
+        proposed.map(Stepped::Proposed).map_err(|error| {
+            let message = format!("no pull request could be made at {}: {error}", shown(&api));
+            let refusal = Refusal::new(Code::WorkspaceFailed, message);
+            let hint = match error.is_of_token() {
+                true => {
+                    "Give the token in config.toml the right to open pull requests, restart the \
+                         daemon, then call the tool again."
+                }
+                false => {
+                    "Fix what the message says, then call the tool again. The branch is pushed."
+                }
+            };
+            refusal.hint(hint)
+        })
+    }
+}
+
+/// The configured host of a remote, and the repository there.
+pub fn forge(forges: &BTreeMap<String, Forge>, url: &str) -> Result<(Forge, String), Refusal> {
+    let shown = shown(url);
+    let Some(place) = place(url) else {
+        let message = format!("the remote {shown} names no repository of a host");
+        return Err(Refusal::new(Code::InvalidArgument, message)
+            .hint("Call the tool again with remote, one on GitHub or GitLab.")
+            .detail("path", "remote"));
+    };
+    let forge = forges.get(&place.host).cloned().ok_or_else(|| {
+        let host = &place.host;
+        let message = format!("config.toml has no [forges.\"{host}\"], so no pull request can be made");
+        Refusal::new(Code::WorkspaceFailed, message).hint(format!(
+            "Add `[forges.\"{host}\"]` with kind and token to config.toml and restart the daemon, then \
+             call the tool again."
+        ))
+    })?;
+    Ok((forge, place.repository))
+}
+
+fn not_pushed(wanted: &PushRequest, why: &str) -> Refusal {
+    let PushRequest { remote, url, .. } = wanted;
+    let message = format!("{remote} ({}) can't be pushed to: {why}", shown(url));
+    Refusal::new(Code::WorkspaceFailed, message.replace(url, &shown(url))).hint(
+        "Fix what the message says: git in a terminal needs the same. Then call the tool again.",
+    )
+}
+
+fn rejected(wanted: &PushRequest, why: &str) -> Refusal {
+    let PushRequest { remote, branch, .. } = wanted;
+    let message = format!("{remote} does not take the commits for {branch}: {why}");
+    Refusal::new(Code::WorkspaceFailed, message).hint(
+        "Merge the remote's branch into the attempt's, then call the tool again. Or push to another \
+         branch; force_with_lease = true overwrites what the remote's branch has.",
+    )
+}

@@ -1,0 +1,98 @@
+//! The lock of an attempt's worktrees, lent to another attempt whose work is applied to its
+//! branch. Until it comes back a turn that begins waits, as it does for the attempt's own tasks.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use ractor::RpcReplyPort;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::task::unconstrained;
+
+use super::message::Lent;
+use super::state::AttemptActorState;
+use crate::ids::FinishId;
+use crate::journal::Phase;
+use crate::refusal::{Code, Refusal};
+
+/// Takes a place in the queue for the lock now, before any later caller, and waits for it then.
+pub fn queue_for(
+    lock: &Arc<Mutex<()>>,
+) -> impl Future<Output = OwnedMutexGuard<()>> + Send + use<> {
+    let mut waiting = Box::pin(unconstrained(Arc::clone(lock).lock_owned()));
+    let first = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    async move {
+        match first {
+            Poll::Ready(guard) => guard,
+            Poll::Pending => waiting.await,
+        }
+    }
+}
+
+impl AttemptActorState {
+    /// Lends the worktrees, unless a turn runs or waits in them.
+    pub fn lend(&mut self, finish: FinishId, port: RpcReplyPort<Result<Lent, Refusal>>) {
+        let owner = self.myself.clone();
+        if let Some((_, worktrees)) = self.reserved.take_if(|(of, _)| *of == finish) {
+            drop(port.send(Ok(Lent::new(worktrees, owner))));
+            return;
+        }
+        let id = self.attempt.attempt_id;
+        let refuse = |why: &str| {
+            let message = format!("nothing can be applied to attempt {id} now: {why}");
+            Refusal::new(Code::AttemptRunning, message).detail("attempt_id", id.to_string())
+        };
+        let rests = matches!(self.attempt.phase, Phase::Settled | Phase::Idle);
+        if !rests || self.queue.active {
+            let refusal = refuse("a turn of it runs or waits").hint(
+                "Call wait_for_attempts until that attempt has settled, then the tool again.",
+            );
+            drop(port.send(Err(refusal)));
+            return;
+        }
+        if self.finishing.is_some() || self.collecting > 0 || self.lent > 0 {
+            let refusal = refuse("another call finishes or collects it")
+                .hint("Call wait_for_attempts until that has ended, then the tool again.");
+            drop(port.send(Err(refusal)));
+            return;
+        }
+        self.lent += 1;
+        let worktrees = queue_for(&self.worktrees);
+        tokio::spawn(async move {
+            let lent = Lent::new(worktrees.await, owner);
+            let _ = port.send(Ok(lent));
+        });
+    }
+
+    /// Keeps the worktrees for a finish that an earlier daemon had lent them to, so that no turn
+    /// begins before that goes on. Call it before any turn begins.
+    pub fn reserve(&mut self) {
+        let Some(finish) = self.attempt.lends.take() else { return };
+        if let Ok(worktrees) = Arc::clone(&self.worktrees).try_lock_owned() {
+            self.lent += 1;
+            self.reserved = Some((finish, worktrees));
+        }
+    }
+
+    pub fn lent_back(&mut self) {
+        self.lent = self.lent.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_lock_is_given_in_the_order_of_the_calls() {
+        let lock = Arc::new(Mutex::new(()));
+        let held = Arc::clone(&lock).lock_owned().await;
+        let first = queue_for(&lock);
+        let later = tokio::spawn(queue_for(&lock));
+        drop(held);
+        let first = first.await;
+        assert!(!later.is_finished());
+        drop(first);
+        later.await.unwrap();
+    }
+}

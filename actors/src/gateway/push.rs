@@ -1,0 +1,110 @@
+//! Where a finish pushes to: the remote, its recorded URL and the branch, resolved and checked
+//! before anything is committed. Reads only.
+
+use std::path::Path;
+
+use crate::attempt::finish::leave::forge;
+use crate::journal::{Attempt, AttemptRepo, PushRequest};
+use crate::refusal::{Code, Refusal};
+use crate::workspace::git::GitError;
+use crate::workspace::push::{RemoteBranch, check_url, is_branch, remotes, shown};
+use crate::world::World;
+
+/// The remote that is meant where there are several.
+const USUAL: &str = "origin";
+
+/// What a caller says of it.
+pub struct PushCall<'c> {
+    pub remote: Option<&'c str>,
+    pub branch: Option<&'c str>,
+    pub forces: bool,
+    /// Of a pull request: the branch that it is to be merged into; by default the target branch.
+    pub base: Option<Option<&'c str>>,
+}
+
+/// What a push or a pull request of one repository does.
+pub async fn request(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    call: &PushCall<'_>,
+) -> Result<PushRequest, Refusal> {
+    let path = Path::new(&repo.path);
+    let (remote, url) = recorded(world, repo, call.remote).await?;
+    let branch = call.branch.unwrap_or(&attempt.branch).to_owned();
+    if !is_branch(path, &branch).await.map_err(|error| unreadable(repo, &error))? {
+        let message = format!("{branch:?} can't be the name of a branch");
+        return Err(Refusal::new(Code::InvalidArgument, message)
+            .hint("Call the tool again with branch, a name that git takes.")
+            .detail("path", "branch"));
+    }
+    let base = call.base.map(|base| base.unwrap_or(&repo.target_branch).to_owned());
+    if base.is_some() {
+        forge(&world.settings.forges, &url)?;
+    }
+    if base.as_ref() == Some(&branch) {
+        let message = format!("a pull request of {branch} into itself makes no sense");
+        return Err(Refusal::new(Code::InvalidArgument, message)
+            .hint("Call the tool again with into, the branch to be merged into.")
+            .detail("path", "into"));
+    }
+    let scratch = &world.settings.scratch_dir;
+    let there = RemoteBranch { repo: path, scratch, url: &url, branch: &branch };
+    let before = there.tip().await.map_err(|error| {
+        let said = error.to_string().replace(&url, &shown(&url));
+        let message = format!("the remote {remote} ({}) can't be read: {said}", shown(&url));
+        Refusal::new(Code::WorkspaceFailed, message).hint(
+            "Fix what the message says: git in a terminal needs the same. Then call the tool again.",
+        )
+    })?;
+    Ok(PushRequest { remote, url, branch, before, forces: call.forces, base })
+}
+
+/// The remote's name and URL, if the repository's configuration has the URL that was recorded
+/// for the project: an agent can write the configuration.
+async fn recorded(
+    world: &World,
+    repo: &AttemptRepo,
+    given: Option<&str>,
+) -> Result<(String, String), Refusal> {
+    let found = remotes(Path::new(&repo.path)).await.map_err(|error| unreadable(repo, &error))?;
+    let name = match given {
+        None if found.len() == 1 => found.keys().next().cloned().unwrap_or_default(),
+        given => given.unwrap_or(USUAL).to_owned(),
+    };
+    let Some(url) = found.get(&name) else {
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        let message = format!("{} has no remote {name:?}; it has: {}", repo.path, names.join(", "));
+        return Err(Refusal::new(Code::InvalidArgument, message)
+            .hint("Call the tool again with remote, one that the repository has.")
+            .detail("path", "remote")
+            .detail("remotes", names));
+    };
+    check_url(url).map_err(|why| {
+        let message = format!("the remote {name} of {} is not pushed to: {why}", repo.path);
+        Refusal::new(Code::NotPermitted, message)
+            .hint("Give the remote a URL that git itself speaks, then call the tool again.")
+    })?;
+    let recorded = world.journal.remotes(repo.repo_id).await?;
+    if recorded.get(&name) != Some(url) {
+        let was = recorded.get(&name).map_or_else(|| "none".to_owned(), |url| shown(url));
+        let message = format!(
+            "the remote {name} of {} leads to {}, and what was recorded for the project is {was}",
+            repo.path,
+            shown(url)
+        );
+        return Err(Refusal::new(Code::NotPermitted, message).hint(
+            "Ask a person to look at it with `provost repo remotes`, and to record it with --yes.",
+        ));
+    }
+    Ok((name, url.clone()))
+}
+
+pub fn unreadable(repo: &AttemptRepo, error: &GitError) -> Refusal {
+    let message = format!("{} can't be read: {error}", repo.path);
+    if error.is_shortage() {
+        Refusal::shortage(message)
+    } else {
+        Refusal::new(Code::WorkspaceFailed, message)
+    }
+}

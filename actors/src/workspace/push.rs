@@ -1,0 +1,231 @@
+//! Pushes a commit to a branch of a remote. git runs in a scratch repository that borrows the
+//! objects: credentials, proxies and the like are those of the person's and the system's
+//! configuration, and neither a hook nor a setting of the repository has any effect.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::aside::Aside;
+use super::git::{self, Git, GitError};
+use super::regular;
+use crate::blocking::blocking;
+use crate::text::cut;
+
+/// Longest list of the commits at which a shallow clone's history ends, in bytes.
+const SHALLOW_MAX: u64 = 64 << 20;
+/// Most bytes of the settings of remotes, and most characters of what a remote says.
+const SETTINGS_MAX: usize = 256 * 1024;
+const SAID_MAX: usize = 1000;
+/// What git itself speaks. Anything else would be a program of its own.
+const SCHEMES: [&str; 5] = ["file", "git", "http", "https", "ssh"];
+
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// The remote, or git for it, did not take the commit.
+    #[error("{0}")]
+    Rejected(String),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// A branch of a remote.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteBranch<'a> {
+    pub repo: &'a Path,
+    pub scratch: &'a Path,
+    pub url: &'a str,
+    pub branch: &'a str,
+}
+
+impl RemoteBranch<'_> {
+    /// The commit that it is at; `None` if there is no such branch.
+    pub async fn tip(&self) -> Result<Option<String>, GitError> {
+        let (_aside, git) = self.git().await?;
+        let reference = format!("refs/heads/{}", self.branch);
+        let listed = git.text(&["ls-remote", "--refs", "--", self.url, &reference]).await?;
+        let mut tips = listed.lines().filter_map(|line| line.split_once('\t'));
+        Ok(tips.find(|(_, name)| *name == reference).map(|(tip, _)| tip.to_owned()))
+    }
+
+    /// Has it get the commit. With a lease, commits that it has are overwritten if it is exactly
+    /// there; "" stands for no branch.
+    pub async fn push(&self, commit: &str, lease: Option<&str>) -> Result<(), PushError> {
+        let (_aside, git) = self.git().await?;
+        let reference = format!("refs/heads/{}", self.branch);
+        let lease = lease.map(|old| format!("--force-with-lease={reference}:{old}"));
+        let refspec = format!("{commit}:{reference}");
+        let mut args = vec!["push", "--porcelain", "--no-verify", "--recurse-submodules=no"];
+        args.extend(lease.as_deref());
+        args.extend(["--", self.url, &refspec]);
+        let output = git.output(&args, SETTINGS_MAX).await?;
+        if output.status.success() {
+            return Ok(());
+        }
+        // git-push(1): a flag, the references, a summary.
+        let said = String::from_utf8_lossy(&output.stdout);
+        let refused = said.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
+        match refused {
+            Some(summary) => {
+                let from_there = output.stderr.lines().filter_map(|it| it.strip_prefix("remote:"));
+                let from_there: Vec<&str> = from_there.map(str::trim).collect();
+                let told = format!("{summary} {}", from_there.join(" "));
+                Err(PushError::Rejected(cut(told.trim().to_owned(), SAID_MAX)))
+            }
+            None => Err(output.failure().into()),
+        }
+    }
+
+    async fn git(&self) -> Result<(Aside, Git), GitError> {
+        let common = git::common_dir(self.repo).await?;
+        let aside = Aside::make(self.scratch, &common).await?;
+        let (from, to) = (common.join("shallow"), aside.path().join("shallow"));
+        blocking(move || regular::copy_small(&from, &to, SHALLOW_MAX)).await?;
+        let mut git = aside.git(self.repo).patient();
+        // What would ask a person fails at once: there is none at the daemon's terminal.
+        git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
+        Ok((aside, git))
+    }
+}
+
+/// The URLs that a repository's own configuration has for pushes to its remotes, by their names.
+pub async fn remotes(repo: &Path) -> Result<BTreeMap<String, String>, GitError> {
+    let list = ["config", "--local", "-z", "--get-regexp", r"^remote\..*\.(url|pushurl)$"];
+    let output = Git::new(repo).output(&list, SETTINGS_MAX).await?;
+    match output.status.code() {
+        Some(0) => Ok(named(&String::from_utf8_lossy(&output.stdout))),
+        // git-config(1): 1 is "none of them".
+        Some(1) => Ok(BTreeMap::new()),
+        _ => Err(output.failure()),
+    }
+}
+
+/// From `remote.NAME.url\nURL\0…`; the last one counts, and one for pushes before any other.
+fn named(listed: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for kind in [".url", ".pushurl"] {
+        for entry in listed.split('\0') {
+            let Some((key, url)) = entry.split_once('\n') else { continue };
+            let name = key.strip_prefix("remote.").and_then(|key| key.strip_suffix(kind));
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                found.insert(name.to_owned(), url.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Whether git may be given a URL. `Err` is part of a sentence.
+pub fn check_url(url: &str) -> Result<(), String> {
+    let helper = url.split_once("::").map(|(helper, _)| helper);
+    let is_word = |text: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+    };
+    if let Some(helper) = helper.filter(|helper| is_word(helper)) {
+        return Err(format!("it names the transport helper `{helper}`, which is a program"));
+    }
+    if url.is_empty() || url.starts_with('-') || url.contains(char::is_control) {
+        return Err("it is not a URL or a path".to_owned());
+    }
+    match url.split_once("://") {
+        Some((scheme, _)) if !SCHEMES.contains(&scheme) => {
+            Err(format!("git does not speak `{}` itself", cut(scheme.to_owned(), 40)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A URL without the name and the password that may stand in it.
+pub fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
+/// Whether a branch may have this name (git-check-ref-format(1)).
+pub async fn is_branch(repo: &Path, name: &str) -> Result<bool, GitError> {
+    let reference = format!("refs/heads/{name}");
+    let output = Git::new(repo).output(&["check-ref-format", &reference], 1024).await?;
+    Ok(output.status.success() && !name.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_url_of_a_remote_counts_and_one_for_pushes_before_it() {
+        let listed = "remote.origin.url\nhttps://a/x\0remote.origin.pushurl\nssh://a/x\0\
+                      remote.my.fork.url\n/b\0remote.origin.url\nhttps://c/x\0";
+        let found = named(listed);
+        assert_eq!(found["origin"], "ssh://a/x");
+        assert_eq!((found["my.fork"].as_str(), found.len()), ("/b", 2));
+    }
+
+    #[test]
+    fn no_url_names_a_program_and_none_is_shown_with_its_password() {
+        for good in
+            ["https://h/x", "git@h:o/x.git", "/r/x.git", "../x", "ssh://git@h:22/o/x", "file:///r"]
+        {
+            assert_eq!(check_url(good), Ok(()), "{good}");
+        }
+        for bad in ["ext::sh -c id", "fd::3", "my-helper::x", "foo://h/x", "-x", "", "a\nb"] {
+            assert!(check_url(bad).is_err(), "{bad}");
+        }
+        assert_eq!(shown("https://ann:pw@h:8/o/x.git"), "https://h:8/o/x.git");
+        assert_eq!(shown("git@h:o/x.git"), "git@h:o/x.git");
+    }
+
+    #[tokio::test]
+    async fn a_push_runs_nothing_of_the_repository_and_a_lease_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let (repo, remote) = (dir.path().join("repo"), dir.path().join("remote.git"));
+        let ran = dir.path().join("ran");
+        std::fs::create_dir(&repo).unwrap();
+        let git = async |args: &[&str]| git::run(&repo, args).await.unwrap();
+        git(&["init", "--quiet", "--initial-branch=main"]).await;
+        git(&["init", "--quiet", "--bare", remote.to_str().unwrap()]).await;
+        let by = ["-c", "user.name=Ann", "-c", "user.email=ann@localhost"];
+        let commit = async |what: &str| {
+            git(&[&by[..], &["commit", "--quiet", "--allow-empty", "-m", what]].concat()).await;
+            git(&["rev-parse", "HEAD"]).await
+        };
+        let first = commit("one").await;
+        // An agent would have a program run, or the push go elsewhere.
+        let touch = format!("touch {}", ran.display());
+        let elsewhere = format!("url.{}.insteadOf", dir.path().join("elsewhere").display());
+        for (key, value) in [
+            ("core.sshCommand", touch.as_str()),
+            ("credential.helper", &format!("!{touch}")),
+            ("push.gpgSign", "true"),
+            ("gpg.program", &touch),
+            (&elsewhere, remote.to_str().unwrap()),
+        ] {
+            git(&["config", key, value]).await;
+        }
+        let hook = repo.join(".git/hooks/pre-push");
+        std::fs::write(&hook, format!("#!/bin/sh\n{touch}\n")).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&hook, executable).unwrap();
+
+        let branch = RemoteBranch {
+            repo: &repo,
+            scratch: &dir.path().join("scratch"),
+            url: remote.to_str().unwrap(),
+            branch: "work",
+        };
+        assert_eq!(branch.tip().await.unwrap(), None);
+        branch.push(&first, None).await.unwrap();
+        assert_eq!(branch.tip().await.unwrap().as_ref(), Some(&first));
+        git(&[&by[..], &["commit", "--quiet", "--amend", "--allow-empty", "-m", "other"]].concat())
+            .await;
+        let other = git(&["rev-parse", "HEAD"]).await;
+        assert!(matches!(branch.push(&other, None).await, Err(PushError::Rejected(_))));
+        assert!(matches!(branch.push(&other, Some(&other)).await, Err(PushError::Rejected(_))));
+        branch.push(&other, Some(&first)).await.unwrap();
+        assert_eq!(branch.tip().await.unwrap(), Some(other));
+        assert!(!ran.exists());
+        assert!(is_branch(&repo, "a/b").await.unwrap());
+        assert!(!is_branch(&repo, "a..b").await.unwrap());
+    }
+}

@@ -1,0 +1,101 @@
+//! What becomes of the work of attempts that are over: merged, pushed or discarded, while the
+//! daemon dies. Whatever happens, it happens once and whole.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::fleet::Fleet;
+use crate::session::Key;
+use crate::{Result, check};
+
+/// What is done with the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Merge,
+    Push,
+    Discard,
+}
+
+impl End {
+    fn action(self) -> &'static str {
+        match self {
+            Self::Merge => "merge",
+            Self::Push => "push",
+            Self::Discard => "discard",
+        }
+    }
+}
+
+/// A finish that is to be asked for, or was.
+pub struct Finishing {
+    end: End,
+    attempt_id: String,
+    worktree: PathBuf,
+    /// A file that nothing else has.
+    file: String,
+    key: Option<Key>,
+}
+
+impl Fleet {
+    /// Gives an attempt that is over some work, to be finished; `None`: none is over.
+    pub fn prepare_finish(&mut self, end: End) -> Result<Option<Finishing>> {
+        let over: Vec<&String> = self.retired.difference(&self.discarded).collect();
+        if over.is_empty() {
+            return Ok(None);
+        }
+        let attempt_id = over[self.rng.usize(..over.len())].clone();
+        let status = json!({"attempt_id": attempt_id});
+        let status = self.session.call(&self.scratch, "get_attempt_status", &status)?;
+        let worktree = PathBuf::from(status["worktree"].as_str().unwrap_or_default());
+        let file = format!("finish-{}", self.rng.u64(..1 << 48));
+        // One that was stopped before it was prepared has no worktree.
+        if fs::write(worktree.join(&file), "work\n").is_err() {
+            return Ok(None);
+        }
+        Ok(Some(Finishing { end, attempt_id, worktree, file, key: None }))
+    }
+
+    pub fn ask_finish(&mut self, finishing: &mut Finishing) -> Result<()> {
+        let Finishing { end, attempt_id, .. } = finishing;
+        let call = json!({"attempt_id": attempt_id, "action": end.action()});
+        finishing.key = Some(self.ask("finish_attempt", call)?);
+        Ok(())
+    }
+
+    /// Holds what was done against what was asked for. Call it once all is answered.
+    pub fn judge_finish(&mut self, finishing: &Finishing) -> Result<()> {
+        let Some(answer) = finishing.key.and_then(|key| self.session.take(key)) else {
+            return Err("a finish was not answered".into());
+        };
+        let Finishing { end, attempt_id, worktree, file, .. } = finishing;
+        let told = |what: &str| format!("{end:?} of {attempt_id}: {what}: {}", answer.text);
+        check(&mut self.checks, answer.value["state"] == "done", || told("not done"))?;
+        let repo = &answer.value["repos"][0];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        match end {
+            End::Merge => {
+                let commits = self.scratch.git(&["log", "--format=%H", "main", "--", file])?;
+                check(&mut self.checks, commits.len() == 1, || told("not committed once"))?;
+                let there = self.scratch.repo().join(file).exists();
+                check(&mut self.checks, there, || told("the checkout does not follow"))
+            }
+            End::Push => {
+                let place = text(&repo["pushed_to"]);
+                let reference = place.replacen("origin/", "refs/heads/", 1);
+                let listed = self.scratch.git(&["ls-remote", "origin", &reference])?;
+                let commit = text(&repo["commit"]);
+                let is_there = listed.len() == 1 && listed[0].starts_with(&commit);
+                check(&mut self.checks, is_there, || told("the remote does not have it"))
+            }
+            End::Discard => {
+                self.discarded.insert(attempt_id.clone());
+                check(&mut self.checks, !worktree.exists(), || told("the worktree is there"))?;
+                let kept = format!("{}:{file}", text(&repo["snapshot"]));
+                let is_kept = self.scratch.git(&["show", &kept]).is_ok();
+                check(&mut self.checks, is_kept, || told("its work is lost"))
+            }
+        }
+    }
+}

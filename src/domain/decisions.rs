@@ -1,0 +1,148 @@
+//! The one inbox: its list is that of approvals, and then that of questions; its answers go where
+//! each of them is decided.
+
+use async_trait::async_trait;
+use provost_actors::ids::ApprovalId;
+
+use super::{Domain, answered, cursor};
+use crate::api::approvals::{ApprovalTools, ApprovalsAsked, ListApprovalsInput};
+use crate::api::args::{Limit, Text};
+use crate::api::decisions::{
+    AnswerInput, AnswerOutput, Decided, DecisionTools, ListInboxInput, ListInboxOutput,
+};
+use crate::api::worker::inbox::{InboxTools, ListQuestionsInput, QuestionsAsked};
+use crate::api::{Caller, Key, Once, Refusable};
+
+/// Where a page begins.
+#[derive(Debug, PartialEq, Eq)]
+enum Start {
+    /// With approvals: those before this one.
+    Approvals(Option<String>),
+    /// With questions: those before this one.
+    Questions(Option<String>),
+}
+
+impl Start {
+    fn read(cursor: &str) -> Option<Self> {
+        let (list, before) = match cursor.split_once(':') {
+            Some((list, before)) => (list, Some(before.to_owned())),
+            None => (cursor, None),
+        };
+        match list {
+            "approvals" if before.as_ref()?.parse::<ApprovalId>().is_ok() => {
+                Some(Self::Approvals(before))
+            }
+            "questions" if before.as_ref().is_none_or(|id| id.len() <= 64) => {
+                Some(Self::Questions(before))
+            }
+            _ => None,
+        }
+    }
+
+    /// The cursor of a page that begins here.
+    fn cursor(&self) -> String {
+        let (list, before) = match self {
+            Self::Approvals(before) => ("approvals", before),
+            Self::Questions(before) => ("questions", before),
+        };
+        before.as_ref().map_or_else(|| list.to_owned(), |id| format!("{list}:{id}"))
+    }
+}
+
+#[async_trait]
+impl DecisionTools for Domain {
+    async fn list_inbox(
+        &self,
+        caller: &Caller,
+        input: ListInboxInput,
+    ) -> Refusable<ListInboxOutput> {
+        let ListInboxInput { attempt_id, project_id, status, limit, cursor: given } = input;
+        let start = cursor(given, "list_inbox", Start::read)?.unwrap_or(Start::Approvals(None));
+        let mut listed = ListInboxOutput {
+            approvals: Vec::new(),
+            questions: Vec::new(),
+            next_cursor: None,
+            has_more: false,
+        };
+        let has_approvals = project_id.is_none() && status != QuestionsAsked::Reports;
+        let (before, before_question) = match start {
+            Start::Approvals(before) => (Some(before), None),
+            Start::Questions(before) => (None, before),
+        };
+        if let Some(before) = before.filter(|_| has_approvals) {
+            let status = match status {
+                QuestionsAsked::All => ApprovalsAsked::All,
+                _ => ApprovalsAsked::Pending,
+            };
+            let (limit, cursor) = (Limit::of(limit.get()), before.and_then(text));
+            let asked = ListApprovalsInput { attempt_id, status, limit, cursor };
+            let page = self.list_approvals(caller, asked).await?;
+            listed.approvals = page.approvals;
+            if page.has_more {
+                listed.has_more = true;
+                listed.next_cursor = page.next_cursor.map(|id| Start::Approvals(Some(id)).cursor());
+                return Ok(listed);
+            }
+        }
+        if attempt_id.is_some() {
+            return Ok(listed);
+        }
+        let room = limit.get().saturating_sub(listed.approvals.len());
+        // A full page says whether questions follow.
+        let limit = Limit::of(room.max(1));
+        let cursor = before_question.and_then(text);
+        let asked = ListQuestionsInput { project_id, status, limit, cursor };
+        let page = self.list_questions(caller, asked).await?;
+        if room == 0 {
+            listed.has_more = !page.questions.is_empty();
+            listed.next_cursor = listed.has_more.then(|| Start::Questions(None).cursor());
+            return Ok(listed);
+        }
+        listed.questions = page.questions;
+        listed.has_more = page.has_more;
+        listed.next_cursor = page.next_cursor.map(|id| Start::Questions(Some(id)).cursor());
+        Ok(listed)
+    }
+
+    async fn answer(
+        &self,
+        caller: &Caller,
+        key: Option<Key>,
+        input: AnswerInput,
+    ) -> Refusable<Once<AnswerOutput>> {
+        Ok(match Decided::try_from(input)? {
+            Decided::Approval(input) => {
+                let answer = self.respond_approval(caller, key, input).await?;
+                answered(answer, AnswerOutput::Approval)
+            }
+            Decided::Question(input) => {
+                let answer = self.answer_question(caller, key, input).await?;
+                answered(answer, AnswerOutput::Question)
+            }
+        })
+    }
+}
+
+fn text<const MAX: usize>(given: String) -> Option<Text<1, MAX>> {
+    Text::try_from(given).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_names_the_list_and_the_place_in_it() {
+        let id = "01936d5e-5f7a-7c3e-8f00-0123456789ab".to_owned();
+        for start in [
+            Start::Approvals(Some(id.clone())),
+            Start::Questions(None),
+            Start::Questions(Some(id.clone())),
+        ] {
+            assert_eq!(Start::read(&start.cursor()), Some(start));
+        }
+        for bad in ["", "approvals", "approvals:x", "tasks:x", &id] {
+            assert_eq!(Start::read(bad), None, "{bad}");
+        }
+    }
+}
