@@ -44,7 +44,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("journal", &["event", "executor", "ids", "limits", "refusal", "workspace"]),
     ("repo_settings", &["journal"]),
     ("world", &["executor", "ids", "journal", "limits", "log", "process", "repo_settings", "secret", "workspace"]),
-    ("radar", &["ids", "journal", "workspace", "world"]),
+    ("radar", &["blocking", "ids", "journal", "refusal", "workspace", "world"]),
     ("attempt", &["environment", "blocking", "event", "executor", "failpoint", "ids", "journal", "limits", "log", "process", "radar", "refusal", "repo_settings", "retry", "secret", "text", "workspace", "world"]),
     ("gateway", &["attempt", "blocking", "event", "executor", "ids", "journal", "nearest", "refusal", "retry", "workspace", "world"]),
     ("answers", &["attempt", "event", "gateway", "ids", "journal", "refusal", "retry", "world"]),

@@ -26,6 +26,13 @@ pub enum AttemptPhase {
     Settled,
 }
 
+impl AttemptPhase {
+    /// A turn is to run, or runs and works.
+    pub fn is_busy(self) -> bool {
+        matches!(self, Self::Queued | Self::Preparing | Self::Running | Self::Stopping)
+    }
+}
+
 impl From<Phase> for AttemptPhase {
     fn from(phase: Phase) -> Self {
         match phase {
@@ -214,7 +221,7 @@ pub struct ConflictWith {
     /// The target branch; null for an attempt.
     pub target_branch: Option<String>,
     pub repo_name: String,
-    /// The first 20 paths in conflict.
+    /// The first paths in conflict, at most 20, or 60 of all conflicts.
     pub paths: Vec<String>,
     /// How many paths are in conflict.
     pub path_count: u64,

@@ -178,17 +178,19 @@ pub struct ConflictsParams {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Conflicts {
-    /// In an order of merging: first what is in the fewest others' way.
+    /// In an order of merging: first those that merge as they are, one after the other.
     pub attempts: Vec<AttemptConflicts>,
 }
 
-/// An attempt whose task is not over, and what its last snapshot does not merge with.
+/// An attempt whose work is still to be merged, and what its last snapshot does not merge with.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AttemptConflicts {
     pub attempt_id: AttemptId,
     pub task_title: String,
     pub project_name: String,
     pub workspace_branch: String,
+    /// It merges as it is, after those above it.
+    pub is_clean: bool,
     pub conflicts_with: Vec<ConflictWith>,
 }
 

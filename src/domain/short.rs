@@ -71,7 +71,7 @@ mod tests {
             "created_at": at, "updated_at": at, "last_activity_at": at, "latest_session_id": null,
             "latest_execution_process_id": null, "exit_code": i32::MIN, "exit_signal": null,
             "failure_summary": text, "queued_follow_ups": u32::MAX, "queue_held": true,
-            "usage": null, "limits": [], "final_message": text, "next_action": text,
+            "usage": null, "limits": [], "conflicts_with": [], "final_message": text, "next_action": text,
             "latest_entry_index": {"normalized": u64::MAX, "raw": u64::MAX},
         });
         serde_json::from_value(status).unwrap()

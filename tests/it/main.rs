@@ -29,6 +29,7 @@ mod logs;
 mod messages;
 mod miscalls;
 mod provision;
+mod radar;
 mod reattach;
 mod replay;
 mod rescue;

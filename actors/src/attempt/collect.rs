@@ -20,6 +20,7 @@ use crate::failpoint;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
 use crate::process::proc;
+use crate::radar;
 use crate::workspace::proof;
 use crate::world::World;
 
@@ -37,8 +38,9 @@ impl AttemptActorState {
         let newest = attempt.process.process_id;
         let worktrees = Arc::clone(&self.worktrees);
         tokio::spawn(async move {
-            // The snapshot of the last turn comes first.
-            let _lock = if busy.is_none() { Some(worktrees.lock().await) } else { None };
+            // The snapshot of the last turn comes first. A finish holds them itself.
+            let is_free = busy.is_none() && !how.by_finish;
+            let _lock = if is_free { Some(worktrees.lock().await) } else { None };
             let examined = examine(&world, &attempt, how, busy).await;
             if !how.is_dry {
                 failpoint::hit("collect", "examined");
@@ -116,6 +118,7 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
         if let Err(refusal) = world.journal.give_back_ports(attempt.attempt_id).await {
             tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its ports stay taken");
         }
+        radar::look(&world, &[]);
         let _ = port.send(Ok(collection));
     });
 }

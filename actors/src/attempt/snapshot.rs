@@ -69,7 +69,7 @@ async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> bool {
         let error = match save_all(world, attempt, due).await {
             Ok(saved) => {
                 record(world, attempt, due, &saved).await;
-                radar::look(world, attempt.attempt_id);
+                radar::look(world, &[attempt.attempt_id]);
                 return true;
             }
             Err(error) => error,

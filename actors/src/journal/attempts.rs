@@ -322,4 +322,8 @@ pub trait Sessions {
 
     /// The same of the turns up to the end of one.
     async fn past_until(&self, fork: Fork) -> Result<Vec<Past>, Refusal>;
+
+    /// The executor's own id of the session of a fork's source, if that is as it was at the end
+    /// of the turn: no later turn has run, and the executor is this one.
+    async fn session_at(&self, fork: Fork, executor: &str) -> Result<Option<String>, Refusal>;
 }
