@@ -81,9 +81,9 @@ pub fn look_after_finish(world: &Arc<World>, attempt: AttemptId) {
 /// Removes what is known of attempts that are not in the way of others any more.
 async fn end_others(world: &World) -> Result<(), Refusal> {
     let mut over = Vec::new();
-    for probed in world.journal.probed().await? {
-        if !probed.is_open || !is_there(world, &probed.folder).await {
-            over.push(probed.attempt_id);
+    for attempt in world.journal.in_conflict().await? {
+        if !attempt.is_open || !is_there(world, &attempt.folder).await {
+            over.push(attempt.attempt_id);
         }
     }
     if over.is_empty() { Ok(()) } else { world.journal.drop_probes(&over).await }

@@ -19,6 +19,7 @@ pub mod finish;
 pub mod follow_up;
 pub mod inside;
 pub mod logs;
+pub mod person;
 mod prelude;
 pub mod projects;
 pub mod sessions;

@@ -6,7 +6,7 @@ use serde_json::Value;
 pub use crate::api::worker::inbox::*;
 pub use crate::api::{
     approvals::*, artifacts::*, attempts::*, commands::*, executors::*, finish::*, follow_up::*,
-    projects::*, tasks::*, waits::*,
+    person::*, projects::*, tasks::*, waits::*,
 };
 use crate::client::CallOutput;
 
@@ -49,13 +49,16 @@ calls! {
     "provost/check_log" => CheckLog,
     "provost/conflicts" => Conflicts,
     "provost/empty_trash" => Trash,
+    "provost/environment" => Environment,
     "provost/gc" => Collected,
     "provost/import_tasks" => ImportedTasks,
     "provost/plans" => Plans,
     "provost/remove_plan" => RemovedPlan,
+    "provost/remove_project" => RemovedProject,
     "provost/repo_settings" => ShownRepos,
     "provost/resolve" => Resolved,
     "provost/shutdown" => Shutdown,
+    "provost/started_as" => StartedAs,
     "provost/trust" => TrustedRepos,
 }
 

@@ -34,12 +34,19 @@ fn rows(attempt: &AttemptConflicts) -> Vec<Vec<String>> {
     if attempt.conflicts_with.is_empty() {
         return vec![row("-".to_owned(), String::new())];
     }
-    let of = |conflict: &ConflictWith| {
-        let target = || conflict.target_branch.clone().unwrap_or_default();
-        let with = conflict.attempt_id.map_or_else(target, |id| id.short());
-        row(with, paths(conflict))
-    };
-    attempt.conflicts_with.iter().map(of).collect()
+    attempt.conflicts_with.iter().map(|conflict| row(with(conflict), paths(conflict))).collect()
+}
+
+/// The conflicts of a status, a line each.
+pub fn lines(conflicts: &[ConflictWith]) -> String {
+    let line = |conflict: &ConflictWith| format!("{}: {}", with(conflict), paths(conflict));
+    conflicts.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The other attempt, or the target branch.
+fn with(conflict: &ConflictWith) -> String {
+    let target = || conflict.target_branch.clone().unwrap_or_default();
+    conflict.attempt_id.map_or_else(target, |id| id.short())
 }
 
 fn paths(conflict: &ConflictWith) -> String {

@@ -21,16 +21,16 @@ const MEANT: &[(&[&str], &str)] = &[
          that exists, `provost daemon` starts the daemon",
     ),
     (
-        &["retry", "rerun", "restart"],
-        "`provost task start TASK` starts another attempt, `provost send ATTEMPT PROMPT` \
-         continues one",
+        &["rerun", "restart", "again"],
+        "`provost retry ATTEMPT` starts another attempt at its task, `provost send ATTEMPT PROMPT` \
+         continues it",
     ),
     (&["continue", "resume", "prompt"], "`provost send ATTEMPT PROMPT` continues an attempt"),
     (&["kill", "cancel", "abort", "interrupt"], "`provost stop ATTEMPT` stops an attempt"),
     (
         &["rm", "remove", "delete", "clean", "prune"],
-        "`provost task rm TASK` removes a task, `provost gc` worktrees, `provost plan remove` a \
-         plan; Provost does not remove attempts or projects",
+        "`provost task rm TASK` removes a task, `provost project rm` a project, `provost gc` \
+         worktrees, `provost plan remove` a plan; Provost does not remove attempts",
     ),
     (
         &["merge", "pr", "push", "commit"],
@@ -38,8 +38,9 @@ const MEANT: &[(&[&str], &str)] = &[
          merge its branch with git",
     ),
     (
-        &["open", "cd", "shell", "edit", "worktree"],
-        "`provost path ATTEMPT` prints the path of the attempt's worktree",
+        &["cd", "sh", "edit", "editor", "worktree"],
+        "`provost shell ATTEMPT` starts a shell in the attempt's worktree, `provost open ATTEMPT` \
+         your editor, `provost path ATTEMPT` prints its path, `provost task edit` changes a task",
     ),
     (
         &["attach", "watch", "follow", "tail", "log"],
@@ -48,7 +49,8 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["show", "info", "inspect", "get"], "`provost status ATTEMPT`, `provost task show TASK`"),
     (
         &["rename"],
-        "`provost call update_task` changes a task's title; Provost does not rename projects",
+        "`provost task edit TASK --title TITLE` changes a task's title; Provost does not rename \
+         projects",
     ),
     (
         &["new", "add", "create"],

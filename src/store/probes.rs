@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::{Contest, Probe, Probed, Probes};
+use provost_actors::journal::{Contest, InConflict, Probe, Probes};
 use serde_json::json;
 
 use super::{Db, Patience, Refusal, Result, Sql, Store};
@@ -95,11 +95,12 @@ impl Probes for Store {
         self.read(async |db| db.all(sql, (attempt,)).await).await
     }
 
-    async fn probed(&self) -> Result<Vec<Probed>, Refusal> {
-        let sql = "SELECT a.attempt_id, a.folder,
+    async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal> {
+        let sql = of_sides!(
+            "SELECT a.attempt_id, a.folder,
                 EXISTS (SELECT 1 FROM contestants c WHERE c.attempt_id = a.attempt_id) AS is_open
-             FROM attempts a
-             WHERE a.attempt_id IN (SELECT attempt_id FROM probes UNION SELECT other_id FROM probes)";
+             FROM attempts a WHERE a.attempt_id IN (SELECT attempt_id FROM sides)"
+        );
         self.read(async |db| db.all(sql, ()).await).await
     }
 

@@ -28,6 +28,7 @@ mod lines;
 mod logs;
 mod messages;
 mod miscalls;
+mod person;
 mod provision;
 mod radar;
 mod reattach;

@@ -28,9 +28,9 @@ pub struct Rival {
     pub commit_id: String,
 }
 
-/// An attempt whose snapshot was merged with others.
+/// An attempt that is in conflict with another one or with its target.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Probed {
+pub struct InConflict {
     pub attempt_id: AttemptId,
     pub folder: String,
     /// Its task is open, and its work is not merged.
@@ -58,8 +58,8 @@ pub trait Probes {
     /// The other attempts that work on a repository of this one.
     async fn rivals(&self, attempt: AttemptId) -> Result<Vec<AttemptId>, Refusal>;
 
-    /// The attempts that something was found out about.
-    async fn probed(&self) -> Result<Vec<Probed>, Refusal>;
+    /// The attempts that a conflict was found of.
+    async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal>;
 
     /// Writes what was found, unless a newer snapshot has been made since. Attempts that are in
     /// conflict over other paths than before get a new revision.
