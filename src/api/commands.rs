@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use provost_actors::attempt::Collection;
 
-use crate::api::attempts::ConflictWith;
 use crate::api::prelude::*;
 
 /// What an id can name.
@@ -168,30 +167,6 @@ pub struct CollectedAttempt {
     /// Its verdict, reason, folder, ignored files and snapshots.
     #[serde(flatten)]
     pub collection: Collection,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct ConflictsParams {
-    #[serde(default)]
-    pub project_id: Option<ProjectId>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Conflicts {
-    /// In an order of merging: first those that merge as they are, one after the other.
-    pub attempts: Vec<AttemptConflicts>,
-}
-
-/// An attempt whose work is still to be merged, and what its last snapshot does not merge with.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct AttemptConflicts {
-    pub attempt_id: AttemptId,
-    pub task_title: String,
-    pub project_name: String,
-    pub workspace_branch: String,
-    /// It merges as it is, after those above it.
-    pub is_clean: bool,
-    pub conflicts_with: Vec<ConflictWith>,
 }
 
 #[derive(Debug, Deserialize)]

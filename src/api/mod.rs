@@ -11,6 +11,7 @@ pub mod artifacts;
 pub mod attempts;
 pub mod brief;
 pub mod commands;
+pub mod conflicts;
 pub mod descriptions;
 pub mod executors;
 pub mod field_path;

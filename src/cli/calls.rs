@@ -5,8 +5,8 @@ use serde_json::Value;
 
 pub use crate::api::worker::inbox::*;
 pub use crate::api::{
-    approvals::*, artifacts::*, attempts::*, commands::*, executors::*, finish::*, follow_up::*,
-    person::*, projects::*, tasks::*, waits::*,
+    approvals::*, artifacts::*, attempts::*, commands::*, conflicts::*, executors::*, finish::*,
+    follow_up::*, person::*, projects::*, tasks::*, waits::*,
 };
 use crate::client::CallOutput;
 

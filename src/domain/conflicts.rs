@@ -8,8 +8,8 @@ use provost_actors::radar;
 use provost_actors::refusal::Refusal;
 
 use super::Domain;
-use crate::api::attempts::ConflictWith;
-use crate::api::commands::{AttemptConflicts, AttemptLine, Conflicts, ConflictsParams};
+use crate::api::commands::AttemptLine;
+use crate::api::conflicts::{AttemptConflicts, ConflictWith, Conflicts, ConflictsParams};
 use crate::store::AttemptRow;
 
 /// Most paths of a status.

@@ -7,7 +7,7 @@ use provost_actors::journal::{Contest, InConflict, Probe, Probes};
 use serde_json::json;
 
 use super::{Db, Patience, Refusal, Result, Sql, Store};
-use crate::api::attempts::ConflictWith;
+use crate::api::conflicts::ConflictWith;
 
 /// Most paths that are kept of a conflict.
 const PATHS_MAX: usize = 20;

@@ -98,10 +98,7 @@ impl Turn {
 
     /// Its executor does not know the session that it was to resume.
     pub fn lost_its_session(&self) -> bool {
-        let Attempt { process, fork, .. } = &self.attempt;
-        // The first turn of a fork may go on from a copy of another attempt's.
-        let resumed = process.executor_session_id.is_some() || fork.is_some() && process.turn == 1;
-        resumed && lock(&self.summary).session_lost
+        self.attempt.may_resume() && lock(&self.summary).session_lost
     }
 
     /// Carries out an effect that concerns the process alone.

@@ -92,6 +92,15 @@ pub struct Attempt {
     pub finish: Option<Finish>,
 }
 
+impl Attempt {
+    /// Whether its newest turn may go on in a session: its own, or, in the first turn of a fork, a
+    /// copy of that of the other attempt.
+    pub fn may_resume(&self) -> bool {
+        let process = &self.process;
+        process.executor_session_id.is_some() || self.fork.is_some() && process.turn == 1
+    }
+}
+
 /// The end of a turn of another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fork {
