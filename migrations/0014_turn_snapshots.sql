@@ -22,6 +22,9 @@ CREATE INDEX due_snapshots ON processes (attempt_id, turn) WHERE snapshot_due = 
 ALTER TABLE attempts ADD COLUMN forked_from TEXT REFERENCES attempts (attempt_id);
 ALTER TABLE attempts ADD COLUMN forked_turn INTEGER;
 
+-- When a person removed the project. Its rows stay: its attempts stay readable.
+ALTER TABLE projects ADD COLUMN deleted_at INTEGER;
+
 -- Whether the newest snapshots of two attempts, or of one and its target branch, merge.
 CREATE TABLE probes (
     attempt_id   TEXT NOT NULL REFERENCES attempts (attempt_id),
@@ -39,3 +42,23 @@ CREATE TABLE probes (
     PRIMARY KEY (attempt_id, other_id, repo)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX probes_by_other ON probes (other_id);
+
+-- The newest snapshots of the attempts whose work is still to be merged: their tasks are open, and
+-- they were not merged or discarded since their last turn.
+CREATE VIEW contestants AS
+SELECT n.attempt_id, n.commit_id, n.made_at, a.folder, r.path, r.name AS repo_name, r.position,
+       r.target_branch
+FROM turn_snapshots n
+JOIN attempts a ON a.attempt_id = n.attempt_id
+JOIN tasks t ON t.task_id = a.task_id
+JOIN attempt_repos r ON r.attempt_id = n.attempt_id AND r.name = n.repo
+WHERE n.turn = (SELECT max(m.turn) FROM turn_snapshots m WHERE m.attempt_id = n.attempt_id)
+  AND t.deleted_at IS NULL AND t.status NOT IN ('done', 'cancelled') AND t.kind <> 'answer'
+  AND NOT EXISTS (
+      SELECT 1 FROM finishes f
+      WHERE f.attempt_id = n.attempt_id AND f.state = 'done'
+        AND f.request ->> 'action' IN ('merge', 'discard')
+        AND f.created_at >= (SELECT coalesce(max(x.ended_at), 0) FROM processes x
+                             WHERE x.attempt_id = n.attempt_id
+                               AND x.run_reason = 'coding_agent'));
+CREATE INDEX finishes_by_attempt ON finishes (attempt_id);

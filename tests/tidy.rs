@@ -45,7 +45,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("forge", &["journal", "text"]),
     ("repo_settings", &["journal"]),
     ("world", &["executor", "forge", "ids", "journal", "limits", "log", "process", "repo_settings", "secret", "workspace"]),
-    ("radar", &["ids", "journal", "workspace", "world"]),
+    ("radar", &["blocking", "ids", "journal", "refusal", "workspace", "world"]),
     ("attempt", &["environment", "blocking", "event", "executor", "failpoint", "forge", "ids", "journal", "limits", "log", "process", "radar", "refusal", "repo_settings", "retry", "secret", "text", "workspace", "world"]),
     ("gateway", &["attempt", "blocking", "event", "executor", "ids", "journal", "nearest", "refusal", "retry", "workspace", "world"]),
     ("answers", &["attempt", "event", "gateway", "ids", "journal", "refusal", "retry", "world"]),

@@ -46,6 +46,8 @@ pub struct Turn {
     pub variant: Option<String>,
     /// The conversation to resume.
     pub executor_session_id: Option<String>,
+    /// That one stays as it is: the turn goes on in a copy of it.
+    pub forks: bool,
     /// Where the process starts: an absolute path.
     pub cwd: PathBuf,
     /// Where [`Launch::files`] will be: an absolute path, of this process alone.
@@ -113,6 +115,11 @@ pub trait Executor: Send + Sync {
 
     /// It keeps conversations under ids of its own.
     fn keeps_sessions(&self) -> bool {
+        false
+    }
+
+    /// It can go on in a copy of a conversation, from another worktree too.
+    fn forks_sessions(&self) -> bool {
         false
     }
 

@@ -1,10 +1,10 @@
 //! What all actors share: the means, and the configuration as values. The actors see no
 //! environment, no arguments and no configuration files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -32,6 +32,8 @@ pub struct World {
     pub repositories: Repositories,
     pub logs: Logs,
     pub check_signals: CheckSignals,
+    /// Attempts whose conflicts the next look of the radar is for.
+    pub to_probe: Mutex<BTreeSet<AttemptId>>,
     pub settings: ActorSettings,
 }
 

@@ -118,6 +118,20 @@ pub const FAULTS: &[Fault] = &[
         ),
     ),
     fault(
+        "daemon, in a snapshot",
+        Kind::Daemon(
+            Way::Exit,
+            &[
+                "snapshot.made",
+                "snapshot.referred",
+                "snapshot.written",
+                "snapshot.committed",
+                "probes.written",
+                "probes.committed",
+            ],
+        ),
+    ),
+    fault(
         "daemon, in a queue delivery",
         Kind::Daemon(
             Way::FollowUp,

@@ -239,11 +239,20 @@ impl Fleet {
         let is_whole = ran.len() == folders.len() && (ran.len() == all || attempt.is_stopped);
         check(&mut self.checks, is_whole, told)?;
         self.judge_normalized(which, ran.len())?;
+        if !ran.is_empty() && self.snapshots(&id)?.is_empty() {
+            return Ok(Verdict::NotYet("its last turn has no snapshot".to_owned()));
+        }
         let task = json!({"task_id": self.attempts[which].task_id});
         let listed = self.session.call(&self.scratch, "list_task_attempts", &task)?;
         let count = listed["attempts"].as_array().map_or(0, Vec::len);
         check(&mut self.checks, count == 1, || format!("{count} attempts: {listed}"))?;
         Ok(Verdict::Fine)
+    }
+
+    /// The references to the snapshots of an attempt's turns.
+    fn snapshots(&self, id: &str) -> Result<Vec<String>> {
+        let of_attempt = format!("refs/provost/attempts/{id}");
+        self.scratch.git(&["for-each-ref", "--format=%(refname)", &of_attempt])
     }
 
     /// An attempt's processes and their folders, by the seeds of their turns.

@@ -5,6 +5,7 @@ use provost_actors::journal::Phase;
 pub use provost_actors::journal::State as AttemptState;
 
 use crate::api::Refusable;
+use crate::api::conflicts::ConflictWith;
 use crate::api::prelude::*;
 
 /// What happens to it now.
@@ -24,6 +25,13 @@ pub enum AttemptPhase {
     Idle,
     /// Something has run; nothing runs now.
     Settled,
+}
+
+impl AttemptPhase {
+    /// A turn is to run, or runs and works.
+    pub fn is_busy(self) -> bool {
+        matches!(self, Self::Queued | Self::Preparing | Self::Running | Self::Stopping)
+    }
 }
 
 impl From<Phase> for AttemptPhase {
@@ -203,23 +211,6 @@ pub struct ShortStatus {
     pub failure_summary: Option<String>,
     pub queued_follow_ups: u32,
     pub latest_entry_index: LatestEntryIndex,
-}
-
-// What an attempt's work is in conflict with.
-#[apply(output)]
-#[derive(Eq)]
-pub struct ConflictWith {
-    /// The other attempt; null for the target branch.
-    pub attempt_id: Option<AttemptId>,
-    /// The target branch; null for an attempt.
-    pub target_branch: Option<String>,
-    pub repo_name: String,
-    /// The first 20 paths in conflict.
-    pub paths: Vec<String>,
-    /// How many paths are in conflict.
-    pub path_count: u64,
-    /// The merged tree, with conflict markers.
-    pub tree_id: String,
 }
 
 #[apply(output)]

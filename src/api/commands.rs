@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use provost_actors::attempt::Collection;
 
-use crate::api::attempts::ConflictWith;
 pub use crate::api::plans::*;
 use crate::api::prelude::*;
 
@@ -169,28 +168,6 @@ pub struct CollectedAttempt {
     /// Its verdict, reason, folder, ignored files and snapshots.
     #[serde(flatten)]
     pub collection: Collection,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct ConflictsParams {
-    #[serde(default)]
-    pub project_id: Option<ProjectId>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Conflicts {
-    /// In an order of merging: first what is in the fewest others' way.
-    pub attempts: Vec<AttemptConflicts>,
-}
-
-/// An attempt whose task is not over, and what its last snapshot does not merge with.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct AttemptConflicts {
-    pub attempt_id: AttemptId,
-    pub task_title: String,
-    pub project_name: String,
-    pub workspace_branch: String,
-    pub conflicts_with: Vec<ConflictWith>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::conflicts;
 use super::path::worktree;
 use super::prelude::*;
 
@@ -163,6 +164,7 @@ fn status_lines(
         ("worktree", worktree),
         ("copied", status.provision.as_ref().map(copied)),
         ("ports", status.provision.as_ref().map(ports)),
+        ("conflict", Some(conflicts::lines(&status.conflicts_with))),
         ("session", status.latest_session_id.map(|id| id.to_string())),
         ("created", Some(time(status.created_at))),
         ("active", status.last_activity_at.map(time)),

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 pub use crate::api::worker::inbox::*;
 pub use crate::api::{
-    approvals::*, artifacts::*, attempts::*, commands::*, executors::*, finish::*, follow_up::*,
-    projects::*, remotes::*, tasks::*, waits::*,
+    approvals::*, artifacts::*, attempts::*, commands::*, conflicts::*, executors::*, finish::*,
+    follow_up::*, person::*, projects::*, remotes::*, tasks::*, waits::*,
 };
 use crate::client::CallOutput;
 
@@ -50,14 +50,17 @@ calls! {
     "provost/conflicts" => Conflicts,
     "provost/discard" => Discarded,
     "provost/empty_trash" => Trash,
+    "provost/environment" => Environment,
     "provost/gc" => Collected,
     "provost/import_tasks" => ImportedTasks,
     "provost/plans" => Plans,
     "provost/remotes" => Remotes,
     "provost/remove_plan" => RemovedPlan,
+    "provost/remove_project" => RemovedProject,
     "provost/repo_settings" => ShownRepos,
     "provost/resolve" => Resolved,
     "provost/shutdown" => Shutdown,
+    "provost/started_as" => StartedAs,
     "provost/trust" => TrustedRepos,
 }
 

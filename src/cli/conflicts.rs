@@ -17,25 +17,36 @@ pub async fn conflicts(context: &mut Context, args: &ConflictsArgs) -> Result<Ex
     }
     let found = context.call::<Conflicts>(params).await?;
     context.show(&found, |out, Conflicts { attempts }| {
-        let columns = [Whole("ID"), Cut("TASK"), Whole("CONFLICTS WITH"), Cut("IN")];
+        let columns =
+            [Whole("ID"), Cut("TASK"), Whole("MERGES"), Whole("CONFLICTS WITH"), Cut("IN")];
         let rows = attempts.iter().flat_map(rows);
-        out.list(&columns, rows, "no attempt has a snapshot yet")
+        out.list(&columns, rows, "no attempt has work that is still to be merged")
     })
 }
 
 /// A row for each conflict of an attempt; one without any where there are none.
 fn rows(attempt: &AttemptConflicts) -> Vec<Vec<String>> {
     let (id, title) = (attempt.attempt_id.short(), headline(&attempt.task_title, usize::MAX));
-    let row = |with: String, paths: String| vec![id.clone(), title.clone(), with, paths];
+    let merges = if attempt.is_clean { "as it is" } else { "once resolved" };
+    let row = |with: String, paths: String| {
+        vec![id.clone(), title.clone(), merges.to_owned(), with, paths]
+    };
     if attempt.conflicts_with.is_empty() {
         return vec![row("-".to_owned(), String::new())];
     }
-    let of = |conflict: &ConflictWith| {
-        let target = || conflict.target_branch.clone().unwrap_or_default();
-        let with = conflict.attempt_id.map_or_else(target, |id| id.short());
-        row(with, paths(conflict))
-    };
-    attempt.conflicts_with.iter().map(of).collect()
+    attempt.conflicts_with.iter().map(|conflict| row(with(conflict), paths(conflict))).collect()
+}
+
+/// The conflicts of a status, a line each.
+pub fn lines(conflicts: &[ConflictWith]) -> String {
+    let line = |conflict: &ConflictWith| format!("{}: {}", with(conflict), paths(conflict));
+    conflicts.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The other attempt, or the target branch.
+fn with(conflict: &ConflictWith) -> String {
+    let target = || conflict.target_branch.clone().unwrap_or_default();
+    conflict.attempt_id.map_or_else(target, |id| id.short())
 }
 
 fn paths(conflict: &ConflictWith) -> String {
@@ -58,16 +69,16 @@ mod tests {
             "target_branch": target, "repo_name": "app", "paths": ["a", "b"], "path_count": 3,
             "tree_id": "t"})
         };
-        let with = |conflicts: Value| {
+        let with = |is_clean: bool, conflicts: Value| {
             let attempt = json!({"attempt_id": id, "task_title": "Fix it", "project_name": "app",
-                "workspace_branch": "x", "conflicts_with": conflicts});
+                "workspace_branch": "x", "is_clean": is_clean, "conflicts_with": conflicts});
             let rows = rows(&serde_json::from_value(attempt).unwrap());
             rows.iter().map(|row| row.join("|")).collect::<Vec<_>>()
         };
-        assert_eq!(with(json!([])), ["456789ab|Fix it|-|"]);
+        assert_eq!(with(true, json!([])), ["456789ab|Fix it|as it is|-|"]);
         let both = json!([conflict(Some(id), None), conflict(None, Some("main"))]);
-        let expected =
-            ["456789ab|Fix it|456789ab|a, b and 1 more", "456789ab|Fix it|main|a, b and 1 more"];
-        assert_eq!(with(both), expected);
+        let expected = ["456789ab", "main"]
+            .map(|with| format!("456789ab|Fix it|once resolved|{with}|a, b and 1 more"));
+        assert_eq!(with(false, both), expected);
     }
 }

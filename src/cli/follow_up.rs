@@ -45,6 +45,15 @@ pub async fn queue(context: &mut Context, args: &QueueArgs) -> Result<Exit, Fail
     call(context, &args.attempt, arguments).await
 }
 
+/// Sends a prompt that was sent before.
+pub async fn again(
+    context: &mut Context,
+    attempt: AttemptId,
+    prompt: &str,
+) -> Result<Exit, Failure> {
+    call(context, &attempt.to_string(), json!({"action": "send", "prompt": prompt})).await
+}
+
 async fn call(context: &mut Context, attempt: &str, mut arguments: Value) -> Result<Exit, Failure> {
     arguments["attempt_id"] = json!(context.attempt(attempt).await?);
     let prompt = arguments["prompt"].as_str().unwrap_or_default().to_owned();

@@ -13,6 +13,7 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("project add", "repos.target_branch", "--repo PATH@BRANCH"),
     ("task start", "prompt", "--prompt TEXT"),
     ("task start", "ignore_dependencies", "--ignore-dependencies"),
+    ("retry", "ignore_dependencies", "--ignore-dependencies"),
     ("deny", "reason", "--reason TEXT"),
     ("answer", "answer", "ANSWER"),
     ("answer", "question_id", "ID"),

@@ -29,6 +29,7 @@ mod project;
 mod render;
 mod replay;
 mod repo;
+mod retry;
 mod run;
 mod stop;
 mod table;
@@ -37,6 +38,7 @@ mod text;
 mod tools;
 mod usage;
 mod wait;
+mod worktree;
 
 use std::process::ExitCode;
 
@@ -75,7 +77,7 @@ enum Command {
     },
     /// Register the git repository at PATH as a project
     Init(project::InitArgs),
-    /// Add and list projects
+    /// Add, list and remove projects
     #[command(subcommand)]
     Project(project::ProjectCommand),
     /// Show what is configured for the worktrees of a repository
@@ -86,7 +88,7 @@ enum Command {
     /// Without --yes it only shows them. They run in the worktrees of attempts; those that were
     /// approved and then changed are asked for again.
     Trust(repo::TrustArgs),
-    /// Add, start, list, show, import and remove tasks
+    /// Add, start, list, show, change, import and remove tasks
     #[command(subcommand)]
     Task(task::TaskCommand),
     /// Create a task and start an attempt at it; prints the attempt's id
@@ -114,6 +116,14 @@ enum Command {
     ///
     /// `cd "$(provost path ID)"` goes there. The agent may not have committed its work.
     Path(path::PathArgs),
+    /// Start a shell in an attempt's worktree, with its variables and ports
+    ///
+    /// The exit code is the shell's.
+    Shell(worktree::ShellArgs),
+    /// Open an attempt's worktree in your editor: $VISUAL, $EDITOR or the desktop's
+    Open(path::PathArgs),
+    /// Try an attempt's task again: another attempt, started as this one was
+    Retry(retry::RetryArgs),
     /// Commit an attempt's work on its branch: everything that git does not ignore
     Commit(finish::CommitArgs),
     /// Merge an attempt's work into its target branch
@@ -262,6 +272,9 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::replay(context, &args).await,
         Command::Diff(args) => diff::diff(context, &args).await,
         Command::Path(args) => path::path(context, &args).await,
+        Command::Shell(args) => worktree::shell(context, &args).await,
+        Command::Open(args) => worktree::open(context, &args).await,
+        Command::Retry(args) => retry::retry(context, &args).await,
         Command::Commit(args) => finish::commit(context, &args).await,
         Command::Merge(args) => finish::merge(context, &args).await,
         Command::Apply(args) => finish::apply(context, &args).await,

@@ -15,17 +15,7 @@ pub struct PathArgs {
 }
 
 pub async fn path(context: &mut Context, args: &PathArgs) -> Result<Exit, Failure> {
-    let attempt = context.attempt(&args.attempt).await?;
-    let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
-    let Some(known) = &status.worktree else {
-        return Err(Failure::Fault("the daemon does not know the worktree's path".to_owned()));
-    };
-    let path = worktree(known, args.repository.as_deref())?;
-    if !Path::new(&path).exists() {
-        let gone = format!("the worktree of attempt {} is gone: {path}", attempt.short());
-        let hint = "`provost send ATTEMPT PROMPT` recreates it; its branch is still there.";
-        return Err(Failure::Refused(Box::new(Refusal::new(Code::FileNotFound, gone).hint(hint))));
-    }
+    let (attempt, path) = find(context, args).await?;
     if context.out.as_json(&json!({"attempt_id": attempt, "path": path}))? {
     } else if context.out.terminal {
         context.out.line(&path)?;
@@ -33,6 +23,22 @@ pub async fn path(context: &mut Context, args: &PathArgs) -> Result<Exit, Failur
         context.out.raw(&format!("{path}\n"))?;
     }
     Ok(Exit::Done)
+}
+
+/// The attempt, and the path of its worktree, which is there.
+pub async fn find(context: &mut Context, args: &PathArgs) -> Result<(AttemptId, String), Failure> {
+    let attempt = context.attempt(&args.attempt).await?;
+    let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
+    let Some(known) = &status.worktree else {
+        return Err(Failure::Fault("the daemon does not know the worktree's path".to_owned()));
+    };
+    let path = worktree(known, args.repository.as_deref())?;
+    if Path::new(&path).exists() {
+        return Ok((attempt, path));
+    }
+    let gone = format!("the worktree of attempt {} is gone: {path}", attempt.short());
+    let hint = "`provost send ATTEMPT PROMPT` recreates it; its branch is still there.";
+    Err(Failure::Refused(Box::new(Refusal::new(Code::FileNotFound, gone).hint(hint))))
 }
 
 /// The worktree of one repository of an attempt, or the folder of all of them.

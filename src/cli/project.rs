@@ -42,6 +42,18 @@ pub enum ProjectCommand {
     },
     /// List the projects and their repositories
     List,
+    /// Remove a project from the board, with its tasks
+    ///
+    /// Its worktrees go to the trash; what is in them and on no branch is saved under
+    /// refs/provost/snapshots/ATTEMPT first. Its repositories and branches stay, and its attempts
+    /// stay readable. Refused while one of them runs.
+    Rm {
+        /// The project's name or id
+        project: String,
+        /// Actually do it [default: only show what would be done]
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// Registers the repository at a path, unless it is registered already.
@@ -84,7 +96,44 @@ pub async fn project(context: &mut Context, command: ProjectCommand) -> Result<E
     match command {
         ProjectCommand::Add { name, repos } => add(context, &name, &repos).await,
         ProjectCommand::List => list(context).await,
+        ProjectCommand::Rm { project, yes } => remove(context, &project, yes).await,
     }
+}
+
+async fn remove(context: &mut Context, project: &str, yes: bool) -> Result<Exit, Failure> {
+    let project_id = choose(context, Some(project)).await?;
+    let params = json!({"project_id": project_id, "yes": yes});
+    let removed = context.call::<RemovedProject>(params).await?;
+    context.show(&removed, |out, it| removal(it).iter().try_for_each(|line| out.line(line)))?;
+    Ok(if yes && !removed.removed { Exit::Refused } else { Exit::Done })
+}
+
+/// What a removal did, or would do.
+fn removal(of: &RemovedProject) -> Vec<String> {
+    let count = |count: usize, one: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    };
+    let mut lines: Vec<String> = of
+        .kept
+        .iter()
+        .map(|it| format!("the worktree of {} can't go: {}", it.attempt_id.short(), it.reason))
+        .collect();
+    let name = harmless(&of.name);
+    let (tasks, attempts) = (count(of.tasks, "task"), count(of.attempts, "attempt"));
+    let trash = count(of.worktrees.len(), "attempt");
+    lines.push(if of.removed {
+        format!("{name} removed with {tasks}; the worktrees of {trash} went to the trash")
+    } else if of.dry_run {
+        format!(
+            "with --yes, {name} is removed with {tasks}, and the worktrees of {trash} go to the \
+             trash; what they have and no branch has is saved first"
+        )
+    } else {
+        format!("{name} was not removed; the worktrees of {trash} went to the trash")
+    });
+    lines.push(format!("its repositories and branches stay, and {attempts} stay readable"));
+    lines
 }
 
 async fn add(context: &mut Context, name: &str, repos: &[String]) -> Result<Exit, Failure> {

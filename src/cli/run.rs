@@ -52,7 +52,7 @@ pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> 
             context.call::<DeleteTaskOutput>(json!({"task_id": task})).await?;
             Err(refused)
         }
-        started => show(context, &started?, &args.agent).await,
+        started => show(context, &started?, args.agent.follow).await,
     }
 }
 
@@ -64,18 +64,23 @@ pub async fn start(
 ) -> Result<Exit, Failure> {
     start["executor"] = json!(executor(context, agent).await?);
     start["variant"] = json!(agent.variant);
+    start_as(context, start, agent.follow).await
+}
+
+/// Starts an attempt with these arguments.
+pub async fn start_as(context: &mut Context, start: Value, follow: bool) -> Result<Exit, Failure> {
     let started = context.call::<StartTaskAttemptOutput>(start).await?;
-    show(context, &started, agent).await
+    show(context, &started, follow).await
 }
 
 /// Prints the id, short for people as `ps` does; or follows the log.
 async fn show(
     context: &mut Context,
     started: &Answer<StartTaskAttemptOutput>,
-    agent: &AgentArgs,
+    follow: bool,
 ) -> Result<Exit, Failure> {
     let attempt = started.attempt_id;
-    if agent.follow {
+    if follow {
         anstream::eprintln!("attempt {}", attempt.short());
         let failed = Reader::new(attempt).follow(context).await?.state == AttemptState::Failed;
         return Ok(if failed { Exit::AttemptFailed } else { Exit::Done });

@@ -19,6 +19,8 @@ pub enum TaskCommand {
     Start(StartArgs),
     /// Set a task to done
     Done(TaskArgs),
+    /// Change a task's title, description, priority, status or dependencies
+    Edit(EditArgs),
     /// Remove a task; its attempts stay readable
     Rm(TaskArgs),
     /// List a project's tasks
@@ -52,6 +54,34 @@ pub struct AddArgs {
     depends_on: Vec<String>,
     #[command(flatten)]
     project: ProjectArg,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true)
+    .args(["title", "description", "priority", "status", "depends_on", "no_dependencies"]))]
+pub struct EditArgs {
+    #[command(flatten)]
+    task: TaskArgs,
+    /// The new title
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// The new description; an empty one removes it
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// low, medium, high or critical
+    #[arg(long, value_name = "LEVEL", value_parser = ["low", "medium", "high", "critical"],
+        hide_possible_values = true)]
+    priority: Option<String>,
+    /// todo, inprogress, inreview, done or cancelled
+    #[arg(long, value_name = "STATUS", hide_possible_values = true,
+        value_parser = ["todo", "inprogress", "inreview", "done", "cancelled"])]
+    status: Option<String>,
+    /// A task that must be done first, instead of the earlier ones; may be repeated
+    #[arg(long, value_name = "TASK")]
+    depends_on: Vec<String>,
+    /// Depend on no task
+    #[arg(long, conflicts_with = "depends_on")]
+    no_dependencies: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -95,6 +125,7 @@ pub async fn task(context: &mut Context, command: TaskCommand) -> Result<Exit, F
         TaskCommand::Add(args) => add(context, args).await,
         TaskCommand::Start(args) => start(context, args).await,
         TaskCommand::Done(args) => done(context, &args).await,
+        TaskCommand::Edit(args) => edit(context, &args).await,
         TaskCommand::Rm(args) => remove(context, &args).await,
     }
 }
@@ -127,6 +158,25 @@ async fn done(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
     context.show(&changed, |out, changed| {
         let TaskSummary { handle, title, .. } = &changed.task.summary;
         out.line(&format!("{handle} done: {title}"))
+    })
+}
+
+async fn edit(context: &mut Context, args: &EditArgs) -> Result<Exit, Failure> {
+    let project = args.task.project.name();
+    let task = named(context, &args.task.task, project).await?;
+    let mut change = json!({"task_id": task, "title": args.title,
+        "description": args.description, "priority": args.priority, "status": args.status});
+    if args.no_dependencies || !args.depends_on.is_empty() {
+        let mut on = Vec::with_capacity(args.depends_on.len());
+        for name in &args.depends_on {
+            on.push(named(context, name, project).await?);
+        }
+        change["depends_on"] = json!(on);
+    }
+    let changed = context.call::<TaskOutput>(change).await?;
+    context.show(&changed, |out, changed| {
+        let TaskSummary { handle, title, .. } = &changed.task.summary;
+        out.line(&format!("{handle} changed: {title}"))
     })
 }
 

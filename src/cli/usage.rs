@@ -21,21 +21,22 @@ const MEANT: &[(&[&str], &str)] = &[
          that exists, `provost daemon` starts the daemon",
     ),
     (
-        &["retry", "rerun", "restart"],
-        "`provost task start TASK` starts another attempt, `provost send ATTEMPT PROMPT` \
-         continues one",
+        &["rerun", "restart", "again"],
+        "`provost retry ATTEMPT` starts another attempt at its task, `provost send ATTEMPT PROMPT` \
+         continues it",
     ),
     (&["continue", "resume", "prompt"], "`provost send ATTEMPT PROMPT` continues an attempt"),
     (&["kill", "cancel", "abort", "interrupt"], "`provost stop ATTEMPT` stops an attempt"),
     (
         &["remove", "delete", "clean", "prune"],
         "`provost rm ATTEMPT` discards an attempt's worktrees, `provost gc` those of all that are \
-         done, `provost task rm TASK` removes a task, `provost plan remove` a plan; Provost does \
-         not remove projects",
+         done, `provost task rm TASK` removes a task, `provost project rm` a project, `provost \
+         plan remove` a plan",
     ),
     (
-        &["open", "cd", "shell", "edit", "worktree"],
-        "`provost path ATTEMPT` prints the path of the attempt's worktree",
+        &["cd", "sh", "edit", "editor", "worktree"],
+        "`provost shell ATTEMPT` starts a shell in the attempt's worktree, `provost open ATTEMPT` \
+         your editor, `provost path ATTEMPT` prints its path, `provost task edit` changes a task",
     ),
     (
         &["attach", "watch", "follow", "tail", "log"],
@@ -44,7 +45,8 @@ const MEANT: &[(&[&str], &str)] = &[
     (&["show", "info", "inspect", "get"], "`provost status ATTEMPT`, `provost task show TASK`"),
     (
         &["rename"],
-        "`provost call update_task` changes a task's title; Provost does not rename projects",
+        "`provost task edit TASK --title TITLE` changes a task's title; Provost does not rename \
+         projects",
     ),
     (
         &["new", "add", "create"],

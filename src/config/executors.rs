@@ -116,6 +116,9 @@ pub struct ExecutorConfig {
     /// What the protocol needs beyond the command line: `model`, `mode`, ….
     pub options: BTreeMap<String, String>,
     pub on_quota: OnQuota,
+    /// It can go on in a copy of a session of its own, from another worktree too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fork: bool,
     /// The role of a client inside its attempts.
     pub role: Role,
     /// How to install the program, in a line.
@@ -136,7 +139,7 @@ const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
 pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
-    variants options on_quota role limits install note";
+    variants options on_quota fork role limits install note";
 
 /// The built-in executors, overridden by the table `[executors]`.
 pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorConfig>> {
@@ -188,6 +191,7 @@ fn read_one(
     table.read("supports_mcp", &mut executor.supports_mcp, Item::boolean)?;
     let on_quota = [("auto", OnQuota::Auto), ("ask", OnQuota::Ask), ("never", OnQuota::Never)];
     table.read("on_quota", &mut executor.on_quota, |item| item.one_of(&on_quota))?;
+    table.read("fork", &mut executor.fork, Item::boolean)?;
     // The role `all` is for clients outside of attempts.
     let roles = [("worker", Role::Worker), ("orchestrator", Role::Orchestrator)];
     table.read("role", &mut executor.role, |item| item.one_of(&roles))?;

@@ -194,6 +194,7 @@ async fn start_actors(
             },
         ),
         check_signals: CheckSignals::default(),
+        to_probe: Default::default(),
         settings: ActorSettings {
             max_running_attempts: settings.daemon.max_running_attempts,
             max_running_answers: settings.answers.max_running,

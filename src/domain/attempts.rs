@@ -8,6 +8,7 @@ use provost_actors::journal::{AttemptRepo, AttemptStopped, State};
 use provost_actors::text::{cut, cut_front};
 
 use super::finish::after_finish;
+use super::conflicts::shortened;
 use super::short::fitting;
 use super::{Domain, answered, cursor};
 use crate::api::args::ToTurn;
@@ -112,15 +113,23 @@ impl AttemptTools for Domain {
     ) -> Refusable<AttemptStatusOutput> {
         if let Some(attempt) = input.attempt_id {
             let status = self.store.status(attempt).await?;
+            self.watch_targets(std::slice::from_ref(&status));
+            let found = self.conflicts_of(&[attempt]).await?.remove(&attempt);
             let mut status = self.to_output(status, FINAL_MESSAGE_MAX).await?;
+            status.conflicts_with = shortened(found.unwrap_or_default());
             status.worktree = Some(self.worktree(attempt).await);
             status.provision = self.provision(attempt).await.map(|it| it.receipt());
             return Ok(AttemptStatusOutput::One(Box::new(status)));
         }
         let ids: Vec<AttemptId> = input.attempt_ids.into_iter().flatten().collect();
         let mut attempts = Vec::with_capacity(ids.len());
-        for status in self.store.statuses(&ids).await? {
-            attempts.push(self.to_output(status, FINAL_MESSAGE_OF_MANY_MAX).await?);
+        let statuses = self.store.statuses(&ids).await?;
+        self.watch_targets(&statuses);
+        let mut found = self.conflicts_of(&ids).await?;
+        for status in statuses {
+            let mut status = self.to_output(status, FINAL_MESSAGE_OF_MANY_MAX).await?;
+            status.conflicts_with = shortened(found.remove(&status.attempt_id).unwrap_or_default());
+            attempts.push(status);
         }
         Ok(AttemptStatusOutput::Many(fitting(&attempts, input.max_bytes.get())))
     }
@@ -194,7 +203,6 @@ impl Domain {
         status: store::AttemptRow,
         final_message_max: usize,
     ) -> Result<AttemptStatus, Refusal> {
-        let conflicts = self.store.conflicts(&[status.overview.line.attempt_id]).await?;
         let (tip, last_activity_at) = self.log_facts(status.overview.line.attempt_id).await;
         let next = next_action(&status);
         let AttemptOverview {
@@ -233,7 +241,7 @@ impl Domain {
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
             latest_snapshot_turn,
-            conflicts_with: conflicts.into_iter().map(|(_, conflict)| conflict).collect(),
+            conflicts_with: Vec::new(),
             usage: status.usage,
             limits: status.limits,
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),

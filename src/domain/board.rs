@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use provost_actors::executor::Executor;
 use provost_actors::gateway::{NewRepo, check_repository};
 use provost_actors::journal::{Resolved, resolve};
+use provost_actors::radar;
 use serde_json::json;
 
 use super::{Domain, answered, blocking, cursor};
@@ -128,6 +129,9 @@ impl TaskTools for Domain {
         input: UpdateTaskInput,
     ) -> Refusable<Once<TaskOutput>> {
         let answer = self.store.update_task(key.as_ref(), &input).await?;
+        if input.status.is_some() {
+            radar::look(&self.world, &[]);
+        }
         Ok(answered(answer, |task| TaskOutput { task }))
     }
 
@@ -138,6 +142,7 @@ impl TaskTools for Domain {
         input: DeleteTaskInput,
     ) -> Refusable<Once<DeleteTaskOutput>> {
         let answer = self.store.delete_task(key.as_ref(), input.task_id).await?;
+        radar::look(&self.world, &[]);
         let handle = self.store.handle_of(input.task_id).await?;
         Ok(answered(answer, |deleted_task_id| DeleteTaskOutput { deleted_task_id, handle }))
     }

@@ -14,6 +14,7 @@ mod conversations;
 mod decisions;
 mod finish;
 mod logs;
+mod person;
 mod reach;
 mod remotes;
 mod repo_settings;

@@ -164,6 +164,10 @@ impl Executor for Configured {
         self.is_two_way()
     }
 
+    fn forks_sessions(&self) -> bool {
+        self.config.fork
+    }
+
     fn on_quota(&self) -> OnQuota {
         self.config.on_quota
     }

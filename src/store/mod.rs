@@ -37,6 +37,7 @@ mod write_retry;
 pub use attempt_views::{AttemptOverview, AttemptRow, LastFinish, Quota, WorkspaceView};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
+pub use projects::busy_project;
 pub use reach::Named;
 pub use wal::is_damaged as is_log_damaged;
 pub use work::{Asking, NewDocument, NewPlan, NewQuestion, Question, WorkerCall};

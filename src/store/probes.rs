@@ -3,80 +3,105 @@
 
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::{Contest, Probe, Probes};
+use provost_actors::journal::{Contest, InConflict, Probe, Probes};
 use serde_json::json;
 
 use super::{Db, Patience, Refusal, Result, Sql, Store};
-use crate::api::attempts::ConflictWith;
+use crate::api::conflicts::ConflictWith;
 
 /// Most paths that are kept of a conflict.
 const PATHS_MAX: usize = 20;
 
-/// The newest snapshot of each attempt, by repository: `commit_id` at `path`.
-macro_rules! with_newest {
+/// A statement with `sides`: the conflicts, each from both sides; `other_id` is '' for a target.
+macro_rules! of_sides {
     ($rest:literal) => {
         concat!(
-            "WITH newest AS (
-                 SELECT n.attempt_id, n.commit_id, n.made_at, r.path, r.target_branch
-                 FROM turn_snapshots n
-                 JOIN attempt_repos r ON r.attempt_id = n.attempt_id AND r.name = n.repo
-                 WHERE n.turn = (SELECT max(turn) FROM turn_snapshots m
-                                 WHERE m.attempt_id = n.attempt_id)) ",
+            "WITH sides AS (
+                 SELECT attempt_id, other_id, repo, tree_id, paths, path_count FROM probes
+                 WHERE path_count > 0
+                 UNION ALL
+                 SELECT other_id, attempt_id, repo, tree_id, paths, path_count FROM probes
+                 WHERE path_count > 0 AND other_id <> '') ",
             $rest
         )
     };
 }
 
 impl Store {
-    /// What stands in the way of merging each of these attempts, by attempt. Of other attempts
-    /// those whose tasks are not over.
+    /// What stands in the way of merging each of these attempts, by attempt: first the target
+    /// branch, then the other attempts whose work is still to be merged.
     pub async fn conflicts(
         &self,
         attempts: &[AttemptId],
     ) -> Result<Vec<(AttemptId, ConflictWith)>, Refusal> {
-        let sql = "WITH both AS (
-                 SELECT attempt_id, other_id, repo, tree_id, paths, path_count FROM probes
-                 UNION ALL
-                 SELECT other_id, attempt_id, repo, tree_id, paths, path_count FROM probes
-                 WHERE other_id <> '')
-             SELECT b.attempt_id,
-                    json_object('attempt_id', nullif(b.other_id, ''),
-                                'target_branch', iif(b.other_id = '', r.target_branch, NULL),
-                                'repo_name', r.name, 'paths', json(b.paths),
-                                'path_count', b.path_count, 'tree_id', b.tree_id)
-             FROM both b
-             JOIN attempt_repos r ON r.attempt_id = b.attempt_id AND r.path = b.repo
-             LEFT JOIN attempts a ON a.attempt_id = b.other_id
-             LEFT JOIN tasks t ON t.task_id = a.task_id
-             WHERE b.attempt_id IN (SELECT value FROM json_each(?1)) AND b.path_count > 0
-               AND (b.other_id = '' OR t.deleted_at IS NULL AND t.status NOT IN ('done', 'cancelled'))
-             ORDER BY b.attempt_id, b.other_id, r.position";
+        let sql = of_sides!(
+            "SELECT s.attempt_id,
+                    json_object('attempt_id', nullif(s.other_id, ''),
+                                'target_branch', iif(s.other_id = '', c.target_branch, NULL),
+                                'repo_name', c.repo_name, 'paths', json(s.paths),
+                                'path_count', s.path_count, 'tree_id', s.tree_id)
+             FROM json_each(?1) e
+             JOIN sides s ON s.attempt_id = e.value
+             JOIN contestants c ON c.attempt_id = s.attempt_id AND c.path = s.repo
+             WHERE s.other_id = '' OR EXISTS (
+                 SELECT 1 FROM contestants o
+                 WHERE o.attempt_id = s.other_id AND o.path = s.repo)
+             ORDER BY s.attempt_id, s.other_id, c.position"
+        );
         self.read(async |db| db.all(sql, (attempts,)).await).await
+    }
+
+    /// The attempts that have a snapshot and whose work is still to be merged, each with its
+    /// folder under `worktrees/`.
+    pub async fn contestants(&self) -> Result<Vec<(AttemptId, String)>, Refusal> {
+        let sql = "SELECT DISTINCT attempt_id, folder FROM contestants";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
+    /// Wakes the waiters of attempts, after the commit.
+    fn announce_all(&self, attempts: Vec<AttemptId>) {
+        for attempt in attempts {
+            self.changes.announce(attempt);
+        }
     }
 }
 
 #[async_trait]
 impl Probes for Store {
     async fn contests(&self, attempt: AttemptId) -> Result<Vec<Contest>, Refusal> {
-        let sql = with_newest!(
-            "SELECT m.path AS repo, m.target_branch, m.commit_id,
-                    (SELECT json_group_array(json_object('attempt_id', attempt_id,
-                                                         'commit_id', commit_id))
-                     FROM (SELECT o.attempt_id, o.commit_id FROM newest o
-                           JOIN attempts a ON a.attempt_id = o.attempt_id
-                           JOIN tasks t ON t.task_id = a.task_id
-                           WHERE o.path = m.path AND o.attempt_id <> m.attempt_id
-                             AND t.deleted_at IS NULL AND t.status NOT IN ('done', 'cancelled')
-                             AND NOT EXISTS (
-                                 SELECT 1 FROM probes p WHERE p.repo = m.path
-                                   AND p.attempt_id = min(m.attempt_id, o.attempt_id)
-                                   AND p.other_id = max(m.attempt_id, o.attempt_id)
-                                   AND m.commit_id IN (p.commit_id, p.other_commit)
-                                   AND o.commit_id IN (p.commit_id, p.other_commit))
-                           ORDER BY o.made_at DESC LIMIT 50)) AS rivals
-             FROM newest m WHERE m.attempt_id = ?1"
-        );
+        let sql = "SELECT m.path AS repo, m.folder, m.target_branch, m.commit_id,
+                (SELECT p.other_commit FROM probes p
+                 WHERE p.attempt_id = m.attempt_id AND p.other_id = '' AND p.repo = m.path
+                   AND p.commit_id = m.commit_id) AS target_commit,
+                (SELECT json_group_array(json_object('attempt_id', attempt_id, 'folder', folder,
+                                                     'commit_id', commit_id))
+                 FROM (SELECT o.attempt_id, o.folder, o.commit_id FROM contestants o
+                       WHERE o.path = m.path AND o.attempt_id <> m.attempt_id
+                         AND NOT EXISTS (
+                             SELECT 1 FROM probes p WHERE p.repo = m.path
+                               AND p.attempt_id = min(m.attempt_id, o.attempt_id)
+                               AND p.other_id = max(m.attempt_id, o.attempt_id)
+                               AND m.commit_id IN (p.commit_id, p.other_commit)
+                               AND o.commit_id IN (p.commit_id, p.other_commit))
+                       ORDER BY o.made_at DESC LIMIT 50)) AS rivals
+             FROM contestants m WHERE m.attempt_id = ?1 ORDER BY m.position";
         self.read(async |db| db.all(sql, (attempt,)).await).await
+    }
+
+    async fn rivals(&self, attempt: AttemptId) -> Result<Vec<AttemptId>, Refusal> {
+        let sql = "SELECT DISTINCT c.attempt_id FROM contestants c
+             WHERE c.attempt_id <> ?1
+               AND c.path IN (SELECT path FROM attempt_repos WHERE attempt_id = ?1)";
+        self.read(async |db| db.all(sql, (attempt,)).await).await
+    }
+
+    async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal> {
+        let sql = of_sides!(
+            "SELECT a.attempt_id, a.folder,
+                EXISTS (SELECT 1 FROM contestants c WHERE c.attempt_id = a.attempt_id) AS is_open
+             FROM attempts a WHERE a.attempt_id IN (SELECT attempt_id FROM sides)"
+        );
+        self.read(async |db| db.all(sql, ()).await).await
     }
 
     async fn record_probes(&self, attempt: AttemptId, probes: &[Probe]) -> Result<(), Refusal> {
@@ -88,27 +113,49 @@ impl Probes for Store {
                         changed.extend([Some(attempt), probe.rival].into_iter().flatten());
                     }
                 }
-                let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts)
-                     WHERE attempt_id IN (SELECT value FROM json_each(?1))";
-                db.run(sql, (&changed,)).await?;
+                renumber(db, &changed).await?;
                 Ok(changed)
             })
             .await?;
-        for attempt in changed {
-            self.changes.announce(attempt);
-        }
+        self.announce_all(changed);
+        Ok(())
+    }
+
+    async fn drop_probes(&self, attempts: &[AttemptId]) -> Result<(), Refusal> {
+        let changed = self
+            .write(Patience::Short, "probes_dropped", async |db| {
+                let sql = of_sides!(
+                    "SELECT DISTINCT attempt_id FROM sides
+                     WHERE other_id IN (SELECT value FROM json_each(?1))
+                        OR attempt_id IN (SELECT value FROM json_each(?1))"
+                );
+                let changed: Vec<AttemptId> = db.all(sql, (attempts,)).await?;
+                let sql = "DELETE FROM probes
+                     WHERE attempt_id IN (SELECT value FROM json_each(?1))
+                        OR other_id IN (SELECT value FROM json_each(?1))";
+                db.run(sql, (attempts,)).await?;
+                renumber(db, &changed).await?;
+                Ok(changed)
+            })
+            .await?;
+        self.announce_all(changed);
         Ok(())
     }
 }
 
-/// Writes what the merge of a pair gave, unless one of them has a newer snapshot. `true`: which
-/// paths are in conflict has changed.
+/// Gives attempts a new revision, which waiters are woken for.
+async fn renumber(db: Db<'_>, attempts: &[AttemptId]) -> Result<u64> {
+    let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts)
+         WHERE attempt_id IN (SELECT value FROM json_each(?1))";
+    if attempts.is_empty() { Ok(0) } else { db.run(sql, (attempts,)).await }
+}
+
+/// Writes what the merge of a pair gave, unless one of them has a newer snapshot, or is over.
+/// `true`: which paths are in conflict has changed.
 async fn write(db: Db<'_>, attempt: AttemptId, probe: &Probe) -> Result<bool> {
     let Probe { repo, rival, commit_id, rival_commit, tree_id, paths } = probe;
-    let sql = with_newest!(
-        "SELECT count(*) FROM newest WHERE path = ?1
-           AND (attempt_id = ?2 AND commit_id = ?3 OR attempt_id = ?4 AND commit_id = ?5)"
-    );
+    let sql = "SELECT count(*) FROM contestants WHERE path = ?1
+         AND (attempt_id = ?2 AND commit_id = ?3 OR attempt_id = ?4 AND commit_id = ?5)";
     let newest: usize = db.one(sql, (repo, attempt, commit_id, rival, rival_commit)).await?;
     if newest < 1 + usize::from(rival.is_some()) {
         return Ok(false);
@@ -117,13 +164,14 @@ async fn write(db: Db<'_>, attempt: AttemptId, probe: &Probe) -> Result<bool> {
     let other = (rival.map(|rival| rival.to_string()).unwrap_or_default(), rival_commit);
     let (first, second) =
         if rival.is_some() && other.0 < mine.0 { (other, mine) } else { (mine, other) };
-    let sql = "SELECT paths FROM probes WHERE attempt_id = ?1 AND other_id = ?2 AND repo = ?3";
-    let before: Option<Vec<String>> = db.find(sql, (&first.0, &second.0, repo)).await?;
+    let sql = "SELECT paths, path_count FROM probes
+         WHERE attempt_id = ?1 AND other_id = ?2 AND repo = ?3";
+    let before: Option<(Vec<String>, usize)> = db.find(sql, (&first.0, &second.0, repo)).await?;
     let kept = &paths[..paths.len().min(PATHS_MAX)];
     let row = json!({
         "attempt_id": first.0, "other_id": second.0, "repo": repo, "commit_id": first.1,
         "other_commit": second.1, "tree_id": tree_id, "paths": kept, "path_count": paths.len(),
     });
     db.insert("OR REPLACE INTO probes", row).await?;
-    Ok(before.unwrap_or_default() != kept)
+    Ok(before.unwrap_or_default() != (kept.to_vec(), paths.len()))
 }

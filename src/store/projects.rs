@@ -3,15 +3,25 @@
 use std::collections::BTreeMap;
 
 use provost_actors::gateway::NewRepo;
-use provost_actors::ids::{AttemptId, ProjectId, RepoId};
+use provost_actors::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use provost_actors::journal::{Key, Once};
 use serde_json::json;
 
+use super::work::after_removed;
 use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, missing, now};
 use crate::api::projects::{AddRepoOutput, CreateProjectOutput, ProjectSummary, RepoSummary};
 
+/// The refusal of a removal while an attempt of the project has something to do.
+pub fn busy_project(attempt: AttemptId) -> Refusal {
+    let message = format!("attempt {attempt} of the project is queued or running");
+    Refusal::new(Code::AttemptRunning, message)
+        .hint(format!("Call stop_attempt with attempt_id = \"{attempt}\", then the tool again."))
+        .detail("attempt_id", attempt.to_string())
+}
+
 pub(super) async fn require(db: Db<'_>, project: ProjectId) -> Result<String> {
-    let name = db.find("SELECT name FROM projects WHERE project_id = ?1", (project,)).await?;
+    let sql = "SELECT name FROM projects WHERE project_id = ?1 AND deleted_at IS NULL";
+    let name = db.find(sql, (project,)).await?;
     name.ok_or_else(|| missing::project(project).into())
 }
 
@@ -53,7 +63,9 @@ async fn record_remotes(
 impl Store {
     /// All repositories: each one's project and path, those of a project together.
     pub async fn repositories(&self) -> Result<Vec<(ProjectId, String)>, Refusal> {
-        let sql = "SELECT project_id, path FROM repos ORDER BY project_id, repo_id";
+        let sql = "SELECT project_id, path FROM repos
+             WHERE project_id IN (SELECT project_id FROM projects WHERE deleted_at IS NULL)
+             ORDER BY project_id, repo_id";
         self.read(async |db| db.all(sql, ()).await).await
     }
 
@@ -75,7 +87,8 @@ impl Store {
         limit: usize,
         after: Option<ProjectId>,
     ) -> Result<Page<ProjectSummary>, Refusal> {
-        let sql = "SELECT * FROM projects WHERE project_id > coalesce(?1, '')
+        let sql = "SELECT * FROM projects
+             WHERE project_id > coalesce(?1, '') AND deleted_at IS NULL
              ORDER BY project_id LIMIT ?2";
         let found = self.read(async |db| db.all(sql, (after, limit + 1)).await).await?;
         Ok(Page::cut(found, limit))
@@ -119,6 +132,40 @@ impl Store {
                 repo_ids.push(insert_repo(db, project_id, repo, now).await?);
             }
             Ok(CreateProjectOutput { project_id, repo_ids })
+        })
+        .await
+    }
+
+    /// The name of a project and how many tasks it has.
+    pub async fn project_size(&self, project: ProjectId) -> Result<(String, usize), Refusal> {
+        let sql = "SELECT count(*) FROM tasks WHERE project_id = ?1 AND deleted_at IS NULL";
+        self.read(async |db| Ok((require(db, project).await?, db.one(sql, (project,)).await?)))
+            .await
+    }
+
+    /// Takes a project off the board, with its tasks; the rows stay, for its attempts stay
+    /// readable. Refused while an attempt is queued or runs.
+    pub async fn remove_project(&self, project: ProjectId) -> Result<(), Refusal> {
+        self.write(Patience::Long, "remove_project", async |db| {
+            require(db, project).await?;
+            let sql = "SELECT a.attempt_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+                 WHERE t.project_id = ?1
+                   AND a.phase IN ('queued', 'preparing', 'running', 'stopping') LIMIT 1";
+            let busy: Option<AttemptId> = db.find(sql, (project,)).await?;
+            if let Some(attempt) = busy {
+                return Err(busy_project(attempt).into());
+            }
+            let sql = "SELECT task_id FROM tasks WHERE project_id = ?1 AND deleted_at IS NULL";
+            let tasks: Vec<TaskId> = db.all(sql, (project,)).await?;
+            let now = now();
+            let sql = "UPDATE tasks SET deleted_at = ?2, updated_at = ?2
+                 WHERE project_id = ?1 AND deleted_at IS NULL";
+            db.run(sql, (project, now)).await?;
+            for task in tasks {
+                after_removed(db, task).await?;
+            }
+            let sql = "UPDATE projects SET deleted_at = ?2, updated_at = ?2 WHERE project_id = ?1";
+            db.run(sql, (project, now)).await.map(drop)
         })
         .await
     }

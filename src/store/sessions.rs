@@ -41,9 +41,34 @@ impl Sessions for Store {
     async fn past_until(&self, fork: Fork) -> Result<Vec<Past>, Refusal> {
         self.past_of(fork.attempt_id, None, Some(fork.turn)).await
     }
+
+    async fn session_at(&self, fork: Fork, executor: &str) -> Result<Option<String>, Refusal> {
+        let sql = "SELECT s.executor_session_id FROM attempts a
+             JOIN sessions s ON s.session_id = (
+                 SELECT session_id FROM sessions WHERE attempt_id = a.attempt_id
+                 ORDER BY session_id DESC LIMIT 1)
+             WHERE a.attempt_id = ?1 AND s.executor = ?3 AND s.executor_session_id IS NOT NULL
+               AND a.phase IN ('settled', 'idle')
+               AND ?2 = (SELECT max(turn) FROM processes
+                         WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
+                           AND status <> 'planned')";
+        let values = (fork.attempt_id, fork.turn, executor.to_owned());
+        self.read(async |db| db.find(sql, &values).await).await
+    }
 }
 
 impl Store {
+    /// The prompt of an attempt's first turn, and the variant that it was started with.
+    pub async fn first_prompt(
+        &self,
+        attempt: AttemptId,
+    ) -> Result<(String, Option<String>), Refusal> {
+        let sql = "SELECT prompt, variant FROM processes
+             WHERE attempt_id = ?1 AND run_reason = 'coding_agent'
+             ORDER BY turn, process_id LIMIT 1";
+        self.read(async |db| db.one(sql, (attempt,)).await).await
+    }
+
     async fn past_of(
         &self,
         attempt: AttemptId,

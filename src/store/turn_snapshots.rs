@@ -74,17 +74,9 @@ impl Snapshots for Store {
             // Those of earlier turns can't be made any more.
             let sql = "UPDATE processes SET snapshot_due = 0
                  WHERE attempt_id = ?1 AND turn <= ?2 AND snapshot_due = 1";
-            let was_due = db.run(sql, (attempt, turn)).await? > 0;
-            if was_due && !snapshots.is_empty() {
-                let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts)
-                     WHERE attempt_id = ?1";
-                db.run(sql, (attempt,)).await?;
-            }
-            Ok(())
+            db.run(sql, (attempt, turn)).await.map(drop)
         })
-        .await?;
-        self.changes.announce(attempt);
-        Ok(())
+        .await
     }
 
     async fn snapshot_turns(&self, attempt: AttemptId) -> Result<Vec<u32>, Refusal> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::conversations::with_agent;
 use crate::harness::{Attempt, Board, Provost, Repo, run_until, wait_until};
 
 /// The steps of a snapshot.
@@ -216,19 +217,16 @@ fn a_turn_without_a_snapshot_is_refused_with_those_that_there_are() {
 }
 
 #[test]
-fn a_snapshot_wakes_who_waits_for_a_change_and_outlives_the_worktree() {
+fn a_snapshot_outlives_the_worktree_and_is_no_change_that_wakes() {
     let provost = Provost::running();
     let board = provost.board();
     let attempt = board.start("fake", "write new.txt text");
     let settled = json!({"attempt_ids": [attempt.id], "until": "all_settled"});
     let settled = provost.call("wait_for_attempts", &settled);
-    let next = json!({"attempt_ids": [attempt.id], "until": "any_change",
-        "after": settled["after"], "timeout_ms": 50_000});
-    // It may have been made before the first wait ended.
-    if attempt.status()["latest_snapshot_turn"].is_null() {
-        assert_eq!(provost.call("wait_for_attempts", &next)["timed_out"], false);
-    }
     attempt.saved(1);
+    let next = json!({"attempt_ids": [attempt.id], "until": "any_change",
+        "after": settled["after"], "timeout_ms": 1});
+    assert_eq!(provost.call("wait_for_attempts", &next)["timed_out"], true);
     wait_until("it is collected", || {
         let told = provost.verb(["gc", "--json", "--yes", "--snapshot"]).json();
         told["attempts"][0]["verdict"] == "collected"
@@ -277,6 +275,52 @@ fn an_attempt_can_begin_from_the_end_of_a_turn_of_another_one() {
     assert_eq!(start(&unknown)["code"], "attempt_not_found");
 }
 
+/// Whether each process was told to go on in a session, and whether in a copy of it.
+fn resumed(attempt: &Attempt) -> Vec<(bool, bool)> {
+    let begun = attempt.said("process_start");
+    let flags = begun.iter().map(|it| (it.contains("--resume s"), it.contains("--fork-session")));
+    flags.collect()
+}
+
+#[test]
+fn a_fork_has_a_copy_of_the_agents_own_session_if_that_is_as_it_was_and_else_a_recap() {
+    let provost = with_agent("").started();
+    let board = provost.board();
+    let source = board.start("agent", "say first");
+    source.saved(1);
+    let fork = |turn: u32| {
+        let from = json!({"prompt": "say more", "from_attempt_id": source.id, "from_turn": turn});
+        let fork = board.start_with("agent", &from);
+        assert_eq!(fork.settled()["final_message"], "more");
+        fork
+    };
+    let copied = fork(1);
+    assert_eq!(resumed(&copied), [(true, true)]);
+    assert_eq!(copied.said("user_message"), ["say more"], "the agent knows the rest");
+    send(&provost, &copied, "say again");
+    assert_eq!(copied.saved(2)["final_message"], "again");
+    assert_eq!(resumed(&copied), [(true, true), (true, false)], "now it has its own");
+
+    send(&provost, &source, "say second");
+    source.saved(2);
+    assert_eq!(resumed(&source), [(false, false), (true, false)]);
+    let told = |fork: &Attempt| fork.said("user_message").pop().unwrap();
+    let recapped = fork(1);
+    assert_eq!(resumed(&recapped), [(false, false)], "the session knows more than the files");
+    assert!(told(&recapped).starts_with("You go on with work"), "{}", told(&recapped));
+    let other = json!({"prompt": "say more", "from_attempt_id": source.id});
+    let other = board.start_with("fake", &other);
+    other.settled();
+    assert!(resumed(&other).iter().all(|flags| *flags == (false, false)), "another executor");
+
+    send(&provost, &source, "forget");
+    source.saved(3);
+    let lost = fork(3);
+    assert_eq!(resumed(&lost), [(true, true), (false, false)], "it could not be copied");
+    let told = told(&lost);
+    assert!(told.contains("say first") && told.ends_with("say more"), "{told}");
+}
+
 #[test]
 fn old_snapshots_of_collected_attempts_go_when_gc_is_told_to() {
     let provost = Provost::new().config("[worktrees]\nsnapshot_days = 0").started();
@@ -299,37 +343,30 @@ fn old_snapshots_of_collected_attempts_go_when_gc_is_told_to() {
 }
 
 #[test]
-fn attempts_in_each_others_way_are_told_and_so_is_the_target_branch() {
-    let provost = Provost::running();
+fn a_removal_of_old_snapshots_that_is_cut_off_anywhere_is_made_up_for() {
+    let provost = Provost::new().config("[worktrees]\nsnapshot_days = 0").started();
     let board = provost.board();
-    let one = board.start("fake", "write README.md one\nwrite own.txt x");
-    one.saved(1);
-    assert_eq!(one.status()["conflicts_with"], json!([]));
-    let other = board.start("fake", "write README.md other");
-    let status = other.until("its conflict is known", |it| it["conflicts_with"] != json!([]));
-    let conflict = &status["conflicts_with"][0];
-    assert_eq!(
-        (&conflict["attempt_id"], &conflict["paths"], &conflict["path_count"]),
-        (&json!(one.id), &json!(["README.md"]), &json!(1))
-    );
-    let marked = format!("{}:README.md", conflict["tree_id"].as_str().unwrap());
-    assert!(board.repo().git(&["show", &marked]).starts_with("<<<<<<<"));
-    // Both know.
-    assert_eq!(one.status()["conflicts_with"][0]["attempt_id"], json!(other.id));
-    // It gives way.
-    let seen = provost.call("wait_for_attempts", &json!({"attempt_ids": [one.id]}));
-    send(&provost, &other, "run git checkout README.md");
-    let next = json!({"attempt_ids": [one.id], "until": "any_change", "after": seen["after"],
-        "timeout_ms": 50_000});
-    assert_eq!(provost.call("wait_for_attempts", &next)["timed_out"], false);
-    one.until("nothing is in its way", |it| it["conflicts_with"] == json!([]));
-
-    board.repo().commit("README.md", "moved on\n");
-    send(&provost, &one, "say again");
-    let status = one.until("the target is in its way", |it| it["conflicts_with"] != json!([]));
-    let conflict = &status["conflicts_with"][0];
-    assert_eq!(
-        (&conflict["attempt_id"], &conflict["target_branch"]),
-        (&Value::Null, &json!("main"))
-    );
+    for failpoint in ["snapshot.forgotten", "snapshots_forgotten.written"] {
+        let attempt = board.start("fake", "write new.txt text");
+        attempt.saved(1);
+        send(&provost, &attempt, "write new.txt more");
+        attempt.saved(2);
+        // Nothing of it may be alive, or it is kept.
+        wait_until("it could be collected", || {
+            let told = provost.verb(["gc", "--json", "--snapshot"]).json();
+            told["attempts"][0]["verdict"] == "collectable"
+        });
+        provost.kill();
+        provost.start_to_die_at(failpoint);
+        provost.verb(["gc", "--yes", "--snapshot"]);
+        assert_eq!(provost.ended(), None, "{failpoint}: killed by a signal");
+        let left = references(board.repo(), &attempt).len();
+        assert_eq!(left, usize::from(failpoint == "snapshot.forgotten"), "{failpoint}");
+        provost.start();
+        let gone = provost.verb(["gc", "--json", "--yes", "--snapshot"]).json();
+        assert_eq!(gone["turns"][0]["turns"], json!([1, 2]), "{failpoint}");
+        assert_eq!(references(board.repo(), &attempt).len(), 0, "{failpoint}");
+        let again = provost.verb(["gc", "--json", "--yes", "--snapshot"]).json();
+        assert_eq!(again["turns"], json!([]), "{failpoint}");
+    }
 }

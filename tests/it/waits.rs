@@ -34,14 +34,6 @@ fn changed(answer: &Value) -> Vec<bool> {
     attempts.map(|attempt| attempt["changed"].as_bool().unwrap()).collect()
 }
 
-/// The token after the snapshot of this one's turn, which is a change too.
-fn saved(provost: &Provost, attempts: &[String], one: &Attempt, after: &Value) -> Value {
-    one.saved(1);
-    let look = json!({"attempt_ids": attempts, "until": "any_change", "timeout_ms": 1,
-        "after": after});
-    provost.call("wait_for_attempts", &look)["after"].clone()
-}
-
 #[test]
 fn a_wait_ends_when_the_first_attempt_settles_and_the_next_one_goes_on_from_there() {
     let provost = Provost::running();
@@ -62,16 +54,14 @@ fn a_wait_ends_when_the_first_attempt_settles_and_the_next_one_goes_on_from_ther
     assert!(failed["failure_summary"].as_str().unwrap().contains("exit code 3"));
     assert_eq!(failed["latest_entry_index"], one.status()["latest_entry_index"]);
 
-    let after = saved(&provost, &attempts, &one, &first["after"]);
-    let next = json!({"attempt_ids": attempts, "after": after, "timeout_ms": LONG});
+    let next = json!({"attempt_ids": attempts, "after": first["after"], "timeout_ms": LONG});
     let wait = client.begin("wait_for_attempts", &next);
     open(&gates[1]);
     let second = client.outcome(wait).unwrap().output();
     assert_eq!(states(&second), ["completed", "failed"]);
     assert_eq!(changed(&second), [true, false]);
     // Nothing is left to wait for.
-    let after = saved(&provost, &attempts, &two, &second["after"]);
-    let last = json!({"attempt_ids": attempts, "after": after, "timeout_ms": LONG});
+    let last = json!({"attempt_ids": attempts, "after": second["after"], "timeout_ms": LONG});
     let last = provost.call("wait_for_attempts", &last);
     assert_eq!((changed(&last), &last["timed_out"]), (vec![false, false], &json!(false)));
 }
@@ -82,7 +72,7 @@ fn waiting_for_all_and_for_any_change_is_as_it_says() {
     let board = provost.board();
     let gate = provost.path("gate");
     let (one, two) = (board.start("fake", "say hi"), board.start("fake", &until(&gate, "")));
-    one.saved(1);
+    one.settled();
     two.in_phase("running");
     let attempts = ids(&[&one, &two]);
     let ask = |until: &str, timeout: u32, after: &Value| json!({"attempt_ids": attempts, "until": until, "timeout_ms": timeout, "after": after});

@@ -20,6 +20,7 @@ use crate::failpoint;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
 use crate::process::proc;
+use crate::radar;
 use crate::workspace::proof;
 use crate::world::World;
 
@@ -118,6 +119,7 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
         if let Err(refusal) = world.journal.give_back_ports(attempt.attempt_id).await {
             tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its ports stay taken");
         }
+        radar::look(&world, &[]);
         let _ = port.send(Ok(collection));
     });
 }

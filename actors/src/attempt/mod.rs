@@ -54,6 +54,7 @@ pub use message::{
 };
 pub use outcome::GO_ON;
 pub use prepare::{MARKER, has_worktrees, read_launch_state, real_worktrees, was_collected};
+pub use variables::own as own_variables;
 
 use crate::journal::{Attempt, Decision};
 use crate::world::World;

@@ -22,7 +22,7 @@ use crate::world::{ActorSettings, World};
 
 use super::locks;
 use super::provision::{self, Provision};
-use super::recap::Occasion;
+use super::recap::Beginning;
 use super::variables;
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
@@ -136,24 +136,28 @@ pub struct Prepared {
     pub opening: Vec<(Timestamp, Event)>,
 }
 
-/// What to run for the newest process. A recap replaces its prompt; `hidden` are secrets that are
-/// not in its environment. `Err` is a sentence.
+/// What to run for the newest process. `hidden` are secrets that are not in its environment. `Err`
+/// is a sentence.
 pub fn process(
     world: &World,
     attempt: &Attempt,
     executor: &dyn Executor,
-    recap: Option<(Occasion, String)>,
+    beginning: Beginning,
     provision: &Provision,
     hidden: &[(String, String)],
 ) -> Result<Prepared, String> {
     let (process, settings) = (&attempt.process, &world.settings);
-    let (occasion, recapped) = recap.unzip();
-    let notice = occasion.map(|why| Event::SystemMessage { text: why.notice().to_owned() });
-    let prompt = recapped.unwrap_or_else(|| process.prompt.clone());
+    let notice = beginning.notice().map(|text| Event::SystemMessage { text: text.to_owned() });
+    let (prompt, forked) = match beginning {
+        Beginning::Own => (process.prompt.clone(), None),
+        Beginning::Recap(_, prompt) => (prompt, None),
+        Beginning::Fork(session) => (process.prompt.clone(), Some(session)),
+    };
     let launch = executor.launch(&Turn {
         prompt: prompt.clone(),
         variant: process.variant.clone(),
-        executor_session_id: process.executor_session_id.clone(),
+        forks: forked.is_some(),
+        executor_session_id: forked.or_else(|| process.executor_session_id.clone()),
         cwd: working_dir(world, attempt),
         scratch: world.settings.process_dir(attempt).join(SCRATCH),
         mcp: way_back(settings, attempt),

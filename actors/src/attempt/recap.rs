@@ -30,8 +30,7 @@ impl Occasion {
         }
     }
 
-    /// The log entry beside it.
-    pub fn notice(self) -> &'static str {
+    fn notice(self) -> &'static str {
         match self {
             Self::SessionLost => {
                 "the agent has no session of this attempt that it could resume: a new one begins, \
@@ -41,6 +40,31 @@ impl Occasion {
                 "the attempt begins from a turn of another one, and the prompt repeats what was \
                  done there"
             }
+        }
+    }
+}
+
+/// What the first prompt of a session goes on from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// What the executor knows.
+    Own,
+    /// This prompt, with a summary before it.
+    Recap(Occasion, String),
+    /// A copy of this session of the executor.
+    Fork(String),
+}
+
+impl Beginning {
+    /// The log entry before the prompt.
+    pub fn notice(&self) -> Option<&'static str> {
+        match self {
+            Self::Own => None,
+            Self::Recap(occasion, _) => Some(occasion.notice()),
+            Self::Fork(_) => Some(
+                "the attempt begins from a turn of another one, in a copy of the agent's own \
+                 session",
+            ),
         }
     }
 }

@@ -74,19 +74,17 @@ async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> bool {
         let error = match save_all(world, attempt, due).await {
             Ok(saved) => {
                 record(world, attempt, due, &saved).await;
-                radar::look(world, attempt.attempt_id);
+                radar::look(world, &[attempt.attempt_id]);
                 return true;
             }
             Err(error) => error,
         };
-        match pauses.next().filter(|_| error.may_pass()) {
-            Some(pause) => tokio::time::sleep(pause).await,
-            None => {
-                tracing::warn!(attempt = %attempt.attempt_id, turn = due.turn, %error,
-                    "a turn gets no snapshot now");
-                return false;
-            }
-        }
+        let Some(pause) = pauses.next().filter(|_| error.may_pass()) else {
+            tracing::warn!(attempt = %attempt.attempt_id, turn = due.turn, %error,
+                "a turn gets no snapshot now");
+            return false;
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -19,7 +19,7 @@ use crate::world::World;
 use super::message::TurnEvent;
 use super::prepare;
 use super::provision::Provision;
-use super::recap::{self, Occasion};
+use super::recap::{self, Beginning, Occasion};
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
 
 /// Why a process is killed whose shim died before the daemon held its pipes.
@@ -49,10 +49,10 @@ pub async fn process(
         .executors
         .get(&attempt.executor)
         .ok_or_else(|| format!("executor {:?} is not configured any longer", attempt.executor))?;
-    let recap = recapped(world, attempt, &*executor).await?;
+    let beginning = beginning(world, attempt, &*executor).await?;
     let provision = Provision::of(world, attempt).await?;
     let hidden = provision.secrets(world, attempt).await;
-    let prepared = prepare::process(world, attempt, &*executor, recap, &provision, &hidden)?;
+    let prepared = prepare::process(world, attempt, &*executor, beginning, &provision, &hidden)?;
     let log = world.logs.get(attempt.attempt_id).await.map_err(sentence)?;
     let dir = world.settings.process_dir(attempt);
     let (folder, launch) = (dir.clone(), prepared.launch.clone());
@@ -88,26 +88,36 @@ pub async fn process(
     }
 }
 
-/// The prompt with a recap, for a newest turn without a session. `Err` is a sentence.
-async fn recapped(
+/// What the newest turn goes on from: one without a session from a copy of another attempt's, or
+/// from a recap. `Err` is a sentence.
+async fn beginning(
     world: &World,
     attempt: &Attempt,
     executor: &dyn Executor,
-) -> Result<Option<(Occasion, String)>, String> {
+) -> Result<Beginning, String> {
     let (process, journal) = (&attempt.process, &world.journal);
     if process.executor_session_id.is_some() || !executor.keeps_sessions() {
-        return Ok(None);
+        return Ok(Beginning::Own);
     }
     let text = |refusal: Refusal| refusal.message;
+    // Several worktrees have a folder around them that agents look for no session in. If the copy
+    // can't be made, the turn that replaces this one is a later one.
+    let may_copy = process.turn == 1 && attempt.repos.len() == 1 && executor.forks_sessions();
+    if let Some(fork) = attempt.fork.filter(|_| may_copy)
+        && let Some(id) = journal.session_at(fork, &attempt.executor).await.map_err(text)?
+    {
+        return Ok(Beginning::Fork(id));
+    }
     // A fork's past begins with that of the other attempt.
     let (occasion, mut past) = match (process.turn, attempt.fork) {
-        (1, None) => return Ok(None),
+        (1, None) => return Ok(Beginning::Own),
         (_, None) => (Occasion::SessionLost, Vec::new()),
         (_, Some(fork)) => (Occasion::Fork, journal.past_until(fork).await.map_err(text)?),
     };
     past.extend(journal.past(attempt.attempt_id, process.process_id).await.map_err(text)?);
     let prompt = recap::prompt(occasion, &past, &process.prompt);
-    Ok((prompt != process.prompt).then_some((occasion, prompt)))
+    let is_own = prompt == process.prompt;
+    Ok(if is_own { Beginning::Own } else { Beginning::Recap(occasion, prompt) })
 }
 
 /// Logs that the turn failed before its process was started.

@@ -98,8 +98,7 @@ impl Turn {
 
     /// Its executor does not know the session that it was to resume.
     pub fn lost_its_session(&self) -> bool {
-        let resumed = self.attempt.process.executor_session_id.is_some();
-        resumed && lock(&self.summary).session_lost
+        self.attempt.may_resume() && lock(&self.summary).session_lost
     }
 
     /// Carries out an effect that concerns the process alone.

@@ -17,6 +17,20 @@ pub fn of(
     attempt: &Attempt,
     ports: &BTreeMap<String, u16>,
 ) -> BTreeMap<String, String> {
+    let launch = launch.iter().map(|(name, value)| (name.clone(), value.clone()));
+    inherited(&settings.environment)
+        .into_iter()
+        .chain(launch)
+        .chain(own(settings, attempt, ports))
+        .collect()
+}
+
+/// The attempt's ports and its own variables: what a person's shell in its worktree gets too.
+pub fn own(
+    settings: &ActorSettings,
+    attempt: &Attempt,
+    ports: &BTreeMap<String, u16>,
+) -> BTreeMap<String, String> {
     let process = &attempt.process;
     let own = [
         ("PROVOST_HOME", settings.home_variable.clone()),
@@ -33,7 +47,6 @@ pub fn of(
     // A NUL can't be in an environment (execve(2)).
     let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let own = own.filter(|(_, value)| !value.contains('\0'));
-    let launch = launch.iter().map(|(name, value)| (name.clone(), value.clone()));
     let ports = ports.iter().map(|(name, port)| (name.clone(), port.to_string()));
-    inherited(&settings.environment).into_iter().chain(launch).chain(ports).chain(own).collect()
+    ports.chain(own).collect()
 }

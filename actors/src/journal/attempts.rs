@@ -94,6 +94,15 @@ pub struct Attempt {
     pub lends: Option<FinishId>,
 }
 
+impl Attempt {
+    /// Whether its newest turn may go on in a session: its own, or, in the first turn of a fork, a
+    /// copy of that of the other attempt.
+    pub fn may_resume(&self) -> bool {
+        let process = &self.process;
+        process.executor_session_id.is_some() || self.fork.is_some() && process.turn == 1
+    }
+}
+
 /// The end of a turn of another attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fork {
@@ -324,4 +333,8 @@ pub trait Sessions {
 
     /// The same of the turns up to the end of one.
     async fn past_until(&self, fork: Fork) -> Result<Vec<Past>, Refusal>;
+
+    /// The executor's own id of the session of a fork's source, if that is as it was at the end
+    /// of the turn: no later turn has run, and the executor is this one.
+    async fn session_at(&self, fork: Fork, executor: &str) -> Result<Option<String>, Refusal>;
 }

@@ -17,7 +17,7 @@ pub use approvals::{Approval, ApprovalStatus, Approvals, Decision};
 pub use attempts::*;
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
-pub use probes::{Contest, Probe, Probes, Rival};
+pub use probes::{Contest, InConflict, Probe, Probes, Rival};
 pub use provisions::{PORTS_IN_BLOCK, Provisions, ScriptRow};
 pub use questions::*;
 pub use requests::*;

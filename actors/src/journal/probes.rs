@@ -6,21 +6,35 @@ use serde::Deserialize;
 use crate::ids::AttemptId;
 use crate::refusal::Refusal;
 
-/// The newest snapshot of an attempt in a repository, and who else works on that.
+/// The newest snapshot of an attempt in a repository, and what it has not been merged with yet.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Contest {
     /// The repository's path.
     pub repo: String,
+    /// The attempt's folder under `worktrees/`.
+    pub folder: String,
     pub target_branch: String,
     pub commit_id: String,
-    /// The newest snapshots of the other attempts whose tasks are not over, newest first.
+    /// The commit of the target branch that the snapshot was merged with.
+    pub target_commit: Option<String>,
+    /// The newest snapshots of other attempts that it was not merged with, newest first.
     pub rivals: Vec<Rival>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Rival {
     pub attempt_id: AttemptId,
+    pub folder: String,
     pub commit_id: String,
+}
+
+/// An attempt that is in conflict with another one or with its target.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct InConflict {
+    pub attempt_id: AttemptId,
+    pub folder: String,
+    /// Its task is open, and its work is not merged.
+    pub is_open: bool,
 }
 
 /// What the merge of two commits gave.
@@ -37,11 +51,21 @@ pub struct Probe {
 
 #[async_trait]
 pub trait Probes {
-    /// The contests of an attempt, one for each of its repositories with a snapshot. Of the
-    /// rivals, those are left out with which this snapshot was merged before.
+    /// The contests of an attempt, one for each of its repositories with a snapshot. None if its
+    /// task is over or its work is merged.
     async fn contests(&self, attempt: AttemptId) -> Result<Vec<Contest>, Refusal>;
 
-    /// Writes what was found, save where a newer snapshot has been made since. Attempts that
-    /// conflicts appeared for, or went away, get a new revision.
+    /// The other attempts that work on a repository of this one.
+    async fn rivals(&self, attempt: AttemptId) -> Result<Vec<AttemptId>, Refusal>;
+
+    /// The attempts that a conflict was found of.
+    async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal>;
+
+    /// Writes what was found, unless a newer snapshot has been made since. Attempts that are in
+    /// conflict over other paths than before get a new revision.
     async fn record_probes(&self, attempt: AttemptId, probes: &[Probe]) -> Result<(), Refusal>;
+
+    /// Removes what was found about these attempts. Those that were in conflict with them get a
+    /// new revision.
+    async fn drop_probes(&self, attempts: &[AttemptId]) -> Result<(), Refusal>;
 }

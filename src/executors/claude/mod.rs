@@ -25,6 +25,7 @@ pub fn launch(turn: &Turn, mut call: Call) -> Launch {
     }
     if let Some(id) = &turn.executor_session_id {
         call.args.extend(["--resume".to_owned(), id.clone()]);
+        call.args.extend(turn.forks.then(|| "--fork-session".to_owned()));
     }
     if call.supports_mcp {
         // The user's own servers stay available.

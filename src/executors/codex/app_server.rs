@@ -1,5 +1,5 @@
 //! The client's side of `codex app-server`, JSON-RPC without the `jsonrpc` member: `initialize`,
-//! `initialized`, `thread/start` or `thread/resume`, `turn/start`. The id of each request of ours
+//! `initialized`, `thread/start` (or `thread/resume`, or `thread/fork`), `turn/start`. The id of each request of ours
 //! is its key. Answers are recognised by their shape, so that recordings of other clients can
 //! be read, too.
 
@@ -25,6 +25,9 @@ pub struct Dialogue {
     pub cwd: PathBuf,
     /// The thread to resume.
     pub resume: Option<String>,
+    /// That thread stays as it is: the turn is one of a copy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forks: bool,
     /// `model`, `effort`, `sandbox`, `approval_policy`.
     pub options: BTreeMap<String, String>,
     /// Overrides the user's configuration.
@@ -92,8 +95,10 @@ impl AppServer {
         if let Some(text) = answer["error"]["message"].as_str() {
             let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
             let resumes = self.dialogue.as_ref().is_some_and(|it| it.resume.is_some());
-            // Other errors, such as a full disk, may pass: the thread is still there.
-            if *id == "thread" && resumes && vocabulary::is_lost_session(text) {
+            let forks = self.dialogue.as_ref().is_some_and(|it| it.forks);
+            // Other errors, such as a full disk, may pass: the thread is still there. What can't
+            // be copied, also because Codex is too old for that, is told by a recap.
+            if *id == "thread" && resumes && (forks || vocabulary::is_lost_session(text)) {
                 out.push(Observed::SessionLost);
             }
             if is_vital {
@@ -285,7 +290,7 @@ impl AppServer {
 }
 
 impl Dialogue {
-    /// Starts or resumes the thread.
+    /// Starts, resumes or copies the thread.
     fn thread(&self) -> Message {
         let mut params = json!({
             "cwd": self.cwd,
@@ -298,7 +303,8 @@ impl Dialogue {
         params["threadId"] = json!(thread);
         // The log has the earlier turns; the answer need not repeat them.
         params["excludeTurns"] = json!(true);
-        request("thread", "thread/resume", &params)
+        let method = if self.forks { "thread/fork" } else { "thread/resume" };
+        request("thread", method, &params)
     }
 
     /// Gives the prompt.

@@ -22,6 +22,7 @@ pub fn launch(turn: &Turn, call: Call) -> Result<Launch, String> {
         prompt: turn.prompt.clone(),
         cwd: turn.cwd.clone(),
         resume: turn.executor_session_id.clone(),
+        forks: turn.forks,
         options: call.options.clone(),
         config: config(turn, call.supports_mcp),
     });

@@ -103,6 +103,31 @@ fn a_follow_up_resumes_the_thread_with_the_same_options() {
 }
 
 #[test]
+fn a_fork_goes_on_in_a_copy_of_the_thread_and_loses_it_when_there_can_be_none() {
+    let fork = Turn { executor_session_id: Some("t1".into()), forks: true, ..turn("more") };
+    let dialogue = launch(&fork, call()).unwrap().dialogue;
+    let answers = |answer: Value| {
+        let lines = [r#"{"id":"initialize","result":{}}"#.to_owned(), answer.to_string()];
+        observe(normalizer(&dialogue), &raw(Stream::Stdout, lines.join("\n").as_bytes()))
+    };
+    let observed = answers(json!({"id": "thread", "result": {"thread": {"id": "t2"}}}));
+    let said = observed.iter().filter_map(|one| match one {
+        Observed::Say(message) => Some(serde_json::from_str::<Value>(&message.line).unwrap()),
+        _ => None,
+    });
+    let said: Vec<Value> = said.collect();
+    let forked = said.iter().find(|it| it["id"] == "thread").unwrap();
+    assert_eq!(
+        (&forked["method"], &forked["params"]["threadId"]),
+        (&json!("thread/fork"), &json!("t1"))
+    );
+    assert_eq!(said.last().unwrap()["params"]["threadId"], "t2");
+    assert!(observed.contains(&Observed::ExecutorSession("t2".to_owned())));
+    let error = json!({"code": -32600, "message": "unknown variant `thread/fork`"});
+    assert!(answers(json!({"id": "thread", "error": error})).contains(&Observed::SessionLost));
+}
+
+#[test]
 fn an_executor_without_the_way_back_is_given_none() {
     let launch = launch(&turn("x"), Call { supports_mcp: false, ..call() }).unwrap();
     assert!(launch.dialogue["config"]["mcp_servers"].is_null());

@@ -119,7 +119,8 @@ if resumes and os.path.exists(HEARD + ".forgotten"):
     SESSION = ""
     end(subtype="error_during_execution", is_error=True, errors=["No conversation found with session ID"])
     sys.exit(1)
-SESSION = arguments[arguments.index("--resume") + 1] if resumes else f"s{os.getpid()}"
+own = not resumes or "--fork-session" in arguments
+SESSION = f"s{os.getpid()}" if own else arguments[arguments.index("--resume") + 1]
 while message := hear():
     if message["type"] == "control_request":
         response = {"subtype": "success", "request_id": message["request_id"], "response": {}}

@@ -18,6 +18,7 @@ use crate::journal::{
     Attempt, AttemptRepo, CheckVerdict, ChecksReceipt, Conflicting, Ending, Finish, MergeReceipt,
     Place,
 };
+use crate::radar;
 use crate::refusal::{Code, Refusal};
 use crate::retry::until_done;
 use crate::workspace::advance::{Advance, Advanced, advance};
@@ -139,6 +140,7 @@ impl FinishTask {
         tracing::info!(attempt = %id, finish = %finish.finish_id, ?state, "a finish has ended");
         let what = format!("attempt {id}: writing the end of a finish");
         until_done(what, || world.journal.end_finish(finish)).await;
+        radar::look_after_finish(world, id);
     }
 
     /// The repositories whose target has the work, although the finish is not done.

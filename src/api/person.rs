@@ -1,0 +1,66 @@
+//! What the verbs for a person at a worktree take (`…Params`) and return. Pure.
+
+use crate::api::prelude::*;
+
+/// The attempt that a verb is about.
+#[derive(Debug, Deserialize)]
+pub struct OfAttemptParams {
+    pub attempt_id: AttemptId,
+}
+
+/// What a shell in an attempt's worktree has beside the person's own environment.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Environment {
+    /// Ports, and the attempt's own variables.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// How an attempt was started, as `start_task_attempt` takes it, and its last prompt.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StartedAs {
+    pub task_id: TaskId,
+    pub executor: String,
+    pub variant: Option<String>,
+    pub repos: Vec<StartedRepo>,
+    pub prompt: String,
+    pub from_attempt_id: Option<AttemptId>,
+    pub from_turn: Option<u32>,
+    pub last_prompt: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StartedRepo {
+    pub repo_id: RepoId,
+    pub target_branch: String,
+}
+
+/// A project to be removed; without `yes` it is only told what that means.
+#[derive(Debug, Deserialize)]
+pub struct RemoveProjectParams {
+    pub project_id: ProjectId,
+    #[serde(default)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RemovedProject {
+    pub project_id: ProjectId,
+    pub name: String,
+    pub dry_run: bool,
+    /// It is not on the board any more. `false` without `yes`, and if a worktree is kept.
+    pub removed: bool,
+    /// Its tasks, which go with it.
+    pub tasks: usize,
+    /// Its attempts, which stay readable.
+    pub attempts: usize,
+    /// The attempts whose worktrees go to the trash, or went there.
+    pub worktrees: Vec<AttemptId>,
+    /// Those whose worktrees can't go there now.
+    pub kept: Vec<KeptWorktree>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct KeptWorktree {
+    pub attempt_id: AttemptId,
+    pub reason: String,
+}

@@ -1,0 +1,116 @@
+//! `provost shell` and `provost open`: a person's own programs in an attempt's worktree. They take
+//! the place of this process, so their exit codes and signals are its own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use super::path::{self, PathArgs};
+use super::prelude::*;
+
+/// Where there is no other shell.
+const SHELL: &str = "/bin/sh";
+
+#[derive(clap::Args, Debug)]
+pub struct ShellArgs {
+    #[command(flatten)]
+    worktree: PathArgs,
+    /// A command for the shell to run instead of reading from the terminal
+    #[arg(short, value_name = "COMMAND")]
+    command: Option<String>,
+}
+
+/// Runs `$SHELL`; with `--json` it only prints what that would get.
+pub async fn shell(context: &mut Context, args: &ShellArgs) -> Result<Exit, Failure> {
+    let (attempt, path) = path::find(context, &args.worktree).await?;
+    let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
+    let variables = &environment.variables;
+    let json = json!({"attempt_id": attempt, "path": path, "variables": variables});
+    if context.out.as_json(&json)? {
+        return Ok(Exit::Done);
+    }
+    let shell = variable("SHELL").unwrap_or_else(|| SHELL.to_owned());
+    let mut command = Command::new(&shell);
+    command.args(args.command.iter().flat_map(|line| ["-c", line.as_str()]));
+    run(context, command, &path, variables)
+}
+
+/// Opens the worktree in the person's editor.
+pub async fn open(context: &mut Context, args: &PathArgs) -> Result<Exit, Failure> {
+    let (attempt, path) = path::find(context, args).await?;
+    let Some(opener) = opener(variable, is_program) else {
+        let nothing = "there is no program that could open the worktree";
+        let hint = format!(
+            "Set VISUAL or EDITOR to a program that takes a folder, or install xdg-open on a \
+             desktop; `cd \"$(provost path {})\"` goes there.",
+            attempt.short()
+        );
+        let refusal = Refusal::new(Code::FileNotFound, nothing).hint(hint);
+        return Err(Failure::Refused(Box::new(refusal)));
+    };
+    let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
+    context.out.as_json(&json!({"attempt_id": attempt, "path": path, "opened_with": opener}))?;
+    // As git does: an editor may be a command with arguments.
+    let mut command = Command::new(SHELL);
+    command.args(["-c", &format!("{opener} \"$@\""), &opener, &path]);
+    run(context, command, &path, &environment.variables)
+}
+
+/// The command that opens a folder; `None`: there is none.
+fn opener(
+    variable: impl Fn(&str) -> Option<String>,
+    is_program: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let own = ["VISUAL", "EDITOR"].into_iter().find_map(&variable);
+    own.or_else(|| {
+        let has_desktop =
+            ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().any(|it| variable(it).is_some());
+        (has_desktop && is_program("xdg-open")).then(|| "xdg-open".to_owned())
+    })
+}
+
+/// A variable that is set to something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+fn is_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Ends this process, unless the program can't be run.
+fn run(
+    context: &mut Context,
+    mut command: Command,
+    path: &str,
+    variables: &BTreeMap<String, String>,
+) -> Result<Exit, Failure> {
+    context.out.flush()?;
+    let program = Path::new(command.get_program()).display().to_string();
+    // PWD is what a shell believes of a folder that links lead to.
+    let error = command.current_dir(path).env("PWD", OsStr::new(path)).envs(variables).exec();
+    Err(Failure::Fault(format!("{program} can't be run: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_persons_editor_comes_before_that_of_the_desktop() {
+        let with = |set: &[(&str, &str)], has_xdg: bool| {
+            let set: BTreeMap<String, String> =
+                set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+            opener(|name| set.get(name).cloned(), |_| has_xdg)
+        };
+        let editors = [("EDITOR", "vi"), ("VISUAL", "code --wait"), ("DISPLAY", ":0")];
+        assert_eq!(with(&editors, true).as_deref(), Some("code --wait"));
+        assert_eq!(with(&editors[..1], true).as_deref(), Some("vi"));
+        assert_eq!(with(&editors[2..], true).as_deref(), Some("xdg-open"));
+        assert_eq!(with(&editors[2..], false), None);
+        assert_eq!(with(&[], true), None, "no desktop");
+    }
+}

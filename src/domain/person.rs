@@ -1,0 +1,100 @@
+//! The methods behind the verbs for a person at a worktree: its environment, how the attempt was
+//! started, and the removal of a project.
+
+use provost_actors::attempt::{self, Collect, CollectVerdict};
+use provost_actors::gateway;
+use provost_actors::ids::AttemptId;
+use provost_actors::journal::Attempt;
+use provost_actors::refusal::Refusal;
+
+use super::Domain;
+use crate::api::attempts::AttemptPhase;
+use crate::api::person::{
+    Environment, KeptWorktree, OfAttemptParams, RemoveProjectParams, RemovedProject, StartedAs,
+    StartedRepo,
+};
+use crate::store::busy_project;
+
+impl Domain {
+    pub(super) async fn environment(&self, of: OfAttemptParams) -> Result<Environment, Refusal> {
+        let attempt = self.attempt(of.attempt_id).await?;
+        let ports = self.provision(of.attempt_id).await.map(|it| it.ports).unwrap_or_default();
+        let variables = attempt::own_variables(&self.world.settings, &attempt, &ports);
+        Ok(Environment { variables })
+    }
+
+    pub(super) async fn started_as(&self, of: OfAttemptParams) -> Result<StartedAs, Refusal> {
+        let attempt = self.attempt(of.attempt_id).await?;
+        let (prompt, variant) = self.store.first_prompt(of.attempt_id).await?;
+        let repos = attempt.repos.into_iter();
+        let (from_attempt_id, from_turn) =
+            attempt.fork.map(|fork| (fork.attempt_id, fork.turn)).unzip();
+        Ok(StartedAs {
+            task_id: attempt.task_id,
+            executor: attempt.executor,
+            variant,
+            repos: repos
+                .map(|repo| StartedRepo {
+                    repo_id: repo.repo_id,
+                    target_branch: repo.target_branch,
+                })
+                .collect(),
+            prompt,
+            from_attempt_id,
+            from_turn,
+            last_prompt: attempt.process.prompt,
+        })
+    }
+
+    /// Takes the worktrees away, and then the project off the board. What is cut off, or refused
+    /// because of a worktree, can be done again.
+    pub(super) async fn remove_project(
+        &self,
+        wish: RemoveProjectParams,
+    ) -> Result<RemovedProject, Refusal> {
+        let id = wish.project_id;
+        let (name, tasks) = self.store.project_size(id).await?;
+        let mut attempts = self.store.overview(true).await?;
+        attempts.retain(|attempt| attempt.line.project_id == id);
+        let is_busy = |phase: AttemptPhase| phase.is_busy() || phase == AttemptPhase::Waiting;
+        let busy = attempts.iter().find(|attempt| is_busy(attempt.line.phase));
+        if let Some(busy) = busy {
+            return Err(busy_project(busy.line.attempt_id));
+        }
+        let mut told = RemovedProject {
+            project_id: id,
+            name,
+            dry_run: !wish.yes,
+            removed: false,
+            tasks,
+            attempts: attempts.len(),
+            worktrees: Vec::new(),
+            kept: Vec::new(),
+        };
+        let how = Collect { is_dry: !wish.yes, snapshot: true, by_finish: false };
+        for attempt in attempts {
+            let attempt_id = attempt.line.attempt_id;
+            let Some(found) = gateway::collect(&self.gateway, attempt_id, how).await? else {
+                continue;
+            };
+            if found.verdict == CollectVerdict::Kept {
+                let reason = found.reason.unwrap_or_default();
+                told.kept.push(KeptWorktree { attempt_id, reason });
+            } else {
+                told.worktrees.push(attempt_id);
+            }
+        }
+        if wish.yes && told.kept.is_empty() {
+            self.store.remove_project(id).await?;
+            told.removed = true;
+        }
+        Ok(told)
+    }
+
+    async fn attempt(&self, id: AttemptId) -> Result<Attempt, Refusal> {
+        // Refuses one that was never started.
+        self.store.project_of(id).await?;
+        let found = self.world.journal.attempt(id).await?;
+        found.ok_or_else(|| Refusal::internal(format!("attempt {id} can't be read")))
+    }
+}
