@@ -21,6 +21,11 @@ pub fn cut_front(text: String, most: usize) -> String {
     std::iter::once('…').chain(text.chars().skip(count - kept)).collect()
 }
 
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

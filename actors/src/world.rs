@@ -21,6 +21,7 @@ use crate::process::{Marker, Shims};
 use crate::repo_settings::RepoConfig;
 use crate::secret::{SecretNames, Secrets};
 use crate::workspace::Repositories;
+use crate::workspace::cache::Cache;
 use crate::workspace::snapshot::Source;
 
 /// Shared by all actors; nothing in it belongs to one attempt.
@@ -82,6 +83,8 @@ pub struct ActorSettings {
     pub checks: Checks,
     /// What is configured for the worktrees of repositories.
     pub repos: RepoConfig,
+    /// What setups have made, for later ones.
+    pub cache: Cache,
     /// Most bytes of ignored files that a worktree gets as copies.
     pub copy_max_bytes: u64,
     /// The ports that attempts get blocks of.
@@ -174,6 +177,7 @@ impl Checks {
             name: name.clone(),
             command: command.clone(),
             process_id: ProcessId::new(),
+            repo: None,
         };
         self.of(id, name).into_iter().flatten().map(planned).collect()
     }

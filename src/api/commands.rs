@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use provost_actors::attempt::Collection;
+pub use provost_actors::attempt::provision::preview::{Preview, PreviewState};
 
 use crate::api::attempts::ConflictWith;
 use crate::api::prelude::*;
@@ -204,6 +205,26 @@ pub struct Trash {
     pub trash: Vec<Trashed>,
 }
 
+/// The cached results of setups, and what became of them.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CachedSetups {
+    pub dry_run: bool,
+    /// The one that was used longest ago first.
+    pub entries: Vec<CachedSetup>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CachedSetup {
+    pub name: String,
+    pub bytes: u64,
+    /// When it was used last, or made.
+    pub used: Timestamp,
+    /// `removable`, `removed` or `kept`.
+    pub verdict: String,
+    /// Why it is kept.
+    pub reason: Option<String>,
+}
+
 /// One thing in the trash.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Trashed {
@@ -366,12 +387,32 @@ pub struct ShownSetting {
 }
 
 #[derive(Debug, Deserialize)]
+pub struct PreviewParams {
+    pub attempt_id: AttemptId,
+    /// The repository whose dev server is meant, if several have one.
+    pub repo: Option<String>,
+    /// Ends it instead.
+    #[serde(default)]
+    pub stop: bool,
+}
+
+/// The dev server of an attempt.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PreviewedAttempt {
+    pub attempt_id: AttemptId,
+    #[serde(flatten)]
+    pub preview: Preview,
+}
+
+#[derive(Debug, Deserialize)]
 pub struct TrustParams {
     #[serde(flatten)]
     pub repos: RepoParams,
     /// Approves the commands; else they are only shown.
     #[serde(default)]
     pub yes: bool,
+    /// Only commands with one of these hashes: those that a person has seen.
+    pub seen: Option<Vec<String>>,
     /// Takes back all approvals of the repositories instead.
     #[serde(default)]
     pub revoke: bool,

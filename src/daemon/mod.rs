@@ -26,6 +26,7 @@ use provost_actors::repo_settings::RepoConfig;
 use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
+use provost_actors::workspace::cache::Cache;
 use provost_actors::world::{ActorSettings, CheckSignals, World};
 use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
@@ -213,6 +214,11 @@ async fn start_actors(
             secret_names: SecretNames(settings.secrets.names.clone()),
             checks,
             repos: repos(config),
+            cache: Cache {
+                dir: home.cache(),
+                scratch: home.scratch(),
+                max_bytes: settings.worktrees.cache_max_bytes,
+            },
             copy_max_bytes: settings.worktrees.copy_max_bytes,
             // The configuration takes no other text.
             ports: config::ports(&settings.worktrees.ports).unwrap_or(41000..=48999),

@@ -13,6 +13,7 @@ mod conflicts;
 mod conversations;
 mod finish;
 mod logs;
+mod previews;
 mod reach;
 mod repo_settings;
 mod short;

@@ -21,6 +21,7 @@
 
 mod approvals;
 mod collect;
+mod dev_server;
 pub mod finish;
 mod follow_up;
 pub mod lifecycle;
@@ -49,10 +50,12 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
-    FollowUpRequest, Saved,
+    FollowUpRequest, PreviewAsk, Saved,
 };
 pub use outcome::GO_ON;
-pub use prepare::{MARKER, has_worktrees, read_launch_state, real_worktrees, was_collected};
+pub use prepare::{
+    MARKER, has_worktrees, is_gone, read_launch_state, real_worktrees, was_collected,
+};
 
 use crate::journal::{Attempt, Decision};
 use crate::world::World;
@@ -105,6 +108,8 @@ impl Actor for AttemptActor {
                 state.finish(key.as_ref(), *request, port).await;
             }
             AttemptMessage::Finished => state.finishing = None,
+            AttemptMessage::Preview(ask, port) => state.preview(ask, port),
+            AttemptMessage::PreviewEnded => state.previewing = None,
             AttemptMessage::Collect(how, port) => state.collect(how, port),
             AttemptMessage::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;

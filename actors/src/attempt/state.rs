@@ -21,6 +21,7 @@ use super::finish::task::Finishing;
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::pending_stops::PendingStops;
+use super::provision::preview::Previewing;
 use super::queue::Queue;
 use super::turn::Turn;
 use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome, snapshot};
@@ -45,6 +46,8 @@ pub struct AttemptActorState {
     pub(super) collecting: usize,
     /// A finish that is carried out.
     pub(super) finishing: Option<Finishing>,
+    /// Its dev server, if one is alive.
+    pub(super) previewing: Option<Previewing>,
     /// Tasks that make the snapshot of its last turn, or look whether it is due.
     pub(super) snapshots: usize,
 }
@@ -69,6 +72,7 @@ impl AttemptActorState {
             disk_waits: BTreeMap::new(),
             collecting: 0,
             finishing: None,
+            previewing: None,
             snapshots: 0,
         };
         // It holds the worktrees, so that no turn changes them meanwhile.
@@ -165,7 +169,13 @@ impl AttemptActorState {
         match event {
             TurnEvent::Life(input) => self.step(process, input).await,
             TurnEvent::Started(shim, log) => self.started(process, *shim, log).await,
-            TurnEvent::Found(found, log) => self.found(process, *found, log).await,
+            TurnEvent::Found(found, log, has_script) => {
+                if has_script {
+                    // A stop waits for its end.
+                    self.with(process, |turn| drop(turn.life.step(LifeEvent::SettingUp)));
+                }
+                self.found(process, *found, log).await;
+            }
             TurnEvent::Rescued(found) => match *found {
                 Adopted::Live(shim) => {
                     tracing::warn!(%process, "a shim was killed; another one takes over");
@@ -335,7 +345,10 @@ impl AttemptActorState {
             self.notify_disk();
             self.advance(turn.handle.process, Change::Closed).await;
         }
-        let has_tasks = self.collecting > 0 || self.snapshots > 0 || self.finishing.is_some();
+        let has_tasks = self.collecting > 0
+            || self.snapshots > 0
+            || self.finishing.is_some()
+            || self.previewing.is_some();
         let is_idle = self.turns.is_empty() && !self.queue.active && !has_tasks;
         if is_idle && self.unwritten.is_empty() {
             // First, so that the gateway knows before anyone finds the actor gone.

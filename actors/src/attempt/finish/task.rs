@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use super::{Step, Stepped, next, record};
 use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict};
 use crate::attempt::prepare;
+use crate::attempt::provision::checks::planned;
 use crate::ids::CheckRunId;
 use crate::journal::checks::{CheckedRepo, Submission};
 use crate::journal::{
@@ -69,7 +70,7 @@ impl FinishTask {
             let stepped = match &step {
                 Step::Commit(at) => self.commit(*at).await,
                 Step::Compute(at) => self.compute(*at).await,
-                Step::Plan => Ok(self.plan()),
+                Step::Plan => self.plan().await,
                 Step::Await(run) => Ok(Stepped::Checked(self.verdict(*run).await)),
                 Step::Move(at) => self.move_target(*at, false).await,
                 Step::Return(at) => self.move_target(*at, true).await,
@@ -218,11 +219,14 @@ impl FinishTask {
         }
     }
 
-    fn plan(&mut self) -> Stepped {
+    async fn plan(&mut self) -> Result<Stepped, Refusal> {
         let attempt = &self.attempt;
-        let checks = self.world.settings.checks.planned(attempt.project_id, &attempt.project_name);
+        let project = (attempt.project_id, &*attempt.project_name);
+        let checks = planned(&self.world, project, Some(attempt)).await.map_err(|why| {
+            Refusal::new(Code::WorkspaceFailed, why).hint("Run `provost trust`, then try again.")
+        })?;
         if checks.is_empty() {
-            return Stepped::Planned(ChecksReceipt { run_id: None, passed: Some(true) });
+            return Ok(Stepped::Planned(ChecksReceipt { run_id: None, passed: Some(true) }));
         }
         let results = attempt.repos.iter().zip(&self.finish.receipt.repos);
         let repos = results.map(|(repo, receipt)| CheckedRepo {
@@ -240,7 +244,7 @@ impl FinishTask {
         };
         let run_id = Some(submission.run_id);
         self.planned = Some(submission);
-        Stepped::Planned(ChecksReceipt { run_id, passed: None })
+        Ok(Stepped::Planned(ChecksReceipt { run_id, passed: None }))
     }
 
     /// Whether the checks passed, once they have been run.

@@ -204,7 +204,11 @@ impl Script<'_> {
     async fn ended(&self, log: &Arc<AttemptLog>, exit: &ExitRecord) -> Result<ScriptEnd, String> {
         let (status, how) = match exit {
             ExitRecord { stopped: Some(_), .. } => {
-                (ProcessStatus::Killed, "stopped by stop_attempt".to_owned())
+                let by = match self.run_reason {
+                    RunReason::SetupScript => "stopped by stop_attempt",
+                    _ => "it was stopped",
+                };
+                (ProcessStatus::Killed, by.to_owned())
             }
             ExitRecord { limit: Some(limit), .. } => (ProcessStatus::Failed, limit.clone()),
             ExitRecord { exit_code: Some(0), .. } => (ProcessStatus::Completed, String::new()),
@@ -235,7 +239,7 @@ impl Script<'_> {
         if last.is_empty() { how.to_owned() } else { format!("{how}; its last lines: {last}") }
     }
 
-    async fn record(
+    pub async fn record(
         &self,
         status: ProcessStatus,
         exit: Option<&ExitRecord>,
