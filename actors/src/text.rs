@@ -1,5 +1,7 @@
 //! Shortening of texts. Pure.
 
+use std::fmt::Write;
+
 /// Most characters shown of a name that may be of any length.
 pub const NAME_TOLD: usize = 100;
 
@@ -23,7 +25,11 @@ pub fn cut_front(text: String, most: usize) -> String {
 
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ const TRASH_DAYS: u64 = 7;
 const DAY: u64 = 24 * 3600;
 
 #[derive(clap::Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct GcArgs {
     /// Actually do it [default: only show what would be done]
     #[arg(long)]

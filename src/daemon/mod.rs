@@ -214,11 +214,7 @@ async fn start_actors(
             secret_names: SecretNames(settings.secrets.names.clone()),
             checks,
             repos: repos(config),
-            cache: Cache {
-                dir: home.cache(),
-                scratch: home.scratch(),
-                max_bytes: settings.worktrees.cache_max_bytes,
-            },
+            cache: cache(home, settings.worktrees.cache_max_bytes),
             copy_max_bytes: settings.worktrees.copy_max_bytes,
             // The configuration takes no other text.
             ports: config::ports(&settings.worktrees.ports).unwrap_or(41000..=48999),
@@ -242,6 +238,10 @@ fn checks(config: &Config) -> provost_actors::world::Checks {
         limits: Limits { wall_secs, memory_bytes, processes, ..Limits::default() },
         projects: projects.map(|(name, it)| (name.clone(), it.checks.clone())).collect(),
     }
+}
+
+fn cache(home: &Home, max_bytes: u64) -> Cache {
+    Cache { dir: home.cache(), scratch: home.scratch(), max_bytes }
 }
 
 /// What is configured for the worktrees of repositories.

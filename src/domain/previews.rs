@@ -25,9 +25,8 @@ impl Domain {
             let (gateway, world, repo) = (&self.gateway, &self.world, repo.clone());
             let mut seen = gateway::preview(gateway, world, attempt_id, repo, stop).await?;
             let is_there = |it: &Preview| match it.state {
-                PreviewState::Starting => false,
+                PreviewState::Starting | PreviewState::Stopping => false,
                 PreviewState::Ready => !stop,
-                PreviewState::Stopping => false,
                 PreviewState::Stopped | PreviewState::Failed => true,
             };
             // Without an end in time, or without a sender, it is shown as it is.

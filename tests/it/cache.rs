@@ -87,6 +87,18 @@ fn an_agents_files_never_get_into_the_cache() {
     assert!(told["reason"].as_str().unwrap().contains("agents may have"), "{told}");
     assert_eq!(entries(), json!([]));
     assert!(count(&runs) >= 2);
+    // A worktree that is made anew begins with its agent's branch.
+    wait_until("the worktrees are collected", || {
+        let told = provost.verb(["--json", "gc", "--yes", "--snapshot"]).json();
+        let attempts = told["attempts"].as_array().unwrap();
+        let is_it = |it: &&Value| it["attempt_id"] == agent.id;
+        attempts.iter().find(is_it).is_some_and(|it| it["verdict"] == "collected")
+    });
+    let again = json!({"action": "send", "attempt_id": agent.id, "prompt": "say again"});
+    provost.call("follow_up", &again);
+    agent.has_said("again");
+    assert_eq!(cache_of(&agent)["state"], "not_kept");
+    assert_eq!(entries(), json!([]));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::harness::{Attempt, Provost, wait_until};
 
 /// `None` without python3, which serves the files of a folder over HTTP.
 fn serving(more: &str) -> Option<Provost> {
-    let found = std::process::Command::new("python3").arg("--version").output();
-    if !found.is_ok_and(|found| found.status.success()) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|folder| folder.join("python3").exists()) {
         eprintln!("skipped: this test needs python3");
         return None;
     }

@@ -27,9 +27,10 @@ pub async fn preview(
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     detached(async move {
         let Some(attempt) = world.journal.attempt(id).await? else { return Err(not_found(id)) };
-        let ask = match is_stop {
-            true => PreviewAsk::Stop,
-            false => PreviewAsk::Start(served(&world, &attempt, repo.as_deref()).await?),
+        let ask = if is_stop {
+            PreviewAsk::Stop
+        } else {
+            PreviewAsk::Start(served(&world, &attempt, repo.as_deref()).await?)
         };
         ask_preview(&gateway, id, ask).await
     })

@@ -69,7 +69,8 @@ impl Cached {
         if cache.max_bytes == 0 || paths.is_empty() {
             return None;
         }
-        // The commit of a fork is an agent's, and so is a branch of an attempt.
+        // The commit of a fork is an agent's, and so is a branch of an attempt. A later turn may
+        // set up a worktree that was made anew from the branch that an earlier one worked on.
         let prefix = &world.settings.branch_prefix;
         let is_agents = !prefix.is_empty() && repo.target_branch.starts_with(prefix.as_str());
         Some(Self {
@@ -80,7 +81,10 @@ impl Cached {
             command: setup.run.as_ref()?.value.to_string(),
             key_files: setup.cache_key.as_ref()?.value.clone(),
             paths,
-            may_keep: attempt.fork.is_none() && !is_agents && !provided.used,
+            may_keep: attempt.process.turn == 1
+                && attempt.fork.is_none()
+                && !is_agents
+                && !provided.used,
         })
     }
 

@@ -107,21 +107,19 @@ async fn run(
     let Some(provided) = provision.repos.get(&repo.name) else { return Ok(()) };
     let settings = provided.settings.clone();
     let Some(command) = settings.cleanup.run.clone() else { return Ok(()) };
-    let process_id = match &provided.cleanup {
-        Some(run) => run.process_id,
-        None => {
-            let process_id = ProcessId::new();
-            if command.is_repos && !is_trusted(world, repo, &settings).await {
-                let reason = "its provost.toml is not trusted: see `provost trust`".to_owned();
-                let reason = format!("cleanup of {}: {reason}", repo.name);
-                return record(world, attempt, repo, provision, failed(process_id, reason)).await;
-            }
-            let begun = ScriptRun { process_id, state: ScriptState::Started, reason: None };
-            record(world, attempt, repo, provision, begun).await?;
-            failpoint::hit("cleanup", "next");
-            process_id
+    let begun = provided.cleanup.as_ref().map(|run| run.process_id);
+    let process_id = begun.unwrap_or_else(ProcessId::new);
+    if begun.is_none() {
+        if command.is_repos && !is_trusted(world, repo, &settings).await {
+            let name = &repo.name;
+            let reason =
+                format!("cleanup of {name}: its provost.toml is not trusted: see `provost trust`");
+            return record(world, attempt, repo, provision, failed(process_id, reason)).await;
         }
-    };
+        let run = ScriptRun { process_id, state: ScriptState::Started, reason: None };
+        record(world, attempt, repo, provision, run).await?;
+        failpoint::hit("cleanup", "next");
+    }
     // Nothing stops it but its time: no turn runs that could be stopped.
     let (_words, signals) = watch::channel(SetupWord::default());
     let (signals, place) = (SetupSignals(signals), (world, attempt, repo));

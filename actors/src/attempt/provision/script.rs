@@ -163,9 +163,8 @@ impl Script<'_> {
                 }
                 stop = self.signals.stop_beyond(asked), if asked != Some(StopKind::Forced) => {
                     let Some(kind) = stop else {
-                        if asked.is_none() {
-                            return None;
-                        }
+                        // Without a stop, the next owner goes on with it.
+                        asked?;
                         asked = Some(StopKind::Forced);
                         continue;
                     };

@@ -83,17 +83,7 @@ async fn run(
         None if signals.stop().is_some() => {
             return Err(format!("setup of {}: it was stopped before it began", repo.name));
         }
-        None => {
-            let run = ScriptRun {
-                process_id: ProcessId::new(),
-                state: ScriptState::Started,
-                reason: None,
-            };
-            let process_id = run.process_id;
-            record(world, attempt, repo, provision, run).await?;
-            failpoint::hit("setup", "next");
-            process_id
-        }
+        None => begin(world, attempt, repo, provision).await?,
     };
     handle.send(TurnEvent::Life(LifeEvent::SettingUp));
     let script = Script {
@@ -125,6 +115,20 @@ async fn run(
     let run = ScriptRun { process_id, state, reason: reason.clone() };
     record(world, attempt, repo, provision, run).await?;
     reason.map_or(Ok(()), Err)
+}
+
+/// Writes down that it is to run.
+async fn begin(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    provision: &mut Provision,
+) -> Result<ProcessId, String> {
+    let process_id = ProcessId::new();
+    let run = ScriptRun { process_id, state: ScriptState::Started, reason: None };
+    record(world, attempt, repo, provision, run).await?;
+    failpoint::hit("setup", "next");
+    Ok(process_id)
 }
 
 /// Whether the cache has spared the setup. What a restoration leaves when it is cut off is taken
