@@ -17,6 +17,12 @@ scale:
 bench:
     cargo bench --bench worker_api
 
+# The cost of a worktree with 20,000 ignored files beside a bare `git worktree add`: needs root, and
+# mkfs.xfs or mkfs.btrfs.
+bench-worktree:
+    cargo build --release --bin provost --example scale
+    target/release/examples/scale worktree 20000
+
 test:
     cargo test --workspace
 

@@ -23,9 +23,10 @@ const DATABASE: &str = "provost.db";
 const CONFIG: &str = "config.toml";
 
 /// What a folder may hold before it is a home: remains, and what new file systems contain.
-const BEFORE_A_DATABASE: [&str; 9] = [
+const BEFORE_A_DATABASE: [&str; 10] = [
     CONFIG,
     "attempts",
+    "cache",
     "checks",
     "daemon.log",
     "lost+found",
@@ -199,6 +200,11 @@ impl Home {
     /// Holds collected worktrees, and what was in the way of new ones.
     pub fn trash(&self) -> PathBuf {
         self.data_dir.join("trash")
+    }
+
+    /// Holds what setups have made, by repository and key.
+    pub fn cache(&self) -> PathBuf {
+        self.data_dir.join("cache")
     }
 
     /// Holds files of one call.

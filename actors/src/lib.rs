@@ -37,6 +37,7 @@ pub mod log;
 pub mod nearest;
 pub mod process;
 pub mod radar;
+pub mod ready_url;
 pub mod refusal;
 pub mod repo_settings;
 pub mod retry;

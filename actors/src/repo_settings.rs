@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::journal::checks::CheckCommand;
+use crate::text::hex;
 
 /// The file at the root of a repository that may say what its worktrees need.
 pub const REPO_FILE: &str = "provost.toml";
@@ -136,10 +137,6 @@ impl RepoSettings {
         let lines = self.foreign_commands().into_iter();
         lines.map(|(key, command)| format!("{key}: {command}")).collect::<Vec<_>>().join("\n")
     }
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn collect(path: &str, value: Value, entries: &mut BTreeMap<String, Sourced<Value>>) {

@@ -1,5 +1,7 @@
 //! Shortening of texts. Pure.
 
+use std::fmt::Write;
+
 /// Most characters shown of a name that may be of any length.
 pub const NAME_TOLD: usize = 100;
 
@@ -19,6 +21,15 @@ pub fn cut_front(text: String, most: usize) -> String {
     }
     let kept = most.saturating_sub(1);
     std::iter::once('…').chain(text.chars().skip(count - kept)).collect()
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 #[cfg(test)]

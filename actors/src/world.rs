@@ -22,6 +22,7 @@ use crate::process::{Marker, Shims};
 use crate::repo_settings::RepoConfig;
 use crate::secret::{SecretNames, Secrets};
 use crate::workspace::Repositories;
+use crate::workspace::cache::Cache;
 use crate::workspace::snapshot::Source;
 
 /// Shared by all actors; nothing in it belongs to one attempt.
@@ -87,6 +88,8 @@ pub struct ActorSettings {
     pub repos: RepoConfig,
     /// Where pull requests are made, by host.
     pub forges: BTreeMap<String, Forge>,
+    /// What setups have made, for later ones.
+    pub cache: Cache,
     /// Most bytes of ignored files that a worktree gets as copies.
     pub copy_max_bytes: u64,
     /// The ports that attempts get blocks of.
@@ -179,6 +182,7 @@ impl Checks {
             name: name.clone(),
             command: command.clone(),
             process_id: ProcessId::new(),
+            repo: None,
         };
         self.of(id, name).into_iter().flatten().map(planned).collect()
     }

@@ -6,7 +6,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use serde_json::Value;
+
 use crate::fleet::Fleet;
+use crate::scratch::{IGNORED, IGNORED_TEXT};
 use crate::{PATIENCE, Result, check, wait_until};
 
 /// What may lie in a home and beside it.
@@ -69,6 +72,7 @@ impl Fleet {
         wait_until("scratch is empty", || Ok(!scratch.exists() || names(&scratch)?.is_empty()))?;
         // By the short ids that folders and branches begin with.
         let (mut all, mut whole) = (BTreeSet::new(), BTreeSet::new());
+        let mut ports = BTreeSet::new();
         for attempt in names(&home.join("attempts"))? {
             let folder = home.join("attempts").join(&attempt);
             let short = attempt[attempt.len() - SHORT..].to_owned();
@@ -76,6 +80,7 @@ impl Fleet {
                 whole.insert(short.clone());
             }
             all.insert(short);
+            self.is_ready(&folder, &mut ports)?;
             for process in names(&folder)? {
                 let left = names(&folder.join(&process)).unwrap_or_default();
                 let mut all = left.iter().chain([&process]);
@@ -109,6 +114,21 @@ impl Fleet {
         check(&mut self.checks, locks.is_empty(), || format!("locks of git: {locks:?}"))?;
         let head = self.scratch.git(&["status", "--porcelain"])?;
         check(&mut self.checks, head.is_empty(), || format!("the repository: {head:?}"))
+    }
+}
+
+impl Fleet {
+    /// A worktree that was made has its copies whole, and ports that no other attempt has.
+    fn is_ready(&mut self, folder: &Path, ports: &mut BTreeSet<u64>) -> Result<()> {
+        let Ok(marker) = fs::read(folder.join("worktrees.json")) else { return Ok(()) };
+        let marker: Value = serde_json::from_slice(&marker)?;
+        let below = marker["folder"].as_str().ok_or("a marker without a folder")?;
+        let copy = self.scratch.home().join("worktrees").join(below).join("repo").join(IGNORED);
+        let text = fs::read_to_string(&copy).unwrap_or_default();
+        check(&mut self.checks, text == IGNORED_TEXT, || format!("{}: {text:?}", copy.display()))?;
+        let provision: Value = serde_json::from_slice(&fs::read(folder.join("provision.json"))?)?;
+        let port = provision["ports"]["PORT"].as_u64().ok_or("an attempt without its port")?;
+        check(&mut self.checks, ports.insert(port), || format!("port {port} has two attempts"))
     }
 }
 

@@ -104,6 +104,10 @@ pub const FAULTS: &[Fault] = &[
         ),
     ),
     fault(
+        "daemon, while it makes a worktree ready",
+        Kind::Daemon(Way::Any, &["ports.taken", "copy.next", "copy.made"]),
+    ),
+    fault(
         "daemon, between spawn and record",
         Kind::Daemon(
             Way::Any,

@@ -11,6 +11,10 @@ use tempfile::TempDir;
 use crate::processes::{Census, Process};
 use crate::{Result, command, wait_until};
 
+/// A file of the repository that git ignores, and its content: each worktree gets a copy.
+pub const IGNORED: &str = "ignored.txt";
+pub const IGNORED_TEXT: &str = "copied whole\n";
+
 pub struct Scratch {
     dir: Option<TempDir>,
     root: PathBuf,
@@ -31,7 +35,9 @@ impl Scratch {
         let command = json!([std::env::current_exe()?, "executor", scratch.witnesses()]);
         let config = format!(
             "[daemon]\nmax_running_attempts = {running}\nstop_grace_ms = 2000\n\
-             [executors.scripted]\nprotocol = \"plain\"\ncommand = {command}\n"
+             [executors.scripted]\nprotocol = \"plain\"\ncommand = {command}\n\
+             [worktrees]\nports = \"10000-65535\"\n[projects.matrix.repos.repo]\n\
+             copy = [\"/{IGNORED}\"]\nports = {{ names = [\"PORT\"] }}\n"
         );
         fs::write(scratch.home().join("config.toml"), config)?;
         fs::create_dir(scratch.repo())?;
@@ -41,6 +47,8 @@ impl Scratch {
         let remote = remote.to_str().ok_or("the folder's name is not UTF-8")?;
         scratch.git(&["init", "--quiet", "--bare", remote])?;
         scratch.git(&["remote", "add", "origin", remote])?;
+        fs::write(scratch.repo().join(".git/info/exclude"), format!("/{IGNORED}\n"))?;
+        fs::write(scratch.repo().join(IGNORED), IGNORED_TEXT)?;
         Ok(scratch)
     }
 

@@ -5,12 +5,14 @@
 //! cargo build --release
 //! cargo run --release --example scale -- live  [ATTEMPTS]
 //! cargo run --release --example scale -- flood [ATTEMPTS] [MEGABYTES]
+//! cargo run --release --example scale -- worktree [FILES]
 //! ```
 
 mod flood;
 mod live;
 mod memory;
 mod scratch;
+mod worktree;
 
 use std::error::Error;
 use std::io::Write;
@@ -29,7 +31,11 @@ fn main() -> Result<()> {
         Some("pour") => flood::pour(number(1, 0)?),
         Some("live") => run(live::measure(number(1, 1000)?)),
         Some("flood") => run(flood::measure(number(1, 50)?, number(2, 200)?)),
-        _ => Err("say `live [ATTEMPTS]` or `flood [ATTEMPTS] [MEGABYTES]`".into()),
+        Some("worktree") => run(worktree::measure(number(1, 20_000)?)),
+        _ => {
+            Err("say `live [ATTEMPTS]`, `flood [ATTEMPTS] [MEGABYTES]` or `worktree [FILES]`"
+                .into())
+        }
     }
 }
 

@@ -24,6 +24,11 @@ pub struct Scratch {
 impl Scratch {
     /// With an executor `self`: this program with `args`.
     pub fn make(attempts: usize, args: &[&str]) -> Result<Self> {
+        Self::make_with(attempts, args, "")
+    }
+
+    /// The same, with more lines of the configuration.
+    pub fn make_with(attempts: usize, args: &[&str], more: &str) -> Result<Self> {
         let own = std::env::current_exe()?;
         // This file is target/release/examples/scale.
         let folder = own.ancestors().nth(2).ok_or("an unknown layout of target")?;
@@ -36,7 +41,7 @@ impl Scratch {
         words.extend(args.iter().map(|arg| (*arg).to_owned()));
         let config = format!(
             "[daemon]\nmax_running_attempts = {attempts}\n\
-             [executors.self]\nprotocol = \"plain\"\ncommand = {}\n",
+             [executors.self]\nprotocol = \"plain\"\ncommand = {}\n{more}",
             json!(words)
         );
         std::fs::create_dir(scratch.home())?;
@@ -54,7 +59,7 @@ impl Scratch {
         self.dir.path().join("home")
     }
 
-    fn repo(&self) -> PathBuf {
+    pub fn repo(&self) -> PathBuf {
         self.dir.path().join("repo")
     }
 
@@ -137,12 +142,12 @@ impl Client {
     }
 }
 
-fn run(command: &mut std::process::Command) -> Result<()> {
+pub fn run(command: &mut std::process::Command) -> Result<()> {
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}").into()) }
 }
 
-fn command(program: impl AsRef<OsStr>) -> std::process::Command {
+pub fn command(program: impl AsRef<OsStr>) -> std::process::Command {
     #[expect(clippy::disallowed_methods, reason = "a client may start programs")]
     std::process::Command::new(program)
 }

@@ -62,7 +62,7 @@ words! {
     CreatedKinds: "ticket" "blocker" "alert";
     FinishActions: "commit" "merge" "apply_to" "push" "create_pr" "discard";
     FinishStates: "open" "done" "conflicts" "checks_failed";
-    FollowUpActions: "send" "queue" "cancel";
+    FollowUpActions: "send" "queue" "cancel" "preview" "end_preview";
     Priorities: "low" "medium" "high" "critical";
     States: "idle" "running" "completed" "failed";
     Strategies: "merge" "squash" "rebase" "fast_forward";

@@ -1,12 +1,15 @@
 //! The daemon's methods that only the command line calls: what each takes (`…Params`) and
 //! returns. Pure.
 
+mod worktrees;
+
 use std::path::PathBuf;
 
 use provost_actors::attempt::Collection;
 
 pub use crate::api::plans::*;
 use crate::api::prelude::*;
+pub use worktrees::*;
 
 /// What an id can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,69 +226,6 @@ pub struct ImportedTask {
     pub title: String,
     /// Its name in the file.
     pub name: Option<String>,
-}
-
-/// Repositories of a project, at a branch.
-#[derive(Debug, Deserialize)]
-pub struct RepoParams {
-    pub project_id: ProjectId,
-    /// The name of one; all if it is left out.
-    pub repo: Option<String>,
-    /// The repository's default branch if it is left out.
-    pub branch: Option<String>,
-}
-
-/// What is configured for the worktrees of repositories.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ShownRepos {
-    pub repos: Vec<ShownRepo>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ShownRepo {
-    pub repo_name: String,
-    pub path: String,
-    pub branch: String,
-    /// The commit whose `provost.toml` was read.
-    pub commit: String,
-    pub settings: Vec<ShownSetting>,
-    /// The commands of its `provost.toml`, one in a line; empty if it has none.
-    pub commands: String,
-    /// Of these commands: what a person approves.
-    pub hash: Option<String>,
-    /// Whether they may run.
-    pub is_trusted: bool,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ShownSetting {
-    /// Its dotted path.
-    pub key: String,
-    pub value: Value,
-    /// File and line.
-    pub origin: String,
-}
-
-#[derive(Debug, Deserialize)]
-pub struct TrustParams {
-    #[serde(flatten)]
-    pub repos: RepoParams,
-    /// Approves the commands; else they are only shown.
-    #[serde(default)]
-    pub yes: bool,
-    /// Takes back all approvals of the repositories instead.
-    #[serde(default)]
-    pub revoke: bool,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TrustedRepos {
-    /// As they are now.
-    pub repos: Vec<ShownRepo>,
-    /// Attempts that waited for it, and go on.
-    pub released: Vec<AttemptId>,
-    /// How many approvals were taken back.
-    pub revoked: u64,
 }
 
 #[derive(Debug, Deserialize)]

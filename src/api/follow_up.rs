@@ -1,11 +1,14 @@
-//! Further turns of an attempt's session: sent now, queued, or cancelled.
+//! Further turns of an attempt's session: sent now, queued, or cancelled; and its dev server,
+//! which runs beside them.
 
-pub use provost_actors::journal::FollowUpAction;
+pub use provost_actors::attempt::provision::preview::Preview;
+use provost_actors::journal::FollowUpAction;
 
 use crate::api::prelude::*;
 
 pub const FOLLOW_UP: &str = "\
-Use when: the agent of an attempt should continue with another prompt, in the same session.
+Use when: the agent of an attempt should continue with another prompt, in the same session; or its \
+dev server should run.
 Required: action, exactly one of attempt_id and session_id; prompt for send and queue.
 Optional: variant (send, queue), request_id.
 Next: wait_for_attempts with attempt_ids, then tail_attempt_logs.
@@ -19,16 +22,51 @@ pub const FOLLOW_UP_RULES: &[FieldRule] = &[
             Case { value: "send", requires: &["prompt"], forbids: &[] },
             Case { value: "queue", requires: &["prompt"], forbids: &[] },
             Case { value: "cancel", requires: &[], forbids: &["prompt", "variant"] },
+            Case { value: "preview", requires: &[], forbids: &["prompt", "variant"] },
+            Case { value: "end_preview", requires: &[], forbids: &["prompt", "variant"] },
         ],
     ),
     FieldRule::OneTarget("attempt_id", "session_id"),
 ];
 
-/// One of the two ids is there, and the prompt unless it cancels.
+/// What a follow-up does. The last two concern no turn.
+#[apply(word)]
+pub enum FollowUpMode {
+    Send,
+    Queue,
+    Cancel,
+    Preview,
+    EndPreview,
+}
+
+impl FollowUpMode {
+    /// `None`: it concerns the dev server alone.
+    pub fn of_turn(self) -> Option<FollowUpAction> {
+        match self {
+            Self::Send => Some(FollowUpAction::Send),
+            Self::Queue => Some(FollowUpAction::Queue),
+            Self::Cancel => Some(FollowUpAction::Cancel),
+            Self::Preview | Self::EndPreview => None,
+        }
+    }
+}
+
+impl From<FollowUpAction> for FollowUpMode {
+    fn from(action: FollowUpAction) -> Self {
+        match action {
+            FollowUpAction::Send => Self::Send,
+            FollowUpAction::Queue => Self::Queue,
+            FollowUpAction::Cancel => Self::Cancel,
+        }
+    }
+}
+
+/// One of the two ids is there, and the prompt if a turn is to run it.
 #[apply(input)]
 pub struct FollowUpInput {
     /// send: run the prompt now. queue: when the turns before it have ended. cancel: drop all that waits.
-    pub action: FollowUpAction,
+    /// preview: start its dev server. end_preview: end it.
+    pub action: FollowUpMode,
     /// The attempt whose latest session to continue, a UUID. Not with session_id.
     pub attempt_id: Option<AttemptId>,
     /// The session to continue, a UUID. Not with attempt_id.
@@ -41,7 +79,7 @@ pub struct FollowUpInput {
 
 #[apply(output)]
 pub struct FollowUpOutput {
-    pub action: FollowUpAction,
+    pub action: FollowUpMode,
     pub attempt_id: AttemptId,
     pub worktree: Worktree,
     pub session_id: SessionId,
@@ -49,6 +87,11 @@ pub struct FollowUpOutput {
     pub execution_process_id: Option<ProcessId>,
     /// The queue of the session.
     pub queue: FollowUpQueue,
+    /// The dev server, only for preview and end_preview: its repo, process_id, state (starting, ready,
+    /// stopping, stopped or failed), url and reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub preview: Option<Preview>,
 }
 
 #[apply(output)]

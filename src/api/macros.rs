@@ -31,7 +31,7 @@ attribute_alias! {
             Channel => #[schemars(with = "crate::api::args::Channels")],
             FinishAction => #[schemars(with = "crate::api::args::FinishActions")],
             FinishState => #[schemars(with = "crate::api::args::FinishStates")],
-            FollowUpAction => #[schemars(with = "crate::api::args::FollowUpActions")],
+            FollowUpMode => #[schemars(with = "crate::api::args::FollowUpActions")],
             Priority => #[schemars(with = "crate::api::args::Priorities")],
             Option<Priority> => #[schemars(with = "Option<crate::api::args::Priorities>")],
             TaskStatus => #[schemars(with = "crate::api::args::TaskStatuses")],

@@ -165,6 +165,7 @@ fn status_lines(
         ("copied", status.provision.as_ref().map(copied)),
         ("ports", status.provision.as_ref().map(ports)),
         ("conflict", Some(conflicts::lines(&status.conflicts_with))),
+        ("server", status.provision.as_ref().map(server)),
         ("session", status.latest_session_id.map(|id| id.to_string())),
         ("created", Some(time(status.created_at))),
         ("active", status.last_activity_at.map(time)),
@@ -188,6 +189,15 @@ fn copied(provision: &Value) -> String {
         format!("{name}: {} files, {} bytes{left_out}", count("files"), count("bytes"))
     });
     copied.collect::<Vec<_>>().join("; ")
+}
+
+/// The dev server: its URL while it is alive.
+fn server(provision: &Value) -> String {
+    let text = |key: &str| provision["dev_server"][key].as_str().unwrap_or_default();
+    match text("state") {
+        state @ ("starting" | "ready" | "stopping") => format!("{} {state}", text("url")),
+        state => state.to_owned(),
+    }
 }
 
 fn ports(provision: &Value) -> String {

@@ -66,7 +66,7 @@ fn lines(prompt: &str, done: &FollowUpOutput) -> Vec<String> {
     let prompt = headline(prompt, PROMPT);
     let what = match (done.action, queue.status) {
         (_, QueueStatus::Started) => format!("turn started: {prompt}"),
-        (FollowUpAction::Cancel, _) => "queue emptied".to_owned(),
+        (FollowUpMode::Cancel, _) => "queue emptied".to_owned(),
         _ => format!("queued: {prompt}"),
     };
     let mut lines = vec![format!("{} {what}", done.attempt_id.short())];

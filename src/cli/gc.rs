@@ -11,6 +11,7 @@ const TRASH_DAYS: u64 = 7;
 const DAY: u64 = 24 * 3600;
 
 #[derive(clap::Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct GcArgs {
     /// Actually do it [default: only show what would be done]
     #[arg(long)]
@@ -28,11 +29,17 @@ pub struct GcArgs {
     /// Delete the contents of the trash instead
     #[arg(long)]
     empty_trash: bool,
+    /// Delete the cached results of setups instead
+    #[arg(long, conflicts_with_all = ["empty_trash", "snapshot", "project"])]
+    empty_cache: bool,
 }
 
 pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     if args.empty_trash {
         return empty_trash(context, args).await;
+    }
+    if args.empty_cache {
+        return empty_cache(context, args).await;
     }
     let mut params = json!({"yes": args.yes, "snapshot": args.snapshot,
         "older_than_secs": args.older_than.unwrap_or_default()});
@@ -44,6 +51,9 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
         if !attempts.is_empty() {
             let columns = [Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")];
             out.table(&columns, attempts.iter().map(row))?;
+        }
+        for why in attempts.iter().flat_map(|attempt| &attempt.collection.cleanup_failures) {
+            out.line(why)?;
         }
         for saved in attempts.iter().flat_map(|attempt| &attempt.collection.snapshots) {
             out.line(&format!("saved in {}: {}", saved.repo, saved.reference))?;
@@ -94,6 +104,24 @@ async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failu
         out.list(&columns, rows, "the trash is empty")?;
         if trash.iter().any(|it| it.verdict == "removable") {
             out.line("with --yes, what is removable would be deleted for good")?;
+        }
+        Ok(())
+    })
+}
+
+async fn empty_cache(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
+    let params = json!({"yes": args.yes, "older_than_secs": args.older_than.unwrap_or_default()});
+    let found = context.call::<CachedSetups>(params).await?;
+    context.show(&found, |out, CachedSetups { entries, .. }| {
+        let rows = entries.iter().map(|it| {
+            let reason = it.reason.clone().unwrap_or_default();
+            let mib = format!("{} MiB", it.bytes.div_ceil(1 << 20));
+            vec![it.verdict.clone(), it.used.to_string(), mib, it.name.clone(), reason]
+        });
+        let columns = [Whole("VERDICT"), Whole("USED"), Whole("SIZE"), Cut("NAME"), Whole("WHY")];
+        out.list(&columns, rows, "no setup is cached")?;
+        if entries.iter().any(|it| it.verdict == "removable") {
+            out.line("with --yes, what is removable would be deleted; the next setups run again")?;
         }
         Ok(())
     })

@@ -25,6 +25,7 @@ mod output;
 mod path;
 mod plan;
 mod prelude;
+mod preview;
 mod project;
 mod render;
 mod replay;
@@ -85,8 +86,8 @@ enum Command {
     Repo(repo::RepoCommand),
     /// Approve the commands of a repository's provost.toml
     ///
-    /// Without --yes it only shows them. They run in the worktrees of attempts; those that were
-    /// approved and then changed are asked for again.
+    /// Shows them, and asks on a terminal; elsewhere --yes approves them. They run in the worktrees
+    /// of attempts. Commands that were approved and then changed are asked for again.
     Trust(repo::TrustArgs),
     /// Add, start, list, show, change, import and remove tasks
     #[command(subcommand)]
@@ -99,6 +100,10 @@ enum Command {
         #[arg(short, long)]
         all: bool,
     },
+    /// Start an attempt's dev server, wait until it answers, and print its URL
+    ///
+    /// It lives until --stop, or until the attempt's worktrees go.
+    Preview(preview::PreviewArgs),
     /// Show an attempt's status
     Status {
         /// The attempt's id, or 8 or more characters of its start or end
@@ -267,6 +272,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Task(command) => task::task(context, command).await,
         Command::Run(args) => run::run(context, args).await,
         Command::Ps { all } => attempts::ps(context, all).await,
+        Command::Preview(args) => preview::preview(context, &args).await,
         Command::Status { attempt } => attempts::status(context, &attempt).await,
         Command::Logs(args) => logs::logs(context, args).await,
         Command::Replay(args) => replay::replay(context, &args).await,

@@ -1,6 +1,8 @@
 //! `provost repo show` and `provost trust`: what is configured for the worktrees of repositories,
 //! and whether the commands of a repository's own file may run.
 
+use std::io::IsTerminal;
+
 use super::prelude::*;
 use super::project::{ProjectArg, choose};
 
@@ -39,9 +41,18 @@ pub struct RepoArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct TrustArgs {
-    #[command(flatten)]
-    repo: RepoArgs,
-    /// Approve exactly these commands [default: only show them]
+    /// The project's name or id [default: the one of this repository, or the only one]
+    project: Option<String>,
+    /// Only this repository of the project
+    #[arg(long)]
+    repo: Option<String>,
+    /// The branch whose provost.toml is read [default: the repository's default branch]
+    #[arg(long)]
+    branch: Option<String>,
+    /// Only show the commands, and whether they are approved
+    #[arg(long, conflicts_with_all = ["yes", "revoke"])]
+    show: bool,
+    /// Approve exactly these commands without asking
     #[arg(long, conflicts_with = "revoke")]
     yes: bool,
     /// Take back every approval
@@ -98,27 +109,55 @@ fn row(setting: &ShownSetting) -> Vec<String> {
 }
 
 pub async fn trust(context: &mut Context, args: &TrustArgs) -> Result<Exit, Failure> {
-    let mut params = args.repo.params(context).await?;
-    (params["yes"], params["revoke"]) = (json!(args.yes), json!(args.revoke));
-    let found = context.call::<TrustedRepos>(params).await?;
+    let project = choose(context, args.project.as_deref()).await?;
+    let mut params = json!({"project_id": project, "repo": args.repo, "branch": args.branch,
+        "yes": args.yes, "revoke": args.revoke});
+    let mut found = context.call::<TrustedRepos>(params.clone()).await?;
+    let is_open = found.repos.iter().any(|repo| !repo.is_trusted);
+    let asks = is_open && !(args.show || args.yes || args.revoke || context.out.json);
+    if asks && std::io::stdin().is_terminal() && context.out.terminal {
+        if !agrees(&found)? {
+            return Ok(Exit::Refused);
+        }
+        // Not those that a commit has brought meanwhile.
+        let seen: Vec<&String> = found.repos.iter().filter_map(|repo| repo.hash.as_ref()).collect();
+        (params["yes"], params["seen"]) = (json!(true), json!(seen));
+        found = context.call::<TrustedRepos>(params).await?;
+    }
+    let is_open = !args.revoke && found.repos.iter().any(|repo| !repo.is_trusted);
     context.show(&found, |out, found| {
-        for repo in &found.repos {
-            if repo.commands.is_empty() {
-                out.line(&format!("{}: its provost.toml has no command", repo.repo_name))?;
-                continue;
-            }
-            let state = if repo.is_trusted { "approved" } else { "not approved" };
-            out.line(&format!("{}: {state}", repo.repo_name))?;
-            repo.commands.lines().try_for_each(|line| out.line(&format!("  {line}")))?;
-        }
-        for attempt in &found.released {
-            out.line(&format!("attempt {} goes on", attempt.short()))?;
-        }
-        if found.revoked > 0 {
-            out.line(&format!("{} approvals were taken back", found.revoked))?;
-        } else if !args.yes && !args.revoke && found.repos.iter().any(|repo| !repo.is_trusted) {
+        shown(out, found)?;
+        if is_open {
             out.line("with --yes, these commands may run in the worktrees of attempts")?;
         }
         Ok(())
     })
+}
+
+fn agrees(found: &TrustedRepos) -> std::io::Result<bool> {
+    let mut out = Output::to(Box::new(std::io::stderr()), false);
+    shown(&mut out, found)?;
+    out.line("May these commands run in the worktrees of attempts? [y/N]")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn shown(out: &mut Output, found: &TrustedRepos) -> std::io::Result<()> {
+    for repo in &found.repos {
+        if repo.commands.is_empty() {
+            out.line(&format!("{}: its provost.toml has no command", repo.repo_name))?;
+            continue;
+        }
+        let state = if repo.is_trusted { "approved" } else { "not approved" };
+        out.line(&format!("{}: {state}", repo.repo_name))?;
+        repo.commands.lines().try_for_each(|line| out.line(&format!("  {line}")))?;
+    }
+    for attempt in &found.released {
+        out.line(&format!("attempt {} goes on", attempt.short()))?;
+    }
+    if found.revoked > 0 {
+        out.line(&format!("{} approvals were taken back", found.revoked))?;
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use provost_actors::journal::checks::CheckCommand;
+use provost_actors::ready_url::ReadyUrl;
 use provost_actors::repo_settings::{
     DevServerSettings, PortSettings, REPO_FILE, RepoSettings, ScriptSettings, Sourced,
 };
@@ -16,6 +17,8 @@ const TIMEOUT_MAX: u64 = 86_400;
 /// Most ports of a repository, as many as a block has.
 const PORTS_MAX: usize = 10;
 const PATTERN_MAX: usize = 4096;
+/// Most patterns, paths or checks of a repository.
+const LIST_MAX: usize = 1000;
 
 /// Reads the text of a `provost.toml`. `Err` is a sentence.
 pub fn read_repo_file(text: &str) -> std::result::Result<RepoSettings, String> {
@@ -33,7 +36,7 @@ pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
     let place = Place { is_repos };
     let check = |(name, item): (&str, Item<'_>)| -> Result<(String, Sourced<CheckCommand>)> {
         item.is_named_well(name)?;
-        Ok((name.to_owned(), place.of(&item, read_command)?))
+        Ok((name.to_owned(), place.of(&item, command)?))
     };
     Ok(RepoSettings {
         copy: place.key(table, "copy", patterns)?,
@@ -52,12 +55,18 @@ pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
             let table = item.table()?;
             table.only(&["run", "port", "ready"])?;
             Ok(DevServerSettings {
-                run: place.key(&table, "run", read_command)?,
+                run: place.key(&table, "run", command)?,
                 port: place.key(&table, "port", port)?,
                 ready: place.key(&table, "ready", url)?,
             })
         })?,
-        checks: table.value("checks", |item| item.table()?.items().map(check).collect())?,
+        checks: table.value("checks", |item| {
+            let table = item.table()?;
+            if table.items().count() > LIST_MAX {
+                return Err(item.invalid(&format!("a table of at most {LIST_MAX} checks")));
+            }
+            table.items().map(check).collect()
+        })?,
     })
 }
 
@@ -84,7 +93,7 @@ impl Place {
     fn script(self, table: &Table<'_>, known: &[&str]) -> Result<ScriptSettings> {
         table.only(known)?;
         Ok(ScriptSettings {
-            run: self.key(table, "run", read_command)?,
+            run: self.key(table, "run", command)?,
             timeout_secs: self.key(table, "timeout_secs", seconds)?,
             cache_key: self.key(table, "cache_key", paths)?,
             cache: self.key(table, "cache", paths)?,
@@ -97,12 +106,19 @@ fn seconds(item: &Item<'_>) -> Result<u64> {
     number.ok_or_else(|| item.invalid(&format!("a whole number from 1 to {TIMEOUT_MAX}")))
 }
 
+/// Whether a list is of a sane length, and each text of it a line of plain text.
+fn is_plain(texts: &[String]) -> bool {
+    let is_line = |text: &String| {
+        !text.trim().is_empty() && text.len() <= PATTERN_MAX && !text.contains(char::is_control)
+    };
+    texts.len() <= LIST_MAX && texts.iter().all(is_line)
+}
+
 /// Lines of a file of patterns: each is one pattern.
 fn patterns(item: &Item<'_>) -> Result<Vec<String>> {
-    let is_pattern = |text: &String| {
-        !text.trim().is_empty() && text.len() <= PATTERN_MAX && !text.contains(['\n', '\r'])
-    };
-    let texts = item.texts().ok().filter(|texts| texts.iter().all(is_pattern));
+    let stays = |text: &String| text.split('/').all(|part| part != "..");
+    let are_patterns = |texts: &Vec<String>| is_plain(texts) && texts.iter().all(stays);
+    let texts = item.texts().ok().filter(are_patterns);
     texts.ok_or_else(|| {
         item.invalid("an array of patterns, one of .gitignore each, such as [\".env\", \"/data/\"]")
     })
@@ -110,13 +126,12 @@ fn patterns(item: &Item<'_>) -> Result<Vec<String>> {
 
 /// Relative paths that stay in the worktree and out of git's own folder.
 fn paths(item: &Item<'_>) -> Result<Vec<String>> {
-    let is_plain = |path: &String| {
-        let mut parts = path.split('/');
-        !path.is_empty()
-            && parts
-                .all(|part| !matches!(part, "" | "." | "..") && !part.eq_ignore_ascii_case(".git"))
+    let is_inside = |path: &String| {
+        let is_name = |part: &str| !matches!(part, "" | "." | "..");
+        path.split('/').all(|part| is_name(part) && !part.eq_ignore_ascii_case(".git"))
     };
-    let texts = item.texts().ok().filter(|texts| texts.iter().all(is_plain));
+    let are_paths = |texts: &Vec<String>| is_plain(texts) && texts.iter().all(is_inside);
+    let texts = item.texts().ok().filter(are_paths);
     texts.ok_or_else(|| {
         item.invalid("an array of paths in the repository, such as [\"package-lock.json\"]")
     })
@@ -148,11 +163,29 @@ fn port(item: &Item<'_>) -> Result<String> {
     name.ok_or_else(|| item.invalid(&format!("a name of ports.names: {PORT_NAME}")))
 }
 
+/// A URL of this machine: nothing else is asked.
 fn url(item: &Item<'_>) -> Result<String> {
-    let is_url = |text: &String| text.starts_with("http://") && !text.contains(char::is_whitespace);
+    let is_url = |text: &String| text.len() <= PATTERN_MAX && ReadyUrl::parse(text).is_some();
     item.text().ok().filter(is_url).ok_or_else(|| {
-        item.invalid("a URL that begins with http://, such as \"http://localhost:$WEB_PORT/\"")
+        item.invalid("a URL of this machine, such as \"http://localhost:$WEB_PORT/\"")
     })
+}
+
+/// A command that a person can read before it runs: it has no character that hides others.
+fn command(item: &Item<'_>) -> Result<CheckCommand> {
+    let command = read_command(item)?;
+    let hides = |c: char| {
+        let reorders = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        (c.is_control() && c != '\n' && c != '\t') || reorders
+    };
+    let texts = match &command {
+        CheckCommand::Line(line) => std::slice::from_ref(line),
+        CheckCommand::Words(words) => words,
+    };
+    if texts.iter().any(|text| text.contains(hides)) {
+        return Err(item.invalid("a command without control characters"));
+    }
+    Ok(command)
 }
 
 #[cfg(test)]
@@ -206,10 +239,31 @@ mod tests {
             ("[dev_server]\nready = 'file:///etc'", "`dev_server.ready` must be a URL"),
             ("[dev_server]\nport = 'x'", "`dev_server.port` must be a name of ports.names"),
             ("[checks]\n'a b' = 'x'", "must be a name of 1 to 64 letters"),
+            ("copy = ['../x']", "provost.toml:1: `copy` must be an array of patterns"),
+            ("copy = [1]", "provost.toml:1: `copy` must be an array of patterns"),
+            ("setup = 'x'", "provost.toml:1: `setup` must be"),
+            ("[setup]\ncache = [\"a\\nb\"]", "provost.toml:2: `setup.cache` must be"),
+            ("[setup]\ntimeout_secs = 99999999999", "provost.toml:2: `setup.timeout_secs` must be"),
+            ("[setup]\ntimeout_secs = 1e9", "provost.toml:2: `setup.timeout_secs` must be"),
+            (
+                "[setup]\nrun = \"x \\u001b[2K\"",
+                "provost.toml:2: `setup.run` must be a command without",
+            ),
+            (
+                "[setup]\nrun = \"x \\u202e y\"",
+                "provost.toml:2: `setup.run` must be a command without",
+            ),
+            (
+                "[dev_server]\nready = 'http://example.com/'",
+                "`dev_server.ready` must be a URL of this",
+            ),
+            ("[checks]\n\"a\\nb\" = 'x'", "must be a name of 1 to 64 letters"),
             ("[setup", "provost.toml:1: "),
         ] {
             let error = read_repo_file(text).unwrap_err();
             assert!(error.contains(told), "{text}: {error}");
         }
+        let many = format!("copy = [{}]", "'x',".repeat(LIST_MAX + 1));
+        assert!(read_repo_file(&many).unwrap_err().contains("provost.toml:1: `copy` must be"));
     }
 }

@@ -181,6 +181,8 @@ settings! {
         snapshot_days: u64 = 30u64, Allowed::Integer(0..=36_600);
         /// Bytes of ignored files that a worktree gets as copies, where they can't be clones.
         copy_max_bytes: u64 = 1_073_741_824u64, Allowed::Integer(0..=TIB);
+        /// Bytes of cached results of setups, the oldest of which go first; 0 = none are kept.
+        cache_max_bytes: u64 = 10_737_418_240u64, Allowed::Integer(0..=TIB);
         /// Ports of which each attempt that declares any gets a block of 10.
         ports: String = "41000-48999", Allowed::Ports;
     }

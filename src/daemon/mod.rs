@@ -26,6 +26,7 @@ use provost_actors::repo_settings::RepoConfig;
 use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
+use provost_actors::workspace::cache::Cache;
 use provost_actors::world::{ActorSettings, CheckSignals, World};
 use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
@@ -217,6 +218,7 @@ async fn start_actors(
             checks,
             repos: repos(config),
             forges,
+            cache: cache(home, settings.worktrees.cache_max_bytes),
             copy_max_bytes: settings.worktrees.copy_max_bytes,
             // The configuration takes no other text.
             ports: config::ports(&settings.worktrees.ports).unwrap_or(41000..=48999),
@@ -240,6 +242,10 @@ fn checks(config: &Config) -> provost_actors::world::Checks {
         limits: Limits { wall_secs, memory_bytes, processes, ..Limits::default() },
         projects: projects.map(|(name, it)| (name.clone(), it.checks.clone())).collect(),
     }
+}
+
+fn cache(home: &Home, max_bytes: u64) -> Cache {
+    Cache { dir: home.cache(), scratch: home.scratch(), max_bytes }
 }
 
 /// What is configured for the worktrees of repositories.

@@ -9,6 +9,7 @@ use std::path::Path;
 use nix::fcntl::{FallocateFlags, SpliceFFlags, fallocate, splice};
 use nix::libc;
 use nix::sys::statvfs::statvfs;
+use provost_actors::workspace::cache::Cache;
 
 use super::check::Check;
 use crate::home::Home;
@@ -47,6 +48,7 @@ pub fn checks(home: &Home, is_held: bool) -> Vec<Check> {
     } else {
         Check::ok("paths", "none is too long")
     });
+    checks.push(cached(home));
     checks.extend(leftovers(home, is_held));
     checks
 }
@@ -156,6 +158,21 @@ pub fn to_trash(home: &Home, path: &Path) -> io::Result<String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     fs::rename(path, trash.join(format!("{}-{name}", uuid::Uuid::now_v7())))?;
     Ok("moved to the trash".to_owned())
+}
+
+/// What setups have left for later ones.
+fn cached(home: &Home) -> Check {
+    let name = "cache";
+    let (dir, scratch) = (home.cache(), home.scratch());
+    match (Cache { dir, scratch, max_bytes: 0 }).entries() {
+        Err(error) => Check::warn(name, format!("the cached setups can't be read: {error}"), ""),
+        Ok(entries) if entries.is_empty() => Check::ok(name, "no setup is cached"),
+        Ok(entries) => {
+            let mib = entries.iter().map(|entry| entry.bytes).sum::<u64>() / MIB;
+            let message = format!("{} setups are cached, of {mib} MiB", entries.len());
+            Check::ok(name, message)
+        }
+    }
 }
 
 fn leftovers(home: &Home, is_held: bool) -> Vec<Check> {

@@ -1,10 +1,11 @@
 //! Attempts: started, listed, shown, stopped.
 
 use async_trait::async_trait;
+use provost_actors::attempt::provision::trusted_by;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::{self, GatewayMessage, StartRequest};
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::{AttemptRepo, AttemptStopped, State};
+use provost_actors::journal::{ApprovalStatus, AttemptRepo, AttemptStopped, State};
 use provost_actors::text::{cut, cut_front};
 
 use super::finish::after_finish;
@@ -118,7 +119,9 @@ impl AttemptTools for Domain {
             let mut status = self.to_output(status, FINAL_MESSAGE_MAX).await?;
             status.conflicts_with = shortened(found.unwrap_or_default());
             status.worktree = Some(self.worktree(attempt).await);
-            status.provision = self.provision(attempt).await.map(|it| it.receipt());
+            let provision = self.provision(attempt).await;
+            let preview = self.previewed(attempt).await;
+            status.provision = provision.map(|it| it.receipt(preview.as_ref()));
             return Ok(AttemptStatusOutput::One(Box::new(status)));
         }
         let ids: Vec<AttemptId> = input.attempt_ids.into_iter().flatten().collect();
@@ -198,13 +201,25 @@ impl AttemptTools for Domain {
 }
 
 impl Domain {
+    /// Whether it waits until a person trusts the commands of a repository's own file.
+    async fn waits_for_trust(&self, status: &store::AttemptRow) -> Result<bool, Refusal> {
+        let AttemptLine { attempt_id, phase, .. } = &status.overview.line;
+        if *phase != AttemptPhase::Waiting {
+            return Ok(false);
+        }
+        let pending = Some(ApprovalStatus::Pending);
+        let asked = self.store.approvals(Some(*attempt_id), pending, None, 1).await?;
+        Ok(asked.items.iter().any(|approval| trusted_by(&approval.request).is_some()))
+    }
+
     async fn to_output(
         &self,
         status: store::AttemptRow,
         final_message_max: usize,
     ) -> Result<AttemptStatus, Refusal> {
         let (tip, last_activity_at) = self.log_facts(status.overview.line.attempt_id).await;
-        let next = next_action(&status);
+        let is_for_trust = self.waits_for_trust(&status).await?;
+        let next = if is_for_trust { trust_action(&status) } else { next_action(&status) };
         let AttemptOverview {
             line,
             handle,
@@ -304,6 +319,16 @@ fn next_action(status: &store::AttemptRow) -> String {
             )
         }
     }
+}
+
+fn trust_action(status: &store::AttemptRow) -> String {
+    let line = &status.overview.line;
+    format!(
+        "A person has to approve the commands of a repository's provost.toml: \
+         `provost trust {}` shows and approves them; until then call wait_for_attempts with \
+         attempt_ids [{}].",
+        line.project_id, line.attempt_id
+    )
 }
 
 fn after_quota(quota: Quota, resume_at: Option<Timestamp>, id: AttemptId) -> String {

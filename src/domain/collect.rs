@@ -1,11 +1,11 @@
 //! The methods behind `provost gc`: worktrees that are not needed any more, and the trash.
 //! Only a person can do this; no tool does.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use provost_actors::attempt::{self, Collect, CollectVerdict};
 use provost_actors::blocking::if_there;
@@ -13,12 +13,14 @@ use provost_actors::event::Timestamp;
 use provost_actors::gateway;
 use provost_actors::process::proc;
 use provost_actors::refusal::Refusal;
+use provost_actors::workspace::cache::Cache;
+use provost_actors::workspace::removal::remove;
 use provost_actors::workspace::turn_snapshot::forget;
 
 use super::{Domain, blocking};
 use crate::api::commands::{
-    AttemptLine, Collected, CollectedAttempt, EmptyTrashParams, ForgottenTurns, GcParams, Trash,
-    Trashed,
+    AttemptLine, CachedSetup, CachedSetups, Collected, CollectedAttempt, EmptyTrashParams,
+    ForgottenTurns, GcParams, Trash, Trashed,
 };
 
 impl Domain {
@@ -76,12 +78,43 @@ impl Domain {
         Ok(all)
     }
 
+    pub(super) async fn empty_cache(
+        &self,
+        wish: EmptyTrashParams,
+    ) -> Result<CachedSetups, Refusal> {
+        let cache = self.world.settings.cache.clone();
+        blocking(move || empty_cache(&cache, &wish))
+            .await?
+            .map_err(|error| Refusal::internal(format!("the cache: {error}")))
+    }
+
     pub(super) async fn empty_trash(&self, wish: EmptyTrashParams) -> Result<Trash, Refusal> {
         let trash = self.world.settings.trash_dir.clone();
         blocking(move || empty(&trash, &wish))
             .await?
             .map_err(|error| Refusal::internal(format!("the trash: {error}")))
     }
+}
+
+/// Removes what the cache of setups has, but for what was used lately.
+fn empty_cache(cache: &Cache, wish: &EmptyTrashParams) -> io::Result<CachedSetups> {
+    let before = before(wish.older_than_secs);
+    let mut entries = Vec::new();
+    for entry in cache.entries()? {
+        let used = entry.used.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let used = Timestamp::from_millis(i64::try_from(used).unwrap_or(i64::MAX));
+        let (verdict, reason) = match used {
+            _ if used > before => ("kept", Some("it was used lately".to_owned())),
+            _ if !wish.yes => ("removable", None),
+            _ => match cache.remove(&entry) {
+                Ok(()) => ("removed", None),
+                Err(error) => ("kept", Some(error.to_string())),
+            },
+        };
+        let (name, bytes, verdict) = (entry.name, entry.bytes, verdict.to_owned());
+        entries.push(CachedSetup { name, bytes, used, verdict, reason });
+    }
+    Ok(CachedSetups { dry_run: !wish.yes, entries })
 }
 
 fn before(older_than_secs: u64) -> Timestamp {
@@ -139,31 +172,6 @@ fn obstacle(path: &Path) -> Option<String> {
         return Some(format!("{} is mounted in it", mount.display()));
     }
     proc::user_of(path).map(|pid| format!("process {pid} works in it or has a file of it open"))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    if !fs::symlink_metadata(path)?.is_dir() {
-        return fs::remove_file(path);
-    }
-    match fs::remove_dir_all(path) {
-        // Some tools make the folders of their caches read-only.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_folders(path)?;
-            fs::remove_dir_all(path)
-        }
-        removed => removed,
-    }
-}
-
-fn open_folders(folder: &Path) -> io::Result<()> {
-    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_folders(&entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

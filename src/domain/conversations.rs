@@ -2,18 +2,20 @@
 
 use async_trait::async_trait;
 use provost_actors::gateway::{self, FollowUpRequest};
-use provost_actors::ids::QueueId;
-use provost_actors::journal::FollowedUp;
+use provost_actors::ids::{AttemptId, QueueId, SessionId};
+use provost_actors::journal::{FollowUpAction, FollowedUp};
 
 use super::{Domain, answered};
 use crate::api::attempts::Worktree;
+use crate::api::commands::PreviewParams;
 use crate::api::follow_up::{
-    FollowUpInput, FollowUpOutput, FollowUpQueue, FollowUpTools, QueueStatus, QueuedMessage,
+    FollowUpInput, FollowUpMode, FollowUpOutput, FollowUpQueue, FollowUpTools, QueueStatus,
+    QueuedMessage,
 };
 use crate::api::sessions::{
     SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
-use crate::api::{Caller, Key, Once, Refusable};
+use crate::api::{Caller, Key, Once, Refusable, Refusal};
 
 #[async_trait]
 impl FollowUpTools for Domain {
@@ -23,11 +25,16 @@ impl FollowUpTools for Domain {
         key: Option<Key>,
         input: FollowUpInput,
     ) -> Refusable<Once<FollowUpOutput>> {
-        let (attempt_id, _) = self.store.session(input.attempt_id, input.session_id).await?;
+        let (attempt_id, session_id) =
+            self.store.session(input.attempt_id, input.session_id).await?;
+        let Some(action) = input.action.of_turn() else {
+            let output = self.preview_beside(attempt_id, session_id, input.action).await?;
+            return Ok(Once { value: output, deduplicated: false });
+        };
         let request = FollowUpRequest {
             attempt_id,
             queue_id: QueueId::new(),
-            action: input.action,
+            action,
             prompt: input.prompt.map(Into::into).unwrap_or_default(),
             variant: input.variant.map(Into::into),
             unless_stopped: false,
@@ -38,9 +45,36 @@ impl FollowUpTools for Domain {
     }
 }
 
+impl Domain {
+    /// The dev server, and the queue as it is. The same call again changes nothing.
+    async fn preview_beside(
+        &self,
+        attempt_id: AttemptId,
+        session_id: SessionId,
+        action: FollowUpMode,
+    ) -> Result<FollowUpOutput, Refusal> {
+        let stop = action == FollowUpMode::EndPreview;
+        let found = self.preview(PreviewParams { attempt_id, repo: None, stop }).await?;
+        let attempt = self.world.journal.attempt(attempt_id).await?;
+        let (waiting, held) = attempt.map(|it| (it.waiting, it.held)).unwrap_or_default();
+        let done = FollowedUp {
+            action: FollowUpAction::Cancel,
+            attempt_id,
+            session_id,
+            execution_process_id: None,
+            length: waiting.len(),
+            held,
+            waiting,
+        };
+        let output = output(done, self.worktree(attempt_id).await);
+        Ok(FollowUpOutput { action, preview: Some(found.preview), ..output })
+    }
+}
+
 fn output(done: FollowedUp, worktree: Worktree) -> FollowUpOutput {
     FollowUpOutput {
-        action: done.action,
+        action: done.action.into(),
+        preview: None,
         attempt_id: done.attempt_id,
         worktree,
         session_id: done.session_id,

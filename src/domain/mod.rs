@@ -15,6 +15,7 @@ mod decisions;
 mod finish;
 mod logs;
 mod person;
+mod previews;
 mod reach;
 mod remotes;
 mod repo_settings;

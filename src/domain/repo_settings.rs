@@ -20,6 +20,12 @@ use crate::api::{Caller, Code, Refusal};
 /// Most approvals that one `provost trust` answers.
 const APPROVALS_MAX: usize = 1000;
 
+impl TrustParams {
+    fn approves(&self, hash: &String) -> bool {
+        self.yes && self.seen.as_ref().is_none_or(|seen| seen.contains(hash))
+    }
+}
+
 impl Domain {
     pub(super) async fn repo_settings(&self, params: RepoParams) -> Result<ShownRepos, Refusal> {
         Ok(ShownRepos { repos: self.shown(&params).await? })
@@ -32,7 +38,7 @@ impl Domain {
             if params.revoke {
                 revoked += self.store.distrust(&repo.path).await?;
                 repo.is_trusted = false;
-            } else if let Some(hash) = repo.hash.as_ref().filter(|_| params.yes) {
+            } else if let Some(hash) = repo.hash.as_ref().filter(|hash| params.approves(hash)) {
                 self.store.trust(&repo.path, hash, &repo.commands, "provost trust").await?;
                 repo.is_trusted = true;
                 released.extend(self.release(&repo.path, hash).await?);

@@ -57,7 +57,7 @@ async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
     // to the preparation of a turn, which finds them by itself.
     let sql = "SELECT *, ?2 AS executor_session_id FROM processes
          WHERE attempt_id = ?1 AND status <> 'planned' AND closed = 0
-           AND run_reason NOT IN ('setup_script', 'cleanup_script')
+           AND run_reason = 'coding_agent'
          ORDER BY turn, process_id";
     let values = (attempt.attempt_id, &attempt.process.executor_session_id);
     let mut leftovers: Vec<Process> = db.all(sql, values).await?;
@@ -113,7 +113,7 @@ impl Attempts for Store {
             "a.phase IN ('queued', 'preparing', 'running', 'stopping')
              OR EXISTS (SELECT 1 FROM processes l WHERE l.attempt_id = a.attempt_id
                         AND l.status <> 'planned' AND l.closed = 0
-                        AND l.run_reason NOT IN ('setup_script', 'cleanup_script'))
+                        AND l.run_reason = 'coding_agent')
              OR EXISTS (SELECT 1 FROM finishes f WHERE f.attempt_id = a.attempt_id
                         AND f.state = 'open')"
         );

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
-use provost_actors::ids::AttemptId;
+use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Attempt, PORTS_IN_BLOCK, Provisions, ScriptRow};
 use serde_json::json;
 
@@ -94,6 +94,16 @@ impl Provisions for Store {
         let sql = "DELETE FROM ports WHERE attempt_id = ?1";
         self.write(Patience::Long, "ports", async |db| db.run(sql, (attempt,)).await).await?;
         Ok(())
+    }
+
+    async fn open_dev_servers(&self) -> Result<Vec<(AttemptId, ProcessId)>, Refusal> {
+        let sql = "SELECT attempt_id, process_id FROM processes
+             WHERE run_reason = 'dev_server' AND ended_at IS NULL";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
+    async fn port_holders(&self) -> Result<Vec<AttemptId>, Refusal> {
+        self.read(async |db| db.all("SELECT attempt_id FROM ports", ()).await).await
     }
 
     async fn is_trusted(&self, repo: &str, hash: &str) -> Result<bool, Refusal> {

@@ -767,6 +767,7 @@ async fn the_checks_of_a_finish_touch_no_task() {
     let finish = merge_of(&attempt);
     store.record_finish(None, &finish).await.unwrap();
     let check = PlannedCheck {
+        repo: None,
         name: "test".to_owned(),
         command: CheckCommand::Line("true".to_owned()),
         process_id: ProcessId::new(),

@@ -208,6 +208,25 @@ fn a_stop_ends_a_setup_with_all_that_it_started() {
 }
 
 #[test]
+fn a_stop_of_a_setup_that_a_killed_daemon_began_waits_for_its_end() {
+    let provost = Provost::new();
+    let ready = provost.path("ready");
+    let run = format!("trap : TERM; touch {}; while true; do sleep 600; done", ready.display());
+    let config = format!(
+        "[daemon]\nstop_grace_ms = 100\n[projects.scratch.repos.app]\nsetup = {{ run = '{run}' }}"
+    );
+    let provost = provost.config(&config).started();
+    let board = provost.board();
+    let attempt = board.start("fake", "say never");
+    wait_until("the setup runs", || ready.exists());
+    provost.kill_and_start();
+    let stopped = attempt.stop();
+    assert_eq!(attempt.processes(), Vec::<i32>::new(), "{stopped}");
+    assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
+    assert!(failure(&attempt).starts_with("stopped by stop_attempt"), "{stopped}");
+}
+
+#[test]
 fn a_daemon_goes_on_with_the_setup_of_a_killed_one() {
     let provost = Provost::new();
     let (gate, count) = (provost.path("gate"), provost.path("count"));
@@ -289,6 +308,7 @@ fn a_command_of_the_repository_waits_for_a_person() {
     let attempt = board.start("fake", "run cat made.txt");
     let status = attempt.in_phase("waiting");
     assert_eq!(status["waiting_on"], "approval");
+    assert!(status["next_action"].as_str().unwrap().contains("`provost trust "), "{status}");
     let there = worktree(&attempt);
     assert!(!there.join("made.txt").exists());
     let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
@@ -301,10 +321,10 @@ fn a_command_of_the_repository_waits_for_a_person() {
     let refused = agent.call("respond_approval", &answer).refusal();
     assert_eq!(refused["code"], "not_permitted", "{refused}");
     assert!(!there.join("made.txt").exists());
-    let shown = provost.verb(["trust", "--project", "scratch"]);
+    let shown = provost.verb(["trust", "scratch", "--show"]);
     assert!(shown.stdout.contains("setup.run: echo made") && shown.stdout.contains("--yes"));
     assert_eq!(attempt.status()["phase"], "waiting");
-    let trusted = provost.verb(["trust", "--project", "scratch", "--yes"]);
+    let trusted = provost.verb(["trust", "scratch", "--yes"]);
     assert!(trusted.stdout.contains("goes on"), "{trusted:?}");
     assert_eq!(attempt.settled()["state"], "completed");
     assert_eq!(attempt.said("tool_result"), ["made"]);
@@ -389,6 +409,34 @@ fn a_faulty_or_hostile_provost_toml_fails_the_attempt_and_runs_nothing() {
     assert!(!canary.exists());
 }
 
+#[test]
+fn a_relative_hooks_path_works_for_the_agent_and_provosts_own_git_runs_no_hook() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let ran = provost.path("ran");
+    let hook = format!("#!/bin/sh\necho $0 >> {}\n", ran.display());
+    fs::create_dir(board.repo().path.join(".hooks")).unwrap();
+    for name in ["pre-commit", "post-checkout", "reference-transaction", "post-index-change"] {
+        board.repo().commit(&format!(".hooks/{name}"), &hook);
+        let path = board.repo().path.join(".hooks").join(name);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    board.repo().git(&["commit", "--quiet", "--all", "--message", "executable"]);
+    board.repo().git(&["config", "core.hooksPath", ".hooks"]);
+    let attempt = board.start("fake", "write a.txt a\nsay done");
+    attempt.settled();
+    attempt.saved(1);
+    let commit = json!({"attempt_id": attempt.id, "action": "commit", "timeout_ms": 60_000});
+    assert_eq!(provost.call("finish_attempt", &commit)["state"], "done");
+    assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap_or_default());
+    let prompt = "write b.txt b\nrun git add --all && git commit --quiet -m b";
+    let send = json!({"action": "send", "attempt_id": attempt.id, "prompt": prompt});
+    provost.call("follow_up", &send);
+    wait_until("the agent has committed", || ran.exists());
+    attempt.settled();
+    assert!(fs::read_to_string(&ran).unwrap().contains(".hooks/pre-commit"));
+}
+
 /// A `git` that notes each of its calls, before the real one.
 fn counting(provost: Provost) -> (Provost, PathBuf) {
     let (bin, calls) = (provost.path("bin"), provost.path("calls"));
@@ -411,12 +459,14 @@ fn a_start_with_nothing_configured_runs_git_as_often_as_ever() {
     let (provost, calls) = counting(Provost::new());
     let board = Board::new(&provost, vec![provost.repo("app")]);
     fs::remove_file(&calls).unwrap();
-    let attempt = board.start("fake", "say done");
+    // As its executor finds it: what comes after its end is no part of the start.
+    let attempt = board.start("fake", &format!("run cp {} {0}.then", calls.display()));
     attempt.settled();
-    let calls = fs::read_to_string(calls).unwrap();
+    let calls = fs::read_to_string(calls.with_extension("then")).unwrap();
     assert_eq!(calls.lines().count(), CALLS_OF_A_START, "{calls}");
     assert!(!provost.home().join("attempts").join(&attempt.id).join("provision.json").exists());
 }
 
-/// Two to check the repository, three to register the worktree, nine to write its files.
-const CALLS_OF_A_START: usize = 14;
+/// Two to check the repository, three to register the worktree, eight to write its files: as many
+/// as before anything could be configured.
+const CALLS_OF_A_START: usize = 13;

@@ -15,6 +15,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use crate::blocking::blocking;
 use crate::failpoint;
 use crate::ids::ProcessId;
@@ -28,6 +30,8 @@ use super::message::{
     AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
 };
 use super::prepare::{COLLECTED, MARKER};
+use super::provision::cleanup;
+use super::provision::preview::{Preview, Stopper, ended};
 use super::state::AttemptActorState;
 
 impl AttemptActorState {
@@ -37,11 +41,17 @@ impl AttemptActorState {
         let (attempt, busy) = (self.attempt.clone(), self.busy(how));
         let newest = attempt.process.process_id;
         let worktrees = Arc::clone(&self.worktrees);
+        let preview = self.previewing.as_ref().map(|it| (it.stopper(), it.seen.clone()));
         tokio::spawn(async move {
-            // The snapshot of the last turn comes first. A finish holds them itself.
-            let is_free = busy.is_none() && !how.by_finish;
-            let _lock = if is_free { Some(worktrees.lock().await) } else { None };
-            let examined = examine(&world, &attempt, how, busy).await;
+            // The snapshot of the last turn comes first. A finish holds the worktrees itself.
+            let locks = busy.is_none() && !how.by_finish;
+            let _lock = if locks { Some(worktrees.lock().await) } else { None };
+            let serves = preview.is_some();
+            if busy.is_none() && !how.is_dry {
+                make_way(&world, &attempt, how, preview).await;
+            }
+            // What the dev server of a dry run has open ends with it.
+            let examined = examine(&world, &attempt, how, busy, serves && how.is_dry).await;
             if !how.is_dry {
                 failpoint::hit("collect", "examined");
             }
@@ -66,7 +76,9 @@ impl AttemptActorState {
         // A turn may have begun and ended meanwhile, and its work was not examined.
         let is_stale = newest != self.attempt.process.process_id;
         let worked = || is_stale.then(|| "a turn ran in it meanwhile".to_owned());
-        if let Some(reason) = self.busy(how).or_else(worked) {
+        let serves = self.previewing.is_some() && !how.is_dry;
+        let served = || serves.then(|| "its dev server runs".to_owned());
+        if let Some(reason) = self.busy(how).or_else(worked).or_else(served) {
             collection = kept(&collection.folder, reason);
         }
         if !how.is_dry && collection.verdict == CollectVerdict::Collectable {
@@ -114,8 +126,7 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
             }
             failpoint::hit("collect", "forgotten");
         }
-        // Nothing that uses them is left. If this fails, the block stays taken until the next
-        // worktrees of the attempt are collected.
+        // Nothing that uses them is left. If this fails, the next daemon does it.
         if let Err(refusal) = world.journal.give_back_ports(attempt.attempt_id).await {
             tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its ports stay taken");
         }
@@ -131,10 +142,45 @@ fn kept(folder: &Path, reason: String) -> Collection {
         folder: folder.to_owned(),
         ignored: 0,
         snapshots: Vec::new(),
+        cleanup_failures: Vec::new(),
     }
 }
 
-async fn examine(world: &World, attempt: &Attempt, how: Collect, busy: Option<String>) -> Examined {
+/// Ends the dev server of worktrees that can go, and runs their cleanup scripts. What these leave
+/// is examined after them.
+async fn make_way(
+    world: &World,
+    attempt: &Attempt,
+    how: Collect,
+    preview: Option<(Stopper, watch::Receiver<Preview>)>,
+) {
+    let has_cleanup = cleanup::is_due(world, attempt).await;
+    if !has_cleanup && preview.is_none() {
+        return;
+    }
+    let dry = Collect { is_dry: true, ..how };
+    let examined = examine(world, attempt, dry, None, preview.is_some()).await;
+    let Examined::Collection(it) = examined else { return };
+    if it.verdict != CollectVerdict::Collectable {
+        return;
+    }
+    if let Some((stopper, seen)) = preview {
+        stopper.stop();
+        ended(seen).await;
+    }
+    if has_cleanup && let Err(error) = cleanup::clean_up(world, attempt).await {
+        tracing::warn!(attempt = %attempt.attempt_id, error, "its cleanup can't be run");
+    }
+}
+
+/// `serves`: what runs in the worktrees is a dev server that ends with them.
+async fn examine(
+    world: &World,
+    attempt: &Attempt,
+    how: Collect,
+    busy: Option<String>,
+    serves: bool,
+) -> Examined {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     let exists = async |path: PathBuf| tokio::fs::symlink_metadata(path).await.is_ok();
@@ -156,7 +202,7 @@ async fn examine(world: &World, attempt: &Attempt, how: Collect, busy: Option<St
     }
     let collection = match busy {
         Some(reason) => Err(reason),
-        None => prove(world, attempt, how, &folder).await,
+        None => prove(world, attempt, how, &folder, serves).await,
     };
     if !is_made && !how.is_dry {
         // A collection was cut off before the folder went: it is whole again.
@@ -173,13 +219,16 @@ async fn prove(
     attempt: &Attempt,
     how: Collect,
     folder: &Path,
+    serves: bool,
 ) -> Result<Collection, String> {
     let names: Vec<String> = attempt.repos.iter().map(|repo| repo.name.clone()).collect();
     let below = folder.to_owned();
-    let looked = tokio::task::spawn_blocking(move || obstacle(&below, &names)).await;
+    let looked = tokio::task::spawn_blocking(move || obstacle(&below, &names, serves)).await;
     looked.map_err(|error| error.to_string())??;
     let verdict = CollectVerdict::Collectable;
-    let mut collection = Collection { verdict, reason: None, ..kept(folder, String::new()) };
+    let cleanup_failures = cleanup::failures(world, attempt).await;
+    let mut collection =
+        Collection { verdict, reason: None, cleanup_failures, ..kept(folder, String::new()) };
     let mut proofs = Vec::new();
     for repo in &attempt.repos {
         let source = world.settings.source(attempt, repo);
@@ -214,7 +263,7 @@ async fn prove(
 }
 
 /// What prevents a collection, whatever is in the repositories.
-fn obstacle(folder: &Path, names: &[String]) -> Result<(), String> {
+fn obstacle(folder: &Path, names: &[String], serves: bool) -> Result<(), String> {
     let found = fs::symlink_metadata(folder).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "its folder is not there: moved, or deleted by hand".to_owned(),
         _ => error.to_string(),
@@ -232,7 +281,7 @@ fn obstacle(folder: &Path, names: &[String]) -> Result<(), String> {
     if let Some(mount) = proc::mount_below(folder) {
         return Err(format!("{} is mounted in it", mount.display()));
     }
-    match proc::user_of(folder) {
+    match proc::user_of(folder).filter(|_| !serves) {
         Some(pid) => Err(format!("process {pid} works in it or has a file of it open")),
         None => Ok(()),
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ractor::{ActorRef, RpcReplyPort};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::sync::{OwnedMutexGuard, oneshot, watch};
 
 use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
@@ -21,6 +21,7 @@ use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 
 use super::lifecycle::LifeEvent;
+use super::provision::preview::Preview;
 
 pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
 pub type FollowUpPort = RpcReplyPort<Result<Once<FollowedUp>, Refusal>>;
@@ -45,6 +46,10 @@ pub enum AttemptMessage {
     /// Lends its worktrees to this finish of another attempt.
     Lend(FinishId, RpcReplyPort<Result<Lent, Refusal>>),
     LentBack,
+    /// Starts its dev server, ends it, or takes it up again. Answered with what it is seen by.
+    Preview(PreviewAsk, RpcReplyPort<Result<watch::Receiver<Preview>, Refusal>>),
+    /// No dev server of it is alive any more.
+    PreviewEnded,
     /// Takes its worktrees away, if nothing would be lost with them.
     Collect(Collect, CollectPort),
     /// A task has examined them; the process was the newest when it began.
@@ -60,6 +65,16 @@ pub enum AttemptMessage {
     /// Retry what the store did not take.
     WriteAgain,
     Turn(ProcessId, TurnEvent),
+}
+
+/// What is to become of an attempt's dev server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreviewAsk {
+    /// Starts that of a repository, unless one is alive.
+    Start(String),
+    Stop,
+    /// Takes up the one that an earlier daemon has left with this process.
+    Resume(ProcessId),
 }
 
 /// A follow-up to be sent, queued, or cancelled.
@@ -81,8 +96,8 @@ pub struct FollowUpRequest {
 pub enum TurnEvent {
     Life(LifeEvent),
     Started(Box<Shim>, Arc<AttemptLog>),
-    /// The state of the process after a restart.
-    Found(Box<Adopted>, Arc<AttemptLog>),
+    /// The state of the process after a restart. `true`: its setup may be alive.
+    Found(Box<Adopted>, Arc<AttemptLog>, bool),
     /// The connection to the shim has ended.
     ShimClosed,
     /// The state of the process whose shim has ended.
@@ -217,6 +232,9 @@ pub struct Collection {
     pub ignored: usize,
     /// Where the work that would have been lost is saved.
     pub snapshots: Vec<Saved>,
+    /// Why cleanup scripts failed. They keep nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cleanup_failures: Vec<String>,
 }
 
 /// What was saved of a worktree.

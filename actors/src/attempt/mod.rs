@@ -21,6 +21,7 @@
 
 mod approvals;
 mod collect;
+mod dev_server;
 pub mod finish;
 mod follow_up;
 mod lend;
@@ -50,10 +51,12 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
-    FollowUpRequest, Lend, Saved,
+    FollowUpRequest, Lend, PreviewAsk, Saved,
 };
 pub use outcome::GO_ON;
-pub use prepare::{MARKER, has_worktrees, read_launch_state, real_worktrees, was_collected};
+pub use prepare::{
+    MARKER, has_worktrees, is_gone, read_launch_state, real_worktrees, was_collected,
+};
 pub use variables::own as own_variables;
 
 use crate::journal::{Attempt, Decision};
@@ -111,6 +114,8 @@ impl Actor for AttemptActor {
             AttemptMessage::Finished => state.finishing = None,
             AttemptMessage::Lend(finish, port) => state.lend(finish, port),
             AttemptMessage::LentBack => state.lent_back(),
+            AttemptMessage::Preview(ask, port) => state.preview(ask, port),
+            AttemptMessage::PreviewEnded => state.previewing = None,
             AttemptMessage::Collect(how, port) => state.collect(how, port),
             AttemptMessage::Examined(how, newest, examined, port) => {
                 state.examined(how, newest, examined, port).await;

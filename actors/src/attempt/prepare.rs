@@ -16,6 +16,7 @@ use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::Marker;
 use crate::process::records::{self, Manifest, StdinSource};
+use crate::refusal::Refusal;
 use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{ActorSettings, World};
@@ -119,6 +120,17 @@ fn has_marker(dir: &Path, folder: &Path) -> io::Result<bool> {
 pub async fn was_collected(world: &World, attempt: AttemptId) -> io::Result<bool> {
     let dir = world.settings.attempt_dir(attempt);
     Ok(tokio::fs::try_exists(dir.join(COLLECTED)).await? && !has_worktrees(world, attempt).await?)
+}
+
+/// Whether the worktrees of an attempt were collected to the end: nothing stands in their place.
+pub async fn is_gone(world: &World, attempt: AttemptId) -> Result<bool, Refusal> {
+    let unreadable = |error: io::Error| Refusal::internal(format!("attempt {attempt}: {error}"));
+    if !was_collected(world, attempt).await.map_err(unreadable)? {
+        return Ok(false);
+    }
+    let Some(row) = world.journal.attempt(attempt).await? else { return Ok(true) };
+    let folder = world.settings.worktrees_dir.join(&row.folder);
+    Ok(tokio::fs::symlink_metadata(folder).await.is_err())
 }
 
 /// Whether the attempt has worktrees: until then there is nothing in them.

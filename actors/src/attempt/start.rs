@@ -134,7 +134,9 @@ pub async fn not_prepared(world: &World, attempt: &Attempt, reason: &str) {
 pub async fn found(world: &World, attempt: &Attempt, summary: SharedSummary) -> TurnEvent {
     let what = format!("attempt {}: finding its process", attempt.attempt_id);
     let (found, log) = until_done(what, || find(world, attempt, summary.clone())).await;
-    TurnEvent::Found(Box::new(found), log)
+    // What can't be read has none: the preparation reports it.
+    let provision = Provision::of(world, attempt).await.unwrap_or_default();
+    TurnEvent::Found(Box::new(found), log, provision.has_script())
 }
 
 async fn find(

@@ -21,6 +21,7 @@ use super::finish::task::Finishing;
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
 use super::message::{DiskWriter, Lend, TurnEvent, TurnHandle};
 use super::pending_stops::PendingStops;
+use super::provision::preview::Previewing;
 use super::queue::Queue;
 use super::turn::Turn;
 use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome, snapshot};
@@ -50,6 +51,8 @@ pub struct AttemptActorState {
     pub(super) lent: usize,
     /// Its worktrees, kept for a finish that had them before a restart.
     pub(super) reserved: Option<(FinishId, OwnedMutexGuard<()>)>,
+    /// Its dev server, if one is alive.
+    pub(super) previewing: Option<Previewing>,
     /// Tasks that make the snapshot of its last turn, or look whether it is due.
     pub(super) snapshots: usize,
 }
@@ -77,6 +80,7 @@ impl AttemptActorState {
             lend,
             lent: 0,
             reserved: None,
+            previewing: None,
             snapshots: 0,
         };
         // They hold the worktrees, so that no turn changes them meanwhile.
@@ -174,7 +178,13 @@ impl AttemptActorState {
         match event {
             TurnEvent::Life(input) => self.step(process, input).await,
             TurnEvent::Started(shim, log) => self.started(process, *shim, log).await,
-            TurnEvent::Found(found, log) => self.found(process, *found, log).await,
+            TurnEvent::Found(found, log, has_script) => {
+                if has_script {
+                    // A stop waits for its end.
+                    self.with(process, |turn| drop(turn.life.step(LifeEvent::SettingUp)));
+                }
+                self.found(process, *found, log).await;
+            }
             TurnEvent::Rescued(found) => match *found {
                 Adopted::Live(shim) => {
                     tracing::warn!(%process, "a shim was killed; another one takes over");
@@ -344,9 +354,11 @@ impl AttemptActorState {
             self.notify_disk();
             self.advance(turn.handle.process, Change::Closed).await;
         }
-        let is_lent = self.lent > 0;
-        let has_tasks =
-            self.collecting > 0 || self.snapshots > 0 || self.finishing.is_some() || is_lent;
+        let has_tasks = self.collecting > 0
+            || self.snapshots > 0
+            || self.finishing.is_some()
+            || self.lent > 0
+            || self.previewing.is_some();
         let is_idle = self.turns.is_empty() && !self.queue.active && !has_tasks;
         if is_idle && self.unwritten.is_empty() {
             // First, so that the gateway knows before anyone finds the actor gone.

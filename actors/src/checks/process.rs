@@ -172,7 +172,8 @@ impl<'a> CheckProcess<'a> {
     }
 
     async fn start(&self) -> Result<Shim, SpawnError> {
-        let cwd = self.folder.checkout(self.run).await.map_err(SpawnError::Refused)?;
+        let mut cwd = self.folder.checkout(self.run).await.map_err(SpawnError::Refused)?;
+        cwd.extend(&self.check.repo);
         self.world.shims.reopen(&self.dir).await.map_err(SpawnError::Prepare)?;
         failpoint::hit("check", "next");
         let settings = &self.world.settings;

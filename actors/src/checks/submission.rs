@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::attempt;
+use crate::attempt::provision::checks;
 use crate::failpoint;
 use crate::ids::{AttemptId, CheckRunId, TaskId};
 use crate::journal::checks::{CheckedRepo, Submission};
@@ -56,7 +57,13 @@ pub async fn freeze_submission(
     let context = world.journal.start_context(task).await?;
     let run_id = CheckRunId::new();
     let folder = Folder::of(world, run_id);
-    let checks = world.settings.checks.planned(context.task.project_id, &context.project_name);
+    let attempt = match reporter.or(latest) {
+        Some(id) => with_worktrees(world, id).await?,
+        None => None,
+    };
+    let project = (context.task.project_id, &*context.project_name);
+    let planned = checks::planned(world, project, attempt.as_ref()).await;
+    let checks = planned.map_err(|why| Refusal::new(Code::WorkspaceFailed, why))?;
     let mut frozen = FrozenSubmission {
         submission: Submission {
             run_id,
@@ -66,10 +73,6 @@ pub async fn freeze_submission(
             checks,
         },
         folder: Some(folder.clone()),
-    };
-    let attempt = match reporter.or(latest) {
-        Some(id) => with_worktrees(world, id).await?,
-        None => None,
     };
     let taken = match &attempt {
         Some(attempt) => worktrees(world, attempt, &folder).await,

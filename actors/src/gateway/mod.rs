@@ -20,6 +20,7 @@ mod fork;
 mod message;
 mod owners;
 mod preflight;
+mod preview;
 mod push;
 mod restore;
 mod stop;
@@ -33,6 +34,7 @@ pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use finish::{FinishCall, finish};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
 pub use preflight::{NewRepo, executor as check_executor, repository as check_repository};
+pub use preview::preview;
 
 pub use crate::attempt::FollowUpRequest;
 use crate::attempt::{AttemptEvent, AttemptMessage, Begin};

@@ -8,26 +8,29 @@ use std::time::Duration;
 use ractor::ActorRef;
 use ractor::concurrency::oneshot;
 
-use crate::attempt::{AttemptMessage, FollowUpRequest, GO_ON};
+use crate::attempt::{self, AttemptMessage, FollowUpRequest, GO_ON};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId, QueueId};
 use crate::journal::{FollowUpAction, Intent, Key, Phase, Priority};
 use crate::refusal::Refusal;
+use crate::retry::while_store_fails;
 use crate::world::World;
 
-use super::GatewayState;
 use super::calls::follow_up;
 use super::message::{GatewayMessage, Left, Port};
 use super::owners::ask_owner;
+use super::{GatewayState, preview};
 
 /// The longest sleep until a limit ends: the wall clock may be set meanwhile.
 const NAP: Duration = Duration::from_mins(1);
 
 impl GatewayState {
     pub(super) fn restore(&self, port: Port<usize>) {
-        let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
+        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
+        let journal = Arc::clone(&world.journal);
         tokio::spawn(async move {
             let left = async {
+                give_back_ports(&world).await?;
                 let (attempts, intents) =
                     (journal.unsettled().await?, journal.open_intents().await?);
                 let (resumable, due) = (journal.resumable().await?, journal.due_snapshots().await?);
@@ -54,6 +57,16 @@ impl GatewayState {
         }
         self.grant();
         self.make_up_snapshots(due);
+        let (gateway, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
+        tokio::spawn(async move {
+            let left = while_store_fails("reading which dev servers are open", || {
+                journal.open_dev_servers()
+            });
+            match left.await {
+                Ok(left) => preview::resume(&gateway, left).await,
+                Err(refusal) => tracing::error!(%refusal, "dev servers of before have no owner"),
+            }
+        });
         let _ = port.send(Ok(count));
     }
 
@@ -129,6 +142,17 @@ impl GatewayState {
             }
         });
     }
+}
+
+/// Gives back the ports of worktrees that were collected by a daemon that was killed before it did
+/// so. No attempt has an owner yet that could take them again.
+async fn give_back_ports(world: &World) -> Result<(), Refusal> {
+    for id in world.journal.port_holders().await? {
+        if attempt::is_gone(world, id).await? {
+            world.journal.give_back_ports(id).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Resumes an attempt if it still waits for this.

@@ -20,7 +20,7 @@ use crate::retry::while_store_fails;
 use crate::world::World;
 
 use super::message::{GatewayMessage, Port, StoppedAll};
-use super::{GatewayState, owners};
+use super::{GatewayState, owners, preview};
 
 type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
 
@@ -95,7 +95,7 @@ impl GatewayState {
     pub(super) fn stop_all(&mut self, port: RpcReplyPort<StoppedAll>) {
         self.is_closing = true;
         let ids: Vec<AttemptId> = self.owners.keys().copied().collect();
-        let myself = self.myself.clone();
+        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
             let mut stops = tokio::task::JoinSet::new();
             for id in ids {
@@ -108,6 +108,7 @@ impl GatewayState {
                     all.add(id, stopped);
                 }
             }
+            preview::end_all(&myself, &world).await;
             let _ = myself.send_message(GatewayMessage::StoppedAll(all, port));
         });
     }

@@ -49,6 +49,9 @@ pub struct PlannedCheck {
     pub command: CheckCommand,
     /// Also the name of its folder in the run's.
     pub process_id: ProcessId,
+    /// The repository in whose checkout it runs; `None`: where all of them are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
 }
 
 /// A repository as it was at a report.

@@ -5,8 +5,6 @@
 //! with the same payload gets its answer first of all. One with another payload that
 //! resolves to the same is also the same call; one that can't be resolved is not.
 
-use std::fmt::Write;
-
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::ids::AttemptId;
 use crate::refusal::{Code, Refusal};
+use crate::text::hex;
 
 /// What makes two calls the same call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -161,12 +160,7 @@ pub fn payload_hash(payload: &impl Serialize) -> String {
     let mut payload = serde_json::to_value(payload).unwrap_or_default();
     payload.sort_all_objects();
     leave_out_nulls(&mut payload);
-    let digest = Sha256::digest(payload.to_string());
-    digest.iter().fold(String::new(), |mut hex, byte| {
-        // Writing to a string can't fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&Sha256::digest(payload.to_string()))
 }
 
 fn leave_out_nulls(value: &mut Value) {

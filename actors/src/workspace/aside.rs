@@ -75,7 +75,7 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
     let admin = git::run(worktree, &["rev-parse", "--absolute-git-dir"]).await?;
     let admin = PathBuf::from(admin);
     let commit = git::run(worktree, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
-    let (aside, sparse) = of_worktree(worktree, &admin, place).await?;
+    let (aside, sparse) = of_worktree(worktree, &admin, &common, place).await?;
     let remotes = settings(&common, &["--get-regexp", REMOTES]).await?;
     // Git LFS keeps its files there.
     let (fetched, lfs) = (common.join("lfs"), aside.path().join("lfs"));
@@ -100,15 +100,16 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
 }
 
 /// One that writes the files of a worktree as that is set up: by the person's filters, and only
-/// those that its sparse checkout has. `admin` is the folder that git keeps for the worktree.
+/// those that its sparse checkout has. `admin` is the folder that git keeps for the worktree, and
+/// `common` that of the repository.
 /// The options go before each command.
 pub async fn of_worktree(
     worktree: &Path,
     admin: &Path,
+    common: &Path,
     place: &Path,
 ) -> Result<(Aside, Vec<OsString>), GitError> {
-    let common = git::common_dir(worktree).await?;
-    let aside = Aside::make(place, &common).await?;
+    let aside = Aside::make(place, common).await?;
     let mut sparse = vec!["-c".into(), "core.sparseCheckout=false".into()];
     sparse.extend(settings(worktree, &["--get-regexp", SPARSE]).await?);
     let patterns = "info/sparse-checkout";

@@ -51,7 +51,8 @@ impl CheckedOut {
     pub async fn lock(path: &Path, scratch: &Path, mark: &str) -> Result<Self, InTheWay> {
         let admin = git::run(path, &["rev-parse", "--absolute-git-dir"]).await?;
         let admin = PathBuf::from(admin);
-        let (aside, sparse) = aside::of_worktree(path, &admin, scratch).await?;
+        let (aside, sparse) =
+            aside::of_worktree(path, &admin, &git::common_dir(path).await?, scratch).await?;
         let Some(index) = IndexLock::take(&admin, mark).await? else {
             return Err(InTheWay::Locked);
         };

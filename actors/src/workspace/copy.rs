@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::beneath::{self, Links};
 use super::git::{self, Git, GitError};
+use super::reflink::Reflink;
 use crate::blocking::blocking;
 use crate::secret::file::is_credential;
 pub use credentials::read_credentials;
@@ -191,7 +192,7 @@ struct Copier<'a> {
     from: BorrowedFd<'a>,
     to: BorrowedFd<'a>,
     named: Named,
-    may_clone: bool,
+    reflink: Reflink,
     max_bytes: u64,
     left_bytes: u64,
     /// The folder of the last file, in the worktree.
@@ -205,7 +206,7 @@ impl<'a> Copier<'a> {
             from,
             to,
             named: Named::read(&what.patterns),
-            may_clone: true,
+            reflink: Reflink::new(),
             max_bytes: what.max_bytes,
             left_bytes: what.max_bytes,
             folder: None,
@@ -249,14 +250,14 @@ impl<'a> Copier<'a> {
         let found = source.metadata()?;
         let secret = self.credential(path, &source)?;
         let size = found.len();
-        if !self.may_clone {
+        if !self.reflink.may_share {
             self.require_room(size)?;
         }
         let folder = self.folder(path.parent().unwrap_or(Path::new("")))?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
         let made = beneath::open_beneath(folder, Path::new(name), flags, Links::Refuse);
         let made = File::from(made.map_err(in_the_way)?);
-        if self.may_clone && self.clone_blocks(&source, &made) {
+        if self.reflink.share(&source, &made) {
             self.receipt.cloned += 1;
         } else {
             if let Err(skip) = self.require_room(size) {
@@ -280,20 +281,6 @@ impl<'a> Copier<'a> {
         }
         let most = self.max_bytes;
         Err(because(format!("copies may have {most} bytes in all (worktrees.copy_max_bytes)")))
-    }
-
-    /// Shares the blocks of a file, if the file system can.
-    fn clone_blocks(&mut self, source: &File, made: &File) -> bool {
-        use rustix::io::Errno;
-        match rustix::fs::ioctl_ficlone(made, source) {
-            Ok(()) => true,
-            Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS | Errno::PERM) => {
-                self.may_clone = false;
-                false
-            }
-            // This file alone.
-            Err(_) => false,
-        }
     }
 
     /// The path of a file of credentials that a pattern names; one that none names is left out.

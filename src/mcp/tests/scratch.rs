@@ -14,6 +14,7 @@ use provost_actors::process::Shims;
 use provost_actors::refusal::Refusal;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
+use provost_actors::workspace::cache::Cache;
 use provost_actors::world::{ActorSettings, CheckSignals, World};
 use ractor::Actor;
 use serde_json::{Value, json};
@@ -157,6 +158,7 @@ fn world(home: &Home, config: &Config, store: &Store) -> World {
             checks: provost_actors::world::Checks::default(),
             repos: provost_actors::repo_settings::RepoConfig::default(),
             forges: BTreeMap::new(),
+            cache: Cache { dir: home.cache(), scratch: home.scratch(), max_bytes: 0 },
             copy_max_bytes: 0,
             ports: 41000..=48999,
             program: "/proc/self/exe".into(),

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::{Step, Stepped, next, record};
 use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict, Lend, Lent};
+use crate::attempt::provision::checks::planned;
 use crate::attempt::{prepare, snapshot};
 use crate::ids::CheckRunId;
 use crate::journal::checks::{CheckedRepo, Submission};
@@ -91,7 +92,7 @@ impl FinishTask {
             let stepped = match &step {
                 Step::Commit(at) => self.commit(*at).await,
                 Step::Compute(at) => self.compute(*at).await,
-                Step::Plan => Ok(self.plan()),
+                Step::Plan => self.plan().await,
                 Step::Await(run) => Ok(Stepped::Checked(self.verdict(*run).await)),
                 Step::Move(at) => self.move_target(*at, false).await,
                 Step::Return(at) => self.move_target(*at, true).await,
@@ -252,12 +253,19 @@ impl FinishTask {
         }
     }
 
-    fn plan(&mut self) -> Stepped {
+    async fn plan(&mut self) -> Result<Stepped, Refusal> {
         let attempt = &self.attempt;
-        let checks = self.world.settings.checks.planned(attempt.project_id, &attempt.project_name);
+        let project = (attempt.project_id, &*attempt.project_name);
+        let nothing = ChecksReceipt { run_id: None, passed: Some(true) };
         // Another attempt's branch is work in progress.
-        if checks.is_empty() || self.finish.request.onto.is_some() {
-            return Stepped::Planned(ChecksReceipt { run_id: None, passed: Some(true) });
+        if self.finish.request.onto.is_some() {
+            return Ok(Stepped::Planned(nothing));
+        }
+        let checks = planned(&self.world, project, Some(attempt)).await.map_err(|why| {
+            Refusal::new(Code::WorkspaceFailed, why).hint("Run `provost trust`, then try again.")
+        })?;
+        if checks.is_empty() {
+            return Ok(Stepped::Planned(nothing));
         }
         let results = attempt.repos.iter().zip(&self.finish.receipt.repos);
         let repos = results.map(|(repo, receipt)| CheckedRepo {
@@ -275,7 +283,7 @@ impl FinishTask {
         };
         let run_id = Some(submission.run_id);
         self.planned = Some(submission);
-        Stepped::Planned(ChecksReceipt { run_id, passed: None })
+        Ok(Stepped::Planned(ChecksReceipt { run_id, passed: None }))
     }
 
     /// Whether the checks passed, once they have been run.

@@ -12,7 +12,11 @@
 //! daemon go on from it. Without any setting it is not there.
 
 mod approval;
+mod cached;
+pub mod checks;
+pub mod cleanup;
 mod ports;
+pub mod preview;
 mod script;
 mod setup;
 mod signals;
@@ -34,8 +38,10 @@ use crate::secret::file;
 use crate::workspace::committed;
 use crate::workspace::copy::{CopyReceipt, Copying, copy_ignored, read_credentials};
 use crate::world::World;
+use preview::Preview;
 
 pub use approval::{TRUST, Trusted, trusted_by};
+pub use cached::{CacheReceipt, CacheState};
 pub use script::is_script;
 pub use setup::set_up;
 pub use signals::{SetupSignals, SetupWord};
@@ -63,6 +69,12 @@ pub struct RepoProvision {
     pub copied: Option<CopyReceipt>,
     /// The latest run of its setup, if any.
     pub setup: Option<ScriptRun>,
+    /// `None`: nothing is to be cached, or no setup was due yet.
+    pub cache: Option<CacheReceipt>,
+    /// The run of its cleanup since its worktree was used last, if any.
+    pub cleanup: Option<ScriptRun>,
+    /// An agent may have worked in it before its next setup.
+    pub used: bool,
 }
 
 /// A script's process: the intent first, its end once that is known.
@@ -100,16 +112,33 @@ impl Provision {
         written.map_err(|error| unreadable(&error))
     }
 
+    /// Whether a setup was begun that may not have ended.
+    pub fn has_script(&self) -> bool {
+        let is_begun = |it: &ScriptRun| it.state == ScriptState::Started;
+        self.repos.values().filter_map(|it| it.setup.as_ref()).any(is_begun)
+    }
+
     /// What was done for the worktrees, for people: without the settings.
-    pub fn receipt(&self) -> Value {
+    pub fn receipt(&self, preview: Option<&Preview>) -> Value {
         let repos = self.repos.iter().map(|(name, it)| {
             let mut copied = json!(it.copied);
             if let Some(copied) = copied.as_object_mut() {
                 copied.remove("credentials");
             }
-            (name.clone(), json!({"copied": copied, "setup": it.setup}))
+            let mut receipt = json!({"copied": copied, "setup": it.setup});
+            if let Some(cache) = &it.cache {
+                receipt["cache"] = json!(cache);
+            }
+            if let Some(cleanup) = &it.cleanup {
+                receipt["cleanup"] = json!(cleanup);
+            }
+            (name.clone(), receipt)
         });
-        json!({"repos": repos.collect::<Map<_, _>>(), "ports": self.ports})
+        let mut receipt = json!({"repos": repos.collect::<Map<_, _>>(), "ports": self.ports});
+        if let Some(preview) = preview {
+            receipt["dev_server"] = json!(preview);
+        }
+        receipt
     }
 
     /// The secrets of the credentials that were copied, each with a name: read anew for each

@@ -163,9 +163,8 @@ impl Script<'_> {
                 }
                 stop = self.signals.stop_beyond(asked), if asked != Some(StopKind::Forced) => {
                     let Some(kind) = stop else {
-                        if asked.is_none() {
-                            return None;
-                        }
+                        // Without a stop, the next owner goes on with it.
+                        asked?;
                         asked = Some(StopKind::Forced);
                         continue;
                     };
@@ -204,7 +203,11 @@ impl Script<'_> {
     async fn ended(&self, log: &Arc<AttemptLog>, exit: &ExitRecord) -> Result<ScriptEnd, String> {
         let (status, how) = match exit {
             ExitRecord { stopped: Some(_), .. } => {
-                (ProcessStatus::Killed, "stopped by stop_attempt".to_owned())
+                let by = match self.run_reason {
+                    RunReason::SetupScript => "stopped by stop_attempt",
+                    _ => "it was stopped",
+                };
+                (ProcessStatus::Killed, by.to_owned())
             }
             ExitRecord { limit: Some(limit), .. } => (ProcessStatus::Failed, limit.clone()),
             ExitRecord { exit_code: Some(0), .. } => (ProcessStatus::Completed, String::new()),
@@ -235,7 +238,7 @@ impl Script<'_> {
         if last.is_empty() { how.to_owned() } else { format!("{how}; its last lines: {last}") }
     }
 
-    async fn record(
+    pub async fn record(
         &self,
         status: ProcessStatus,
         exit: Option<&ExitRecord>,

@@ -1,19 +1,41 @@
 //! The setup of an attempt's worktrees: one script for each repository that has one, once. The
 //! agent starts after all of them ended well. One that failed is run again by the next turn.
 
+use super::cached::Cached;
 use super::script::{Script, ScriptEnd};
 use super::signals::SetupSignals;
-use super::{Provision, ScriptRun, ScriptState, approval};
+use super::{
+    CacheReceipt, CacheState, Provision, RepoProvision, ScriptRun, ScriptState, approval, cleanup,
+};
 use crate::attempt::lifecycle::LifeEvent;
 use crate::attempt::message::{TurnEvent, TurnHandle};
 use crate::event::RunReason;
 use crate::failpoint;
 use crate::ids::ProcessId;
+use crate::journal::checks::CheckCommand;
 use crate::journal::{Attempt, AttemptRepo};
+use crate::repo_settings::Sourced;
 use crate::world::World;
 
 /// Seconds that a setup may take unless its settings say otherwise.
 const TIMEOUT_SECS: u64 = 1800;
+
+impl RepoProvision {
+    fn needs_setup(&self) -> bool {
+        let is_restored = |it: &CacheReceipt| it.state == CacheState::Restored;
+        let is_done = |run: &ScriptRun| run.state == ScriptState::Done;
+        self.settings.setup.run.is_some()
+            && !self.setup.as_ref().is_some_and(is_done)
+            && !self.cache.as_ref().is_some_and(is_restored)
+    }
+
+    /// Whether a person has to approve a command of its own file before the agent starts: the
+    /// setup runs then, and the checks have to be able to run once the agent has ended.
+    fn asks_for_trust(&self) -> bool {
+        let is_repos = |it: &Sourced<CheckCommand>| it.is_repos;
+        self.settings.setup.run.iter().chain(self.settings.checks.values()).any(is_repos)
+    }
+}
 
 /// Runs the setups that have not ended well yet. `Err` is a sentence.
 pub async fn set_up(
@@ -23,12 +45,15 @@ pub async fn set_up(
     signals: &SetupSignals,
 ) -> Result<(), String> {
     let mut provision = Provision::of(world, attempt).await?;
+    cleanup::undo(world, attempt, &mut provision).await?;
     for repo in &attempt.repos {
-        let is_due = provision.repos.get(&repo.name).is_some_and(|it| {
-            it.settings.setup.run.is_some()
-                && it.setup.as_ref().is_none_or(|run| run.state != ScriptState::Done)
-        });
-        if is_due {
+        let Some(provided) = provision.repos.get(&repo.name) else { continue };
+        // One that an earlier daemon started was trusted then.
+        let has_begun = provided.setup.as_ref().is_some_and(|run| run.state != ScriptState::Failed);
+        if provided.asks_for_trust() && !has_begun {
+            approval::wait(world, repo, &provided.settings, handle, signals).await?;
+        }
+        if provided.needs_setup() {
             run(world, attempt, repo, &mut provision, handle, signals).await?;
         }
     }
@@ -46,27 +71,19 @@ async fn run(
     let Some(provided) = provision.repos.get(&repo.name) else { return Ok(()) };
     let settings = provided.settings.clone();
     let Some(command) = settings.setup.run.clone() else { return Ok(()) };
-    // One that an earlier daemon started was trusted then.
     let started = provided.setup.clone().filter(|run| run.state == ScriptState::Started);
-    if started.is_none() && command.is_repos {
-        approval::wait(world, repo, &settings, handle, signals).await?;
+    let cached = Cached::of(world, attempt, repo, provided);
+    if let Some(cached) = cached.as_ref().filter(|_| started.is_none())
+        && restored(world, attempt, repo, provision, cached).await?
+    {
+        return Ok(());
     }
     let process_id = match started {
         Some(run) => run.process_id,
         None if signals.stop().is_some() => {
             return Err(format!("setup of {}: it was stopped before it began", repo.name));
         }
-        None => {
-            let run = ScriptRun {
-                process_id: ProcessId::new(),
-                state: ScriptState::Started,
-                reason: None,
-            };
-            let process_id = run.process_id;
-            record(world, attempt, repo, provision, run).await?;
-            failpoint::hit("setup", "next");
-            process_id
-        }
+        None => begin(world, attempt, repo, provision).await?,
     };
     handle.send(TurnEvent::Life(LifeEvent::SettingUp));
     let script = Script {
@@ -91,10 +108,78 @@ async fn run(
             Some(format!("setup of {} ({}): {reason}", repo.name, command.value))
         }
     };
+    if let (Some(cached), None) = (&cached, &reason) {
+        keep(repo, provision, cached).await;
+    }
     let state = if reason.is_none() { ScriptState::Done } else { ScriptState::Failed };
     let run = ScriptRun { process_id, state, reason: reason.clone() };
     record(world, attempt, repo, provision, run).await?;
     reason.map_or(Ok(()), Err)
+}
+
+/// Writes down that it is to run.
+async fn begin(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    provision: &mut Provision,
+) -> Result<ProcessId, String> {
+    let process_id = ProcessId::new();
+    let run = ScriptRun { process_id, state: ScriptState::Started, reason: None };
+    record(world, attempt, repo, provision, run).await?;
+    failpoint::hit("setup", "next");
+    Ok(process_id)
+}
+
+/// Whether the cache has spared the setup. What a restoration leaves when it is cut off is taken
+/// away by the next one: nothing else has written there yet.
+async fn restored(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    provision: &mut Provision,
+    cached: &Cached,
+) -> Result<bool, String> {
+    let before = provision.repos.get(&repo.name).and_then(|it| it.cache.clone());
+    if before.is_some_and(|it| it.state == CacheState::Restoring) {
+        cached.clear().await?;
+    }
+    let looked = cached.look().await;
+    let is_there = looked.state == CacheState::Restoring;
+    note(repo, provision, looked.clone());
+    provision.write(world, attempt).await?;
+    if !is_there {
+        return Ok(false);
+    }
+    failpoint::hit("cache", "next");
+    let restored = cached.restore(looked.clone()).await;
+    let is_restored = restored.is_ok();
+    note(
+        repo,
+        provision,
+        restored.unwrap_or_else(|reason| CacheReceipt {
+            state: CacheState::NotKept,
+            reason: Some(reason),
+            ..looked
+        }),
+    );
+    provision.write(world, attempt).await?;
+    Ok(is_restored)
+}
+
+/// Before the setup counts as done, and so before any agent works in the worktree.
+async fn keep(repo: &AttemptRepo, provision: &mut Provision, cached: &Cached) {
+    let looked = provision.repos.get(&repo.name).and_then(|it| it.cache.clone());
+    if let Some(looked) = looked {
+        note(repo, provision, cached.keep(looked).await);
+        failpoint::hit("cache", "kept");
+    }
+}
+
+fn note(repo: &AttemptRepo, provision: &mut Provision, receipt: CacheReceipt) {
+    if let Some(provided) = provision.repos.get_mut(&repo.name) {
+        provided.cache = Some(receipt);
+    }
 }
 
 async fn record(

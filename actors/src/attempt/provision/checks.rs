@@ -1,0 +1,111 @@
+//! The checks of an attempt's work: the project's own, and those that its repositories declare,
+//! as far as a person trusts them. Of one name, the project's counts.
+
+use std::collections::BTreeMap;
+
+use super::Provision;
+use crate::ids::{ProcessId, ProjectId};
+use crate::journal::Attempt;
+use crate::journal::checks::PlannedCheck;
+use crate::repo_settings::RepoSettings;
+use crate::world::World;
+
+/// `Err` is a sentence: checks of a repository may not run, or its settings can't be read.
+pub async fn planned(
+    world: &World,
+    project: (ProjectId, &str),
+    attempt: Option<&Attempt>,
+) -> Result<Vec<PlannedCheck>, String> {
+    let mut planned = world.settings.checks.planned(project.0, project.1);
+    let Some(attempt) = attempt else { return Ok(planned) };
+    let provision = Provision::of(world, attempt).await?;
+    for repo in &attempt.repos {
+        let Some(provided) = provision.repos.get(&repo.name) else { continue };
+        require_trust(world, &repo.path, &provided.settings).await?;
+    }
+    let settings = provision.repos.iter().map(|(name, it)| (name.as_str(), &it.settings)).collect();
+    merge(&mut planned, &settings, attempt.repos.len() > 1);
+    Ok(planned)
+}
+
+async fn require_trust(world: &World, path: &str, settings: &RepoSettings) -> Result<(), String> {
+    let is_foreign = settings.checks.values().any(|check| check.is_repos);
+    let Some(hash) = settings.commands_hash().filter(|_| is_foreign) else { return Ok(()) };
+    let is_trusted = world.journal.is_trusted(path, &hash).await;
+    if is_trusted.map_err(|refusal| refusal.message)? {
+        return Ok(());
+    }
+    Err(format!(
+        "the checks of the provost.toml of {path} are not approved: `provost trust` shows and \
+         approves them"
+    ))
+}
+
+/// Adds the checks of the repositories. Of several repositories, each runs in its own.
+fn merge(
+    planned: &mut Vec<PlannedCheck>,
+    settings: &BTreeMap<&str, &RepoSettings>,
+    are_several: bool,
+) {
+    for (repo, settings) in settings {
+        for (name, command) in &settings.checks {
+            let name = if are_several { format!("{repo}/{name}") } else { name.clone() };
+            if planned.iter().any(|check| check.name == name) {
+                continue;
+            }
+            planned.push(PlannedCheck {
+                name,
+                command: command.value.clone(),
+                process_id: ProcessId::new(),
+                repo: are_several.then(|| (*repo).to_owned()),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::checks::CheckCommand;
+    use crate::repo_settings::Sourced;
+
+    fn settings(checks: &[(&str, &str)]) -> RepoSettings {
+        let check = |&(name, line): &(&str, &str)| {
+            let value = CheckCommand::Line(line.to_owned());
+            let origin = "provost.toml:1".to_owned();
+            (name.to_owned(), Sourced { value, origin, is_repos: true })
+        };
+        RepoSettings { checks: checks.iter().map(check).collect(), ..RepoSettings::default() }
+    }
+
+    fn merged(planned: &[(&str, &str)], of: &[(&str, &RepoSettings)]) -> Vec<String> {
+        let own = |&(name, line): &(&str, &str)| PlannedCheck {
+            name: name.to_owned(),
+            command: CheckCommand::Line(line.to_owned()),
+            process_id: ProcessId::new(),
+            repo: None,
+        };
+        let mut all: Vec<PlannedCheck> = planned.iter().map(own).collect();
+        merge(&mut all, &of.iter().copied().collect(), of.len() > 1);
+        let told = |check: &PlannedCheck| {
+            format!("{}: {} in {:?}", check.name, check.command, check.repo.as_deref())
+        };
+        all.iter().map(told).collect()
+    }
+
+    #[test]
+    fn the_projects_check_counts_and_each_repository_has_its_own() {
+        let (app, web) =
+            (settings(&[("test", "make"), ("lint", "lint")]), settings(&[("test", "npm")]));
+        let one = merged(&[("test", "cargo")], &[("app", &app)]);
+        assert_eq!(one, ["test: cargo in None", "lint: lint in None"]);
+        let two = merged(&[("test", "cargo")], &[("app", &app), ("web", &web)]);
+        let expected = [
+            "test: cargo in None",
+            "app/lint: lint in Some(\"app\")",
+            "app/test: make in Some(\"app\")",
+            "web/test: npm in Some(\"web\")",
+        ];
+        assert_eq!(two, expected);
+    }
+}

@@ -1,0 +1,165 @@
+//! The cleanup of worktrees that are to be collected: one script for each repository that has one.
+//! One that fails is told, and keeps no worktree. If the worktrees are used again after all, they
+//! are set up again first.
+
+use tokio::sync::watch;
+
+use super::script::{Script, ScriptEnd};
+use super::signals::{SetupSignals, SetupWord};
+use super::{Provision, ScriptRun, ScriptState};
+use crate::event::RunReason;
+use crate::failpoint;
+use crate::ids::ProcessId;
+use crate::journal::checks::CheckCommand;
+use crate::journal::{Attempt, AttemptRepo};
+use crate::process::records::StopKind;
+use crate::repo_settings::{RepoSettings, ScriptSettings};
+use crate::retry::while_store_fails;
+use crate::world::World;
+
+/// Seconds that a cleanup may take unless its settings say otherwise.
+const TIMEOUT_SECS: u64 = 60;
+
+/// Whether any cleanup is still to be run before the worktrees go. What can't be read has none.
+pub async fn is_due(world: &World, attempt: &Attempt) -> bool {
+    let is_due = |provision: Provision| {
+        provision.repos.values().any(|it| {
+            it.settings.cleanup.run.is_some()
+                && it.cleanup.as_ref().is_none_or(|run| run.state == ScriptState::Started)
+        })
+    };
+    Provision::of(world, attempt).await.is_ok_and(is_due)
+}
+
+/// Runs the cleanups that have not ended yet.
+pub async fn clean_up(world: &World, attempt: &Attempt) -> Result<(), String> {
+    let mut provision = Provision::of(world, attempt).await?;
+    for repo in &attempt.repos {
+        let Some(provided) = provision.repos.get(&repo.name) else { continue };
+        let ended = |run: &ScriptRun| run.state != ScriptState::Started;
+        let is_due = provided.settings.cleanup.run.is_some()
+            && !provided.cleanup.as_ref().is_some_and(ended);
+        if is_due {
+            run(world, attempt, repo, &mut provision).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Why cleanups failed, for whoever collects the worktrees.
+pub async fn failures(world: &World, attempt: &Attempt) -> Vec<String> {
+    let provision = Provision::of(world, attempt).await.unwrap_or_default();
+    provision.repos.into_values().filter_map(|it| it.cleanup?.reason).collect()
+}
+
+/// The worktrees are used again: what was cleaned up is to be set up anew.
+pub(super) async fn undo(
+    world: &World,
+    attempt: &Attempt,
+    provision: &mut Provision,
+) -> Result<(), String> {
+    let mut is_changed = false;
+    for repo in &attempt.repos {
+        let Some(provided) = provision.repos.get_mut(&repo.name) else { continue };
+        let (run, settings) = (provided.cleanup.take(), provided.settings.cleanup.clone());
+        is_changed |= run.is_some();
+        let is_alive = |run: &ScriptRun| run.state == ScriptState::Started;
+        if let (Some(run), Some(command)) = (run.filter(is_alive), &settings.run) {
+            let word = SetupWord { stop: Some(StopKind::Forced), ..SetupWord::default() };
+            let (_words, signals) = watch::channel(word);
+            let signals = SetupSignals(signals);
+            let place = (world, attempt, repo);
+            script(place, run.process_id, &command.value, &settings, provision, &signals)
+                .run()
+                .await?;
+        }
+    }
+    if is_changed { provision.write(world, attempt).await } else { Ok(()) }
+}
+
+fn script<'a>(
+    (world, attempt, repo): (&'a World, &'a Attempt, &'a AttemptRepo),
+    process_id: ProcessId,
+    command: &'a CheckCommand,
+    settings: &ScriptSettings,
+    provision: &'a Provision,
+    signals: &'a SetupSignals,
+) -> Script<'a> {
+    Script {
+        world,
+        attempt,
+        repo,
+        process_id,
+        run_reason: RunReason::CleanupScript,
+        command,
+        timeout_secs: settings.timeout_secs.as_ref().map_or(TIMEOUT_SECS, |it| it.value),
+        provision,
+        signals,
+    }
+}
+
+async fn run(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    provision: &mut Provision,
+) -> Result<(), String> {
+    let Some(provided) = provision.repos.get(&repo.name) else { return Ok(()) };
+    let settings = provided.settings.clone();
+    let Some(command) = settings.cleanup.run.clone() else { return Ok(()) };
+    let begun = provided.cleanup.as_ref().map(|run| run.process_id);
+    let process_id = begun.unwrap_or_else(ProcessId::new);
+    if begun.is_none() {
+        if command.is_repos && !is_trusted(world, repo, &settings).await {
+            let name = &repo.name;
+            let reason =
+                format!("cleanup of {name}: its provost.toml is not trusted: see `provost trust`");
+            return record(world, attempt, repo, provision, failed(process_id, reason)).await;
+        }
+        let run = ScriptRun { process_id, state: ScriptState::Started, reason: None };
+        record(world, attempt, repo, provision, run).await?;
+        failpoint::hit("cleanup", "next");
+    }
+    // Nothing stops it but its time: no turn runs that could be stopped.
+    let (_words, signals) = watch::channel(SetupWord::default());
+    let (signals, place) = (SetupSignals(signals), (world, attempt, repo));
+    let script = script(place, process_id, &command.value, &settings.cleanup, provision, &signals);
+    let ended = script.run().await;
+    failpoint::hit("cleanup", "ended");
+    let run = match ended {
+        Ok(ScriptEnd::Well) => ScriptRun { process_id, state: ScriptState::Done, reason: None },
+        Ok(ScriptEnd::Failed(why)) | Err(why) => {
+            let why = format!("cleanup of {} ({}): {why}", repo.name, command.value);
+            tracing::warn!(attempt = %attempt.attempt_id, why, "a cleanup failed");
+            failed(process_id, why)
+        }
+        Ok(ScriptEnd::Abandoned) => return Ok(()),
+    };
+    record(world, attempt, repo, provision, run).await
+}
+
+fn failed(process_id: ProcessId, reason: String) -> ScriptRun {
+    ScriptRun { process_id, state: ScriptState::Failed, reason: Some(reason) }
+}
+
+async fn is_trusted(world: &World, repo: &AttemptRepo, settings: &RepoSettings) -> bool {
+    let Some(hash) = settings.commands_hash() else { return true };
+    let what = format!("reading whether {} is trusted", repo.path);
+    let is_trusted = while_store_fails(what, || world.journal.is_trusted(&repo.path, &hash));
+    is_trusted.await.unwrap_or(false)
+}
+
+async fn record(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    provision: &mut Provision,
+    run: ScriptRun,
+) -> Result<(), String> {
+    if let Some(provided) = provision.repos.get_mut(&repo.name) {
+        // Whoever works here next sets it up again; agents have worked here by then.
+        (provided.setup, provided.cache, provided.used) = (None, None, true);
+        provided.cleanup = Some(run);
+    }
+    provision.write(world, attempt).await
+}

@@ -1,0 +1,91 @@
+//! Asks a dev server whether it is ready: one GET to this machine, by HTTP/1.0.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use crate::ready_url::Target;
+
+/// How long one answer may take, and the pause before the next question.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(200);
+/// Bytes of an answer that are read: its first line is shorter.
+const READ_MAX: usize = 64;
+
+/// Waits until it answers.
+pub async fn ready(target: &Target) {
+    loop {
+        for address in target.addresses() {
+            if matches!(timeout(PATIENCE, answers(address, target)).await, Ok(Ok(true))) {
+                return;
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn answers(address: IpAddr, target: &Target) -> io::Result<bool> {
+    let mut stream = TcpStream::connect((address, target.port)).await?;
+    let (path, host) = (&target.path, target.authority());
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::with_capacity(READ_MAX);
+    while answer.len() < READ_MAX && !answer.contains(&b'\n') {
+        let mut some = [0; READ_MAX];
+        let count = stream.read(&mut some).await?;
+        if count == 0 {
+            break;
+        }
+        answer.extend_from_slice(&some[..count]);
+    }
+    Ok(is_ready(&answer))
+}
+
+/// Whether the server works, whatever it has at that path.
+fn is_ready(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let mut words = text.split_ascii_whitespace();
+    let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
+    let code = words.next().and_then(|code| code.parse::<u16>().ok());
+    is_http && code.is_some_and(|code| (200..500).contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_fails_or_speaks_something_else_is_not_ready() {
+        for good in ["HTTP/1.0 200 OK\r\n", "HTTP/1.1 404 Not Found\r\n", "HTTP/1.1 302 \r\n"] {
+            assert!(is_ready(good.as_bytes()), "{good}");
+        }
+        for bad in ["HTTP/1.1 503 Starting\r\n", "SSH-2.0-x 200\r\n", "HTTP/1.1 \r\n", ""] {
+            assert!(!is_ready(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn it_waits_until_the_server_works() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serving = tokio::spawn(async move {
+            for answer in ["HTTP/1.1 500 no\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"] {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 512];
+                let count = stream.read(&mut request).await.unwrap();
+                let request = String::from_utf8_lossy(&request[..count]).into_owned();
+                assert!(request.starts_with("GET /a?b HTTP/1.0\r\nHost: 127.0.0.1:"), "{request}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let target = Target { host: "127.0.0.1".to_owned(), port, path: "/a?b".to_owned() };
+        ready(&target).await;
+        serving.await.unwrap();
+    }
+}

@@ -1,0 +1,98 @@
+//! The dev server of an attempt: a process of its own beside the turns. A stop of a turn, the next
+//! turn and the next daemon leave it alone. It ends when it is asked to, and with the worktrees.
+//!
+//! ```text
+//!  row in `processes` ─▶ preview.json ─▶ process ─▶ ready ─▶ (stopping) ─▶ stopped or failed
+//!  (the next daemon finds it by the row, and goes on from the file)
+//! ```
+
+mod health;
+mod task;
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::signals::SetupWord;
+use crate::ids::ProcessId;
+use crate::process::records::{self, StopKind};
+pub use task::{PreviewBegin, PreviewTask};
+
+/// In the attempt's folder.
+const FILE: &str = "preview.json";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preview {
+    /// The repository whose dev server it is.
+    pub repo: String,
+    pub process_id: ProcessId,
+    pub state: PreviewState,
+    /// Where it is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Why it has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PreviewState {
+    /// It does not answer yet.
+    Starting,
+    Ready,
+    Stopping,
+    Stopped,
+    Failed,
+}
+
+impl PreviewState {
+    pub fn is_alive(self) -> bool {
+        matches!(self, Self::Starting | Self::Ready | Self::Stopping)
+    }
+}
+
+impl Preview {
+    /// The latest one of an attempt, from its folder. Blocking.
+    pub fn read(dir: &Path) -> io::Result<Option<Self>> {
+        records::read(dir, FILE)
+    }
+
+    fn write(&self, dir: &Path) -> io::Result<()> {
+        records::write_durably(dir, FILE, self)
+    }
+}
+
+/// One that is alive, or about to be. If this is dropped, its process goes on without an owner.
+pub struct Previewing {
+    words: Stopper,
+    pub seen: watch::Receiver<Preview>,
+}
+
+impl Previewing {
+    pub fn stop(&self) {
+        self.words.stop();
+    }
+
+    pub fn stopper(&self) -> Stopper {
+        self.words.clone()
+    }
+}
+
+#[derive(Clone)]
+pub struct Stopper(watch::Sender<SetupWord>);
+
+impl Stopper {
+    /// Ends it with all that it started.
+    pub fn stop(&self) {
+        self.0.send_modify(|word| word.stop = word.stop.max(Some(StopKind::Soft)));
+    }
+}
+
+/// Waits until it has ended.
+pub async fn ended(mut seen: watch::Receiver<Preview>) {
+    // Without a sender its task is over.
+    let _ = seen.wait_for(|preview| !preview.state.is_alive()).await;
+}

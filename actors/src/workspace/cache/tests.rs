@@ -1,0 +1,153 @@
+//! Entries of the cache, in real folders.
+
+use std::os::unix::fs::symlink;
+use std::time::Duration;
+
+use super::*;
+
+struct Scene {
+    scratch: tempfile::TempDir,
+    max_bytes: u64,
+}
+
+const PATHS: &[&str] = &["deps", "deps/inner", "other/made"];
+
+impl Scene {
+    fn new(max_bytes: u64) -> Self {
+        let scene = Self { scratch: tempfile::tempdir().unwrap(), max_bytes };
+        for worktree in ["one", "two"] {
+            fs::create_dir_all(scene.worktrees().join(worktree)).unwrap();
+        }
+        scene
+    }
+
+    fn worktrees(&self) -> PathBuf {
+        self.scratch.path().join("worktrees")
+    }
+
+    fn cache(&self) -> Cache {
+        let root = self.scratch.path();
+        let max_bytes = self.max_bytes;
+        Cache { dir: root.join("cache"), scratch: root.join("scratch"), max_bytes }
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.worktrees().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// With the recipe, its key, and a worktree.
+    fn with<T>(&self, below: &str, act: impl Fn(Recipe<'_>, &str, Place<'_>) -> T) -> T {
+        let (key_files, paths) = (["lock".to_owned()], PATHS.map_owned());
+        let recipe = Recipe { repo: "repo", command: "make", key_files: &key_files, paths: &paths };
+        let (worktrees, below) = (self.worktrees(), Path::new(below));
+        let place = Place { worktrees: &worktrees, below };
+        let key = recipe.key(place).unwrap();
+        act(recipe, &key, place)
+    }
+
+    fn keep(&self, below: &str) -> Result<Option<Copied>, FolderError> {
+        self.with(below, |recipe, key, place| self.cache().keep(recipe, key, place))
+    }
+
+    fn take(&self, below: &str) -> Option<Copied> {
+        self.with(below, |recipe, key, place| self.cache().take(recipe, key, place).unwrap())
+    }
+
+    fn left(&self) -> usize {
+        fs::read_dir(self.cache().scratch).map_or(0, Iterator::count)
+    }
+}
+
+trait Owned {
+    fn map_owned(&self) -> Vec<String>;
+}
+
+impl Owned for [&str] {
+    fn map_owned(&self) -> Vec<String> {
+        self.iter().map(|&text| text.to_owned()).collect()
+    }
+}
+
+#[test]
+fn what_one_setup_made_another_worktree_gets() {
+    let scene = Scene::new(1 << 20);
+    scene.write("one/deps/inner/a.js", "module");
+    scene.write("one/other/made", "made");
+    assert_eq!(scene.take("two"), None, "nothing is kept yet");
+    let kept = scene.keep("one").unwrap().unwrap();
+    assert_eq!((kept.files, kept.bytes), (2, 10), "a path in a path is copied once");
+    assert_eq!(scene.keep("one").unwrap(), None, "it is there");
+    assert!(scene.with("two", |recipe, _, place| has_none(recipe, place).unwrap()));
+    assert_eq!(scene.take("two").unwrap().files, 2);
+    let read = |path: &str| fs::read_to_string(scene.worktrees().join(path)).unwrap();
+    assert_eq!(
+        (read("two/deps/inner/a.js"), read("two/other/made")),
+        ("module".into(), "made".into())
+    );
+    assert!(!scene.with("two", |recipe, _, place| has_none(recipe, place).unwrap()));
+    scene.with("two", |recipe, _, place| clear(recipe, place).unwrap());
+    assert!(scene.with("two", |recipe, _, place| has_none(recipe, place).unwrap()));
+    assert_eq!(scene.left(), 0);
+}
+
+#[test]
+fn a_key_follows_the_files_and_refuses_links() {
+    let scene = Scene::new(1 << 20);
+    let key = |below: &str| scene.with(below, |_, key, _| key.to_owned());
+    assert_eq!(key("one"), key("two"));
+    scene.write("two/lock", "1");
+    assert_ne!(key("one"), key("two"));
+    scene.write("one/lock", "1");
+    assert_eq!(key("one"), key("two"));
+    let (key_files, worktrees) = (["linked".to_owned()], scene.worktrees());
+    symlink("/etc/passwd", worktrees.join("one/linked")).unwrap();
+    let recipe = Recipe { repo: "repo", command: "make", key_files: &key_files, paths: &[] };
+    let place = Place { worktrees: &worktrees, below: Path::new("one") };
+    assert!(matches!(recipe.key(place), Err(FolderError::Refused(_))));
+}
+
+#[test]
+fn a_link_out_or_a_missing_path_makes_no_entry() {
+    let scene = Scene::new(1 << 20);
+    scene.write("one/deps/a", "a");
+    assert!(
+        matches!(scene.keep("one"), Err(FolderError::Refused(why)) if why.contains("other/made"))
+    );
+    scene.write("one/other/made", "made");
+    symlink("/etc", scene.worktrees().join("one/deps/out")).unwrap();
+    assert!(
+        matches!(scene.keep("one"), Err(FolderError::Refused(why)) if why.contains("leads out"))
+    );
+    assert_eq!((scene.cache().entries().unwrap().len(), scene.left()), (0, 0));
+}
+
+#[test]
+fn the_entry_that_was_used_longest_ago_goes_first() {
+    let mut scene = Scene::new(1 << 20);
+    scene.write("one/deps/a", &"a".repeat(1000));
+    scene.write("one/other/made", "");
+    scene.write("two/deps/a", &"b".repeat(1000));
+    scene.write("two/other/made", "");
+    scene.write("two/lock", "2");
+    scene.keep("one").unwrap().unwrap();
+    let old = SystemTime::now() - Duration::from_secs(60);
+    let first = scene.cache().entries().unwrap().remove(0);
+    let marker = File::options().append(true).open(first.path.join(ENTRY)).unwrap();
+    marker.set_modified(old).unwrap();
+    // Room for one of them.
+    scene.max_bytes = 3000;
+    scene.keep("two").unwrap().unwrap();
+    scene.max_bytes = 1500;
+    scene.write("one/lock", "3");
+    // Too large together with the costs of its files: it makes no entry.
+    assert!(scene.keep("one").is_err());
+    scene.max_bytes = 2100;
+    scene.keep("one").unwrap().unwrap();
+    let entries = scene.cache().entries().unwrap();
+    assert_eq!(entries.len(), 2);
+    assert!(!entries.iter().any(|entry| entry.path == first.path), "{entries:?}");
+    scene.cache().remove(&entries[0]).unwrap();
+    assert_eq!((scene.cache().entries().unwrap().len(), scene.left()), (1, 0));
+}

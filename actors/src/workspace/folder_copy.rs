@@ -1,0 +1,277 @@
+//! Copies a folder from beneath one folder to beneath another, with its files and the links that
+//! stay in it. A link that leads out, a pipe or a device refuses the whole copy: without it, the
+//! folder would not work. Blocking.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Component, Path};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, readlinkat};
+use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
+use nix::unistd::symlinkat;
+use serde::{Deserialize, Serialize};
+
+use super::beneath::{self, Links};
+use super::reflink::Reflink;
+
+/// Folders in folders. A real one has far fewer.
+const DEPTH_MAX: usize = 128;
+/// What a file takes up at least, for the limit.
+const FILE_COSTS: u64 = 512;
+const FOLDER: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Copied {
+    pub files: u64,
+    pub bytes: u64,
+    /// Files that share their blocks with the original.
+    pub cloned: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The rest of a sentence.
+    #[error("{0}")]
+    Refused(String),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for FolderError {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// A copy of one or more folders, of at most so many bytes together.
+pub struct FolderCopy {
+    reflink: Reflink,
+    left: u64,
+    pub done: Copied,
+}
+
+impl FolderCopy {
+    pub fn new(max_bytes: u64) -> Self {
+        Self { reflink: Reflink::new(), left: max_bytes, done: Copied::default() }
+    }
+
+    /// Copies a file or folder to the same path beneath `to`, where nothing may stand yet.
+    pub fn copy(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        path: &Path,
+    ) -> Result<(), FolderError> {
+        let name = path.file_name().ok_or(Errno::EINVAL)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let from = folder(from, parent)?;
+        let mut at = to.try_clone_to_owned()?;
+        for part in parent.components() {
+            let part = Path::new(part.as_os_str());
+            match mkdirat(at.as_fd(), part, Mode::from_bits_truncate(0o777)) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            at = beneath::open_beneath(at.as_fd(), part, FOLDER, Links::Refuse)?;
+        }
+        self.entry(from.as_fd(), at.as_fd(), name, None)
+    }
+
+    /// `depth` is that of the folder that holds it, in the copied one; `None`: it is the copied
+    /// one itself.
+    fn entry(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        name: &OsStr,
+        depth: Option<usize>,
+    ) -> Result<(), FolderError> {
+        let path = Path::new(name);
+        let open =
+            |flags| beneath::open_beneath(from, path, flags | OFlag::O_NOFOLLOW, Links::Refuse);
+        let found = open(OFlag::O_PATH)?;
+        match kind(found.as_fd())? {
+            SFlag::S_IFREG => {
+                let source = open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?;
+                if kind(source.as_fd())? != SFlag::S_IFREG {
+                    return Err(refused(name, "is not a regular file"));
+                }
+                self.file(&source.into(), to, path)
+            }
+            SFlag::S_IFDIR => {
+                let inner = depth.map_or(0, |depth| depth + 1);
+                if inner > DEPTH_MAX {
+                    return Err(refused(name, "lies too deep"));
+                }
+                self.folder(found.as_fd(), to, path, inner)
+            }
+            SFlag::S_IFLNK => {
+                let target = readlinkat(from, path)?;
+                if !depth.is_some_and(|depth| stays(Path::new(&target), depth)) {
+                    return Err(refused(name, "is a link that leads out of its folder"));
+                }
+                Ok(symlinkat(target.as_os_str(), to, path)?)
+            }
+            _ => Err(refused(name, "is neither a file nor a folder nor a link")),
+        }
+    }
+
+    fn file(&mut self, source: &File, to: BorrowedFd<'_>, path: &Path) -> Result<(), FolderError> {
+        let found = source.metadata()?;
+        let cost = found.len().saturating_add(FILE_COSTS);
+        self.left = self
+            .left
+            .checked_sub(cost)
+            .ok_or_else(|| FolderError::Refused("it is larger than the limit".to_owned()))?;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+        let made = File::from(beneath::open_beneath(to, path, flags, Links::Refuse)?);
+        if self.reflink.share(source, &made) {
+            self.done.cloned += 1;
+        } else {
+            io::copy(&mut io::Read::take(source, found.len()), &mut &made)?;
+        }
+        made.set_modified(found.modified()?)?;
+        made.set_permissions(Permissions::from_mode(found.mode() & 0o777))?;
+        self.done.files += 1;
+        self.done.bytes += found.len();
+        Ok(())
+    }
+
+    fn folder(
+        &mut self,
+        from: BorrowedFd<'_>,
+        to: BorrowedFd<'_>,
+        path: &Path,
+        depth: usize,
+    ) -> Result<(), FolderError> {
+        let mode = fstat(from)?.st_mode & 0o777;
+        mkdirat(to, path, Mode::S_IRWXU)?;
+        let made = beneath::open_beneath(to, path, FOLDER, Links::Refuse)?;
+        for entry in fs::read_dir(beneath::proc_path(from))? {
+            self.entry(from, made.as_fd(), &entry?.file_name(), Some(depth))?;
+        }
+        // Last: a folder that nothing may be written to could not be filled.
+        fs::set_permissions(beneath::proc_path(made.as_fd()), Permissions::from_mode(mode))?;
+        Ok(())
+    }
+}
+
+fn refused(name: &OsStr, why: &str) -> FolderError {
+    FolderError::Refused(format!("{:?} {why}", name.to_string_lossy()))
+}
+
+fn kind(fd: BorrowedFd<'_>) -> Result<SFlag, FolderError> {
+    Ok(SFlag::from_bits_truncate(fstat(fd)?.st_mode) & SFlag::S_IFMT)
+}
+
+/// A folder beneath another one. No link leads there.
+pub(super) fn folder(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    if path.as_os_str().is_empty() {
+        return root.try_clone_to_owned();
+    }
+    Ok(beneath::open_beneath(root, path, FOLDER, Links::Refuse)?)
+}
+
+/// Whether a link that lies `depth` folders deep stays in the copied folder. Each `..` stands
+/// before all names, so that no other link on the way changes where it leads.
+fn stays(target: &Path, depth: usize) -> bool {
+    let up = target.components().take_while(|part| *part == Component::ParentDir).count();
+    let goes_down = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    !target.as_os_str().as_bytes().is_empty()
+        && up <= depth
+        && target.components().skip(up).all(goes_down)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    struct Scene {
+        scratch: tempfile::TempDir,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let scene = Self { scratch: tempfile::tempdir().unwrap() };
+            fs::create_dir_all(scene.from().join("tree/sub/deep")).unwrap();
+            fs::create_dir(scene.to()).unwrap();
+            scene
+        }
+
+        fn from(&self) -> PathBuf {
+            self.scratch.path().join("from")
+        }
+
+        fn to(&self) -> PathBuf {
+            self.scratch.path().join("to")
+        }
+
+        fn copy(&self, path: &str, max: u64) -> Result<Copied, FolderError> {
+            let from = beneath::folder(&self.from()).unwrap();
+            let to = beneath::folder(&self.to()).unwrap();
+            let mut copy = FolderCopy::new(max);
+            copy.copy(from.as_fd(), to.as_fd(), Path::new(path)).map(|()| copy.done)
+        }
+    }
+
+    #[test]
+    fn a_folder_is_copied_with_modes_times_and_links_that_stay_in_it() {
+        let scene = Scene::new();
+        let tree = scene.from().join("tree");
+        fs::write(tree.join("sub/run"), "#!/bin/sh").unwrap();
+        fs::set_permissions(tree.join("sub/run"), Permissions::from_mode(0o755)).unwrap();
+        fs::write(tree.join("sub/deep/file"), "file").unwrap();
+        symlink("../sub/run", tree.join("sub/link")).unwrap();
+        symlink("sub", tree.join("folder-link")).unwrap();
+        fs::set_permissions(tree.join("sub/deep"), Permissions::from_mode(0o555)).unwrap();
+        let copied = scene.copy("tree", 1 << 20).unwrap();
+        assert_eq!((copied.files, copied.bytes), (2, 13));
+        let made = scene.to().join("tree");
+        assert_eq!(fs::read_to_string(made.join("folder-link/link")).unwrap(), "#!/bin/sh");
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(made.join("sub/run")), mode(made.join("sub/deep"))), (0o755, 0o555));
+        let time = |path: PathBuf| fs::metadata(path).unwrap().modified().unwrap();
+        assert_eq!(time(made.join("sub/run")), time(tree.join("sub/run")));
+        assert!(matches!(scene.copy("tree", 1 << 20), Err(FolderError::Io(_))), "it is there");
+        for folder in [tree, made] {
+            fs::set_permissions(folder.join("sub/deep"), Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_link_that_leads_out_and_a_size_beyond_the_limit_are_refused() {
+        for target in ["/etc/passwd", "../../secret", "deep/../../..", "..", ""] {
+            let scene = Scene::new();
+            // An empty target can't be made.
+            if symlink(target, scene.from().join("tree/out")).is_ok() {
+                let refused = scene.copy("tree", 1 << 20);
+                assert!(matches!(refused, Err(FolderError::Refused(_))), "{target}: {refused:?}");
+            }
+        }
+        let scene = Scene::new();
+        symlink("tree", scene.from().join("linked")).unwrap();
+        assert!(matches!(scene.copy("linked", 1 << 20), Err(FolderError::Refused(_))));
+        assert!(scene.copy("linked/sub", 1 << 20).is_err(), "a link is on the way");
+        fs::write(scene.from().join("tree/file"), [0; 1000]).unwrap();
+        assert!(matches!(scene.copy("tree", 1000), Err(FolderError::Refused(_))));
+    }
+
+    #[test]
+    fn links_are_judged_by_the_folders_that_they_lie_in() {
+        for (target, depth) in [("a", 0), ("./a/b", 0), ("../a", 1), ("../../a", 2), ("..", 1)] {
+            assert!(stays(Path::new(target), depth), "{target}");
+        }
+        for (target, depth) in [("..", 0), ("../../a", 1), ("/a", 9), ("a/../../b", 9), ("", 9)] {
+            assert!(!stays(Path::new(target), depth), "{target}");
+        }
+    }
+}

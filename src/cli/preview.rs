@@ -1,0 +1,32 @@
+//! `provost preview`: an attempt's dev server, with its URL.
+
+use super::prelude::*;
+
+#[derive(clap::Args, Debug)]
+pub struct PreviewArgs {
+    /// The attempt's id, or 8 or more characters of its start or end
+    attempt: String,
+    /// With several dev servers, the repository of the one that is meant
+    #[arg(value_name = "REPOSITORY")]
+    repository: Option<String>,
+    /// End it, with all that it started
+    #[arg(long)]
+    stop: bool,
+}
+
+pub async fn preview(context: &mut Context, args: &PreviewArgs) -> Result<Exit, Failure> {
+    let attempt = context.attempt(&args.attempt).await?;
+    let params = json!({"attempt_id": attempt, "repo": args.repository, "stop": args.stop});
+    let found = context.call::<PreviewedAttempt>(params).await?;
+    let state = word(&found.preview.state);
+    context.show(&found, |out, PreviewedAttempt { preview, .. }| {
+        let url = preview.url.as_deref().filter(|_| preview.state.is_alive());
+        let reason = preview.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        match url {
+            Some(url) => out.line(&format!("{url} {state}")),
+            None => out.line(&format!("{state}{reason}")),
+        }
+    })?;
+    let has_failed = found.preview.state == PreviewState::Failed && !args.stop;
+    Ok(if has_failed { Exit::Refused } else { Exit::Done })
+}

@@ -1,0 +1,49 @@
+//! The dev servers of attempts.
+
+use std::time::Duration;
+
+use provost_actors::attempt::provision::preview::{Preview, PreviewState};
+use provost_actors::gateway;
+use provost_actors::ids::AttemptId;
+use tokio::time::timeout;
+
+use super::{Domain, blocking};
+use crate::api::Refusal;
+use crate::api::commands::{PreviewParams, PreviewedAttempt};
+
+/// How long a call waits until a server answers, or has ended.
+const WAIT: Duration = Duration::from_secs(30);
+/// Tries to start one while another is ending.
+const TRIES: usize = 3;
+
+impl Domain {
+    /// Starts one and waits until it is ready, or ends one.
+    pub(super) async fn preview(&self, wish: PreviewParams) -> Result<PreviewedAttempt, Refusal> {
+        let PreviewParams { attempt_id, repo, stop } = wish;
+        let mut last = None;
+        for _ in 0..TRIES {
+            let (gateway, world, repo) = (&self.gateway, &self.world, repo.clone());
+            let mut seen = gateway::preview(gateway, world, attempt_id, repo, stop).await?;
+            let is_there = |it: &Preview| match it.state {
+                PreviewState::Starting | PreviewState::Stopping => false,
+                PreviewState::Ready => !stop,
+                PreviewState::Stopped | PreviewState::Failed => true,
+            };
+            // Without an end in time, or without a sender, it is shown as it is.
+            let _ = timeout(WAIT, seen.wait_for(is_there)).await;
+            let preview = seen.borrow().clone();
+            let was_ending = !stop && preview.state == PreviewState::Stopped;
+            last = Some(PreviewedAttempt { attempt_id, preview });
+            if !was_ending {
+                break;
+            }
+        }
+        last.ok_or_else(|| Refusal::internal("no preview was asked for".to_owned()))
+    }
+
+    /// The latest dev server of an attempt, as it is on file.
+    pub(super) async fn previewed(&self, attempt: AttemptId) -> Option<Preview> {
+        let dir = self.world.settings.attempt_dir(attempt);
+        blocking(move || Preview::read(&dir)).await.ok()?.ok()?
+    }
+}

@@ -1,0 +1,186 @@
+//! The cache of setups: what one worktree's setup made, later worktrees get.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Attempt, Provost, wait_until};
+
+/// A setup that counts its runs, and makes `deps` from `lock.txt`.
+fn counting(provost: Provost, more: &str) -> (Provost, PathBuf) {
+    let runs = provost.path("runs");
+    let run = format!(
+        "echo x >> {}; mkdir -p deps/bin; cp lock.txt deps/made.txt; ln -sf ../made.txt deps/bin/link",
+        runs.display()
+    );
+    let config = format!(
+        "{more}\n[projects.scratch.repos.app.setup]\nrun = '{run}'\n\
+         cache_key = ['lock.txt']\ncache = ['deps']"
+    );
+    (provost.config(&config), runs)
+}
+
+fn count(runs: &PathBuf) -> usize {
+    fs::read_to_string(runs).unwrap_or_default().lines().count()
+}
+
+fn cache_of(attempt: &Attempt) -> Value {
+    let status = attempt.settled();
+    assert_eq!(status["state"], "completed", "{status}");
+    status["provision"]["repos"]["app"]["cache"].clone()
+}
+
+#[test]
+fn a_setup_is_spared_by_what_an_earlier_one_with_the_same_key_made() {
+    let (provost, runs) = counting(Provost::new(), "");
+    let provost = provost.started();
+    let board = provost.board();
+    board.repo().commit(".gitignore", "/deps/\n");
+    board.repo().commit("lock.txt", "one\n");
+    let first = board.start("fake", "run cat deps/bin/link; echo mine > deps/of-the-agent");
+    let kept = cache_of(&first);
+    assert_eq!((&kept["state"], &kept["files"]), (&json!("kept"), &json!(1)), "{kept}");
+    let second = board.start("fake", "run cat deps/bin/link; ls deps");
+    let restored = cache_of(&second);
+    assert_eq!((&restored["state"], &restored["key"]), (&json!("restored"), &kept["key"]));
+    assert_eq!(second.said("tool_result").concat(), "one\nbin\nmade.txt", "nothing of the agent's");
+    assert_eq!(count(&runs), 1);
+    // Another content, another key.
+    board.repo().commit("lock.txt", "two\n");
+    let third = board.start("fake", "run cat deps/made.txt");
+    assert_eq!(cache_of(&third)["state"], "kept");
+    assert_eq!((count(&runs), third.said("tool_result")), (2, vec!["two".to_owned()]));
+    let doctor = provost.verb(["doctor", "--json"]);
+    assert!(doctor.stdout.contains("2 setups are cached"), "{doctor:?}");
+    // A person empties it.
+    let told = provost.verb(["--json", "gc", "--empty-cache"]).json();
+    assert_eq!(told["entries"][0]["verdict"], "removable", "{told}");
+    let told = provost.verb(["--json", "gc", "--empty-cache", "--yes"]).json();
+    assert_eq!(told["entries"].as_array().unwrap().len(), 2, "{told}");
+    let told = provost.verb(["--json", "gc", "--empty-cache"]).json();
+    assert_eq!(told["entries"], json!([]));
+    assert_eq!(cache_of(&board.start("fake", "say done"))["state"], "kept");
+    assert_eq!(count(&runs), 3);
+}
+
+#[test]
+fn an_agents_files_never_get_into_the_cache() {
+    let (provost, runs) = counting(Provost::new(), "");
+    let provost = provost.started();
+    let board = provost.board();
+    board.repo().commit(".gitignore", "/deps/\n");
+    board.repo().commit("lock.txt", "one\n");
+    let entries = || provost.verb(["--json", "gc", "--empty-cache"]).json()["entries"].clone();
+    cache_of(&board.start("fake", "say done"));
+    provost.verb(["gc", "--empty-cache", "--yes"]);
+    // A fork begins with an agent's files.
+    let agent = board.start("fake", "write lock.txt evil\nsay done");
+    agent.settled();
+    agent.saved(1);
+    provost.verb(["gc", "--empty-cache", "--yes"]);
+    let fork = json!({"from_attempt_id": agent.id, "prompt": "say forked", "executor": "fake"});
+    let fork = board.start_with("fake", &fork);
+    let told = cache_of(&fork);
+    assert_eq!(told["state"], "not_kept", "{told}");
+    assert!(told["reason"].as_str().unwrap().contains("agents may have"), "{told}");
+    assert_eq!(entries(), json!([]));
+    assert!(count(&runs) >= 2);
+    // A worktree that is made anew begins with its agent's branch.
+    wait_until("the worktrees are collected", || {
+        let told = provost.verb(["--json", "gc", "--yes", "--snapshot"]).json();
+        let attempts = told["attempts"].as_array().unwrap();
+        let is_it = |it: &&Value| it["attempt_id"] == agent.id;
+        attempts.iter().find(is_it).is_some_and(|it| it["verdict"] == "collected")
+    });
+    let again = json!({"action": "send", "attempt_id": agent.id, "prompt": "say again"});
+    provost.call("follow_up", &again);
+    agent.has_said("again");
+    assert_eq!(cache_of(&agent)["state"], "not_kept");
+    assert_eq!(entries(), json!([]));
+}
+
+#[test]
+fn a_link_out_of_the_worktree_is_never_kept() {
+    let provost = Provost::new();
+    let secret = provost.path("secret");
+    fs::write(&secret, "secret").unwrap();
+    let run = format!("mkdir deps; ln -s {} deps/out; echo x > deps/x", secret.display());
+    let config = format!(
+        "[projects.scratch.repos.app.setup]\nrun = '{run}'\ncache_key = []\ncache = ['deps']"
+    );
+    let provost = provost.config(&config).started();
+    let board = provost.board();
+    board.repo().commit(".gitignore", "/deps/\n");
+    for _ in 0..2 {
+        let told = cache_of(&board.start("fake", "say done"));
+        assert_eq!(told["state"], "not_kept", "{told}");
+        assert!(told["reason"].as_str().unwrap().contains("leads out of its folder"), "{told}");
+    }
+    let left = fs::read_dir(provost.home().join("scratch")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "nothing half is left");
+}
+
+#[test]
+fn a_link_in_the_worktree_leads_no_entry_out_of_it() {
+    let (provost, _) = counting(Provost::new(), "");
+    let provost = provost.started();
+    let board = provost.board();
+    let outside = provost.path("outside");
+    fs::create_dir(&outside).unwrap();
+    board.repo().commit("lock.txt", "one\n");
+    cache_of(&board.start("fake", "say done"));
+    // The commit has a link where the cached folder would be.
+    symlink(&outside, board.repo().path.join("deps")).unwrap();
+    board.repo().git(&["add", "deps"]);
+    board.repo().git(&["commit", "--quiet", "--message", "link"]);
+    let attempt = board.start("fake", "say done");
+    let told = cache_of(&attempt);
+    assert_ne!(told["state"], "restored", "{told}");
+}
+
+#[test]
+fn a_daemon_killed_at_any_step_keeps_and_restores_whole_entries() {
+    for step in ["cache.made", "cache.kept", "cache.next", "cache.copied", "cache.restored"] {
+        let (provost, runs) = counting(Provost::new(), "");
+        provost.start();
+        let board = provost.board();
+        board.repo().commit(".gitignore", "/deps/\n");
+        board.repo().commit("lock.txt", "one\n");
+        let of_taking = ["cache.next", "cache.copied", "cache.restored"].contains(&step);
+        if of_taking {
+            cache_of(&board.start("fake", "say done"));
+        }
+        provost.kill();
+        provost.start_to_die_at(step);
+        let start = json!({"task_id": board.task("x"), "executor": "fake", "request_id": "one",
+            "prompt": "run cat deps/bin/link; ls deps"});
+        let mut client = provost.connect();
+        let call = client.begin("start_task_attempt", &start);
+        // The daemon may die before it answers.
+        let _ = client.outcome(call);
+        provost.ended();
+        provost.start();
+        let attempt = Attempt::new(&provost, provost.call("start_task_attempt", &start));
+        let told = cache_of(&attempt);
+        let expected = if of_taking { "restored" } else { "kept" };
+        assert_eq!(told["state"], expected, "{step}: {told}");
+        assert_eq!(attempt.said("tool_result").concat(), "one\nbin\nmade.txt", "{step}");
+        assert_eq!(count(&runs), 1, "{step}");
+        let left = || fs::read_dir(provost.home().join("scratch")).map_or(0, Iterator::count);
+        wait_until("nothing half is left", || left() == 0);
+    }
+}
+
+#[test]
+fn without_room_nothing_is_cached() {
+    let (provost, runs) = counting(Provost::new(), "[worktrees]\ncache_max_bytes = 0\n");
+    let provost = provost.started();
+    let board = provost.board();
+    board.repo().commit("lock.txt", "one\n");
+    for _ in 0..2 {
+        assert_eq!(cache_of(&board.start("fake", "say done")), Value::Null);
+    }
+    assert_eq!(count(&runs), 2);
+}

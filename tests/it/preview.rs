@@ -1,0 +1,193 @@
+//! The dev server of an attempt: with the attempt's port, beside its turns, until it is stopped.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Attempt, Provost, wait_until};
+
+/// `None` without python3, which serves the files of a folder over HTTP.
+fn serving(more: &str) -> Option<Provost> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|folder| folder.join("python3").exists()) {
+        eprintln!("skipped: this test needs python3");
+        return None;
+    }
+    let keys = format!(
+        "ports = {{ names = ['WEB_PORT'] }}\n{more}\n[projects.scratch.repos.app.dev_server]\n\
+         run = 'setsid sleep 600 & exec python3 -m http.server --bind 127.0.0.1 $WEB_PORT'\n\
+         port = 'WEB_PORT'\nready = 'http://127.0.0.1:$WEB_PORT/README.md'"
+    );
+    Some(Provost::new().config(&format!("[projects.scratch.repos.app]\n{keys}")).started())
+}
+
+fn preview(provost: &Provost, attempt: &Attempt, more: &[&str]) -> Value {
+    let mut command = provost.command(&["--json", "preview", &attempt.id]);
+    command.args(more);
+    Provost::done(command).json()
+}
+
+fn get(url: &str) -> Option<String> {
+    let (authority, path) = url.strip_prefix("http://")?.split_once('/')?;
+    let mut stream = TcpStream::connect(authority).ok()?;
+    write!(stream, "GET /{path} HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+fn has_nobody(attempt: &Attempt) {
+    wait_until("nothing of the dev server is alive", || attempt.processes().is_empty());
+}
+
+#[test]
+fn a_dev_server_answers_lives_through_a_stop_and_a_daemon_and_ends_with_all_it_started() {
+    let Some(provost) = serving("") else { return };
+    let board = provost.board();
+    let attempt = board.start("fake", "hang");
+    attempt.in_phase("running");
+    let told = preview(&provost, &attempt, &[]);
+    assert_eq!(told["state"], "ready", "{told}");
+    let url = told["url"].as_str().unwrap().to_owned();
+    let port = attempt.status()["provision"]["ports"]["WEB_PORT"].clone();
+    assert_eq!(url, format!("http://127.0.0.1:{port}/README.md"));
+    assert!(get(&url).unwrap().contains("a scratch repository"));
+    assert_eq!(preview(&provost, &attempt, &[])["process_id"], told["process_id"], "one alone");
+    // A stop of the turn leaves it alone, and so does a daemon's end.
+    assert_eq!(attempt.stop()["stopped"], true);
+    attempt.settled();
+    assert!(get(&url).is_some());
+    provost.kill_and_start();
+    assert!(get(&url).is_some());
+    let told = &attempt.status()["provision"]["dev_server"];
+    assert_eq!((&told["state"], &told["url"]), (&json!("ready"), &json!(url)), "{told}");
+    assert_eq!(attempt.status()["phase"], "settled");
+    assert!(provost.verb(["status", &attempt.id]).stdout.contains(&url));
+    let told = preview(&provost, &attempt, &["--stop"]);
+    assert_eq!(told["state"], "stopped", "{told}");
+    assert_eq!(get(&url), None);
+    has_nobody(&attempt);
+    assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped", "again");
+    assert_eq!(preview(&provost, &attempt, &[])["state"], "ready", "and once more");
+    assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped");
+}
+
+#[test]
+fn an_orchestrator_starts_and_ends_a_dev_server_by_a_tool() {
+    let Some(provost) = serving("") else { return };
+    let board = provost.board();
+    let attempt = board.start("fake", "say done");
+    attempt.settled();
+    let call = |action: &str| {
+        provost.call("follow_up", &json!({"attempt_id": attempt.id, "action": action}))
+    };
+    let begun = call("preview");
+    assert_eq!(
+        (&begun["action"], &begun["preview"]["state"]),
+        (&json!("preview"), &json!("ready"))
+    );
+    assert!(get(begun["preview"]["url"].as_str().unwrap()).is_some(), "{begun}");
+    assert_eq!(begun["queue"]["status"], "empty");
+    let ended = call("end_preview");
+    assert_eq!(ended["preview"]["state"], "stopped", "{ended}");
+    has_nobody(&attempt);
+}
+
+#[test]
+fn a_shutdown_that_stops_all_ends_dev_servers_too() {
+    let Some(provost) = serving("") else { return };
+    let board = provost.board();
+    let attempt = board.start("fake", "say done");
+    attempt.settled();
+    assert_eq!(preview(&provost, &attempt, &[])["state"], "ready");
+    assert_eq!(provost.verb(["shutdown", "--stop-all"]).code, 0);
+    provost.ended();
+    has_nobody(&attempt);
+}
+
+#[test]
+fn a_dev_server_ends_when_its_worktrees_go() {
+    let Some(provost) = serving("") else { return };
+    let board = provost.board();
+    let (kept, collected, discarded) = (
+        board.start("fake", "write new.txt work"),
+        board.start("fake", "say done"),
+        board.start("fake", "write new.txt work"),
+    );
+    for attempt in [&kept, &collected, &discarded] {
+        attempt.settled();
+        attempt.saved(1);
+        assert_eq!(preview(&provost, attempt, &[])["state"], "ready");
+    }
+    let verdict = |told: &Value, attempt: &Attempt| {
+        let attempts = told["attempts"].as_array().unwrap();
+        let found = attempts.iter().find(|it| it["attempt_id"] == attempt.id);
+        found.map_or(Value::Null, |it| it["verdict"].clone())
+    };
+    let dry = provost.verb(["--json", "gc"]).json();
+    assert_eq!(verdict(&dry, &collected), "collectable", "{dry}");
+    assert_eq!(attempt_state(&collected), "ready", "a dry run ends nothing");
+    let told = provost.verb(["--json", "gc", "--yes"]).json();
+    assert_eq!(verdict(&told, &collected), "collected", "{told}");
+    assert_eq!((verdict(&told, &kept), attempt_state(&kept)), (json!("kept"), json!("ready")));
+    has_nobody(&collected);
+    let discard = json!({"attempt_id": discarded.id, "action": "discard", "timeout_ms": 60_000});
+    assert_eq!(provost.call("finish_attempt", &discard)["state"], "done");
+    has_nobody(&discarded);
+    assert_eq!(preview(&provost, &kept, &["--stop"])["state"], "stopped");
+    has_nobody(&kept);
+}
+
+fn attempt_state(attempt: &Attempt) -> Value {
+    attempt.status()["provision"]["dev_server"]["state"].clone()
+}
+
+#[test]
+fn a_dev_server_that_fails_says_why_and_one_that_is_not_trusted_never_runs() {
+    let keys = "[projects.scratch.repos.app.dev_server]\nrun = 'echo no port; exit 4'";
+    let provost = Provost::new().config(keys).started();
+    let board = provost.board();
+    let attempt = board.start("fake", "say done");
+    attempt.settled();
+    // Without a port or a URL it counts as ready once it runs, and has failed when it has ended.
+    preview(&provost, &attempt, &[]);
+    wait_until("it has failed", || attempt_state(&attempt) == "failed");
+    let why = attempt.status()["provision"]["dev_server"]["reason"].clone();
+    assert!(why.as_str().unwrap().contains("exit code 4; its last lines: no port"), "{why}");
+
+    let provost = Provost::running();
+    let board = provost.board();
+    let canary = provost.path("canary");
+    let text = format!("[dev_server]\nrun = 'touch {}'\n", canary.display());
+    board.repo().commit("provost.toml", &text);
+    let attempt = board.start("fake", "say done");
+    attempt.settled();
+    let refused = provost.verb(["preview", &attempt.id]);
+    assert!(refused.code != 0 && refused.stderr.contains("provost trust"), "{refused:?}");
+    assert!(!canary.exists());
+    assert_eq!(provost.verb(["trust", "scratch", "--yes"]).code, 0);
+    provost.verb(["preview", &attempt.id]);
+    wait_until("it has run", || canary.exists());
+}
+
+#[test]
+fn a_daemon_killed_while_it_starts_a_dev_server_leaves_one_or_none() {
+    for step in ["preview.recorded", "preview.next", "shim.started"] {
+        let Some(provost) = serving("") else { return };
+        let board = provost.board();
+        let attempt = board.start("fake", "say done");
+        attempt.settled();
+        provost.kill();
+        provost.start_to_die_at(step);
+        let _ = provost.verb(["preview", &attempt.id]);
+        provost.ended();
+        provost.start();
+        let told = preview(&provost, &attempt, &[]);
+        assert_eq!(told["state"], "ready", "{step}: {told}");
+        let url = told["url"].as_str().unwrap().to_owned();
+        assert!(get(&url).is_some(), "{step}");
+        assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped", "{step}");
+        has_nobody(&attempt);
+    }
+}
