@@ -2,6 +2,7 @@
 //! person's configuration, which wins key by key. Pure data; each value knows where it stands.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -139,7 +140,11 @@ impl RepoSettings {
 }
 
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn collect(path: &str, value: Value, entries: &mut BTreeMap<String, Sourced<Value>>) {

@@ -79,14 +79,12 @@ async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> bool {
             }
             Err(error) => error,
         };
-        match pauses.next().filter(|_| error.may_pass()) {
-            Some(pause) => tokio::time::sleep(pause).await,
-            None => {
-                tracing::warn!(attempt = %attempt.attempt_id, turn = due.turn, %error,
-                    "a turn gets no snapshot now");
-                return false;
-            }
-        }
+        let Some(pause) = pauses.next().filter(|_| error.may_pass()) else {
+            tracing::warn!(attempt = %attempt.attempt_id, turn = due.turn, %error,
+                "a turn gets no snapshot now");
+            return false;
+        };
+        tokio::time::sleep(pause).await;
     }
 }
 

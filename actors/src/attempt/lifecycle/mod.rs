@@ -145,6 +145,7 @@ struct Stop {
 }
 
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Life {
     stage: TurnStage,
     stop: Option<Stop>,

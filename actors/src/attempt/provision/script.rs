@@ -163,9 +163,7 @@ impl Script<'_> {
                 }
                 stop = self.signals.stop_beyond(asked), if asked != Some(StopKind::Forced) => {
                     let Some(kind) = stop else {
-                        if asked.is_none() {
-                            return None;
-                        }
+                        asked?;
                         asked = Some(StopKind::Forced);
                         continue;
                     };
