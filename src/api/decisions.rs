@@ -17,10 +17,7 @@ Avoid: letting an approval wait until expires_at, when it is denied.";
 
 pub const INBOX_RULES: &[FieldRule] = &[
     FieldRule::Apart(&["attempt_id"], &["project_id"]),
-    FieldRule::ByValue(
-        "status",
-        &[Case { value: "reports", requires: &[], forbids: &["attempt_id"] }],
-    ),
+    FieldRule::Only(&["attempt_id"], "status", &["open", "all"]),
 ];
 
 #[apply(input)]

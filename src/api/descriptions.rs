@@ -8,7 +8,7 @@ pub type FieldLine = (&'static str, &'static str);
 
 /// Fields that the tools for the board take.
 pub const BOARD_INPUTS: &[FieldLine] = &[
-    ("attempt_id", "The attempt, a UUID from list_task_attempts."),
+    ("attempt_id", "Its UUID, from list_task_attempts."),
     ("cursor", "Older page: the `next_cursor` of the last answer, unchanged."),
     ("path", "Absolute path of a git repository's working tree."),
     ("project_id", "The project, a UUID from list_projects."),

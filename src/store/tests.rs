@@ -802,7 +802,7 @@ async fn what_a_remote_leads_to_is_recorded_and_replaced() {
     let store = scratch().await;
     let project = project(&store).await;
     let repo = store.repos(project).await.unwrap()[0].repo_id;
-    let recorded = async || Finishes::remotes(&store, repo).await.unwrap();
+    let recorded = async || store.remotes(repo).await.unwrap();
     assert_eq!(recorded().await["origin"], "https://h/o/r");
     let other = [("fork".to_owned(), "/r".to_owned())].into();
     store.record_remotes(repo, &other).await.unwrap();

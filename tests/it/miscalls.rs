@@ -17,6 +17,8 @@ const NONE: &str = "01900000-0000-7000-8000-000000000000";
 const ELSEWHERE: &[(&str, &str)] = &[
     ("no_session_yet", "an attempt has its first session from its very start"),
     ("spawn_failed", "a start answers before its process is spawned: the attempt fails instead"),
+    ("turn_not_found", "a turn without a snapshot: see turns.rs"),
+    ("checkout_in_the_way", "a person's changes where a merge goes: see finish.rs"),
     ("ticket_not_found", "the worker API"),
     ("invalid_state", "the worker API"),
     ("token_limit_exceeded", "the worker API"),

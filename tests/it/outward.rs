@@ -47,7 +47,7 @@ impl Forge {
             let Some((name, value)) = line.trim().split_once(": ") else { break };
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => length = value.parse().ok()?,
-                "authorization" | "private-token" => token = value.to_owned(),
+                "authorization" | "private-token" => value.clone_into(&mut token),
                 _ => {}
             }
         }

@@ -39,7 +39,10 @@ pub struct Forge {
 
 impl fmt::Debug for Forge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Forge").field("kind", &self.kind).field("api", &self.api).finish()
+        f.debug_struct("Forge")
+            .field("kind", &self.kind)
+            .field("api", &self.api)
+            .finish_non_exhaustive()
     }
 }
 

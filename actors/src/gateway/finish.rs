@@ -129,12 +129,12 @@ async fn repo_request(
     };
     let push = match call.action {
         FinishAction::Push | FinishAction::CreatePr => {
-            let is_pr = call.action == FinishAction::CreatePr;
             let pushed = PushCall {
                 remote: call.remote.as_deref(),
                 branch: call.branch.as_deref(),
                 forces: call.forces,
-                base: is_pr.then_some(call.into.as_deref()),
+                is_proposed: call.action == FinishAction::CreatePr,
+                base: call.into.as_deref(),
             };
             Some(push::request(world, attempt, repo, &pushed).await?)
         }

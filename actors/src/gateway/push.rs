@@ -18,8 +18,10 @@ pub struct PushCall<'c> {
     pub remote: Option<&'c str>,
     pub branch: Option<&'c str>,
     pub forces: bool,
-    /// Of a pull request: the branch that it is to be merged into; by default the target branch.
-    pub base: Option<Option<&'c str>>,
+    /// A pull request follows.
+    pub is_proposed: bool,
+    /// The branch that it is to be merged into; by default the target branch.
+    pub base: Option<&'c str>,
 }
 
 /// What a push or a pull request of one repository does.
@@ -38,7 +40,7 @@ pub async fn request(
             .hint("Call the tool again with branch, a name that git takes.")
             .detail("path", "branch"));
     }
-    let base = call.base.map(|base| base.unwrap_or(&repo.target_branch).to_owned());
+    let base = call.is_proposed.then(|| call.base.unwrap_or(&repo.target_branch).to_owned());
     if base.is_some() {
         forge(&world.settings.forges, &url)?;
     }

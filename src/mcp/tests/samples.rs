@@ -43,6 +43,7 @@ pub fn arguments(tool: &str) -> Value {
         "reportTaskStatus" => {
             json!({"task_id": "TASK-001", "status": "in_progress", "metrics": {"time_seconds": 1.5}})
         }
+        "list_inbox" => json!({"attempt_id": ID, "status": "open", "limit": 5}),
         "answer" => json!({"approval_id": ID, "decision": "deny", "reason": "no"}),
         "answer_question" => json!({"question_id": "Q-001", "answer": "a", "project_id": ID}),
         "askQuestion" => json!({

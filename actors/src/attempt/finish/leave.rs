@@ -94,14 +94,11 @@ impl FinishTask {
         proposed.map(Stepped::Proposed).map_err(|error| {
             let message = format!("no pull request could be made at {}: {error}", shown(&api));
             let refusal = Refusal::new(Code::WorkspaceFailed, message);
-            let hint = match error.is_of_token() {
-                true => {
-                    "Give the token in config.toml the right to open pull requests, restart the \
-                         daemon, then call the tool again."
-                }
-                false => {
-                    "Fix what the message says, then call the tool again. The branch is pushed."
-                }
+            let hint = if error.is_of_token() {
+                "Give the token in config.toml the right to open pull requests, restart the daemon, \
+                 then call the tool again."
+            } else {
+                "Fix what the message says, then call the tool again. The branch is pushed."
             };
             refusal.hint(hint)
         })

@@ -69,7 +69,7 @@ impl FinishTask {
     {
         let task = tokio::spawn(async move {
             let worktrees = worktrees.await;
-            self.run().await;
+            Box::pin(self.run()).await;
             drop(worktrees);
             then();
         });
@@ -210,7 +210,7 @@ impl FinishTask {
         repo: &AttemptRepo,
         what: Commit,
     ) -> Result<String, CommitError> {
-        let committing = async move { commit(&what).await };
+        let committing = async move { Box::pin(commit(&what)).await };
         let committed = self.world.repositories.in_turn(Path::new(&repo.path), committing).await;
         committed.map(|(commit, _)| commit)
     }

@@ -1,5 +1,7 @@
 //! Conflicts of a merge as data, and git's words for them (git-merge-tree(1)). Pure.
 
+use std::fmt::Write;
+
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of one file's hunks in an answer.
@@ -64,12 +66,12 @@ pub fn parse(output: &[u8]) -> Option<Report> {
         for path in paths {
             let known = conflicts.iter_mut().find(|it| it.path == path && it.kind.is_empty());
             if let Some(conflict) = known {
-                conflict.kind = kind.to_owned();
+                kind.clone_into(&mut conflict.kind);
             }
         }
     }
     for conflict in conflicts.iter_mut().filter(|it| it.kind.is_empty()) {
-        conflict.kind = "contents".to_owned();
+        "contents".clone_into(&mut conflict.kind);
     }
     Some(Report { tree, conflicts })
 }
@@ -101,7 +103,8 @@ pub fn hunks(text: &str) -> Option<String> {
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate().filter(|(at, _)| shown[*at]) {
         if at > 0 && !shown[at - 1] {
-            text.push_str(&format!("@@ line {} @@\n", at + 1));
+            // Writing to a string can't fail.
+            let _ = writeln!(text, "@@ line {} @@", at + 1);
         }
         text.push_str(line);
         text.push('\n');
