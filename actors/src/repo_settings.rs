@@ -192,6 +192,7 @@ mod tests {
         Sourced { value, origin: origin.to_owned(), is_repos }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "the settings hold options")]
     fn line(text: &str, is_repos: bool) -> Option<Sourced<CheckCommand>> {
         Some(sourced(CheckCommand::Line(text.to_owned()), is_repos))
     }

@@ -196,6 +196,9 @@ fn every_way_ends_and_leaves_all_or_nothing() {
                 assert_eq!(moved, if ending == Ending::Done { 2 } else { 0 });
                 continue;
             }
+            step @ (Step::DeleteBranch(_) | Step::Push(_) | Step::Propose(_)) => {
+                panic!("a merge has no {step:?}")
+            }
             Step::Commit(_) => vec![Stepped::Committed("c".to_owned())],
             Step::Compute(_) => vec![merged("old", "new"), Stepped::Refused(refused())],
             Step::Plan => {

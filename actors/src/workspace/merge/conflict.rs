@@ -134,6 +134,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::format_collect, reason = "nine lines of a test")]
     fn hunks_are_the_conflicts_with_a_few_lines_around_each() {
         let before: String = (1..=9).map(|n| format!("line {n}\n")).collect();
         let conflict = "<<<<<<< one\nours\n=======\ntheirs\n>>>>>>> two\n";
