@@ -10,6 +10,7 @@ pub struct ConflictWith {
     pub attempt_id: Option<AttemptId>,
     /// The target branch; null for an attempt.
     pub target_branch: Option<String>,
+    /// Name of the repository.
     pub repo_name: String,
     /// The first paths in conflict, at most 20, or 60 of all conflicts.
     pub paths: Vec<String>,

@@ -5,6 +5,7 @@ use super::prelude::*;
 use super::run;
 
 #[derive(clap::Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag by itself")]
 pub struct RetryArgs {
     /// The attempt's id, or 8 or more characters of its start or end
     attempt: String,

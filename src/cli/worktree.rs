@@ -32,7 +32,7 @@ pub async fn shell(context: &mut Context, args: &ShellArgs) -> Result<Exit, Fail
         return Ok(Exit::Done);
     }
     let shell = variable("SHELL").unwrap_or_else(|| SHELL.to_owned());
-    let mut command = Command::new(&shell);
+    let mut command = program(&shell);
     command.args(args.command.iter().flat_map(|line| ["-c", line.as_str()]));
     run(context, command, &path, variables)
 }
@@ -53,7 +53,7 @@ pub async fn open(context: &mut Context, args: &PathArgs) -> Result<Exit, Failur
     let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
     context.out.as_json(&json!({"attempt_id": attempt, "path": path, "opened_with": opener}))?;
     // As git does: an editor may be a command with arguments.
-    let mut command = Command::new(SHELL);
+    let mut command = program(SHELL);
     command.args(["-c", &format!("{opener} \"$@\""), &opener, &path]);
     run(context, command, &path, &environment.variables)
 }
@@ -79,6 +79,11 @@ fn variable(name: &str) -> Option<String> {
 fn is_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person's own program, in place of this one")]
+fn program(name: &str) -> Command {
+    Command::new(name)
 }
 
 /// Ends this process, unless the program can't be run.

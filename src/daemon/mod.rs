@@ -195,7 +195,7 @@ async fn start_actors(
             },
         ),
         check_signals: CheckSignals::default(),
-        to_probe: Default::default(),
+        to_probe: std::sync::Mutex::default(),
         settings: ActorSettings {
             max_running_attempts: settings.daemon.max_running_attempts,
             max_running_answers: settings.answers.max_running,

@@ -137,7 +137,7 @@ fn world(home: &Home, config: &Config, store: &Store) -> World {
         repositories: Repositories::default(),
         logs: Logs::new(home.attempts(), limits),
         check_signals: CheckSignals::default(),
-        to_probe: Default::default(),
+        to_probe: std::sync::Mutex::default(),
         settings: ActorSettings {
             max_running_attempts: 0,
             max_running_answers: 0,
