@@ -17,6 +17,7 @@ stop_grace_ms = 5000
 [worktrees]
 branch_prefix = "provost/"
 copy_max_bytes = 1073741824
+cache_max_bytes = 10737418240
 ports = "41000-48999"
 [logs]
 ring_entries = 5000
