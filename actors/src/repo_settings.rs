@@ -2,7 +2,6 @@
 //! person's configuration, which wins key by key. Pure data; each value knows where it stands.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -18,6 +18,7 @@ stop_grace_ms = 5000
 branch_prefix = "provost/"
 snapshot_days = 30
 copy_max_bytes = 1073741824
+cache_max_bytes = 10737418240
 ports = "41000-48999"
 [logs]
 ring_entries = 5000

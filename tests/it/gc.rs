@@ -343,7 +343,8 @@ fn a_daemon_killed_at_any_step_leaves_it_whole_or_collected_and_the_next_one_end
                     "prompt": "run git status --short; cat README.md; touch again"});
                 provost.call("follow_up", &more);
                 wait_until("it has run", || folder.join("app/again").exists());
-                assert_eq!(attempt.settled()["state"], "completed", "{step}");
+                rests(&provost, &attempt);
+                assert_eq!(attempt.status()["state"], "completed", "{step}");
                 fs::remove_file(folder.join("app/again")).unwrap();
                 assert_eq!(repo.worktrees().len(), 2, "{step}");
             }
