@@ -7,7 +7,7 @@ use provost_actors::workspace::merge::Strategy as MergeStrategy;
 use crate::api::prelude::*;
 
 pub const FINISH_ATTEMPT: &str = "\
-Use when: an attempt's work is accepted or rejected: it is committed, merged, pushed or discarded.
+Use when: an attempt's work is accepted (committed, merged, pushed) or rejected.
 Next: follow_up with what failed, unless state is done; the same call again while it is open.
 Avoid: merging or pushing what you have not read.";
 
@@ -25,8 +25,8 @@ pub const FINISH_RULES: &[FieldRule] = &[
 pub struct FinishAttemptInput {
     pub attempt_id: AttemptId,
     /// commit: on the attempt's branch; all others but discard do it first. merge: check the result, move
-    /// the target. apply_to: the same onto another attempt's branch, unchecked. push: to a remote. create_pr:
-    /// push, open a pull request. discard: move the worktree to the trash.
+    /// the target. apply_to: onto another attempt's branch, unchecked. push: to a remote. create_pr:
+    /// push, open a pull request. discard: worktree to the trash.
     pub action: FinishAction,
     /// merge if left out. Only with merge and apply_to.
     #[schemars(with = "Option<crate::api::args::Strategies>")]

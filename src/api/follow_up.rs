@@ -7,13 +7,12 @@ use provost_actors::journal::FollowUpAction;
 use crate::api::prelude::*;
 
 pub const FOLLOW_UP: &str = "\
-Use when: the agent of an attempt should continue with another prompt, in the same session; or its \
-dev server should run.
+Use when: an attempt's agent should go on with another prompt in its session, or its dev server \
+should run.
 Required: action, exactly one of attempt_id and session_id; prompt for send and queue.
 Optional: variant (send, queue), request_id.
 Next: wait_for_attempts with attempt_ids, then tail_attempt_logs.
-Avoid: send while a turn runs (use queue); cancel to end a running turn (use stop_attempt), it \
-only empties the queue.";
+Avoid: send while a turn runs (use queue); cancel to end a turn (use stop_attempt).";
 
 pub const FOLLOW_UP_RULES: &[FieldRule] = &[
     FieldRule::ByValue(
@@ -67,13 +66,13 @@ pub struct FollowUpInput {
     /// send: run the prompt now. queue: when the turns before it have ended. cancel: drop all that waits.
     /// preview: start its dev server. end_preview: end it.
     pub action: FollowUpMode,
-    /// The attempt whose latest session to continue, a UUID. Not with session_id.
+    /// The attempt to continue, a UUID. Not with session_id.
     pub attempt_id: Option<AttemptId>,
     /// The session to continue, a UUID. Not with attempt_id.
     pub session_id: Option<SessionId>,
-    /// The agent's prompt. Required for send and queue; not with cancel.
+    /// The agent's prompt. Only with send and queue.
     pub prompt: Option<Text<1, 1_000_000>>,
-    /// Variant of the executor from list_executors; that of the turn before if left out. Not with cancel.
+    /// Variant of the executor from list_executors; the last turn's if left out. Only with send and queue.
     pub variant: Option<Text<1, 128>>,
 }
 

@@ -31,7 +31,7 @@ pub struct ProjectSummary {
 }
 
 pub const LIST_REPOS: &str = "\
-Use when: you need the repositories of a project, for example to choose the repos of an attempt.
+Use when: you need the repositories of a project, to choose some for an attempt.
 Next: start_task_attempt with repos, if not all at their default branch.
 Avoid: calling it before every attempt; without repos an attempt gets all of them.";
 
@@ -60,7 +60,7 @@ pub struct RepoSummary {
 pub const CREATE_PROJECT: &str = "\
 Use when: the git repositories you want to work on belong to no project in list_projects yet.
 Next: create_task with the project_id.
-Avoid: a second project for the same repositories; paths that are not git repositories.";
+Avoid: a second project for the same repositories.";
 
 #[apply(input)]
 pub struct CreateProjectInput {

@@ -285,7 +285,7 @@ fn goes_there_and_back(provost: &Provost, kind: &Kind, repo: &Repo, face: &dyn F
         fs::read_dir(&gate).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(ports.len(), ATTEMPTS);
 
-    let strategy = |number: usize| if number % 2 == 0 { "squash" } else { "rebase" };
+    let strategy = |number: usize| if number.is_multiple_of(2) { "squash" } else { "rebase" };
     let (last, others) = attempts.split_last().unwrap();
     for (number, attempt) in others.iter().enumerate() {
         assert_eq!(face.merge(attempt, strategy(number)).0, "done");

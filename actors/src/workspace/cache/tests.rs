@@ -132,7 +132,7 @@ fn the_entry_that_was_used_longest_ago_goes_first() {
     scene.write("two/other/made", "");
     scene.write("two/lock", "2");
     scene.keep("one").unwrap().unwrap();
-    let old = SystemTime::now() - Duration::from_secs(60);
+    let old = SystemTime::now() - Duration::from_mins(1);
     let first = scene.cache().entries().unwrap().remove(0);
     let marker = File::options().append(true).open(first.path.join(ENTRY)).unwrap();
     marker.set_modified(old).unwrap();
