@@ -230,10 +230,9 @@ fn help_is_a_verb_and_words_from_elsewhere_lead_to_verbs() {
         ("rerun", "provost retry"),
         ("rename", "provost task edit"),
         ("man", "provost help"),
-        ("merge", "provost path"),
         ("version", "provost --version"),
         ("ui", "no web page"),
-        ("rm", "provost task rm"),
+        ("delete", "provost task rm"),
     ] {
         let done = provost.verb([word]);
         assert_eq!(done.code, 2, "{done:?}");
