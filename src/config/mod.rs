@@ -137,6 +137,7 @@ fn read_check((name, item): (&str, Item<'_>)) -> Result<(String, CheckCommand)> 
 }
 
 type Result<T, E = ConfigError> = std::result::Result<T, E>;
+
 /// The value that overrides the default, and its origin: a flag's, a variable's or the file's.
 fn given(
     setting: &Setting,

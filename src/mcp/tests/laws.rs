@@ -246,6 +246,7 @@ fn the_closed_loop_is_loaded_at_once() {
 fn published_schemas_refuse_what_the_server_refuses() {
     let many: Vec<_> = (0..51).map(|_| ID).collect();
     let misuses = [
+        ("createTicket", json!({"title": "t", "type": "investigation"})),
         ("respond_approval", json!({"approval_id": ID})),
         ("respond_approval", json!({"approval_id": ID, "decision": "approve", "reason": "x"})),
         ("follow_up", json!({"action": "send", "attempt_id": ID})),
