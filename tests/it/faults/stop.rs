@@ -40,9 +40,10 @@ fn is_stopped(attempt: &Attempt, answer: &Value) {
 
 /// What the row says once it could be written.
 fn is_recorded(attempt: &Attempt) {
-    let status = attempt.settled();
+    attempt.settled();
+    // The row is written before its writer says that it waits no longer.
+    let status = attempt.until("nothing waits", |status| status["waiting_on"].is_null());
     assert_eq!(status["state"], "failed", "{status}");
-    assert_eq!(status["waiting_on"], Value::Null, "{status}");
     let summary = status["failure_summary"].as_str().unwrap();
     assert!(summary.starts_with("stopped by stop_attempt"), "{summary}");
     let listed = attempt.said("process_end");
