@@ -1,6 +1,6 @@
-//! The command line. Every verb but `daemon`, `demo`, `doctor`, `config`, `completions`, `mcp`
-//! and `tools` is a client of the daemon's socket. Results go to standard output, everything else to standard
-//! error.
+//! The command line. Every verb but `daemon`, `doctor`, `config`, `completions` and `tools` is a
+//! client of the daemon's socket: `mcp` relays to it, and `demo` has a daemon of its own. Results
+//! go to standard output, everything else to standard error.
 
 mod approvals;
 mod attempts;

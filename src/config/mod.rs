@@ -155,6 +155,7 @@ fn read_command(item: &Item<'_>) -> Result<CheckCommand> {
 }
 
 type Result<T, E = ConfigError> = std::result::Result<T, E>;
+
 /// The value that overrides the default, and its origin: a flag's, a variable's or the file's.
 fn given(
     setting: &Setting,

@@ -148,18 +148,15 @@ impl Server {
         work: impl Future<Output = T>,
         context: &Context,
     ) -> Result<T, Refusal> {
-        let admitted = async {
+        let done = async {
             if let Some(bytes) = large_answer {
                 self.backlog.reserve(&context.id, bytes).await;
             }
-            let _permit = room.try_acquire().map_err(|_| {
-                Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
-            })?;
-            caught(what, work).await
+            admitted(what, room, work).await
         };
         tokio::select! {
             biased;
-            done = admitted => done,
+            done = done => done,
             () = self.given_up(&context.ct) => {
                 let message = format!("The connection ended while {what} was running.");
                 Err(Refusal::new(Code::DaemonRestarting, message))
@@ -204,7 +201,14 @@ impl Server {
 }
 
 /// Runs what a request asks for; a panic is the fault of this request alone.
-async fn caught<T>(what: &str, work: impl Future<Output = T>) -> Result<T, Refusal> {
+async fn admitted<T>(
+    what: &str,
+    room: &Semaphore,
+    work: impl Future<Output = T>,
+) -> Result<T, Refusal> {
+    let _permit = room.try_acquire().map_err(|_| {
+        Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
+    })?;
     AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -372,9 +376,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_answered_as_internal() {
-        let refusal =
-            caught::<()>("get_task", async { panic!("asked to panic") }).await.unwrap_err();
+    async fn a_panic_is_answered_as_internal_and_takes_no_room() {
+        let room = Semaphore::new(1);
+        let panics = async { panic!("asked to panic") };
+        let refusal = admitted::<()>("get_task", &room, panics).await.unwrap_err();
+        assert_eq!(room.available_permits(), 1);
         assert_eq!(refusal.code, Code::Internal);
         assert_eq!(refusal.message, "get_task failed in the daemon.");
     }

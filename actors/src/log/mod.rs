@@ -23,8 +23,9 @@
 //!   checkpoint to the normalizer again, and skips the results that are on file.
 //!
 //! Retention removes whole segments; numbers never move. If it removes bytes before they are
-//! read, one number is skipped, and up to a block of earlier entries may be repeated under new
-//! numbers.
+//! read, one number is skipped; if that happened while the daemon was away, up to a block of
+//! earlier entries may be repeated under new numbers. Only [`AttemptLog`] writes `raw.idx`,
+//! `normalized*` and `checkpoint.json`.
 
 mod attempt_log;
 mod checkpoint;

@@ -279,7 +279,7 @@ impl NormalizedReader {
             let json = str::from_utf8(line).ok().and_then(|line| line.rsplit_once('\t'));
             let damaged = || LogError::Damaged(format!("normalized entry {index}"));
             let (json, _) = json.ok_or_else(damaged)?;
-            entries.push(Entry::from_json(index, json.to_owned())?);
+            entries.push(Entry::from_json(index, json.to_owned()).map_err(|_| damaged())?);
         }
         Ok(entries)
     }

@@ -99,7 +99,8 @@ fn connect(dir: &Path) -> Result<Attached, AdoptError> {
     };
     stream.write_all(&ShimRequest::Pipes.encode())?;
     let mut fds = Vec::new();
-    let ShimMessage::Pipes { stdout, stderr, stdin, staged } = read_message(&mut stream, &mut fds)?
+    let ShimMessage::Pipes { stdout, stderr, stdin, staged: wire::Staged(staged) } =
+        read_message(&mut stream, &mut fds)?
     else {
         return Err(WireError::Malformed(b'f').into());
     };

@@ -245,8 +245,8 @@ impl Connection {
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
-    /// Handles the complete messages in `inbox`; skips those that only a shim of another version
-    /// sends. Returns whether a tick was among them.
+    /// Handles the complete messages in `inbox`; skips kinds that only a shim of another
+    /// version sends. Returns whether a tick was among them.
     async fn take_messages(
         &self,
         inbox: &mut Vec<u8>,
@@ -258,10 +258,11 @@ impl Connection {
             inbox.drain(..used);
             let message = match message {
                 Ok(message) => message,
-                Err(error) => {
+                Err(error @ wire::WireError::Unknown(_)) => {
                     tracing::warn!(%error, "a shim's message is skipped");
                     continue;
                 }
+                Err(error) => return Err(error),
             };
             match message {
                 ShimMessage::Tick { .. } => {

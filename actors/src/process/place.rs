@@ -238,17 +238,21 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_has_ended_or_is_not_shown_counts_as_inside() {
+    fn a_peer_that_is_alive_is_where_it_is_and_any_other_counts_as_inside() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let peer = Peer::of(&ours).unwrap();
         assert!(peer.handle.is_some() && peer.pid == std::process::id().cast_signed());
         assert_eq!(shims().place_of(&Peer { pid: 0, ..peer }), Place::Inside(None));
 
+        let parent = nix::unistd::getppid().as_raw();
+        let alive = Peer { pid: parent, handle: PidFd::open(parent).ok() };
+        assert_eq!(shims().place_of(&alive), Place::Outside);
+
         let mut child = Command::new("true").spawn().unwrap();
         let pid = child.id().cast_signed();
         let handle = PidFd::open(pid).unwrap();
         child.wait().unwrap();
-        let gone = Peer { pid: nix::unistd::getppid().as_raw(), handle: Some(handle) };
+        let gone = Peer { pid: parent, handle: Some(handle) };
         assert_eq!(shims().place_of(&gone), Place::Inside(None));
         let gone = Peer { handle: None, ..gone };
         assert_eq!(shims().place_of(&gone), Place::Inside(None));

@@ -123,8 +123,9 @@ impl Shims {
         }
     }
 
-    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start again. Waits for
-    /// the lock: a dead daemon's shim may arrive late, and is refused.
+    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start again. A dead
+    /// daemon's shim may arrive late: before this it is refused, and this waits until it has let
+    /// go of the lock; after this it may run, and `spawn` attaches to it.
     pub async fn reopen(&self, dir: &Path) -> io::Result<()> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {

@@ -20,6 +20,8 @@ pub enum WireError {
     TooLong(usize),
     #[error("a frame of kind {0:#04x} makes no sense")]
     Malformed(u8),
+    #[error("frames of kind {0:#04x} are unknown")]
+    Unknown(u8),
     #[error("the shim speaks version {0}, not {VERSION}")]
     Version(u8),
 }
@@ -30,6 +32,10 @@ pub enum Target {
     Leader,
     Tree,
 }
+
+/// Whether the outputs' stages come with the pipes. Shims from before stages leave it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Staged(pub bool);
 
 /// The state of a shim when a client connects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +80,7 @@ macro_rules! frames {
                     $($kind => Self::$frame
                         $((<$type>::take(&mut body)?))?
                         $({ $($field: <$types>::take(&mut body)?),* })?,)*
-                    _ => return Err(body.malformed()),
+                    _ => return Err(WireError::Unknown(kind)),
                 })
             }
         }
@@ -117,7 +123,7 @@ frames! {
         b's' Signalled { ticket: u32, count: u32 },
         b'k' Killed { ticket: u32, report: KillReport },
         /// Comes with the descriptors of the pipes' other ends, and of both outputs' stages.
-        b'f' Pipes { stdout: bool, stderr: bool, stdin: bool, staged: bool },
+        b'f' Pipes { stdout: bool, stderr: bool, stdin: bool, staged: Staged },
         b'p' Pong { ticket: u32 },
     }
 }
@@ -186,6 +192,9 @@ fields! {
     bool:
         |is, out| out.push(u8::from(*is)),
         |body| body.bytes().map(|[byte]| byte != 0);
+    Staged:
+        |is, out| out.push(u8::from(is.0)),
+        |body| Ok(Self(body.rest.first().is_some_and(|byte| *byte != 0)));
     Target:
         |target, out| out.push(if *target == Self::Leader { b'l' } else { b't' }),
         |body| match body.bytes()? {
@@ -279,8 +288,8 @@ mod tests {
                 ticket: 1,
                 report: KillReport { signalled: 4, survivors: vec![survivor] },
             },
-            ShimMessage::Pipes { stdout: true, stderr: false, stdin: true, staged: false },
-            ShimMessage::Pipes { stdout: true, stderr: true, stdin: false, staged: true },
+            ShimMessage::Pipes { stdout: true, stderr: false, stdin: true, staged: Staged(false) },
+            ShimMessage::Pipes { stdout: true, stderr: true, stdin: false, staged: Staged(true) },
             ShimMessage::Pong { ticket: 4 },
         ] {
             assert_eq!(ShimMessage::decode(only_frame(&message.encode())), Ok(message));
@@ -291,7 +300,10 @@ mod tests {
     fn a_shim_of_another_version_is_told_apart_from_nonsense() {
         assert_eq!(ShimMessage::decode(b"H\x02{}"), Err(WireError::Version(2)));
         assert_eq!(ShimMessage::decode(b"H\x01{}"), Err(WireError::Malformed(b'H')));
-        assert_eq!(ShimMessage::decode(b"G"), Err(WireError::Malformed(b'G')), "of an older shim");
+        assert_eq!(ShimMessage::decode(b"G"), Err(WireError::Unknown(b'G')), "of an older shim");
+        let unstaged =
+            ShimMessage::Pipes { stdout: true, stderr: true, stdin: true, staged: Staged(false) };
+        assert_eq!(ShimMessage::decode(b"f\x01\x01\x01"), Ok(unstaged), "of an older shim");
         assert_eq!(first_frame(&[0, 0, 0, 0, 1]), Err(WireError::Malformed(0)));
         assert_eq!(first_frame(&[255; 5]), Err(WireError::TooLong(0xffff_ffff)));
     }

@@ -33,7 +33,7 @@ async fn an_executor_outlives_the_connection_and_serves_the_next() {
     assert_eq!(shim.control.stdin_sequence(), 1);
     assert_eq!(shim.control.write_stdin(b"two\n".to_vec()).await, Ok(2));
     shim.control.close_stdin().await.unwrap();
-    assert_eq!(ended(&mut shim).await.exit_code, Some(5));
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(5));
     assert_eq!(held(&dir, Stream::Stdout), b"got one\ngot two\n");
     assert!(
         matches!(bench.shims.adopt(&dir).await.unwrap(), Adopted::Ended(r) if r.exit_code == Some(5))
@@ -52,7 +52,7 @@ async fn two_connections_and_a_deaf_one_do_not_hinder_each_other() {
     }
     first.control.ping().await.unwrap();
     second.control.kill_tree().await.unwrap();
-    let record = ended(&mut second).await;
+    let record = ended(&dir, &mut second).await;
     assert_eq!(record.exit_signal, Some(9));
     assert_eq!(covered(&dir, Stream::Stdout), held(&dir, Stream::Stdout).len() as u64);
 }
@@ -83,11 +83,11 @@ async fn the_leaders_end_is_told_while_its_leftovers_go_on() {
 #[tokio::test]
 async fn closed_pipes_are_no_end_of_the_process() {
     let bench = Bench::new();
-    let (_, mut shim) = bench.run("exec >&- 2>&-; read line; exit 7").await;
+    let (dir, mut shim) = bench.run("exec >&- 2>&-; read line; exit 7").await;
     shim.control.ping().await.unwrap();
     assert!(shim.events.try_recv().is_err());
     shim.control.write_stdin(b"go\n".to_vec()).await.unwrap();
-    assert_eq!(ended(&mut shim).await.exit_code, Some(7));
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(7));
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_large_message_arrives_whole() {
     let message: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
     shim.control.write_stdin(message.clone()).await.unwrap();
     shim.control.close_stdin().await.unwrap();
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
     assert!(held(&dir, Stream::Stdout) == message);
 }
 
@@ -143,7 +143,7 @@ async fn a_message_cut_short_is_not_written_and_one_sent_again_not_twice() {
     next.stream.write_all(&ShimRequest::CloseStdin.encode()).unwrap();
     next.wait_for(&ShimMessage::StdinClosed);
     // The other connection holds a copy of the pipe until it hears of that.
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
     assert_eq!(held(&dir, Stream::Stdout), b"whole\nsecond\n");
 }
 

@@ -73,12 +73,12 @@ pub async fn torture(
 #[tokio::test]
 async fn nobody_gets_away_by_session_group_fork_signal_or_environment() {
     let bench = Bench::new();
-    let (_, mut shim, tree) = torture(&bench).await;
+    let (dir, mut shim, tree) = torture(&bench).await;
     let report = shim.control.kill_tree().await.unwrap();
     assert!(report.survivors.is_empty(), "{report:?}");
     assert!(report.signalled >= TORTURED, "{report:?}");
     assert!(tree.iter().all(|process| !process.is_alive()));
-    assert_eq!(ended(&mut shim).await.exit_signal, Some(9));
+    assert_eq!(ended(&dir, &mut shim).await.exit_signal, Some(9));
     let again = shim.control.kill_tree().await;
     assert!(again.is_err(), "the shim has ended");
 }
@@ -108,13 +108,13 @@ async fn what_forks_faster_than_it_is_looked_at_dies_too() {
 #[tokio::test]
 async fn a_flood_does_not_stand_before_a_kill() {
     let bench = Bench::new();
-    let (_, mut shim) = bench.run("yes & yes >&2 & yes").await;
+    let (dir, mut shim) = bench.run("yes & yes >&2 & yes").await;
     for _ in 0..50 {
         tokio::time::timeout(PATIENCE, shim.lengths.changed()).await.unwrap().unwrap();
     }
     let report = shim.control.kill_tree().await.unwrap();
     assert!(report.survivors.is_empty(), "{report:?}");
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_stopped_leader_gets_to_handle_a_soft_signal() {
     let leader = shim.started.pid;
     until("it is stopped", || proc::Stat::of(leader).is_some_and(|stat| stat.state == b'T')).await;
     assert!(shim.control.signal(Target::Leader, Signal::SIGINT).await.unwrap() > 0);
-    assert_eq!(ended(&mut shim).await.exit_code, Some(33));
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(33));
     assert!(held(&dir, Stream::Stdout).ends_with(b"caught\n"));
 }
 
@@ -139,7 +139,7 @@ async fn a_soft_signal_to_the_tree_reaches_other_sessions() {
     let (dir, mut shim) = bench.run(script).await;
     lines(&dir, 1).await;
     assert!(shim.control.signal(Target::Tree, Signal::SIGTERM).await.unwrap() >= 2);
-    let record = ended(&mut shim).await;
+    let record = ended(&dir, &mut shim).await;
     assert_eq!(record.exit_signal, Some(15));
     assert!(held(&dir, Stream::Stdout).ends_with(b"bye\n"));
 }
@@ -177,6 +177,6 @@ async fn a_fork_bomb_under_a_limit_is_put_out() {
     lines(&dir, 1).await;
     let report = shim.control.kill_tree().await.unwrap();
     assert!(report.survivors.is_empty(), "{report:?}");
-    let record = ended(&mut shim).await;
+    let record = ended(&dir, &mut shim).await;
     assert_eq!(record.exit_signal, Some(std::process::ExitStatus::from_raw(9).signal().unwrap()));
 }

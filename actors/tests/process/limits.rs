@@ -74,6 +74,6 @@ async fn a_cgroup_goes_with_its_process() {
     until("all are in it", || cgroup.members().len() == 3).await;
     let report = shim.control.kill_tree().await.unwrap();
     assert_eq!((report.signalled, report.survivors), (3, vec![]));
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
     assert!(!fs::exists(base.join(format!("provost-{}", manifest.process_id))).unwrap());
 }

@@ -59,7 +59,7 @@ async fn a_shim_killed_in_a_flood_costs_no_byte_and_no_exit_code() {
 
         let mut shim = rescue(&bench, &dir, shim).await;
         shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
-        let record = ended(&mut shim).await;
+        let record = ended(&dir, &mut shim).await;
         assert_eq!((record.exit_code, record.exit_signal), (Some(21), None));
         assert!(held(&dir, Stream::Stdout) == expected);
         assert_eq!(held(&dir, Stream::Stderr), b"end\n");
@@ -82,7 +82,7 @@ async fn a_rescued_executor_is_talked_to_as_before() {
         shim = rescue(&bench, &dir, shim).await;
     }
     shim.control.close_stdin().await.unwrap();
-    let record = ended(&mut shim).await;
+    let record = ended(&dir, &mut shim).await;
     assert_eq!((record.exit_code, record.reason), (Some(4), None));
     assert_eq!(held(&dir, Stream::Stdout), b"got one\ngot two\ngot three\n");
 }
@@ -108,7 +108,7 @@ async fn a_rescued_executor_outlives_the_daemons_connection() {
     drop(rescue(&bench, &dir, shim).await);
     let Adopted::Live(mut shim) = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
     shim.control.write_stdin(b"still here\n".to_vec()).await.unwrap();
-    assert_eq!(ended(&mut shim).await.exit_signal, Some(15));
+    assert_eq!(ended(&dir, &mut shim).await.exit_signal, Some(15));
     assert_eq!(held(&dir, Stream::Stdout), b"still here\n");
 }
 
@@ -126,7 +126,7 @@ async fn nobody_of_a_rescued_tree_gets_away() {
     assert!(report.survivors.is_empty(), "{report:?}");
     let alive: Vec<_> = tree.iter().filter(|process| process.is_alive()).collect();
     assert!(alive.is_empty(), "{alive:?}");
-    assert_eq!(ended(&mut shim).await.exit_signal, Some(9));
+    assert_eq!(ended(&dir, &mut shim).await.exit_signal, Some(9));
     until("the strays are reaped", || {
         bench.shims.reap_strays();
         tree.iter().all(|process| !process.holds_its_pid())
@@ -207,7 +207,7 @@ async fn a_lock_that_is_given_back_a_moment_later_costs_no_start_and_no_rescue()
         drop(lock);
     });
     shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
-    assert_eq!(ended(&mut shim).await.exit_code, Some(6));
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(6));
 }
 
 #[tokio::test]
@@ -224,7 +224,9 @@ async fn how_a_leader_ended_is_known_although_it_was_reaped_before_its_rescue() 
     })
     .await;
     match bench.shims.rescue(&dir, shim.control).await.unwrap() {
-        Adopted::Live(mut shim) => assert_eq!(ended(&mut shim).await.exit_signal, Some(SIGKILL)),
+        Adopted::Live(mut shim) => {
+            assert_eq!(ended(&dir, &mut shim).await.exit_signal, Some(SIGKILL));
+        }
         Adopted::Ended(record) => assert_eq!(record.exit_signal, Some(SIGKILL)),
         other => panic!("{other:?}"),
     }

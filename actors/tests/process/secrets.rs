@@ -66,7 +66,7 @@ async fn the_executor_has_its_secret_and_no_file_and_no_shim_does() {
     let has = |pid: i32| proc::environ(pid).windows(SECRET.len()).any(|p| p == SECRET.as_bytes());
     assert!(has(shim.started.pid) && !has(shim_pid));
     shim.control.close_stdin().await.unwrap();
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
     shows_nothing(&dir);
 }
 
@@ -86,7 +86,7 @@ async fn half_a_secret_is_held_back_until_it_is_whole_or_over() {
     let (dir, mut shim) = run(&bench, text).await;
     until("it has begun", || spooled(&dir, Stream::Stdout) == 2).await;
     shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
-    let record = ended(&mut shim).await;
+    let record = ended(&dir, &mut shim).await;
     let expected = format!("> [redacted:A_TOKEN]{}", &SECRET[..9]);
     assert_eq!(held(&dir, Stream::Stdout), expected.as_bytes());
     assert_eq!(held(&dir, Stream::Stderr), &SECRET.as_bytes()[..9]);
@@ -127,7 +127,7 @@ async fn shims_killed_again_and_again_show_no_secret_and_lose_no_byte() {
         }
     }
     shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
-    let record = ended(&mut shim).await;
+    let record = ended(&dir, &mut shim).await;
     assert_eq!((record.exit_code, record.exit_signal), (Some(21), None));
     let expected = redacted(1..=30_000);
     for stream in [Stream::Stdout, Stream::Stderr] {
@@ -152,7 +152,7 @@ async fn half_a_secret_outlives_the_shim_that_held_it_back() {
         shim = rescue(&bench, &dir, shim).await;
     }
     shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
     assert_eq!(held(&dir, Stream::Stdout), b"> [redacted:A_TOKEN]\n");
 }
 

@@ -26,7 +26,7 @@ async fn every_line_of_a_flood_is_held_and_recorded() {
     let bench = Bench::new();
     let script = "i=0; while [ $i -lt 50000 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done";
     let (dir, mut shim) = bench.run(script).await;
-    let record = ended(&mut shim).await;
+    let record = ended(&dir, &mut shim).await;
     for (stream, name, bytes) in
         [(Stream::Stdout, "out", record.stdout_bytes), (Stream::Stderr, "err", record.stderr_bytes)]
     {
@@ -42,7 +42,7 @@ async fn giant_lines_and_any_bytes_are_held_as_they_came() {
     let bench = Bench::new();
     let script = "head -c 20000000 /dev/zero; head -c 3000000 /dev/urandom | tee copy; exit 9";
     let (dir, mut shim) = bench.run(script).await;
-    assert_eq!(ended(&mut shim).await.exit_code, Some(9));
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(9));
     let held = held(&dir, Stream::Stdout);
     let (zeros, random) = held.split_at(20_000_000);
     assert!(zeros.iter().all(|&byte| byte == 0));
@@ -56,7 +56,7 @@ async fn the_oldest_segments_go_when_there_are_too_many_bytes() {
     let limit = 512 * 1024;
     let manifest = Manifest { spool_max_bytes: limit, ..manifest };
     let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
-    let record = ended(&mut shim).await;
+    let record = ended(&dir, &mut shim).await;
     let expected = numbered("", 1..300_001);
     let held = held(&dir, Stream::Stdout);
     let starts = segments(&dir, Stream::Stdout).unwrap();

@@ -21,7 +21,7 @@ async fn exit_codes_and_signals_are_told_apart() {
         ("kill -40 $$", None, Some(40)),
     ] {
         let (dir, mut shim) = bench.run(script).await;
-        let record = ended(&mut shim).await;
+        let record = ended(&dir, &mut shim).await;
         assert_eq!((record.exit_code, record.exit_signal), (code, signal), "{script}");
         assert_eq!(records::read(&dir, ExitRecord::FILE).unwrap(), Some(record));
         assert!(!dir.join("sock").exists());
@@ -39,7 +39,7 @@ async fn who_runs_is_on_disk_before_it_runs() {
         ..manifest
     };
     let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
     let output = String::from_utf8(held(&dir, Stream::Stdout)).unwrap();
     let (pid, seen) = output.split_once('\n').unwrap();
     let seen: Started = serde_json::from_str(seen).unwrap();
@@ -57,7 +57,7 @@ async fn the_executor_gets_its_manifest_and_nothing_of_ours() {
     manifest.stdin = StdinSource::File;
     manifest.env.insert("SOME".into(), "thing".into());
     let mut shim = bench.spawn(&dir, &manifest, Some(b"given")).await.unwrap();
-    assert_eq!(ended(&mut shim).await.exit_code, Some(0));
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(0));
 
     let output = String::from_utf8(held(&dir, Stream::Stdout)).unwrap();
     let cwd = bench.root.path().canonicalize().unwrap();
@@ -82,7 +82,7 @@ async fn empty_input_ends_at_once() {
     let (dir, manifest) = bench.script("cat; echo done");
     let manifest = Manifest { stdin: StdinSource::Empty, ..manifest };
     let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
     assert_eq!(held(&dir, Stream::Stdout), b"done\n");
 }
 
@@ -124,7 +124,7 @@ async fn nothing_runs_where_a_link_leads_out_of_the_place_that_is_asked_for() {
         (dir, Manifest { cwd, cwd_beneath: Some(root.clone()), ..manifest })
     };
     let (dir, manifest) = within("real/repo");
-    ended(&mut bench.spawn(&dir, &manifest, None).await.unwrap()).await;
+    ended(&dir, &mut bench.spawn(&dir, &manifest, None).await.unwrap()).await;
     assert!(held(&dir, Stream::Stdout).ends_with(b"worktrees/real/repo\n"));
     let (dir, manifest) = within("real/link");
     let error = bench.spawn(&dir, &manifest, None).await.unwrap_err();
@@ -189,7 +189,7 @@ async fn a_shim_whose_folder_has_been_deleted_ends_with_its_executor() {
     let (dir, mut shim) = bench.run("exec sleep 1000").await;
     fs::remove_dir_all(&dir).unwrap();
     shim.control.kill_tree().await.unwrap();
-    ended(&mut shim).await;
+    ended(&dir, &mut shim).await;
 }
 
 #[tokio::test]
@@ -202,10 +202,10 @@ async fn a_start_that_was_given_up_can_be_made_again() {
     bench.spawn(&dir, &manifest, None).await.unwrap_err();
     bench.shims.reopen(&dir).await.unwrap();
     let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
-    assert_eq!(ended(&mut shim).await.exit_code, Some(0));
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(0));
     // A second one finds that it has run, and how it ended; it runs nothing.
     let mut again = bench.spawn(&dir, &manifest, None).await.unwrap();
-    assert_eq!(ended(&mut again).await.exit_code, Some(0));
+    assert_eq!(ended(&dir, &mut again).await.exit_code, Some(0));
     assert_eq!(held(&dir, Stream::Stdout), b"once\n");
 }
 
@@ -226,5 +226,5 @@ async fn a_late_shim_that_is_being_refused_does_not_keep_a_folder_closed() {
     drop(lock);
     reopening.await.unwrap().unwrap();
     let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
-    assert_eq!(ended(&mut shim).await.exit_code, Some(0));
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(0));
 }

@@ -134,10 +134,11 @@ pub async fn exited(shim: &mut Shim) -> ExitRecord {
     }
 }
 
-/// Everything up to the shim's own end.
-pub async fn ended(shim: &mut Shim) -> ExitRecord {
+/// Everything up to the shim's own end, in good order: only that removes the socket.
+pub async fn ended(dir: &Path, shim: &mut Shim) -> ExitRecord {
     let record = exited(shim).await;
     assert_eq!(event(shim).await, ShimEvent::Closed);
+    assert!(!dir.join("sock").exists());
     record
 }
 

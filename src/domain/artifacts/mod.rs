@@ -289,8 +289,8 @@ fn changed_file(repo: &str, change: &Change) -> ChangedFile {
     }
 }
 
-/// A word of a hint's command as a POSIX shell reads it: as it is, where it has nothing that a shell
-/// looks at, else in single quotes.
+/// A word of a hint's command as a POSIX shell reads it: as it is, where it has nothing that a
+/// shell looks at, else in single quotes.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| {
         letter.is_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | ':' | '+' | '@')
@@ -318,5 +318,13 @@ mod tests {
         for out in ["/etc/passwd", "..", "app/../../x", "app/.git", "app/sub/.GIT/config"] {
             assert!(plain(out).is_none(), "{out}");
         }
+    }
+
+    #[test]
+    fn a_word_is_one_word_whatever_is_in_it() {
+        assert_eq!(quoted("/src/app-1.0"), "/src/app-1.0");
+        assert_eq!(quoted("my app; rm -r ~"), "'my app; rm -r ~'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
     }
 }

@@ -194,8 +194,8 @@ fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str, and: &str) 
     format!("Call get_attempt_file with path = {}{and}", serde_json::json!(shown))
 }
 
-/// The patch of changes that go together; `None` beyond the limit. That of a file added is no shorter than
-/// the file, so one beyond the limit needs no reading.
+/// The patch of changes that go together; `None` beyond the limit. That of a file added is no
+/// shorter than the file, so one beyond the limit needs no reading.
 async fn part(
     compared: &mut Compared,
     group: &[&Change],

@@ -261,6 +261,7 @@ fn published_schemas_refuse_what_the_server_refuses() {
         ("finish_attempt", json!({"attempt_id": ID, "action": "push", "into": "main"})),
         ("finish_attempt", json!({"attempt_id": ID, "action": "discard", "message": "m"})),
         ("list_inbox", json!({"attempt_id": ID, "status": "reports"})),
+        ("createTicket", json!({"title": "t", "type": "investigation"})),
         ("respond_approval", json!({"approval_id": ID})),
         ("respond_approval", json!({"approval_id": ID, "decision": "approve", "reason": "x"})),
         ("follow_up", json!({"action": "send", "attempt_id": ID})),

@@ -103,9 +103,8 @@ async fn earlier(
                 CASE WHEN i.status NOT IN ('done', 'cancelled')
                      THEN json_array(i.task_id, i.handle) END AS investigation,
                 CASE WHEN i.status = 'done' THEN json_object('task', i.handle, 'summary',
-                    (SELECT coalesce(json_extract(r.body, '$.implementationNotes'),
-                                     json_extract(r.body, '$.output_summary'),
-                                     json_extract(r.body, '$.details'))
+                    (SELECT coalesce(r.body ->> '$.implementationNotes',
+                                     r.body ->> '$.output_summary', r.body ->> '$.details')
                      FROM reports r WHERE r.task_id = f.investigation
                      ORDER BY r.report_id DESC LIMIT 1)) END AS \"end\",
                 CASE WHEN k.ticket_id IS NOT NULL

@@ -217,8 +217,9 @@ struct OldPlan {
 }
 
 impl Store {
-    /// Indexes each such plan again from its own documents, the newest first, and returns how many. Each is a
-    /// transaction of its own: a daemon that ends meanwhile leaves the rest to the next one.
+    /// Indexes each such plan again from its own documents, the newest first, and returns how many.
+    /// Each is a transaction of its own: a daemon that ends meanwhile leaves the rest to the next
+    /// one.
     pub async fn renew_plans(&self) -> Result<usize, Refusal> {
         let sql = "SELECT * FROM plans WHERE index_version < ?1 ORDER BY plan_id DESC";
         let old: Vec<OldPlan> = self.read(async |db| db.all(sql, (INDEX_VERSION,)).await).await?;

@@ -8,9 +8,9 @@ use crate::work::Worker;
 use crate::work::queue::{OpenTask, select};
 use crate::work::report::percent;
 
-/// The open tasks of a worker's project, as the rules of the queue need them, without the tasks that only put a question to an
-/// executor: one row for all, because each row that crosses from the database's thread costs more
-/// than the task in it.
+/// The open tasks of a worker's project, as the rules of the queue need them, without the tasks
+/// that only put a question to an executor: one row for all, because each row that crosses from the
+/// database's thread costs more than the task in it.
 pub async fn open(db: Db<'_>, worker: &Worker) -> Result<Vec<OpenTask>> {
     let sql = "SELECT json_group_array(json_object(
              'task_id', t.task_id, 'priority', t.priority, 'kind', t.kind, 'status', t.status,

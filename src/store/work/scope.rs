@@ -45,8 +45,8 @@ pub async fn task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
         .into())
 }
 
-/// A task that this worker may change by a report. An agent inside an attempt may change the attempt's
-/// task and those that it has claimed, no others.
+/// A task that this worker may change by a report. An agent inside an attempt may change the
+/// attempt's task and those that it has claimed, no others.
 pub async fn changeable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(db, worker, name).await?;
     if worker.attempt_id.is_none() || is_theirs(db, worker, &task).await? {

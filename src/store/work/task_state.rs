@@ -53,7 +53,8 @@ const FREED: &str = "SELECT t.task_id FROM tasks t
       AND NOT EXISTS (SELECT 1 FROM tickets k
                       WHERE k.blocks_task_id = t.task_id AND k.status = 'open')";
 
-/// Resolves the tickets of a task whose status is `done` now, and frees the tasks that depended on it.
+/// Resolves the tickets of a task whose status is `done` now, and frees the tasks that depended on
+/// it.
 pub async fn after_done(db: Db<'_>, task: TaskId, handle: &str) -> Result<Cascaded> {
     free(db, task, &format!("{handle} is done.")).await
 }

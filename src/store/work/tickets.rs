@@ -10,7 +10,8 @@ use crate::api::worker::ticket::{
 };
 use crate::store::{Db, Result, Sql, handles, now};
 
-/// A ticket to be opened: as it is, it waits for a person, whatever becomes of the task it is about.
+/// A ticket to be opened: as it is, it waits for a person, whatever becomes of the task it is
+/// about.
 #[derive(Clone, Debug, Default)]
 pub struct NewTicket<'a> {
     pub kind: TicketKind,

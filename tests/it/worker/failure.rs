@@ -137,6 +137,25 @@ fn a_failure_that_is_back_asks_for_a_person_and_names_what_did_not_end_it() {
 }
 
 #[test]
+fn what_ended_a_failure_may_be_told_in_parts() {
+    let provost = desk::provost();
+    let mut worker = desk::worker(&desk::board(&provost, ["one"]));
+    report(&mut worker, "TASK-001", &json!({}));
+    done(&mut worker, "TASK-002");
+    let seen = json!({
+        "taskId": "TASK-002",
+        "observation": "The palette changed",
+        "type": "discovery",
+        "severity": "low",
+        "details": {"what": "It is darker", "impact": "Few", "suggestedAction": "None", "why": "Contrast"},
+    });
+    ask(&mut worker, "reportObservation", &seen);
+    let back = report(&mut worker, "TASK-001", &json!({}));
+    let cause = back["suspectedRootCauseAnalysis"]["likeliestCause"].as_str().unwrap();
+    assert!(cause.contains("TASK-002") && cause.contains("It is darker"), "{cause}");
+}
+
+#[test]
 fn what_needs_no_investigation_is_logged_and_blocks_nothing() {
     let provost = desk::provost();
     let board = desk::board(&provost, ["one"]);

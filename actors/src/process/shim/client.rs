@@ -115,7 +115,8 @@ impl Client {
     /// Sends the pipes of stdout, stderr and stdin that are open, and the stages if there are any.
     pub fn send_pipes(&mut self, ends: [Option<BorrowedFd<'_>>; 5]) {
         let [stdout, stderr, stdin, staged, _] = ends.map(|end| end.is_some());
-        let message = ShimMessage::Pipes { stdout, stderr, stdin, staged }.encode();
+        let message =
+            ShimMessage::Pipes { stdout, stderr, stdin, staged: wire::Staged(staged) }.encode();
         let fds: Vec<_> = ends.into_iter().flatten().collect();
         // A peer asks for pipes right after it connected, and has nothing unread.
         self.is_gone |=
