@@ -42,6 +42,8 @@ pub enum Way {
     Flood,
     /// A short turn, waited for.
     Exit,
+    /// An attempt with a setup script starts.
+    Setup,
     /// The work of an attempt that is over is finished.
     Finish(End),
 }
@@ -106,6 +108,13 @@ pub const FAULTS: &[Fault] = &[
     fault(
         "daemon, while it makes a worktree ready",
         Kind::Daemon(Way::Any, &["ports.taken", "copy.next", "copy.made"]),
+    ),
+    fault(
+        "daemon, in a setup",
+        Kind::Daemon(
+            Way::Setup,
+            &["setup.next", "shim.spawned", "shim.started", "setup.ended", "settled.written"],
+        ),
     ),
     fault(
         "daemon, between spawn and record",
@@ -311,6 +320,7 @@ impl Fleet {
             Way::Finish(end) => self.prepare_finish(end)?,
             _ => None,
         };
+        let mut preparing = if way == Way::Setup { Some(self.prepare_setup()?) } else { None };
         let place = self.some_place(places, if way == Way::Any { 3 } else { 1 });
         let mut daemon = self.scratch.start_to_die_at(&place)?;
         let shim = if way == Way::Rescue { self.some_shim()? } else { None };
@@ -318,6 +328,9 @@ impl Fleet {
         self.lead_to(way)?;
         if let Some(finishing) = &mut finishing {
             self.ask_finish(finishing)?;
+        }
+        if let Some(preparing) = &mut preparing {
+            self.ask_setup(preparing)?;
         }
         if let Some(shim) = &shim {
             self.may_be_lost(&shim.process_id);
@@ -336,6 +349,9 @@ impl Fleet {
         self.finish()?;
         if let Some(finishing) = &finishing {
             self.judge_finish(finishing)?;
+        }
+        if let Some(preparing) = &preparing {
+            self.judge_setup(preparing)?;
         }
         Ok(is_reached)
     }
@@ -526,7 +542,7 @@ impl Fleet {
             match way {
                 Way::Stop => self.stop(which)?,
                 Way::FollowUp => self.follow_up(which)?,
-                Way::Any | Way::Rescue | Way::Flood | Way::Exit | Way::Finish(_) => {}
+                Way::Any | Way::Rescue | Way::Flood | Way::Exit | Way::Setup | Way::Finish(_) => {}
             }
         }
         Ok(())

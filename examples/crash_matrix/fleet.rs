@@ -91,6 +91,8 @@ pub struct Fleet {
     pub session: Session,
     pub rng: Rng,
     project_id: String,
+    /// The project of the same repository whose attempts have a setup.
+    pub prepared_id: String,
     pub attempts: Vec<Attempt>,
     pub ambushes: Vec<Ambush>,
     pub retired: BTreeSet<String>,
@@ -114,14 +116,18 @@ impl Fleet {
     pub fn launch(scratch: Scratch, rng: Rng) -> Result<Self> {
         let mut session = Session::default();
         let repos = json!([{"path": scratch.repo()}]);
-        let project = json!({"name": "matrix", "repos": repos, "request_id": "project"});
-        let project = session.call(&scratch, "create_project", &project)?;
-        let project_id = project["project_id"].as_str().ok_or("no project")?.to_owned();
+        let mut made = |name: &str| -> Result<String> {
+            let project = json!({"name": name, "repos": repos, "request_id": name});
+            let project = session.call(&scratch, "create_project", &project)?;
+            Ok(project["project_id"].as_str().ok_or("no project")?.to_owned())
+        };
+        let (project_id, prepared_id) = (made("matrix")?, made("prepared")?);
         Ok(Self {
             scratch,
             session,
             rng,
             project_id,
+            prepared_id,
             attempts: Vec::new(),
             ambushes: Vec::new(),
             retired: BTreeSet::new(),
@@ -221,7 +227,7 @@ impl Fleet {
         Ok(key)
     }
 
-    fn script(&mut self, is_wanted: impl Fn(&Script) -> bool) -> Script {
+    pub fn script(&mut self, is_wanted: impl Fn(&Script) -> bool) -> Script {
         loop {
             // Within what JSON's numbers carry.
             let script = Script::of(self.rng.u64(..1 << 48));

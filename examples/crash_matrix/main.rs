@@ -27,6 +27,7 @@ mod report;
 mod scratch;
 mod script;
 mod session;
+mod setups;
 
 use std::error::Error;
 use std::ffi::OsStr;

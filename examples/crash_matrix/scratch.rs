@@ -15,6 +15,10 @@ use crate::{Result, command, wait_until};
 pub const IGNORED: &str = "ignored.txt";
 pub const IGNORED_TEXT: &str = "copied whole\n";
 
+/// What a setup script appends a line to, and its content after one run.
+pub const MADE: &str = "made.txt";
+pub const MADE_BY_ONE_RUN: &str = "made\n";
+
 pub struct Scratch {
     dir: Option<TempDir>,
     root: PathBuf,
@@ -33,11 +37,12 @@ impl Scratch {
         let identity = "[user]\nname = Matrix\nemail = matrix@example.invalid\n";
         fs::write(scratch.person().join(".gitconfig"), identity)?;
         let command = json!([std::env::current_exe()?, "executor", scratch.witnesses()]);
+        let ready = format!("copy = [\"/{IGNORED}\"]\nports = {{ names = [\"PORT\"] }}\n");
         let config = format!(
             "[daemon]\nmax_running_attempts = {running}\nstop_grace_ms = 2000\n\
              [executors.scripted]\nprotocol = \"plain\"\ncommand = {command}\n\
-             [worktrees]\nports = \"10000-65535\"\n[projects.matrix.repos.repo]\n\
-             copy = [\"/{IGNORED}\"]\nports = {{ names = [\"PORT\"] }}\n"
+             [worktrees]\nports = \"10000-65535\"\n[projects.matrix.repos.repo]\n{ready}\
+             [projects.prepared.repos.repo]\n{ready}setup.run = \"echo made >> {MADE}\"\n"
         );
         fs::write(scratch.home().join("config.toml"), config)?;
         fs::create_dir(scratch.repo())?;
@@ -47,7 +52,7 @@ impl Scratch {
         let remote = remote.to_str().ok_or("the folder's name is not UTF-8")?;
         scratch.git(&["init", "--quiet", "--bare", remote])?;
         scratch.git(&["remote", "add", "origin", remote])?;
-        fs::write(scratch.repo().join(".git/info/exclude"), format!("/{IGNORED}\n"))?;
+        fs::write(scratch.repo().join(".git/info/exclude"), format!("/{IGNORED}\n/{MADE}\n"))?;
         fs::write(scratch.repo().join(IGNORED), IGNORED_TEXT)?;
         Ok(scratch)
     }

@@ -6,16 +6,20 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, Provost, eventually};
+use crate::harness::{Attempt, Provost, eventually, has_python};
 
 const AGENT: &str = include_str!("agents/acp.py");
 
-fn with_agent() -> Provost {
+/// `None` without Python.
+fn with_agent() -> Option<Provost> {
+    if !has_python() {
+        return None;
+    }
     let provost = Provost::new();
     let path = provost.path("agent.py");
     fs::write(&path, AGENT).unwrap();
     let script = format!("exec python3 {} \"$@\"", path.display());
-    provost.executor("agent", "acp", &script).started()
+    Some(provost.executor("agent", "acp", &script).started())
 }
 
 /// What the agents of a home were asked for by this method.
@@ -38,7 +42,7 @@ fn follow_up(attempt: &Attempt<'_>, provost: &Provost, prompt: &str) -> Value {
 
 #[test]
 fn a_resume_that_failed_for_a_passing_reason_keeps_the_session() {
-    let provost = with_agent();
+    let Some(provost) = with_agent() else { return };
     let attempt = provost.board().start("agent", "say first\nfull");
     attempt.settled();
     let failed = follow_up(&attempt, &provost, "say second");
@@ -55,7 +59,7 @@ fn a_resume_that_failed_for_a_passing_reason_keeps_the_session() {
 
 #[test]
 fn a_session_that_is_lost_gives_way_to_one_that_is_told_the_task_and_what_was_done() {
-    let provost = with_agent();
+    let Some(provost) = with_agent() else { return };
     let attempt = provost.board().start("agent", "say first\nforget");
     attempt.settled();
     let status = follow_up(&attempt, &provost, "say second");
@@ -80,7 +84,7 @@ fn a_session_that_is_lost_gives_way_to_one_that_is_told_the_task_and_what_was_do
 
 #[test]
 fn a_prompt_that_begins_like_a_command_is_given_as_text() {
-    let provost = with_agent();
+    let Some(provost) = with_agent() else { return };
     let board = provost.board();
     for prompt in ["/healthz returns 500\nsay ok", "  /clear it\nsay ok"] {
         assert_eq!(board.start("agent", prompt).settled()["final_message"], "ok");
@@ -91,7 +95,7 @@ fn a_prompt_that_begins_like_a_command_is_given_as_text() {
 
 #[test]
 fn a_turn_in_which_the_model_was_not_asked_has_failed() {
-    let provost = with_agent();
+    let Some(provost) = with_agent() else { return };
     let status = provost.board().start("agent", "nothing").settled();
     assert_eq!(status["state"], "failed");
     let summary = status["failure_summary"].as_str().unwrap();
@@ -110,7 +114,7 @@ fn an_agent_that_dies_before_it_speaks_is_told_with_its_last_words() {
 
 #[test]
 fn a_person_sees_what_they_approve() {
-    let provost = with_agent();
+    let Some(provost) = with_agent() else { return };
     let attempt = provost.board().start("agent", "edit /w/a.txt one\\u001b[2Jtwo");
     let asked = eventually("it asks for permission", || {
         let listed = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));

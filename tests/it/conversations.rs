@@ -7,17 +7,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, Provost, eventually, processes, wait_until};
+use crate::harness::{Attempt, Provost, eventually, has_python, processes, wait_until};
 
 const AGENT: &str = include_str!("agents/stream_json.py");
 
-/// Provost with the agent, and more of a configuration for it.
-pub fn with_agent(config: &str) -> Provost {
+/// Provost with the agent, and more of a configuration for it. `None` without Python.
+pub fn with_agent(config: &str) -> Option<Provost> {
+    if !has_python() {
+        return None;
+    }
     let provost = Provost::new();
     let path = provost.path("agent.py");
     fs::write(&path, AGENT).unwrap();
     let script = format!("exec python3 {} \"$@\"", path.display());
-    provost.executor("agent", "claude", &script).config(config)
+    Some(provost.executor("agent", "claude", &script).config(config))
 }
 
 /// What the agents of a home have heard, line by line.
@@ -46,7 +49,7 @@ fn waits(attempt: &Attempt<'_>) -> Value {
 
 #[test]
 fn a_turn_is_a_conversation_that_the_terminal_event_ends() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", "say hello");
     let status = attempt.settled();
     assert_eq!(
@@ -70,7 +73,7 @@ fn a_turn_is_a_conversation_that_the_terminal_event_ends() {
 
 #[test]
 fn a_permission_is_waited_for_and_told_once_it_is_given() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", "ask make\nsay done");
     let asked = pending(&provost, &attempt);
     assert_eq!(asked["action"], json!({"type": "command", "command": "make"}));
@@ -93,7 +96,7 @@ fn a_permission_is_waited_for_and_told_once_it_is_given() {
 
 #[test]
 fn a_denial_reaches_the_agent_with_its_reason_and_stands() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", "ask rm -rf build");
     let id = pending(&provost, &attempt)["approval_id"].clone();
     let deny = json!({"approval_id": id, "decision": "deny", "reason": "keep it"});
@@ -109,7 +112,7 @@ fn a_denial_reaches_the_agent_with_its_reason_and_stands() {
 
 #[test]
 fn a_permission_outlives_the_daemon_that_was_asked() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", "ask make\nsay done");
     let asked = pending(&provost, &attempt);
     provost.kill_and_start();
@@ -126,7 +129,7 @@ fn a_permission_outlives_the_daemon_that_was_asked() {
 #[test]
 fn a_daemon_that_dies_between_a_verdict_and_its_telling_tells_it_later() {
     for moment in ["verdict.written", "verdict.committed", "said.written@3"] {
-        let provost = with_agent("");
+        let Some(provost) = with_agent("") else { return };
         provost.start_to_die_at(moment);
         let attempt = provost.board().start("agent", "ask make\nsay done");
         let id = pending(&provost, &attempt)["approval_id"].clone();
@@ -145,7 +148,7 @@ fn a_daemon_that_dies_between_a_verdict_and_its_telling_tells_it_later() {
 
 #[test]
 fn nothing_is_said_twice_however_often_the_daemon_dies() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let script = [0, 1, 2, 3, 4, 5].map(|number| format!("ask step {number}")).join("\n");
     let attempt = provost.board().start("agent", &script);
     for number in 0..6 {
@@ -170,7 +173,9 @@ fn nothing_is_said_twice_however_often_the_daemon_dies() {
 
 #[test]
 fn a_permission_that_nobody_gives_is_denied() {
-    let provost = with_agent("[approvals]\ntimeout_secs = 1").started();
+    let Some(provost) = with_agent("[approvals]\ntimeout_secs = 1").map(Provost::started) else {
+        return;
+    };
     let attempt = provost.board().start("agent", "ask make");
     attempt.settled();
     assert_eq!(attempt.said("assistant_message"), ["denied make: no one answered within 1 s"]);
@@ -180,7 +185,7 @@ fn a_permission_that_nobody_gives_is_denied() {
 
 #[test]
 fn a_stop_is_the_protocols_own_interrupt_also_while_a_permission_is_waited_for() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let board = provost.board();
     for prompt in ["wait", "ask make"] {
         let attempt = board.start("agent", prompt);
@@ -205,7 +210,7 @@ fn a_stop_is_the_protocols_own_interrupt_also_while_a_permission_is_waited_for()
 
 #[test]
 fn an_attempt_does_not_answer_what_it_asks_for_itself_however_it_goes_about_it() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let prompt = format!("sneak {}\nask make", provost.program().display());
     let attempt = provost.board().start("agent", &prompt);
     let id = pending(&provost, &attempt)["approval_id"].as_str().unwrap().to_owned();
@@ -231,7 +236,7 @@ fn an_attempt_does_not_answer_what_it_asks_for_itself_however_it_goes_about_it()
 
 #[test]
 fn an_executor_that_lingers_after_its_turn_is_made_to_end() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", "say done\nlinger");
     attempt.has_said("done");
     let leader = attempt.leader();
@@ -241,7 +246,7 @@ fn an_executor_that_lingers_after_its_turn_is_made_to_end() {
 
 #[test]
 fn a_session_that_the_agent_has_forgotten_gives_way_to_a_new_one_that_is_told_of_it() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", "say first\nforget");
     attempt.settled();
     let follow_up = json!({"action": "send", "attempt_id": attempt.id, "prompt": "say more"});
@@ -262,7 +267,7 @@ fn in_seconds(seconds: u64) -> u64 {
 
 #[test]
 fn a_turn_that_a_limit_ended_waits_for_somebody_to_go_on() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let at = in_seconds(1);
     let attempt = provost.board().start("agent", &format!("say first\nlimit {at}"));
     let status = attempt.settled();
@@ -278,7 +283,7 @@ fn a_turn_that_a_limit_ended_waits_for_somebody_to_go_on() {
 
 #[test]
 fn a_limit_is_no_more_than_a_failure_where_nobody_is_to_care() {
-    let provost = with_agent("on_quota = 'never'").started();
+    let Some(provost) = with_agent("on_quota = 'never'").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", &format!("limit {}", in_seconds(60)));
     let status = attempt.settled();
     assert_eq!((&status["state"], &status["waiting_on"]), (&json!("failed"), &Value::Null));
@@ -286,7 +291,7 @@ fn a_limit_is_no_more_than_a_failure_where_nobody_is_to_care() {
 
 #[test]
 fn an_attempt_that_is_stopped_does_not_go_on_when_its_limit_is_over() {
-    let provost = with_agent("on_quota = 'auto'").started();
+    let Some(provost) = with_agent("on_quota = 'auto'").map(Provost::started) else { return };
     let at = in_seconds(15);
     let attempt = provost.board().start("agent", &format!("limit {at}"));
     attempt.settled();
@@ -301,7 +306,7 @@ fn an_attempt_that_is_stopped_does_not_go_on_when_its_limit_is_over() {
 
 #[test]
 fn where_the_policy_says_so_an_attempt_goes_on_when_the_limit_is_over_once() {
-    let provost = with_agent("on_quota = 'auto'").started();
+    let Some(provost) = with_agent("on_quota = 'auto'").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", &format!("limit {}", in_seconds(3)));
     let status = attempt.settled();
     assert_eq!(status["waiting_on"], "quota");

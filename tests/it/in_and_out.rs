@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Provost, Repo, needs};
+use crate::harness::{Provost, Repo, get, needs};
 
 const ATTEMPTS: usize = 10;
 
@@ -24,7 +24,6 @@ struct Kind {
     /// A part of the program.
     part: (&'static str, &'static str),
     test: &'static str,
-    serve: &'static str,
     /// The file that the last two attempts change differently.
     shared: &'static str,
 }
@@ -50,25 +49,17 @@ const JAVASCRIPT: Kind = Kind {
         ),
         (
             "serve.js",
-            "const http = require('http'), fs = require('fs'), path = require('path')\n\
-             const [gate, count] = process.argv.slice(2), port = Number(process.env.WEB_PORT)\n\
-             setTimeout(() => process.exit(1), 120000).unref()\n\
-             const server = http.createServer((_, answer) => answer.end(String(port)))\n\
-             const whenAllServe = (then) => fs.readdirSync(gate).length >= Number(count)\n\
-               ? then() : setTimeout(whenAllServe, 20, then)\n\
-             server.listen(port, '127.0.0.1', () => {\n\
-               fs.writeFileSync(path.join(gate, String(port)), '')\n\
-               whenAllServe(() => http.get({ port, host: '127.0.0.1' }, (answer) =>\n\
-                 answer.on('data', (body) => { console.log('serves on ' + body); server.close() })))\n\
-             })\n",
+            "const port = Number(process.env.WEB_PORT)\n\
+             require('http').createServer((_, answer) => answer.end(`port ${port}`))\n\
+             \x20 .listen(port, '127.0.0.1')\n",
         ),
     ],
     lock: "npm install --silent --no-audit --no-fund",
     settings: "copy = ['/.env']\nsetup.run = 'npm ci --silent --no-audit --no-fund'\n\
-               ports.names = ['WEB_PORT']\n",
+               ports.names = ['WEB_PORT']\ndev_server.run = 'exec node serve.js'\n\
+               dev_server.port = 'WEB_PORT'\ndev_server.ready = 'http://127.0.0.1:$WEB_PORT/'\n",
     part: ("parts/NAME.js", "module.exports = 1"),
     test: "npm test --silent",
-    serve: "node serve.js",
     shared: "shared.js",
 };
 
@@ -92,29 +83,24 @@ const PYTHON: Kind = Kind {
         ),
         (
             "serve.py",
-            "import http.server, os, pathlib, sys, threading, time, urllib.request\n\
-             gate, count, port = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(os.environ['WEB_PORT'])\n\
+            "import http.server, os\n\
+             port = int(os.environ['WEB_PORT'])\n\
              class Answer(http.server.BaseHTTPRequestHandler):\n\
              \x20   def do_GET(self):\n\
              \x20       self.send_response(200)\n\
              \x20       self.end_headers()\n\
-             \x20       self.wfile.write(str(port).encode())\n\
+             \x20       self.wfile.write(f'port {port}'.encode())\n\
              \x20   def log_message(self, *_): pass\n\
-             server = http.server.HTTPServer(('127.0.0.1', port), Answer)\n\
-             threading.Thread(target=server.serve_forever, daemon=True).start()\n\
-             (gate / str(port)).touch()\n\
-             until = time.monotonic() + 120\n\
-             while len(list(gate.iterdir())) < count and time.monotonic() < until: time.sleep(0.02)\n\
-             direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))\n\
-             print('serves on', direct.open(f'http://127.0.0.1:{port}').read().decode())\n",
+             http.server.HTTPServer(('127.0.0.1', port), Answer).serve_forever()\n",
         ),
     ],
     lock: "pip3 install --quiet --root-user-action ignore --target vendor -r requirements.txt",
     settings: "copy = ['/.env']\nports.names = ['WEB_PORT']\nsetup.run = \
-               'pip3 install --quiet --root-user-action ignore --target vendor -r requirements.txt'\n",
+               'pip3 install --quiet --root-user-action ignore --target vendor -r requirements.txt'\n\
+               dev_server.run = 'exec python3 serve.py'\ndev_server.port = 'WEB_PORT'\n\
+               dev_server.ready = 'http://127.0.0.1:$WEB_PORT/'\n",
     part: ("parts/NAME.py", "VALUE = 1"),
     test: "python3 check.py",
-    serve: "python3 serve.py",
     shared: "shared.py",
 };
 
@@ -126,6 +112,9 @@ trait Face {
     /// What a merge ended in, and the first path in conflict.
     fn merge(&self, attempt: &str, strategy: &str) -> (String, Option<String>);
     fn send(&self, attempt: &str, prompt: &str);
+    /// Starts the dev server; returns its URL.
+    fn serve(&self, attempt: &str) -> String;
+    fn discard(&self, attempt: &str);
 }
 
 struct Tools<'p> {
@@ -169,6 +158,18 @@ impl Face for Tools<'_> {
         let send = json!({"attempt_id": attempt, "action": "send", "prompt": prompt});
         self.provost.call("follow_up", &send);
     }
+
+    fn serve(&self, attempt: &str) -> String {
+        let serve = json!({"attempt_id": attempt, "action": "preview"});
+        let preview = &self.provost.call("follow_up", &serve)["preview"];
+        assert_eq!(preview["state"], "ready", "{preview}");
+        text(&preview["url"])
+    }
+
+    fn discard(&self, attempt: &str) {
+        let discard = json!({"attempt_id": attempt, "action": "discard"});
+        assert_eq!(self.provost.call("finish_attempt", &discard)["state"], "done");
+    }
 }
 
 struct Verbs<'p> {
@@ -202,6 +203,17 @@ impl Face for Verbs<'_> {
     fn send(&self, attempt: &str, prompt: &str) {
         let sent = self.provost.verb(["send", attempt, prompt]);
         assert_eq!(sent.code, 0, "{sent:?}");
+    }
+
+    fn serve(&self, attempt: &str) -> String {
+        let preview = self.provost.verb(["preview", attempt, "--json"]).json();
+        assert_eq!(preview["state"], "ready", "{preview}");
+        text(&preview["url"])
+    }
+
+    fn discard(&self, attempt: &str) {
+        let discarded = self.provost.verb(["rm", attempt]);
+        assert_eq!(discarded.code, 0, "{discarded:?}");
     }
 }
 
@@ -257,8 +269,6 @@ fn in_checkout(provost: &Provost, repo: &Repo, command: &str) -> String {
 
 /// The whole way, by one face.
 fn goes_there_and_back(provost: &Provost, kind: &Kind, repo: &Repo, face: &dyn Face) {
-    let gate = provost.path("gate");
-    fs::create_dir(&gate).unwrap();
     let attempts: Vec<String> = (0..ATTEMPTS)
         .map(|number| {
             let (path, line) = kind.part;
@@ -268,22 +278,20 @@ fn goes_there_and_back(provost: &Provost, kind: &Kind, repo: &Repo, face: &dyn F
             } else {
                 String::new()
             };
-            face.start(&format!(
-                "run echo '{line}' > {path}{clash}\nrun {}\nrun {} {} {ATTEMPTS}",
-                kind.test,
-                kind.serve,
-                gate.display()
-            ))
+            face.start(&format!("run echo '{line}' > {path}{clash}\nrun {}", kind.test))
         })
         .collect();
     face.wait(&attempts);
     for attempt in &attempts {
         let log = face.log(attempt);
-        assert!(log.contains("tested") && log.contains("serves on"), "{log}");
+        assert!(log.contains("tested"), "{log}");
     }
-    let ports: BTreeSet<_> =
-        fs::read_dir(&gate).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(ports.len(), ATTEMPTS);
+    let urls: BTreeSet<_> = attempts.iter().map(|attempt| face.serve(attempt)).collect();
+    assert_eq!(urls.len(), ATTEMPTS, "each has its own: {urls:?}");
+    for url in &urls {
+        let port = url.trim_end_matches('/').rsplit_once(':').unwrap().1;
+        assert!(get(url).unwrap().ends_with(&format!("port {port}")), "{url}");
+    }
 
     let strategy = |number: usize| if number.is_multiple_of(2) { "squash" } else { "rebase" };
     let (last, others) = attempts.split_last().unwrap();
@@ -305,6 +313,10 @@ fn goes_there_and_back(provost: &Provost, kind: &Kind, repo: &Repo, face: &dyn F
     assert_eq!(repo.git(&["rev-list", "--count", "main"]), (ATTEMPTS + 1).to_string());
     assert_eq!(repo.git(&["ls-files", "parts"]).lines().count(), ATTEMPTS + 1);
     assert!(in_checkout(provost, repo, kind.test).contains("tested"));
+    for attempt in &attempts {
+        face.discard(attempt);
+    }
+    assert!(urls.iter().all(|url| get(url).is_none()), "a dev server ends with its worktree");
 }
 
 /// Each test's daemon has ports of its own: other daemons don't know which ones it gave away.

@@ -76,7 +76,7 @@ fn first_again(call: &Value) -> Value {
 
 #[test]
 fn a_permission_and_a_question_stand_in_one_list() {
-    let provost = with_agent("").started();
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
     let board = provost.board();
     provost.call("createTicket", &json!({"project_id": board.project_id, "title": "look"}));
     let asking = board.start("agent", "ask make\nsay done");

@@ -1,17 +1,12 @@
 //! The dev server of an attempt: with the attempt's port, beside its turns, until it is stopped.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, Provost, wait_until};
+use crate::harness::{Attempt, Provost, get, has_python, wait_until};
 
 /// `None` without python3, which serves the files of a folder over HTTP.
 fn serving(more: &str) -> Option<Provost> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if !std::env::split_paths(&path).any(|folder| folder.join("python3").exists()) {
-        eprintln!("skipped: this test needs python3");
+    if !has_python() {
         return None;
     }
     let keys = format!(
@@ -26,15 +21,6 @@ fn preview(provost: &Provost, attempt: &Attempt, more: &[&str]) -> Value {
     let mut command = provost.command(&["--json", "preview", &attempt.id]);
     command.args(more);
     Provost::done(command).json()
-}
-
-fn get(url: &str) -> Option<String> {
-    let (authority, path) = url.strip_prefix("http://")?.split_once('/')?;
-    let mut stream = TcpStream::connect(authority).ok()?;
-    write!(stream, "GET /{path} HTTP/1.0\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some(answer)
 }
 
 fn has_nobody(attempt: &Attempt) {

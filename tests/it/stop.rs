@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{PLAIN, Provost, wait_until};
+use crate::harness::{PLAIN, Provost, has_python, wait_until};
 
 const QUICK: &str = "[daemon]\nstop_grace_ms = 400";
 
@@ -263,6 +263,9 @@ fn a_process_that_is_connected_to_its_own_shim_dies_with_the_others() {
         link.connect('sock')\n\
         print('connected', flush=True)\n\
         time.sleep(1000)";
+    if !has_python() {
+        return;
+    }
     let provost = Provost::new().config(QUICK);
     let program = provost.path("connects.py");
     std::fs::write(&program, CONNECTS).unwrap();
@@ -307,6 +310,9 @@ for line in sys.stdin:
     elif method == "session/cancel":
         say(id=prompt, result={"stopReason": "end_turn"})
 "#;
+    if !has_python() {
+        return;
+    }
     let provost = Provost::new();
     let program = provost.path("agent.py");
     std::fs::write(&program, AGENT).unwrap();

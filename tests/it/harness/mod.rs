@@ -22,6 +22,8 @@ mod provost;
 mod published;
 mod repo;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -92,6 +94,21 @@ pub fn needs(programs: &[(&str, &str)]) -> bool {
     assert!(std::env::var_os("PROVOST_TEST_ALL").is_none(), "{said}");
     eprintln!("{said}");
     false
+}
+
+/// Whether Python is there, in which some agents of the tests are written.
+pub fn has_python() -> bool {
+    needs(&[("python3", "python3")])
+}
+
+/// The answer of a small HTTP server; `None`: no server answers.
+pub fn get(url: &str) -> Option<String> {
+    let (authority, path) = url.strip_prefix("http://")?.split_once('/')?;
+    let mut stream = TcpStream::connect(authority).ok()?;
+    write!(stream, "GET /{path} HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    (!answer.is_empty()).then_some(answer)
 }
 
 /// The one place where tests spawn programs.
