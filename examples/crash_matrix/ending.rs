@@ -76,7 +76,8 @@ impl Fleet {
         for attempt in names(&home.join("attempts"))? {
             let folder = home.join("attempts").join(&attempt);
             let short = attempt[attempt.len() - SHORT..].to_owned();
-            if folder.join("worktrees.json").exists() {
+            let is_whole = folder.join("worktrees.json").exists();
+            if is_whole {
                 whole.insert(short.clone());
             }
             all.insert(short);
@@ -85,7 +86,10 @@ impl Fleet {
                 let left = names(&folder.join(&process)).unwrap_or_default();
                 let mut all = left.iter().chain([&process]);
                 // Temporary files are hidden ones.
-                let temporary = all.find(|name| name.starts_with('.') || *name == "sock");
+                let is_temporary = |name: &&String| name.starts_with('.') || *name == "sock";
+                // One that was stopped before its worktree was made may have the beginnings of it.
+                let is_begun = process == ".provision.json.tmp" && !is_whole;
+                let temporary = all.find(is_temporary).filter(|_| !is_begun);
                 let told = || format!("{temporary:?} is left in {attempt}/{process}");
                 check(&mut self.checks, temporary.is_none(), told)?;
             }

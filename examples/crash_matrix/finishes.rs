@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 use crate::session::Key;
-use crate::{Result, check};
+use crate::{PATIENCE, Result, check};
 
 /// What is done with the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,18 +40,20 @@ pub struct Finishing {
 }
 
 impl Fleet {
-    /// Gives an attempt that is over some work, to be finished; `None`: none is over.
+    /// Waits until an attempt is over, and gives it some work, to be finished; `None`: it was
+    /// stopped before it had a worktree.
     pub fn prepare_finish(&mut self, end: End) -> Result<Option<Finishing>> {
-        let over: Vec<&String> = self.retired.difference(&self.discarded).collect();
-        if over.is_empty() {
-            return Ok(None);
+        let deadline = Instant::now() + PATIENCE;
+        while self.retired.is_subset(&self.discarded) && Instant::now() < deadline {
+            self.look()?;
+            self.finish()?;
         }
-        let attempt_id = over[self.rng.usize(..over.len())].clone();
+        let over: Vec<&String> = self.retired.difference(&self.discarded).collect();
+        let attempt_id = self.rng.choice(over).ok_or("no attempt ever ends")?.clone();
         let status = json!({"attempt_id": attempt_id});
         let status = self.session.call(&self.scratch, "get_attempt_status", &status)?;
         let worktree = PathBuf::from(status["worktree"].as_str().unwrap_or_default());
         let file = format!("finish-{}", self.rng.u64(..1 << 48));
-        // One that was stopped before it was prepared has no worktree.
         if fs::write(worktree.join(&file), "work\n").is_err() {
             return Ok(None);
         }

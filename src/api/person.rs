@@ -1,5 +1,6 @@
 //! What the verbs for a person at a worktree take (`…Params`) and return. Pure.
 
+use crate::api::commands::Collected;
 use crate::api::prelude::*;
 
 /// The attempt that a verb is about.
@@ -46,21 +47,11 @@ pub struct RemoveProjectParams {
 pub struct RemovedProject {
     pub project_id: ProjectId,
     pub name: String,
-    pub dry_run: bool,
     /// It is not on the board any more. `false` without `yes`, and if a worktree is kept.
     pub removed: bool,
     /// Its tasks, which go with it.
     pub tasks: usize,
-    /// Its attempts, which stay readable.
-    pub attempts: usize,
-    /// The attempts whose worktrees go to the trash, or went there.
-    pub worktrees: Vec<AttemptId>,
-    /// Those whose worktrees can't go there now.
-    pub kept: Vec<KeptWorktree>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub struct KeptWorktree {
-    pub attempt_id: AttemptId,
-    pub reason: String,
+    /// The worktrees of its attempts, which stay readable.
+    #[serde(flatten)]
+    pub collected: Collected,
 }

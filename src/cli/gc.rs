@@ -1,6 +1,8 @@
 //! `provost gc`: lists worktrees that are no longer needed, and with `--yes` makes the
 //! daemon move them to the trash; with `--empty-trash` the same for the trash.
 
+use std::io;
+
 use provost_actors::attempt::CollectVerdict;
 
 use super::prelude::*;
@@ -47,24 +49,28 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
         params["project_id"] = json!(choose(context, args.project.as_deref()).await?);
     }
     let found = context.call::<Collected>(params).await?;
-    context.show(&found, |out, Collected { attempts, turns, .. }| {
-        if !attempts.is_empty() {
-            let columns = [Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")];
-            out.table(&columns, attempts.iter().map(row))?;
-        }
-        for why in attempts.iter().flat_map(|attempt| &attempt.collection.cleanup_failures) {
-            out.line(why)?;
-        }
-        for saved in attempts.iter().flat_map(|attempt| &attempt.collection.snapshots) {
-            out.line(&format!("saved in {}: {}", saved.repo, saved.reference))?;
-        }
-        for line in turns.iter().map(|turns| forgotten(args.yes, turns)) {
-            out.line(&line)?;
-        }
-        let count = |verdict| attempts.iter().filter(|it| it.collection.verdict == verdict).count();
-        let goal = if args.yes { CollectVerdict::Collected } else { CollectVerdict::Collectable };
-        out.line(&summary(args.yes, count(goal), count(CollectVerdict::Kept)))
-    })
+    context.show(&found, worktrees)
+}
+
+/// What became of worktrees, or would.
+pub fn worktrees(out: &mut Output, found: &Collected) -> io::Result<()> {
+    let Collected { dry_run, attempts, turns } = found;
+    if !attempts.is_empty() {
+        let columns = [Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")];
+        out.table(&columns, attempts.iter().map(row))?;
+    }
+    for why in attempts.iter().flat_map(|attempt| &attempt.collection.cleanup_failures) {
+        out.line(why)?;
+    }
+    for saved in attempts.iter().flat_map(|attempt| &attempt.collection.snapshots) {
+        out.line(&format!("saved in {}: {}", saved.repo, saved.reference))?;
+    }
+    for line in turns.iter().map(|turns| forgotten(!dry_run, turns)) {
+        out.line(&line)?;
+    }
+    let count = |verdict| attempts.iter().filter(|it| it.collection.verdict == verdict).count();
+    let goal = if *dry_run { CollectVerdict::Collectable } else { CollectVerdict::Collected };
+    out.line(&summary(!dry_run, count(goal), count(CollectVerdict::Kept)))
 }
 
 fn forgotten(yes: bool, of: &ForgottenTurns) -> String {

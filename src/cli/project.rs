@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::gc::worktrees;
 use super::prelude::*;
 
 #[derive(clap::Args, Debug)]
@@ -104,36 +105,21 @@ async fn remove(context: &mut Context, project: &str, yes: bool) -> Result<Exit,
     let project_id = choose(context, Some(project)).await?;
     let params = json!({"project_id": project_id, "yes": yes});
     let removed = context.call::<RemovedProject>(params).await?;
-    context.show(&removed, |out, it| removal(it).iter().try_for_each(|line| out.line(line)))?;
+    context.show(&removed, |out, it| {
+        worktrees(out, &it.collected)?;
+        let (name, tasks) = (harmless(&it.name), count(it.tasks, "task"));
+        out.line(&match (it.removed, yes) {
+            (true, _) => format!("{name} was removed with {tasks}"),
+            (false, true) => format!("{name} was not removed: worktrees of it were kept"),
+            (false, false) => format!("with --yes, {name} is removed with {tasks}"),
+        })?;
+        out.line("its repositories, branches and logs stay")
+    })?;
     Ok(if yes && !removed.removed { Exit::Refused } else { Exit::Done })
 }
 
-/// What a removal did, or would do.
-fn removal(of: &RemovedProject) -> Vec<String> {
-    let count = |count: usize, one: &str| match count {
-        1 => format!("1 {one}"),
-        count => format!("{count} {one}s"),
-    };
-    let mut lines: Vec<String> = of
-        .kept
-        .iter()
-        .map(|it| format!("the worktree of {} can't go: {}", it.attempt_id.short(), it.reason))
-        .collect();
-    let name = harmless(&of.name);
-    let (tasks, attempts) = (count(of.tasks, "task"), count(of.attempts, "attempt"));
-    let trash = count(of.worktrees.len(), "attempt");
-    lines.push(if of.removed {
-        format!("{name} removed with {tasks}; the worktrees of {trash} went to the trash")
-    } else if of.dry_run {
-        format!(
-            "with --yes, {name} is removed with {tasks}, and the worktrees of {trash} go to the \
-             trash; what they have and no branch has is saved first"
-        )
-    } else {
-        format!("{name} was not removed; the worktrees of {trash} went to the trash")
-    });
-    lines.push(format!("its repositories and branches stay, and {attempts} stay readable"));
-    lines
+fn count(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 async fn add(context: &mut Context, name: &str, repos: &[String]) -> Result<Exit, Failure> {

@@ -1,17 +1,16 @@
 //! The methods behind the verbs for a person at a worktree: its environment, how the attempt was
 //! started, and the removal of a project.
 
-use provost_actors::attempt::{self, Collect, CollectVerdict};
-use provost_actors::gateway;
+use provost_actors::attempt::{self, CollectVerdict};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::Attempt;
 use provost_actors::refusal::Refusal;
 
 use super::Domain;
 use crate::api::attempts::AttemptPhase;
+use crate::api::commands::{CollectedAttempt, GcParams};
 use crate::api::person::{
-    Environment, KeptWorktree, OfAttemptParams, RemoveProjectParams, RemovedProject, StartedAs,
-    StartedRepo,
+    Environment, OfAttemptParams, RemoveProjectParams, RemovedProject, StartedAs, StartedRepo,
 };
 use crate::store::busy_project;
 
@@ -54,41 +53,21 @@ impl Domain {
     ) -> Result<RemovedProject, Refusal> {
         let id = wish.project_id;
         let (name, tasks) = self.store.project_size(id).await?;
-        let mut attempts = self.store.overview(true).await?;
-        attempts.retain(|attempt| attempt.line.project_id == id);
+        let attempts = self.store.overview(true).await?;
         let is_busy = |phase: AttemptPhase| phase.is_busy() || phase == AttemptPhase::Waiting;
-        let busy = attempts.iter().find(|attempt| is_busy(attempt.line.phase));
-        if let Some(busy) = busy {
+        let mut of_project = attempts.iter().filter(|it| it.line.project_id == id);
+        if let Some(busy) = of_project.find(|attempt| is_busy(attempt.line.phase)) {
             return Err(busy_project(busy.line.attempt_id));
         }
-        let mut told = RemovedProject {
-            project_id: id,
-            name,
-            dry_run: !wish.yes,
-            removed: false,
-            tasks,
-            attempts: attempts.len(),
-            worktrees: Vec::new(),
-            kept: Vec::new(),
-        };
-        let how = Collect { is_dry: !wish.yes, snapshot: true, by_finish: false };
-        for attempt in attempts {
-            let attempt_id = attempt.line.attempt_id;
-            let Some(found) = gateway::collect(&self.gateway, attempt_id, how).await? else {
-                continue;
-            };
-            if found.verdict == CollectVerdict::Kept {
-                let reason = found.reason.unwrap_or_default();
-                told.kept.push(KeptWorktree { attempt_id, reason });
-            } else {
-                told.worktrees.push(attempt_id);
-            }
-        }
-        if wish.yes && told.kept.is_empty() {
+        let yes = wish.yes;
+        let all = GcParams { yes, snapshot: true, older_than_secs: 0, project_id: Some(id) };
+        let collected = self.gc(all).await?;
+        let is_kept = |it: &CollectedAttempt| it.collection.verdict == CollectVerdict::Kept;
+        let removed = yes && !collected.attempts.iter().any(is_kept);
+        if removed {
             self.store.remove_project(id).await?;
-            told.removed = true;
         }
-        Ok(told)
+        Ok(RemovedProject { project_id: id, name, removed, tasks, collected })
     }
 
     async fn attempt(&self, id: AttemptId) -> Result<Attempt, Refusal> {
