@@ -9,7 +9,8 @@ use crate::finishes::End;
 use crate::fleet::{Ambush, Attempt, Fleet};
 use crate::processes::{Process, Shim, started};
 use crate::script::{Script, parse};
-use crate::{Result, pause, wait_until};
+use crate::session::Session;
+use crate::{PATIENCE, Result, pause, wait_until};
 
 /// How long a place may take to be come by; then it is an ordinary kill.
 const REACH: Duration = Duration::from_millis(1500);
@@ -336,9 +337,17 @@ impl Fleet {
             self.may_be_lost(&shim.process_id);
             shim.process.kill();
         }
-        let deadline = Instant::now() + REACH;
+        let asked = finishing.as_ref().and_then(|it| it.key);
+        // What is finished comes by the place before the answer, however slow the machine is.
+        let patience = match way {
+            Way::Finish(_) => PATIENCE,
+            Way::Setup => REACH * 3,
+            _ => REACH,
+        };
+        let deadline = Instant::now() + patience;
+        let is_open = |session: &Session| asked.is_none_or(|key| !session.is_answered(key));
         let mut is_reached = false;
-        while !is_reached && Instant::now() < deadline {
+        while !is_reached && is_open(&self.session) && Instant::now() < deadline {
             self.session.listen(&self.scratch, Duration::from_millis(10))?;
             self.advance()?;
             pause(Duration::from_millis(1));

@@ -36,7 +36,7 @@ pub struct Finishing {
     worktree: PathBuf,
     /// A file that nothing else has.
     file: String,
-    key: Option<Key>,
+    pub key: Option<Key>,
 }
 
 impl Fleet {

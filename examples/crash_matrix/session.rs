@@ -77,6 +77,10 @@ impl Session {
         self.answered.remove(&key)
     }
 
+    pub fn is_answered(&self, key: Key) -> bool {
+        self.answered.contains_key(&key)
+    }
+
     /// Waits until no call waits any more.
     pub fn finish(&mut self, scratch: &Scratch) -> Result<()> {
         while !self.waiting.is_empty() {

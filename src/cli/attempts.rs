@@ -186,7 +186,11 @@ fn copied(provision: &Value) -> String {
         let count = |key: &str| repo["copied"][key].as_u64().unwrap_or_default();
         let left_out = Some(count("left_out_count")).filter(|count| *count > 0);
         let left_out = left_out.map(|count| format!(", {count} left out")).unwrap_or_default();
-        format!("{name}: {} files, {} bytes{left_out}", count("files"), count("bytes"))
+        let files = match count("files") {
+            1 => "1 file".to_owned(),
+            files => format!("{files} files"),
+        };
+        format!("{name}: {files}, {} bytes{left_out}", count("bytes"))
     });
     copied.collect::<Vec<_>>().join("; ")
 }
