@@ -52,7 +52,7 @@ fn is_unlocked(repo: &Repo) {
     for checkout in repo.worktrees() {
         let checkout = checkout.to_str().unwrap();
         let admin = repo.git(&["-C", checkout, "rev-parse", "--absolute-git-dir"]);
-        for name in ["index.lock", "provost.index"] {
+        for name in ["index.lock", "provost.index", "provost.lock"] {
             let path = PathBuf::from(&admin).join(name);
             assert!(!path.exists(), "{} is left", path.display());
         }
@@ -243,6 +243,38 @@ fn a_checkout_in_the_way_is_named_and_left_alone_and_the_same_call_works_later()
     assert_eq!(finish(&provost, &attempt, "merge", &once)["state"], "done");
     assert!(repo.path.join("new.txt").exists());
     is_clean(repo, &attempt);
+}
+
+#[test]
+fn a_file_in_git_lfs_keeps_its_content_when_its_worktree_is_gone() {
+    let provost = Provost::running();
+    // Stores the content where git-lfs does.
+    let store = "store=$(git rev-parse --git-common-dir)/lfs/objects; mkdir -p \"$store\"";
+    let clean = format!(
+        "{store}; cat >\"$store/new\"; id=$(git hash-object --no-filters \"$store/new\"); \
+         mv \"$store/new\" \"$store/$id\"; echo \"oid sha256:$id\""
+    );
+    let clean = provost.script("clean", &clean);
+    let smudge =
+        provost.script("smudge", &format!("{store}; read -r _ id; cat \"$store/${{id#*:}}\""));
+    let (clean, smudge) = (clean.display(), smudge.display());
+    provost.person_configures(&format!(
+        "[filter \"lfs\"]\n\tclean = {clean}\n\tsmudge = {smudge}\n\trequired = true\n"
+    ));
+    let board = provost.board();
+    let repo = board.repo();
+    repo.commit(".gitattributes", "*.bin filter=lfs\n");
+    let attempt = attempt(&board, "write x.bin precious");
+    let done = finish(&provost, &attempt, "merge", &json!({}));
+    assert_eq!(done["state"], "done", "{done}");
+    assert!(repo.git(&["show", "main:x.bin"]).starts_with("oid sha256:"));
+    let there = || fs::read_to_string(repo.path.join("x.bin")).unwrap();
+    assert_eq!(there(), "precious");
+    is_clean(repo, &attempt);
+    fs::remove_dir_all(worktree(&attempt)).unwrap();
+    fs::remove_file(repo.path.join("x.bin")).unwrap();
+    repo.git(&["checkout", "--quiet", "x.bin"]);
+    assert_eq!(there(), "precious");
 }
 
 #[test]

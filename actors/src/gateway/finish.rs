@@ -161,7 +161,8 @@ async fn other(world: &World, attempt: &Attempt, onto: AttemptId) -> Result<Atte
     let has = |repo: &AttemptRepo| other.repos.iter().any(|its| its.path == repo.path);
     match attempt.repos.iter().find(|repo| !has(repo)) {
         Some(repo) => Err(refuse(format!("attempt {onto} does not work on {}", repo.path))),
-        None => Ok(other),
+        // Its files are to change.
+        None => attempt::real_worktrees(world, &other).await.map_err(refuse).map(|()| other),
     }
 }
 

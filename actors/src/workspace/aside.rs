@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -52,6 +53,48 @@ impl Aside {
         Ok(self)
     }
 
+    /// Has the content that Git LFS takes out of files go where the repository has it. Call it
+    /// before files become objects.
+    pub async fn keep_lfs(&self) -> Result<(), GitError> {
+        let is_of_lfs = |it: &OsString| it.as_bytes().starts_with(b"filter.lfs.");
+        let (path, common) = (self.path().to_owned(), self.common.clone());
+        if !self.config.iter().any(is_of_lfs) || path.join("lfs").is_symlink() {
+            return Ok(());
+        }
+        blocking(move || {
+            let lfs = common.join("lfs");
+            // It may stand there as something else, which is no place to keep anything.
+            let _ = fs::create_dir(&lfs);
+            link_lfs(&path, &common)?;
+            let is_linked = path.join("lfs").is_symlink();
+            let no_folder = || io::Error::other(format!("{} is no folder", lfs.display()));
+            if is_linked { Ok(()) } else { Err(no_folder().into()) }
+        })
+        .await
+    }
+
+    /// One that writes the files of a worktree as that is set up: by the person's filters, and
+    /// only those that its sparse checkout has. `admin` is the folder that git keeps for the
+    /// worktree.
+    pub async fn of_worktree(
+        worktree: &Path,
+        admin: &Path,
+        common: &Path,
+        place: &Path,
+    ) -> Result<Self, GitError> {
+        let mut aside = Self::make(place, common).await?;
+        let sparse = settings(worktree, &["--get-regexp", SPARSE]);
+        let (sparse, remotes) =
+            tokio::try_join!(sparse, settings(common, &["--get-regexp", REMOTES]))?;
+        let own = ["core.sparseCheckout=false", "submodule.recurse=false", "core.splitIndex=false"];
+        aside.config.extend(own.iter().flat_map(|it| ["-c".into(), it.into()]));
+        aside.config.extend([sparse, remotes].concat());
+        let patterns = "info/sparse-checkout";
+        let (from, to) = (admin.join(patterns), aside.path().join(patterns));
+        blocking(move || regular::copy_small(&from, &to, LIST_MAX)).await?;
+        Ok(aside)
+    }
+
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
@@ -67,6 +110,18 @@ impl Aside {
             .env("GIT_OPTIONAL_LOCKS", "0");
         git
     }
+
+    /// git that writes the worktree's files. It keeps what it has to fetch for them.
+    pub fn writing(&self, worktree: &Path) -> Git {
+        let mut git = self.git(worktree).patient();
+        let own = self.path().join("objects");
+        git.command
+            .env("GIT_OBJECT_DIRECTORY", self.common.join("objects"))
+            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quote::quoted(own.as_os_str().as_bytes()))
+            .env_remove("GIT_NO_LAZY_FETCH")
+            .env_remove("GIT_OPTIONAL_LOCKS");
+        git
+    }
 }
 
 /// Writes the files of an empty worktree by way of an [`Aside`] with the person's settings.
@@ -75,47 +130,11 @@ pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
     let admin = git::run(worktree, &["rev-parse", "--absolute-git-dir"]).await?;
     let admin = PathBuf::from(admin);
     let commit = git::run(worktree, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
-    let (aside, sparse) = of_worktree(worktree, &admin, &common, place).await?;
-    let remotes = settings(&common, &["--get-regexp", REMOTES]).await?;
-    // Git LFS keeps its files there.
-    let (fetched, lfs) = (common.join("lfs"), aside.path().join("lfs"));
-    let prepared =
-        blocking(
-            move || {
-                if fetched.is_dir() { std::os::unix::fs::symlink(fetched, lfs) } else { Ok(()) }
-            },
-        );
-    prepared.await?;
-    let mut git = aside.git(worktree).patient();
-    git.command
-        .args(sparse)
-        .args(remotes)
-        .env("GIT_INDEX_FILE", admin.join("index"))
-        // Keeps what is fetched.
-        .env("GIT_OBJECT_DIRECTORY", common.join("objects"))
-        .env_remove("GIT_NO_LAZY_FETCH")
-        .env_remove("GIT_OPTIONAL_LOCKS");
+    let aside = Aside::of_worktree(worktree, &admin, &common, place).await?;
+    let mut git = aside.writing(worktree);
+    git.command.env("GIT_INDEX_FILE", admin.join("index"));
     git.text(&["read-tree", "--reset", "-u", &commit]).await?;
     Ok(())
-}
-
-/// One that writes the files of a worktree as that is set up: by the person's filters, and only
-/// those that its sparse checkout has. `admin` is the folder that git keeps for the worktree, and
-/// `common` that of the repository.
-/// The options go before each command.
-pub async fn of_worktree(
-    worktree: &Path,
-    admin: &Path,
-    common: &Path,
-    place: &Path,
-) -> Result<(Aside, Vec<OsString>), GitError> {
-    let aside = Aside::make(place, common).await?;
-    let mut sparse = vec!["-c".into(), "core.sparseCheckout=false".into()];
-    sparse.extend(settings(worktree, &["--get-regexp", SPARSE]).await?);
-    let patterns = "info/sparse-checkout";
-    let (from, to) = (admin.join(patterns), aside.path().join(patterns));
-    blocking(move || regular::copy_small(&from, &to, LIST_MAX)).await?;
-    Ok((aside, sparse))
 }
 
 /// `-c` and a setting, alternating, for each result of `git config`.
@@ -139,6 +158,7 @@ fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
     let dir = tempfile::Builder::new().prefix("changes-").tempdir_in(place)?;
     let path = dir.path();
     bare(path, &[&common.join("objects")])?;
+    link_lfs(path, common)?;
     fs::create_dir(path.join("info"))?;
     // With sparse checkout, git looks at an existing file even when the index says to skip it.
     // safecrlf would warn about every file.
@@ -150,6 +170,16 @@ fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
         regular::copy_small(&common.join(list), &path.join(list), LIST_MAX)?;
     }
     Ok(dir)
+}
+
+/// Git LFS keeps the content of its files in the repository, not among the objects.
+fn link_lfs(path: &Path, common: &Path) -> io::Result<()> {
+    let lfs = common.join("lfs");
+    // An agent can put a link there.
+    if !fs::symlink_metadata(&lfs).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    symlink(lfs, path.join("lfs"))
 }
 
 /// Makes a folder a repository with borrowed objects, and without a `config`.

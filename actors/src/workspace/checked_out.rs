@@ -1,25 +1,38 @@
 //! A checkout whose files change together with its index, which is locked meanwhile. git reads
-//! and writes the files from a scratch repository ([`Aside`]) with a copy of the index, so
-//! nothing runs that the repository configures.
+//! and writes the files from a scratch repository ([`Aside`]), where it also has the changed
+//! index, so nothing runs that the repository configures.
+//!
+//! A change begins only where nothing of a person's is in the way. Once it has begun, and was
+//! cut off, files that a person has changed since stay as they are, whichever way it ends.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::aside::{self, Aside};
+use super::aside::Aside;
+use super::checkouts::Checkout;
+use super::concerned::{Concerned, Found, concerned, decide, find, is_there, names};
 use super::git::{self, Git, GitError, Output};
 use super::index_lock::IndexLock;
-use super::regular;
+use super::{regular, snapshot};
 use crate::blocking::{blocking, if_there};
+
+/// Most paths that a sentence names.
+const NAMED: usize = 5;
 
 /// Why a checkout can't follow: part of a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum InTheWay {
     #[error("a git command is, or was, at work in it (index.lock)")]
     Locked,
-    #[error("{0}")]
+    #[error("something is under way in it ({0})")]
+    UnderWay(&'static str),
+    #[error("its .git does not lead to the repository's record of it")]
+    NotIt,
+    #[error("it has changes that are not committed, or files that git does not have, in {0}")]
     Files(String),
     #[error("git can't tell: {0}")]
     Git(#[from] GitError),
@@ -31,132 +44,320 @@ pub enum InTheWay {
 pub struct CheckedOut {
     path: PathBuf,
     aside: Aside,
-    sparse: Vec<OsString>,
-    index: IndexLock,
+    lock: IndexLock,
 }
 
-/// The checkouts of a repository that show the branch.
-pub async fn of_branch(repo: &Path, branch: &str) -> Result<Vec<PathBuf>, GitError> {
-    let listed = git::run(repo, &["worktree", "list", "--porcelain", "-z"]).await?;
-    let wanted = format!("branch refs/heads/{branch}");
-    let checkouts = listed.split("\0\0").filter(|entry| entry.split('\0').any(|it| it == wanted));
-    let path = |entry: &str| {
-        entry.split('\0').find_map(|line| line.strip_prefix("worktree ")).map(PathBuf::from)
-    };
-    Ok(checkouts.filter_map(path).collect())
+/// What a switch concerns, and what lies there.
+struct Look<'a> {
+    from: &'a str,
+    to: &'a str,
+    files: Vec<(Concerned, Found)>,
+    /// What the index has.
+    index: HashMap<OsString, Staged>,
+}
+
+/// An entry of the index.
+struct Staged {
+    /// Mode and object, as in [`Concerned`]; none of those while there are several versions.
+    what: String,
+    /// The file is not checked out.
+    is_sparse: bool,
+    /// git takes the file for unchanged, whatever is in it.
+    is_overlooked: bool,
+}
+
+/// Whether the index is to have of a file what it is to be already before git switches it.
+fn is_to(file: &Concerned, found: Found) -> bool {
+    match found {
+        Found::To | Found::Foreign => true,
+        Found::Absent => !is_there(&file.to),
+        _ => false,
+    }
+}
+
+fn there(what: &String) -> Option<&String> {
+    Some(what).filter(|what| is_there(what))
 }
 
 impl CheckedOut {
-    /// Locks the index of the checkout at `path`. The scratch repository lies in `scratch`.
-    pub async fn lock(path: &Path, scratch: &Path, mark: &str) -> Result<Self, InTheWay> {
-        let admin = git::run(path, &["rev-parse", "--absolute-git-dir"]).await?;
-        let admin = PathBuf::from(admin);
-        let (aside, sparse) =
-            aside::of_worktree(path, &admin, &git::common_dir(path).await?, scratch).await?;
-        let Some(index) = IndexLock::take(&admin, mark).await? else {
-            return Err(InTheWay::Locked);
-        };
-        if let Err(error) = index.copy_from(&index.index()).await {
-            index.release().await?;
-            return Err(error.into());
-        }
-        Ok(Self { path: path.to_owned(), aside, sparse, index })
-    }
-
-    fn git(&self, index: &Path) -> Git {
-        let mut git = self.aside.git(&self.path).patient();
-        git.command
-            .args(&self.sparse)
-            .env("GIT_INDEX_FILE", index)
-            .env_remove("GIT_OPTIONAL_LOCKS");
-        git
-    }
-
-    /// Changes the files from the commit `old` to `new`, or changes none of them: a file with
-    /// changes of its own, or an untracked one in the way, is an error.
-    pub async fn switch(&self, old: &str, new: &str) -> Result<(), InTheWay> {
-        let copy = self.index.copy();
-        // Exits with 1 where a file has changed, which is no fault.
-        self.git(&copy).output(&["update-index", "-q", "--refresh"], usize::MAX).await?;
-        if self.index.is_continued {
-            self.recognize(old, new).await?;
-        }
-        let switch = ["read-tree", "-m", "-u", old, new];
-        match self.git(&copy).output(&switch, usize::MAX).await? {
-            output if output.status.success() => Ok(()),
-            output => Err(InTheWay::Files(in_the_way(&output))),
-        }
-    }
-
-    /// After a switch that was cut off: files that are as in `new` already count as such, and
-    /// those that were being written are removed, to be written again.
-    async fn recognize(&self, old: &str, new: &str) -> Result<(), InTheWay> {
-        let (copy, other) = (self.index.copy(), self.aside.path().join("index.new"));
-        let changed = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", old, new];
-        let concerned = names(&self.git(&copy).output(&changed, usize::MAX).await?)?;
-        self.git(&other).text(&["read-tree", new]).await?;
-        self.git(&other).output(&["update-index", "-q", "--refresh"], usize::MAX).await?;
-        let differing = ["diff-files", "-z", "--no-renames", "--name-only"];
-        let from_old = names(&self.git(&copy).output(&differing, usize::MAX).await?)?;
-        let from_new = names(&self.git(&other).output(&differing, usize::MAX).await?)?;
-        let tracked = names(&self.git(&copy).output(&["ls-files", "-z"], usize::MAX).await?)?;
-        for path in concerned {
-            let is_old = tracked.contains(&path) && !from_old.contains(&path);
-            if is_old {
-                continue;
+    /// Locks the index of a checkout. The scratch repository lies in `scratch`.
+    pub async fn lock(
+        checkout: &Checkout,
+        common: &Path,
+        scratch: &Path,
+        mark: &str,
+    ) -> Result<Self, InTheWay> {
+        let Checkout { path, admin, .. } = checkout;
+        let path = place(path, admin).await?;
+        let aside = Aside::of_worktree(&path, admin, common, scratch).await?;
+        let lock = IndexLock::take(admin, mark).await?.ok_or(InTheWay::Locked)?;
+        let (from, to) = (admin.clone(), aside.path().to_owned());
+        let copied = blocking(move || snapshot::copy_indexes(&from, &to)).await;
+        match copied {
+            Err(error) if !lock.has_begun => {
+                lock.release().await?;
+                Err(error.into())
             }
-            let listed = ["ls-tree", "-z", new, "--", &path];
-            let entry = self.git(&copy).text(&listed).await?;
-            let Some((what, _)) = entry.split_once('\t') else { continue };
-            let [mode, _, object] = what.split(' ').collect::<Vec<_>>()[..] else { continue };
-            if from_new.contains(&path) {
-                self.remove_unfinished(new, &path).await?;
-            } else {
-                let entry = format!("{mode},{object},{path}");
-                self.git(&copy).text(&["update-index", "--add", "--cacheinfo", &entry]).await?;
-            }
+            copied => Ok(copied.map(|()| Self { path, aside, lock })?),
         }
-        Ok(())
     }
 
-    /// Removes a file that is the beginning of what it is to become.
-    async fn remove_unfinished(&self, new: &str, path: &str) -> Result<(), InTheWay> {
-        let whole = ["cat-file", "--filters", &format!("{new}:{path}")];
-        let whole = self.git(&self.index.copy()).output(&whole, usize::MAX).await?;
-        let file = self.path.join(path);
-        blocking(move || {
-            let Some(found) = if_there(fs::symlink_metadata(&file))? else { return Ok(()) };
-            let is_begun = found.is_file() && found.len() < whole.stdout.len() as u64;
-            if is_begun && whole.stdout.starts_with(&regular::read(&file, found.len())?) {
-                fs::remove_file(&file)?;
+    /// Changes the files from the commit `from` to `to`, unless something is in the way. After an
+    /// error call [`Self::settle`].
+    pub async fn switch(&mut self, from: &str, to: &str) -> Result<(), InTheWay> {
+        let look = self.look(from, to).await?;
+        let has_begun = self.lock.has_begun;
+        let in_the_way = look.files.iter().filter(|(file, found)| {
+            let staged = look.index.get(&file.path);
+            match found {
+                _ if has_begun => *found == Found::Foreign,
+                _ if staged.map(|it| &it.what) != there(&file.from) => true,
+                Found::From => false,
+                Found::Absent => staged.is_some_and(|it| !it.is_sparse),
+                _ => true,
             }
-            Ok::<_, io::Error>(())
-        })
-        .await?;
-        Ok(())
+        });
+        let in_the_way: Vec<_> = in_the_way.map(|(file, _)| file.path.to_string_lossy()).collect();
+        if !in_the_way.is_empty() {
+            let more = in_the_way.len().saturating_sub(NAMED);
+            let named = in_the_way[..in_the_way.len() - more].join(", ");
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            return Err(InTheWay::Files(named + &more));
+        }
+        self.lock.begin().await?;
+        self.bring(&look).await?;
+        Ok(self.lock.prepare(&self.index()).await?)
+    }
+
+    /// Ends a change that may have begun, and unlocks the checkout: its files and its index are
+    /// those of the commit `to` then, where the change concerned them, and a person's own files
+    /// stay.
+    pub async fn settle(self, from: &str, to: &str) -> Result<(), InTheWay> {
+        if self.lock.has_begun {
+            let look = self.look(from, to).await?;
+            self.bring(&look).await?;
+            self.lock.prepare(&self.index()).await?;
+            return Ok(self.lock.install().await?);
+        }
+        Ok(self.lock.release().await?)
     }
 
     /// The index is that of the switched files from now on.
     pub async fn keep(self) -> io::Result<()> {
-        self.index.install().await
+        self.lock.install().await
     }
 
-    /// Leaves the index as it was.
-    pub async fn unlock(self) -> io::Result<()> {
-        self.index.release().await
+    async fn look<'a>(&self, from: &'a str, to: &'a str) -> Result<Look<'a>, GitError> {
+        let changed = ["diff-tree", "-r", "-z", "--no-renames", "--raw", from, to];
+        let files = concerned(&self.listed(self.git(), &changed).await?);
+        let has_begun = self.lock.has_begun;
+        let is_attributes = |it: &Concerned| Path::new(&it.path).ends_with(".gitattributes");
+        // Then those that count are not those that lie there.
+        let by_commit = has_begun && files.iter().any(is_attributes);
+        let as_from = self.matching(from, by_commit, &files, |it| &it.from).await?;
+        let as_to = self.matching(to, by_commit, &files, |it| &it.to).await?;
+        let root = self.path.clone();
+        let mut files = blocking(move || find(&root, files, &as_from, &as_to)).await?;
+        for (file, found) in &mut files {
+            let is_open = has_begun && *found == Found::Different;
+            if is_open
+                && self.is_beginning(&file.path, &[(from, &file.from), (to, &file.to)]).await?
+            {
+                *found = Found::Unfinished;
+            }
+        }
+        decide(&mut files);
+        let index = self.listed(self.git(), &["ls-files", "-s", "-v", "-z"]).await?;
+        Ok(Look { from, to, files, index: staged(&index) })
+    }
+
+    /// The paths at which lies what a commit has, also by the attributes of the commit itself.
+    async fn matching(
+        &self,
+        commit: &str,
+        by_commit: bool,
+        files: &[Concerned],
+        side: impl Fn(&Concerned) -> &String,
+    ) -> Result<HashSet<OsString>, GitError> {
+        let files = files.iter().filter(|it| is_there(side(it)));
+        let entries = files.clone().map(|it| (&it.path, side(it)));
+        let entries: Vec<_> = entries.collect();
+        let mut found = HashSet::new();
+        for by_commit in [false, true].into_iter().take(if by_commit { 2 } else { 1 }) {
+            let index = self.aside.path().join("index.side");
+            let earlier = index.clone();
+            blocking(move || if_there(fs::remove_file(earlier)).map(drop)).await?;
+            let git = || {
+                let mut git = self.git();
+                git.command.env("GIT_INDEX_FILE", &index);
+                // git before 2.43 ignores it.
+                git.command.envs(by_commit.then_some(("GIT_ATTR_SOURCE", commit)));
+                git
+            };
+            self.enter(git(), &entries).await?;
+            // Exits with 1 where a file has changed, which is no fault.
+            git().output(&["update-index", "-q", "--refresh"], usize::MAX).await?;
+            let differing = ["diff-files", "-z", "--name-only", "--ignore-submodules=dirty"];
+            let differing = self.listed(git(), &differing).await?;
+            let differing: HashSet<&OsStr> = names(&differing).collect();
+            let same = entries.iter().filter(|(path, _)| !differing.contains(&***path));
+            found.extend(same.map(|(path, _)| (*path).clone()));
+        }
+        Ok(found)
+    }
+
+    /// Whether a file is the beginning of what git writes there for one of the commits, or all
+    /// of it.
+    async fn is_beginning(&self, path: &OsStr, of: &[(&str, &String)]) -> Result<bool, GitError> {
+        let file = self.path.join(path);
+        let there = blocking(move || match fs::symlink_metadata(&file)? {
+            found if found.is_file() => regular::read(&file, found.len()).map(Some),
+            _ => io::Result::Ok(None),
+        });
+        let Some(there) = there.await? else { return Ok(false) };
+        for (commit, _) in of.iter().filter(|(_, what)| what.starts_with("100")) {
+            let mut name = OsString::from(format!("{commit}:"));
+            name.push(path);
+            let whole = ["cat-file".as_ref(), "--filters".as_ref(), &*name];
+            let mut git = self.git();
+            git.command.env("GIT_ATTR_SOURCE", commit);
+            if git.output(&whole, there.len()).await?.stdout == there {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Brings the files and the index from one commit to the other, from wherever they are.
+    async fn bring(&self, look: &Look<'_>) -> Result<(), InTheWay> {
+        let begun = look.files.iter().filter(|(_, found)| *found == Found::Unfinished);
+        let begun: Vec<_> = begun.map(|(file, _)| self.path.join(&file.path)).collect();
+        let remove = |file: PathBuf| if_there(fs::remove_file(file)).map(drop);
+        blocking(move || begun.into_iter().try_for_each(remove)).await?;
+        let mut entries = Vec::new();
+        for (file, found) in &look.files {
+            let wanted = if is_to(file, *found) { &file.to } else { &file.from };
+            let staged = look.index.get(&file.path);
+            let is_overlooked = *found == Found::From && staged.is_some_and(|it| it.is_overlooked);
+            if is_overlooked || staged.map(|it| &it.what) != there(wanted) {
+                entries.push((&file.path, wanted));
+            }
+        }
+        self.enter(self.git(), &entries).await?;
+        self.git().output(&["update-index", "-q", "--refresh"], usize::MAX).await?;
+        // git would look for their files, and refuse what it finds.
+        let gone =
+            look.files.iter().filter(|(file, found)| is_to(file, *found) && !is_there(&file.to));
+        let gone: Vec<_> = gone.map(|(file, _)| (&file.path, &file.to)).collect();
+        let from = self.without(look.from, &gone).await?;
+        let switch = ["read-tree", "-m", "-u", &from, look.to];
+        let mut git = self.aside.writing(&self.path);
+        git.command.env("GIT_INDEX_FILE", self.index());
+        match git.output(&switch, usize::MAX).await? {
+            output if output.status.success() => Ok(()),
+            output => Err(GitError::Failed(said(&output)).into()),
+        }
+    }
+
+    /// A tree like that of a commit, without these files.
+    async fn without(
+        &self,
+        commit: &str,
+        files: &[(&OsString, &String)],
+    ) -> Result<String, GitError> {
+        if files.is_empty() {
+            return Ok(commit.to_owned());
+        }
+        let index = self.aside.path().join("index.without");
+        let git = || {
+            let mut git = self.git();
+            git.command.env("GIT_INDEX_FILE", &index);
+            git
+        };
+        git().text(&["read-tree", commit]).await?;
+        self.enter(git(), files).await?;
+        git().text(&["write-tree"]).await
+    }
+
+    /// Sets entries of an index, or removes them.
+    async fn enter(&self, git: Git, entries: &[(&OsString, &String)]) -> Result<(), GitError> {
+        let mut lines = Vec::new();
+        for (path, what) in entries {
+            lines.extend([what.as_bytes(), b"\t", path.as_bytes(), b"\0"].concat());
+        }
+        let enter = ["update-index", "--add", "--replace", "-z", "--index-info"];
+        git.input(self.aside.path(), lines).await?.text(&enter).await.map(drop)
+    }
+
+    async fn listed(&self, git: Git, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        match git.output(args, usize::MAX).await? {
+            output if output.status.success() => Ok(output.stdout),
+            output => Err(output.failure()),
+        }
+    }
+
+    fn index(&self) -> PathBuf {
+        self.aside.path().join("index")
+    }
+
+    /// git that reads the files, and has the changed index.
+    fn git(&self) -> Git {
+        let mut git = self.aside.git(&self.path).patient();
+        git.command.env("GIT_INDEX_FILE", self.index()).env_remove("GIT_OPTIONAL_LOCKS");
+        git
     }
 }
 
-fn names(output: &Output) -> Result<BTreeSet<String>, GitError> {
-    if !output.status.success() {
-        return Err(output.failure());
+/// Where the files of a checkout are: git lists a submodule's checkout by git's own folder of it.
+async fn place(path: &Path, admin: &Path) -> Result<PathBuf, InTheWay> {
+    let leads = async |path: &Path| {
+        let (path, admin) = (path.to_owned(), admin.to_owned());
+        blocking(move || leads_to(&path, &admin)).await
+    };
+    if leads(path).await? {
+        return Ok(path.to_owned());
     }
-    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    match git::run(path, &["rev-parse", "--show-toplevel"]).await {
+        Ok(top) if leads(Path::new(&top)).await? => Ok(PathBuf::from(top)),
+        Ok(_) | Err(GitError::Failed(_)) => Err(InTheWay::NotIt),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// What git says is in the way, on one line.
-fn in_the_way(output: &Output) -> String {
+/// Whether the `.git` of a checkout is the folder that git keeps for it, or leads there.
+fn leads_to(path: &Path, admin: &Path) -> io::Result<bool> {
+    let link = path.join(".git");
+    let Some(found) = if_there(fs::metadata(&link))? else { return Ok(false) };
+    let led = if found.is_dir() {
+        link
+    } else {
+        let text = regular::text(&link)?;
+        let Some(led) = text.strip_prefix("gitdir: ") else { return Ok(false) };
+        path.join(led.trim_end_matches('\n'))
+    };
+    Ok(if_there(led.canonicalize())? == Some(admin.canonicalize()?))
+}
+
+/// From `git ls-files -s -v -z`: `H 100644 <id> 0\t<path>`.
+fn staged(listed: &[u8]) -> HashMap<OsString, Staged> {
+    let mut found = HashMap::new();
+    for line in listed.split(|byte| *byte == 0) {
+        let Some(at) = line.iter().position(|byte| *byte == b'\t') else { continue };
+        let head = String::from_utf8_lossy(&line[..at]);
+        let Some((what, stage)) = head.get(2..).and_then(|head| head.rsplit_once(' ')) else {
+            continue;
+        };
+        let what = if stage == "0" { what.to_owned() } else { String::new() };
+        let is_sparse = head.starts_with(['S', 's']);
+        let is_overlooked = head.starts_with(char::is_lowercase);
+        let path = OsStr::from_bytes(&line[at + 1..]).to_owned();
+        found.insert(path, Staged { what, is_sparse, is_overlooked });
+    }
+    found
+}
+
+/// What git says, on one line.
+fn said(output: &Output) -> String {
     let lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.map(|line| line.trim_start_matches("error: ").trim_start_matches("fatal: "));
     lines.collect::<Vec<_>>().join(" ")

@@ -3,6 +3,7 @@
 //! cut off: a commit is a function of its files, message and signature.
 
 use std::io;
+use std::path::Path;
 
 use super::frozen;
 use super::git::{self, GitError};
@@ -50,19 +51,14 @@ pub async fn commit(commit: &Commit) -> Result<(String, bool), CommitError> {
     let source = &commit.source;
     let common = git::common_dir(&source.repo).await?;
     let (_, admin) = snapshot::open_worktree(source, &common).await?;
-    if let Some(sign) = UNDER_WAY.iter().find(|sign| admin.join(sign).exists()) {
-        return Err(CommitError::UnderWay(sign));
-    }
-    let reference = format!("refs/heads/{}", source.branch);
-    let git_dir = admin.to_string_lossy();
-    let head = ["--git-dir", &*git_dir, "symbolic-ref", "--quiet", "HEAD"];
-    let found = git::run(&common, &head).await.unwrap_or_else(|_| "a commit".to_owned());
-    if found != reference {
-        return Err(CommitError::OtherBranch { branch: source.branch.clone(), found });
-    }
+    // First of all: an earlier daemon's lock goes, whatever is found then.
     let index = IndexLock::take(&admin, &commit.mark).await?.ok_or(CommitError::Locked)?;
     failpoint::hit("commit", "locked");
-    match committed(commit, &common, &index).await {
+    let done = match shows_branch(source, &common, &admin).await {
+        Ok(()) => committed(commit, &common, &index).await,
+        Err(error) => Err(error),
+    };
+    match done {
         Ok(done) => {
             index.install().await?;
             Ok(done)
@@ -74,16 +70,30 @@ pub async fn commit(commit: &Commit) -> Result<(String, bool), CommitError> {
     }
 }
 
+/// Whether the attempt's branch is checked out, and nothing is under way.
+async fn shows_branch(source: &Source, common: &Path, admin: &Path) -> Result<(), CommitError> {
+    if let Some(sign) = UNDER_WAY.iter().find(|sign| admin.join(sign).exists()) {
+        return Err(CommitError::UnderWay(sign));
+    }
+    let git_dir = admin.to_string_lossy();
+    let head = ["--git-dir", &*git_dir, "symbolic-ref", "--quiet", "HEAD"];
+    let found = git::run(common, &head).await.unwrap_or_else(|_| "a commit".to_owned());
+    if found == format!("refs/heads/{}", source.branch) {
+        return Ok(());
+    }
+    Err(CommitError::OtherBranch { branch: source.branch.clone(), found })
+}
+
 async fn committed(
     commit: &Commit,
-    common: &std::path::Path,
+    common: &Path,
     index: &IndexLock,
 ) -> Result<(String, bool), CommitError> {
     let Commit { source, message, author, .. } = commit;
     let objects = common.join("objects");
     let snapshot = Snapshot::take(source).await?;
     let tree = frozen::write_tree(&snapshot, &objects).await?;
-    index.copy_from(&snapshot.index()).await?;
+    index.prepare(&snapshot.index()).await?;
     let head = &snapshot.head;
     if tree == git::run(common, &["rev-parse", &format!("{head}^{{tree}}")]).await? {
         return Ok((head.clone(), false));

@@ -1,5 +1,6 @@
 //! The lock of an index, taken as git takes it (gitrepository-layout(5)), with a mark of the
-//! caller's in it: a daemon recognizes the lock that a killed one left, and continues.
+//! caller's in it: a daemon recognizes the lock that a killed one left, and continues. The lock
+//! also says whether files have begun to change.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,70 +10,111 @@ use super::regular;
 use crate::blocking::{blocking, if_there};
 
 const LOCK: &str = "index.lock";
-/// The changed copy of the index, which becomes the index.
+/// The next text of the lock, until it is whole.
+const NEXT: &str = "provost.lock";
+/// The next index, until it is whole.
 const COPY: &str = "provost.index";
+/// Follows the mark once files may have changed.
+const BEGUN: &str = "\nbegun";
+const TEXT_MAX: u64 = 1024;
 
 /// A held lock. It stays if it is dropped, until a call with the same mark takes it again.
 pub struct IndexLock {
     /// The folder that git keeps for the worktree.
     admin: PathBuf,
-    /// A daemon that was killed had it.
-    pub is_continued: bool,
+    mark: String,
+    /// Files may have changed under it.
+    pub has_begun: bool,
 }
 
 impl IndexLock {
     /// Takes the lock; `None`: another program has it.
     pub async fn take(admin: &Path, mark: &str) -> io::Result<Option<Self>> {
-        let (lock, mark) = (admin.join(LOCK), mark.to_owned());
-        let is_continued =
-            blocking(move || match File::options().write(true).create_new(true).open(&lock) {
-                Ok(mut file) => {
-                    file.write_all(mark.as_bytes())?;
-                    file.sync_all()?;
-                    Ok(Some(false))
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    Ok((regular::text(&lock)? == mark).then_some(true))
-                }
+        let (folder, text) = (admin.to_owned(), mark.to_owned());
+        let has_begun = blocking(move || {
+            let next = write(&folder, &text)?;
+            // Whole at once: a lock without a mark would be another program's.
+            let linked = fs::hard_link(&next, folder.join(LOCK));
+            fs::remove_file(next)?;
+            match linked {
+                Ok(()) => Ok(Some(false)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => held(&folder, &text),
                 Err(error) => Err(error),
-            });
-        let taken = |is_continued| Self { admin: admin.to_owned(), is_continued };
-        Ok(is_continued.await?.map(taken))
+            }
+        });
+        let taken = |has_begun| Self { admin: admin.to_owned(), mark: mark.to_owned(), has_begun };
+        Ok(has_begun.await?.map(taken))
     }
 
-    /// Where the changed copy has to be.
-    pub fn copy(&self) -> PathBuf {
-        self.admin.join(COPY)
+    /// Whether a call with this mark has the lock.
+    pub async fn is_held(admin: &Path, mark: &str) -> io::Result<bool> {
+        let (admin, mark) = (admin.to_owned(), mark.to_owned());
+        blocking(move || held(&admin, &mark)).await.map(|held| held.is_some())
     }
 
-    /// Makes the copy from an index, with its time; see [`regular::copy`].
-    pub async fn copy_from(&self, index: &Path) -> io::Result<()> {
-        let (from, to) = (index.to_owned(), self.copy());
-        blocking(move || regular::copy(&from, &to)).await
+    /// Has the lock say that files change from now on.
+    pub async fn begin(&mut self) -> io::Result<()> {
+        let (admin, text) = (self.admin.clone(), self.mark.clone() + BEGUN);
+        blocking(move || fs::rename(write(&admin, &text)?, admin.join(LOCK))).await?;
+        self.has_begun = true;
+        Ok(())
     }
 
-    pub fn index(&self) -> PathBuf {
-        self.admin.join("index")
-    }
-
-    /// Puts the copy in the place of the index, and gives up the lock.
-    pub async fn install(self) -> io::Result<()> {
-        let (copy, index) = (self.copy(), self.index());
+    /// Copies the next index, with its time, see [`regular::copy`], to where it takes only a
+    /// rename to install it.
+    pub async fn prepare(&self, index: &Path) -> io::Result<()> {
+        let (from, to) = (index.to_owned(), self.admin.join(COPY));
         blocking(move || {
-            File::open(&copy)?.sync_all()?;
-            fs::rename(&copy, &index)
-        })
-        .await?;
-        self.release().await
-    }
-
-    /// Gives up the lock and the copy.
-    pub async fn release(self) -> io::Result<()> {
-        let (copy, lock) = (self.copy(), self.admin.join(LOCK));
-        blocking(move || {
-            if_there(fs::remove_file(copy))?;
-            if_there(fs::remove_file(lock)).map(drop)
+            regular::copy(&from, &to)?;
+            File::open(&to)?.sync_all()
         })
         .await
     }
+
+    /// Puts the prepared index in its place, and gives up the lock.
+    pub async fn install(self) -> io::Result<()> {
+        let (copy, index) = (self.admin.join(COPY), self.admin.join("index"));
+        blocking(move || fs::rename(copy, index)).await?;
+        self.release().await
+    }
+
+    /// Gives up the lock, and leaves the index as it is.
+    pub async fn release(self) -> io::Result<()> {
+        Self::give_up(&self.admin).await
+    }
+
+    /// Gives up the lock of a worktree, which the caller has.
+    pub async fn give_up(admin: &Path) -> io::Result<()> {
+        let admin = admin.to_owned();
+        blocking(move || {
+            if_there(fs::remove_file(admin.join(COPY)))?;
+            if_there(fs::remove_file(admin.join(LOCK))).map(drop)
+        })
+        .await
+    }
+}
+
+/// Whether files have begun to change under the lock; `None`: it isn't that of the mark.
+fn held(admin: &Path, mark: &str) -> io::Result<Option<bool>> {
+    let lock = admin.join(LOCK);
+    let Some(found) = if_there(fs::symlink_metadata(&lock))? else { return Ok(None) };
+    if !found.is_file() {
+        return Ok(None);
+    }
+    // git writes its next index there.
+    let text = if_there(regular::read(&lock, TEXT_MAX))?.unwrap_or_default();
+    Ok(match text.strip_prefix(mark.as_bytes()) {
+        Some(b"") => Some(false),
+        Some(begun) if begun == BEGUN.as_bytes() => Some(true),
+        _ => None,
+    })
+}
+
+fn write(admin: &Path, text: &str) -> io::Result<PathBuf> {
+    let next = admin.join(NEXT);
+    if_there(fs::remove_file(&next))?;
+    let mut file = File::options().write(true).create_new(true).open(&next)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    Ok(next)
 }

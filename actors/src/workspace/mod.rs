@@ -15,9 +15,11 @@ pub mod blob;
 pub mod cache;
 pub mod changes;
 mod checked_out;
+mod checkouts;
 pub mod commit;
 pub mod committed;
 pub mod compared;
+mod concerned;
 pub mod copy;
 pub mod folder_copy;
 pub mod frozen;
@@ -40,5 +42,5 @@ pub mod turn_snapshot;
 
 pub use aside::check_out;
 pub use beneath::refuse_links;
-pub use checked_out::of_branch as checkouts_of;
+pub use checkouts::of_branch as checkouts_of;
 pub use owner::{NewWorktree, Repositories};

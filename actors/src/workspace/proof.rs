@@ -208,6 +208,7 @@ impl Proof {
         let before = git::run(&self.common, &["rev-parse", &tree_of]).await?;
         let index = self.snapshot.copy_index(&self.admin, "index.staged").await?;
         let staged = self.write(&["write-tree"], Some(&index)).await?;
+        self.snapshot.aside.keep_lfs().await?;
         self.write(&["add", "--all"], None).await?;
         let tree = self.write(&["write-tree"], None).await?;
         if tree == before && staged == before && self.strays.is_empty() {
@@ -256,13 +257,18 @@ pub async fn registration(repo: &Path, worktree: &Path) -> Result<Option<PathBuf
 
 /// Whether this folder of the repository is that of the worktree, existing or not.
 pub fn is_registration_of(admin: &Path, worktree: &Path) -> bool {
-    let Ok(link) = regular::text(&admin.join("gitdir")) else { return false };
+    registered(admin) == Some(real(worktree).join(".git"))
+}
+
+/// The `.git` of the worktree whose folder of the repository this is.
+pub(super) fn registered(admin: &Path) -> Option<PathBuf> {
+    let link = regular::text(&admin.join("gitdir")).ok()?;
     // Relative with `worktree.useRelativePaths` (git-config(1)).
-    real(&admin.join(link.trim_end())) == real(worktree).join(".git")
+    Some(real(admin.join(link.trim_end()).parent()?).join(".git"))
 }
 
 /// A path without links and `..`, as far as it exists.
-fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let Some((above, there)) = there else { return path.to_owned() };
     match path.strip_prefix(above) {

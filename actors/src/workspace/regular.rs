@@ -1,12 +1,14 @@
 //! Reads git's files, which an agent can replace by anything: only regular files, a limited
 //! number of bytes, and no open waits. Everything here blocks.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
+
+use crate::blocking::if_there;
 
 const TEXT_MAX: u64 = 64 * 1024;
 
@@ -33,19 +35,21 @@ pub fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path, TEXT_MAX)?).map_err(io::Error::other)
 }
 
-/// Copies a file with its time, but follows no link. git does not trust files younger than its
-/// index ("racy git"), so a copy of the index has to be as old as the original.
+/// Copies a file with its time, but follows no link: what stands in the copy's place is removed.
+/// git does not trust files younger than its index ("racy git"), so a copy of the index has to be
+/// as old as the original.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let source = open(from, O_NOFOLLOW)?;
     let found = source.metadata()?;
-    let mut copy = File::create(to)?;
+    if_there(fs::remove_file(to))?;
+    let mut copy = File::options().write(true).create_new(true).open(to)?;
     io::copy(&mut source.take(found.len()), &mut copy)?;
     copy.set_modified(found.modified()?)
 }
 
 /// The same, if there is such a file and it is no larger than `max` bytes.
 pub fn copy_small(from: &Path, to: &Path, max: u64) -> io::Result<()> {
-    match std::fs::symlink_metadata(from) {
+    match fs::symlink_metadata(from) {
         Ok(found) if found.is_file() && found.len() <= max => copy(from, to),
         _ => Ok(()),
     }

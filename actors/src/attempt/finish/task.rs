@@ -320,10 +320,21 @@ impl FinishTask {
             mark: self.mark(),
             reason: format!("provost: finish of {}", self.attempt.branch),
         };
-        let moving = move_branch(to, is_return);
-        let moved = self.world.repositories.in_turn(Path::new(&repo.path), moving).await;
-        let failed = |error: GitError| git_failed(&format!("{into} can't be moved"), repo, &error);
-        match moved.map_err(failed)? {
+        let failed = |error: &GitError| git_failed(&format!("{into} can't be moved"), repo, error);
+        // An error says nothing about where the branch is, or its checkouts are.
+        let what = format!("moving {into} of {}", repo.path);
+        let moved = until_done(what, || {
+            let (to, path) = (to.clone(), to.repo.clone());
+            async move {
+                let moving = async move { Box::pin(advance(&to)).await };
+                match self.world.repositories.in_turn(&path, moving).await {
+                    Err(error) if path.exists() => Err(error),
+                    moved => Ok(moved),
+                }
+            }
+        });
+        match moved.await.map_err(|error| failed(&error))? {
+            Advanced::Failed(error) => Err(failed(&error)),
             Advanced::Moved => Ok(Stepped::Moved),
             Advanced::Elsewhere(Some(_)) => Ok(Stepped::Elsewhere),
             Advanced::Elsewhere(None) => Err(branch_gone(repo, &into)),
@@ -333,20 +344,6 @@ impl FinishTask {
                 Err(Refusal::new(Code::CheckoutInTheWay, message).detail("checkout", checkout))
             }
         }
-    }
-}
-
-/// Moves a branch. One that is neither where it was nor where it is to be stays: other commits
-/// may be on top of an earlier daemon's move, whose checkouts show those.
-async fn move_branch(to: Advance, is_return: bool) -> Result<Advanced, GitError> {
-    match git::branch_tip(&to.repo, &to.branch).await? {
-        Some(tip) if tip != to.old && tip != to.new => {
-            let common = git::merge_base(&to.repo, &to.new, &tip).await?;
-            let has_it = !is_return && common.as_ref() == Some(&to.new);
-            Ok(if has_it { Advanced::Moved } else { Advanced::Elsewhere(Some(tip)) })
-        }
-        Some(_) => advance(&to).await,
-        None => Ok(Advanced::Elsewhere(None)),
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) async fn write_tree(
     snapshot: &Snapshot,
     objects: &Path,
 ) -> Result<String, SnapshotError> {
+    snapshot.aside.keep_lfs().await?;
     take_in(snapshot, objects).await?;
     Ok(snapshot.writing(objects).text(&["write-tree"]).await?)
 }

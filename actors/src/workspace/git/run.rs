@@ -2,6 +2,7 @@
 //! Neither git nor what it starts outlives the caller.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::{GitError, keeper, special};
+use crate::blocking::blocking;
 use crate::environment::is_base;
 
 /// For reading: a large repository on a slow disk takes a good part of a minute.
@@ -86,6 +88,18 @@ impl Git {
     pub fn patient(mut self) -> Self {
         self.deadline = WRITING;
         self
+    }
+
+    /// Gives it this to read; the folder holds it meanwhile.
+    pub async fn input(mut self, folder: &Path, bytes: Vec<u8>) -> Result<Self, GitError> {
+        let folder = folder.to_owned();
+        let stdin = blocking(move || {
+            let mut file = tempfile::tempfile_in(folder)?;
+            file.write_all(&bytes)?;
+            file.rewind().map(|()| file)
+        });
+        self.command.stdin(stdin.await?);
+        Ok(self)
     }
 
     pub async fn output<A: AsRef<OsStr>>(

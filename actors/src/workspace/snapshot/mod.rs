@@ -12,7 +12,7 @@ pub(super) mod plenty;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use super::aside::Aside;
 use super::changes::{self, Change};
 use super::git::{self, Git, GitError, Output};
+use super::proof::is_registration_of;
 use super::regular;
 use super::tree::Tree;
 use crate::blocking::blocking;
@@ -179,17 +180,11 @@ impl Snapshot {
     /// Runs `git update-index` with this input.
     pub(super) async fn update_index(
         &self,
-        mut git: Git,
+        git: Git,
         options: &[&str],
         input: Vec<u8>,
     ) -> Result<(), SnapshotError> {
-        let folder = self.aside.path().to_owned();
-        let stdin = blocking(move || {
-            let mut file = tempfile::tempfile_in(folder)?;
-            file.write_all(&input)?;
-            file.rewind().map(|()| file)
-        });
-        git.command.stdin(stdin.await?);
+        let git = git.input(self.aside.path(), input).await?;
         git.text(&[&["update-index"], options].concat()).await?;
         Ok(())
     }
@@ -329,7 +324,12 @@ pub(super) async fn open_worktree(
         let admin = source.worktree().join(admin.ok_or_else(no_link)?).canonicalize();
         let worktrees = common.join("worktrees").canonicalize();
         match (admin, worktrees) {
-            (Ok(admin), Ok(worktrees)) if admin.parent() == Some(&worktrees) => Ok((tree, admin)),
+            (Ok(admin), Ok(worktrees))
+                if admin.parent() == Some(&worktrees)
+                    && is_registration_of(&admin, &source.worktree()) =>
+            {
+                Ok((tree, admin))
+            }
             _ => Err(failed(format!("its .git does not lead to {}", common.display()))),
         }
     })
@@ -372,7 +372,8 @@ async fn parting(
     }
 }
 
-fn copy_indexes(admin: &Path, to: &Path) -> io::Result<()> {
+/// Copies a worktree's index.
+pub(super) fn copy_indexes(admin: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(admin)? {
         let entry = entry?;
         let name = entry.file_name();

@@ -1,0 +1,175 @@
+//! The files that a switch between two commits concerns, and what lies in their places.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::blocking::if_there;
+
+/// A file that differs between the commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concerned {
+    pub path: OsString,
+    /// Its mode and object before, as in git's lists; see [`is_there`].
+    pub from: String,
+    pub to: String,
+}
+
+/// What lies in the place of such a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The file as it was before the switch.
+    From,
+    /// The file as it is after the switch.
+    To,
+    Absent,
+    /// A file that git has begun to write.
+    Unfinished,
+    /// Another file.
+    Different,
+    /// A folder of concerned files.
+    Folder,
+    /// A person's own.
+    Foreign,
+}
+
+/// Whether there is a file at all: git's lists have zeros otherwise.
+pub fn is_there(what: &str) -> bool {
+    !what.starts_with("000000")
+}
+
+/// Whether it is a submodule, whose files git leaves alone.
+fn is_submodule(what: &str) -> bool {
+    what.starts_with("160000")
+}
+
+/// The paths of a list in which a NUL ends each.
+pub fn names(list: &[u8]) -> impl Iterator<Item = &OsStr> {
+    list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(OsStr::from_bytes)
+}
+
+/// From `git diff-tree -z --raw`: `:100644 100644 <old id> <new id> M`, and the path.
+pub fn concerned(raw: &[u8]) -> Vec<Concerned> {
+    let mut fields = names(raw);
+    let mut found = Vec::new();
+    while let (Some(head), Some(path)) = (fields.next(), fields.next()) {
+        let head = head.to_string_lossy();
+        let head: Vec<&str> = head.trim_start_matches(':').split(' ').collect();
+        if let [old_mode, new_mode, old, new, _] = head[..] {
+            let (from, to) = (format!("{old_mode} {old}"), format!("{new_mode} {new}"));
+            found.push(Concerned { path: path.to_owned(), from, to });
+        }
+    }
+    found
+}
+
+/// What lies in the places of the files beneath `root`. At the paths `as_from` and `as_to` lies
+/// what the commits have.
+pub fn find(
+    root: &Path,
+    files: Vec<Concerned>,
+    as_from: &HashSet<OsString>,
+    as_to: &HashSet<OsString>,
+) -> io::Result<Vec<(Concerned, Found)>> {
+    let paths: HashSet<OsString> = files.iter().map(|file| file.path.clone()).collect();
+    let as_either = |path: &OsStr| as_from.contains(path) || as_to.contains(path);
+    let found = files.into_iter().map(|file| {
+        let found = if as_from.contains(&file.path) || is_submodule(&file.from) {
+            Found::From
+        } else if as_to.contains(&file.path) {
+            Found::To
+        } else {
+            match lies_at(root, Path::new(&file.path))? {
+                Lies::Nothing => Found::Absent,
+                Lies::Beyond(parent) if as_either(parent.as_os_str()) => Found::Absent,
+                Lies::Folder if has_only(root, Path::new(&file.path), &paths)? => Found::Folder,
+                Lies::Beyond(_) | Lies::Folder => Found::Foreign,
+                Lies::File => Found::Different,
+            }
+        };
+        Ok((file, found))
+    });
+    found.collect()
+}
+
+/// Decides what [`find`] leaves open: what is not unfinished is a person's, and a folder makes
+/// way if that loses nothing of a person's.
+pub fn decide(files: &mut [(Concerned, Found)]) {
+    for (_, found) in &mut *files {
+        if *found == Found::Different {
+            *found = Found::Foreign;
+        }
+    }
+    for at in 0..files.len() {
+        let folder = PathBuf::from(&files[at].0.path);
+        if files[at].1 == Found::Foreign {
+            // What is to be beneath it has no place, and what is there stays.
+            for (_, found) in beneath(files, &folder) {
+                *found = Found::Foreign;
+            }
+        } else if files[at].1 == Found::Folder {
+            let is_foreign = beneath(files, &folder).any(|(_, found)| *found == Found::Foreign);
+            for (_, found) in beneath(files, &folder).filter(|_| is_foreign) {
+                *found = Found::Foreign;
+            }
+            files[at].1 = if is_foreign { Found::Foreign } else { Found::Absent };
+        }
+    }
+}
+
+fn beneath<'a>(
+    files: &'a mut [(Concerned, Found)],
+    folder: &Path,
+) -> impl Iterator<Item = &'a mut (Concerned, Found)> {
+    files.iter_mut().filter(move |(file, _)| {
+        let path = Path::new(&file.path);
+        path != folder && path.starts_with(folder)
+    })
+}
+
+enum Lies {
+    Nothing,
+    File,
+    Folder,
+    /// Something that is no folder lies on the way there.
+    Beyond(PathBuf),
+}
+
+/// Follows no link.
+fn lies_at(root: &Path, path: &Path) -> io::Result<Lies> {
+    let mut parents: Vec<&Path> = path.ancestors().skip(1).collect();
+    // The root itself.
+    parents.pop();
+    for parent in parents.into_iter().rev() {
+        match if_there(fs::symlink_metadata(root.join(parent)))? {
+            None => return Ok(Lies::Nothing),
+            Some(found) if found.is_dir() => {}
+            Some(_) => return Ok(Lies::Beyond(parent.to_owned())),
+        }
+    }
+    Ok(match if_there(fs::symlink_metadata(root.join(path)))? {
+        None => Lies::Nothing,
+        Some(found) if found.is_dir() => Lies::Folder,
+        Some(_) => Lies::File,
+    })
+}
+
+/// Whether all files beneath a folder are among these.
+fn has_only(root: &Path, folder: &Path, paths: &HashSet<OsString>) -> io::Result<bool> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root.join(&folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if !paths.contains(path.as_os_str()) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
