@@ -257,6 +257,13 @@ fn an_attempt_can_begin_from_the_end_of_a_turn_of_another_one() {
     assert!(first.said("tool_result")[0].starts_with("one\n"), "{:?}", first.said("tool_result"));
     assert_ne!(first.started["workspace_branch"], source.started["workspace_branch"]);
     assert_eq!(changed(&provost, &first, &json!({})), ["added app/a.txt"]);
+    // What a merge would bring to the target branch is the person's.
+    for fork in [&first, &last] {
+        let branch = fork.started["workspace_branch"].as_str().unwrap();
+        let log = board.repo().git(&["log", "--format=%an %cn%n%b", branch]);
+        assert!(!log.contains("Provost "), "{log}");
+        assert!(log.contains(&format!("Provost-Attempt: {}", source.id)), "{log}");
+    }
     // The other attempt is as it was.
     assert_eq!(fs::read_to_string(worktree(&source).join("a.txt")).unwrap(), "two\n");
     assert_eq!(references(board.repo(), &source).len(), 2);
