@@ -46,7 +46,7 @@ CREATE INDEX probes_by_other ON probes (other_id);
 -- The newest snapshots of the attempts whose work is still to be merged: their tasks are open, and
 -- they were not merged or discarded since their last turn.
 CREATE VIEW contestants AS
-SELECT n.attempt_id, n.commit_id, n.made_at, a.folder, r.path, r.name AS repo_name, r.position,
+SELECT n.attempt_id, n.commit_id, n.base_id, n.made_at, a.folder, r.path, r.name AS repo_name, r.position,
        r.target_branch
 FROM turn_snapshots n
 JOIN attempts a ON a.attempt_id = n.attempt_id

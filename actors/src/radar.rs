@@ -1,11 +1,11 @@
-//! Conflict radar: whether the newest snapshot of an attempt still merges with those of the other
-//! attempts of its repository, and with its target branch.
+//! Conflict radar: whether the newest snapshots of a repository's attempts still merge with each
+//! other, and each with its target branch.
 //!
-//! It looks after each snapshot and after each finish, and at an attempt at rest whenever its
+//! It looks after each snapshot and after each finish, and at attempts at rest whenever their
 //! status is read: so a target that others moved is noticed at the next status, for one git
 //! process, and whoever waits for a change is woken. Looks run one after the other in tasks that
-//! nothing waits for, so each pair of snapshots is merged once. What a crash prevents is done by
-//! the next look.
+//! nothing waits for, so each pair of snapshots is merged once, and only if both have changed the
+//! same files. What a crash prevents is done by the next look.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::ids::AttemptId;
 use crate::journal::{Contest, Probe};
 use crate::refusal::Refusal;
 use crate::workspace::git::{self, GitError};
-use crate::workspace::probe::probe;
+use crate::workspace::probe::{Probed, Side, probe};
 use crate::world::World;
 
 /// Two looks at once would merge a pair twice.
@@ -27,7 +27,8 @@ static ONE: Semaphore = Semaphore::const_new(1);
 /// The tips of target branches, by repository and branch.
 type Tips = HashMap<(String, String), Option<String>>;
 
-/// Looks, in a task, for conflicts of these attempts, and removes those that are over.
+/// Looks, in a task, for conflicts in the repositories of these attempts, and removes those that
+/// are over.
 pub fn look(world: &Arc<World>, attempts: &[AttemptId]) {
     // Else a task is about to take them.
     if want(world, attempts) {
@@ -58,24 +59,10 @@ async fn take(world: &World) {
     if let Err(refusal) = end_others(world).await {
         tracing::warn!(%refusal, "conflicts that are over are not removed");
     }
-    let mut tips = Tips::new();
-    for attempt in wanted {
-        if let Err(refusal) = look_at(world, attempt, &mut tips).await {
-            tracing::warn!(%attempt, %refusal, "its conflicts are not known");
-        }
+    let wanted: Vec<AttemptId> = wanted.into_iter().collect();
+    if let Err(refusal) = look_at(world, &wanted).await {
+        tracing::warn!(?wanted, %refusal, "their conflicts are not known");
     }
-}
-
-/// Looks again at all that may be concerned by the end of an attempt's finish: its target branch
-/// may have moved, which is the target of others too.
-pub fn look_after_finish(world: &Arc<World>, attempt: AttemptId) {
-    let world = Arc::clone(world);
-    tokio::spawn(async move {
-        match world.journal.rivals(attempt).await {
-            Ok(rivals) => look(&world, &[&[attempt], &rivals[..]].concat()),
-            Err(refusal) => tracing::warn!(%attempt, %refusal, "its rivals are not known"),
-        }
-    });
 }
 
 /// Removes what is known of attempts that are not in the way of others any more.
@@ -96,51 +83,65 @@ async fn is_there(world: &World, folder: &str) -> bool {
     tokio::fs::try_exists(folder).await.unwrap_or(true)
 }
 
-async fn look_at(world: &World, attempt: AttemptId, tips: &mut Tips) -> Result<(), Refusal> {
-    for contest in world.journal.contests(attempt).await? {
+async fn look_at(world: &World, attempts: &[AttemptId]) -> Result<(), Refusal> {
+    let mut tips = Tips::new();
+    for contest in world.journal.contests(attempts).await? {
         if !is_there(world, &contest.folder).await {
             continue;
         }
-        match merged(world, &contest, tips).await {
-            Ok(probes) if probes.is_empty() => {}
-            Ok(probes) => world.journal.record_probes(attempt, &probes).await?,
-            Err(error) => {
-                tracing::warn!(%attempt, %error, repo = contest.repo, "conflicts are not known");
-            }
+        let probes = merged(world, &contest, &mut tips).await;
+        if !probes.is_empty() {
+            world.journal.record_probes(contest.attempt_id, &probes).await?;
         }
     }
     Ok(())
 }
 
 /// Merges the snapshot with what it has not been merged with.
-async fn merged(world: &World, contest: &Contest, tips: &mut Tips) -> Result<Vec<Probe>, GitError> {
-    let repo = Path::new(&contest.repo);
-    let target = (contest.repo.clone(), contest.target_branch.clone());
+async fn merged(world: &World, contest: &Contest, tips: &mut Tips) -> Vec<Probe> {
+    let Contest { attempt_id, repo, commit_id, base_id, target_branch, .. } = contest;
+    let target = (repo.clone(), target_branch.clone());
     if !tips.contains_key(&target) {
-        tips.insert(target.clone(), git::branch_tip(repo, &target.1).await?);
+        let tip = git::branch_tip(Path::new(repo), target_branch).await;
+        tips.insert(
+            target.clone(),
+            tip.unwrap_or_else(|error| {
+                tracing::warn!(%error, repo, target_branch, "a target branch can't be read");
+                None
+            }),
+        );
     }
     let tip = tips.get(&target).cloned().flatten();
-    let tip = tip.filter(|tip| contest.target_commit.as_ref() != Some(tip));
-    let mut others: Vec<(Option<AttemptId>, String)> =
-        tip.map(|tip| (None, tip)).into_iter().collect();
+    let mine = Side { base: base_id, commit: commit_id };
+    let mut pairs = Vec::new();
+    if let Some(tip) = tip.as_deref().filter(|tip| contest.target_commit.as_deref() != Some(*tip)) {
+        pairs.push((None, [Side { base: base_id, commit: tip }, mine]));
+    }
     for rival in &contest.rivals {
         if is_there(world, &rival.folder).await {
-            others.push((Some(rival.attempt_id), rival.commit_id.clone()));
+            let theirs = Side { base: &rival.base_id, commit: &rival.commit_id };
+            pairs.push((Some(rival.attempt_id), [mine, theirs]));
         }
     }
-    if others.is_empty() {
-        return Ok(Vec::new());
+    let (scratch, attributes) = (&world.settings.scratch_dir, tip.as_deref().unwrap_or(commit_id));
+    let mut probes = Vec::new();
+    for (rival, sides) in pairs {
+        let probed = match probe(Path::new(repo), scratch, attributes, sides).await {
+            Ok(probed) => probed,
+            Err(error) => {
+                tracing::warn!(attempt = %attempt_id, ?rival, %error, repo, "a conflict is not known");
+                if !matches!(error, GitError::Failed(_)) {
+                    continue;
+                }
+                // Another try would fail too: a commit can't be read.
+                Probed::default()
+            }
+        };
+        let [ours, theirs] = sides;
+        let rival_commit = if rival.is_some() { theirs } else { ours }.commit.to_owned();
+        let (repo, commit_id) = (repo.clone(), commit_id.clone());
+        let Probed { tree: tree_id, paths } = probed;
+        probes.push(Probe { repo, rival, commit_id, rival_commit, tree_id, paths });
     }
-    let commits: Vec<String> = others.iter().map(|(_, commit)| commit.clone()).collect();
-    let scratch = &world.settings.scratch_dir;
-    let probed = probe(repo, scratch, &contest.commit_id, &commits).await?;
-    let found = others.into_iter().zip(probed).map(|((rival, rival_commit), probed)| Probe {
-        repo: contest.repo.clone(),
-        rival,
-        commit_id: contest.commit_id.clone(),
-        rival_commit,
-        tree_id: probed.tree,
-        paths: probed.paths,
-    });
-    Ok(found.collect())
+    probes
 }

@@ -110,8 +110,6 @@ pub struct GetAttemptFileInput {
     pub offset: Option<Index>,
     /// Most bytes; 16384 if left out, over the limit of the daemon it blocks. Not with start_line or line_count.
     pub max_bytes: Option<Count>,
-    /// The file as it was when this turn had ended; as it is now if left out.
-    pub to_turn: Option<ToTurn>,
 }
 
 #[apply(word)]

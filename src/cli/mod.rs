@@ -138,7 +138,8 @@ enum Command {
     Merge(finish::MergeArgs),
     /// Merge an attempt's work into the branch of another attempt
     ///
-    /// Work that is not committed is committed first. The other attempt's worktree follows.
+    /// Work that is not committed is committed first. The other attempt's worktree follows. No checks
+    /// run: they do when that attempt's work is merged.
     Apply(finish::ApplyArgs),
     /// Push an attempt's work to a remote
     ///
@@ -151,7 +152,8 @@ enum Command {
     Pr(finish::PrArgs),
     /// Move an attempt's worktree to the trash; its branch stays
     ///
-    /// What is not merged is kept as a commit under refs/provost/snapshots.
+    /// What is not merged is kept as a commit under refs/provost/snapshots, and with --branch the
+    /// branch's own commits under refs/provost/branches.
     Rm(finish::RmArgs),
     /// Send the agent its next prompt now
     Send(follow_up::SendArgs),

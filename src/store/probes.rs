@@ -68,31 +68,27 @@ impl Store {
 
 #[async_trait]
 impl Probes for Store {
-    async fn contests(&self, attempt: AttemptId) -> Result<Vec<Contest>, Refusal> {
-        let sql = "SELECT m.path AS repo, m.folder, m.target_branch, m.commit_id,
+    async fn contests(&self, attempts: &[AttemptId]) -> Result<Vec<Contest>, Refusal> {
+        let sql = "SELECT m.path AS repo, m.folder, m.target_branch, m.attempt_id, m.commit_id,
+                m.base_id,
                 (SELECT p.other_commit FROM probes p
                  WHERE p.attempt_id = m.attempt_id AND p.other_id = '' AND p.repo = m.path
                    AND p.commit_id = m.commit_id) AS target_commit,
                 (SELECT json_group_array(json_object('attempt_id', attempt_id, 'folder', folder,
-                                                     'commit_id', commit_id))
-                 FROM (SELECT o.attempt_id, o.folder, o.commit_id FROM contestants o
-                       WHERE o.path = m.path AND o.attempt_id <> m.attempt_id
+                                                     'commit_id', commit_id, 'base_id', base_id))
+                 FROM (SELECT o.* FROM contestants o
+                       WHERE o.path = m.path AND o.attempt_id > m.attempt_id
                          AND NOT EXISTS (
-                             SELECT 1 FROM probes p WHERE p.repo = m.path
-                               AND p.attempt_id = min(m.attempt_id, o.attempt_id)
-                               AND p.other_id = max(m.attempt_id, o.attempt_id)
-                               AND m.commit_id IN (p.commit_id, p.other_commit)
-                               AND o.commit_id IN (p.commit_id, p.other_commit))
+                             SELECT 1 FROM probes p
+                             WHERE p.repo = m.path AND p.attempt_id = m.attempt_id
+                               AND p.other_id = o.attempt_id AND p.commit_id = m.commit_id
+                               AND p.other_commit = o.commit_id)
                        ORDER BY o.made_at DESC LIMIT 50)) AS rivals
-             FROM contestants m WHERE m.attempt_id = ?1 ORDER BY m.position";
-        self.read(async |db| db.all(sql, (attempt,)).await).await
-    }
-
-    async fn rivals(&self, attempt: AttemptId) -> Result<Vec<AttemptId>, Refusal> {
-        let sql = "SELECT DISTINCT c.attempt_id FROM contestants c
-             WHERE c.attempt_id <> ?1
-               AND c.path IN (SELECT path FROM attempt_repos WHERE attempt_id = ?1)";
-        self.read(async |db| db.all(sql, (attempt,)).await).await
+             FROM contestants m
+             WHERE m.path IN (SELECT path FROM attempt_repos
+                              WHERE attempt_id IN (SELECT value FROM json_each(?1)))
+             ORDER BY m.attempt_id, m.position";
+        self.read(async |db| db.all(sql, (attempts,)).await).await
     }
 
     async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal> {
@@ -160,17 +156,14 @@ async fn write(db: Db<'_>, attempt: AttemptId, probe: &Probe) -> Result<bool> {
     if newest < 1 + usize::from(rival.is_some()) {
         return Ok(false);
     }
-    let mine = (attempt.to_string(), commit_id);
-    let other = (rival.map(|rival| rival.to_string()).unwrap_or_default(), rival_commit);
-    let (first, second) =
-        if rival.is_some() && other.0 < mine.0 { (other, mine) } else { (mine, other) };
+    let other = rival.map(|rival| rival.to_string()).unwrap_or_default();
     let sql = "SELECT paths, path_count FROM probes
          WHERE attempt_id = ?1 AND other_id = ?2 AND repo = ?3";
-    let before: Option<(Vec<String>, usize)> = db.find(sql, (&first.0, &second.0, repo)).await?;
+    let before: Option<(Vec<String>, usize)> = db.find(sql, (attempt, &other, repo)).await?;
     let kept = &paths[..paths.len().min(PATHS_MAX)];
     let row = json!({
-        "attempt_id": first.0, "other_id": second.0, "repo": repo, "commit_id": first.1,
-        "other_commit": second.1, "tree_id": tree_id, "paths": kept, "path_count": paths.len(),
+        "attempt_id": attempt, "other_id": other, "repo": repo, "commit_id": commit_id,
+        "other_commit": rival_commit, "tree_id": tree_id, "paths": kept, "path_count": paths.len(),
     });
     db.insert("OR REPLACE INTO probes", row).await?;
     Ok(before.unwrap_or_default() != (kept.to_vec(), paths.len()))

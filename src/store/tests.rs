@@ -601,8 +601,9 @@ async fn a_pair_is_merged_once_and_both_know_of_its_conflict() {
     save(&other, 1, "c2").await;
     let (one, other, saved) = (one.attempt_id, other.attempt_id, &one);
     let rivals = async |attempt: AttemptId| {
-        let contests = store.contests(attempt).await.unwrap();
-        assert_eq!((contests.len(), &contests[0].repo), (1, &path));
+        let contests = store.contests(&[attempt]).await.unwrap();
+        assert_eq!((contests.len(), &contests[0].repo), (2, &path));
+        assert_eq!((contests[0].attempt_id, contests[1].rivals.len()), (one, 0));
         let rivals = contests[0].rivals.iter();
         rivals.map(|it| (it.attempt_id, it.commit_id.clone())).collect::<Vec<_>>()
     };

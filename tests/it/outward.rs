@@ -47,7 +47,7 @@ impl Forge {
             let Some((name, value)) = line.trim().split_once(": ") else { break };
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => length = value.parse().ok()?,
-                "authorization" | "private-token" => value.clone_into(&mut token),
+                "authorization" => value.clone_into(&mut token),
                 _ => {}
             }
         }
@@ -79,6 +79,14 @@ impl Forge {
         let mut it: Value = serde_json::from_slice(body).unwrap();
         (it["number"], it["iid"]) = (json!(number), json!(number));
         (it["html_url"], it["web_url"]) = (json!(page), json!(page));
+        if it["source_branch"].is_null() {
+            let head = json!({"ref": it["head"], "repo": {"full_name": "o/app"}});
+            (it["state"], it["head"], it["base"]) =
+                (json!("open"), head, json!({"ref": it["base"]}));
+        } else {
+            (it["state"], it["source_project_id"], it["target_project_id"]) =
+                (json!("opened"), json!(7), json!(7));
+        }
         made.push(it.clone());
         (201, it)
     }
@@ -322,8 +330,15 @@ fn a_person_gives_up_the_branch_too_also_afterwards() {
     let board = provost.board();
     let (one, other) = (attempt(&board, "write a.txt a"), attempt(&board, "write b.txt b"));
     rests(&provost, &one);
+    let committed = finish(&provost, &one, "commit", &json!({"message": "Given"}));
+    let commit = committed["repos"][0]["commit"].as_str().unwrap();
+    let message = board.repo().git(&["log", "-1", "--format=%B", commit]);
+    let expected = format!("Given\n\nProvost-Attempt: {}\nAgent: fake", one.id);
+    assert_eq!(message.trim(), expected);
     let done = provost.verb(["rm", &one.id, "--branch"]);
     assert_eq!(done.code, 0, "{done:?}");
+    let kept = format!("refs/provost/branches/{}", one.id);
+    assert_eq!(board.repo().git(&["rev-parse", &kept]), commit, "only the branch had it");
     assert!(done.stdout.contains("app has no branch of it any more"), "{done:?}");
     assert_eq!(board.repo().attempt_branches().len(), 1);
     rests(&provost, &other);

@@ -192,18 +192,19 @@ fn each_pair_of_snapshots_is_merged_once() {
         calls.lines().filter(|line| line.contains("merge-tree")).count()
     };
     let one = attempt(&board, "write a.txt x");
-    assert_eq!(merges(), 1, "with the target");
     let two = attempt(&board, "write b.txt x");
-    assert_eq!(merges(), 2, "one process for the target and the other attempt");
-    for attempt in [&one, &two, &one, &two] {
+    assert_eq!(merges(), 0, "they have no file in common");
+    let three = attempt(&board, "write a.txt y\nwrite b.txt x");
+    assert_eq!(merges(), 2, "with each of the others");
+    for attempt in [&one, &two, &three, &one] {
         attempt.status();
-        assert_eq!(merges(), 2, "both are known");
+        assert_eq!(merges(), 2, "all are known");
     }
     provost.kill_and_start();
     one.status();
     assert_eq!(merges(), 2, "known after a restart too");
-    board.repo().commit("c.txt", "x");
-    assert_eq!(merges(), 4, "each with the new target");
+    board.repo().commit("b.txt", "x");
+    assert_eq!(merges(), 4, "those that have it, with the new target");
 }
 
 #[test]

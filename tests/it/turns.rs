@@ -38,11 +38,9 @@ fn changed(provost: &Provost, attempt: &Attempt, turns: &Value) -> Vec<String> {
     files.map(|file| format!("{} {}", word(&file["status"]), word(&file["path"]))).collect()
 }
 
-/// The file at the end of a turn; `None`: it was not there.
-fn file_at(provost: &Provost, attempt: &Attempt, path: &str, turn: u32) -> Option<String> {
-    let read = with(attempt, &json!({"path": path, "to_turn": turn}));
-    let answer = provost.answer("get_attempt_file", &read);
-    (!answer.is_error).then(|| answer.output()["content"].as_str().unwrap().to_owned())
+/// The file in the snapshot of a turn.
+fn file_at(repo: &Repo, attempt: &Attempt, path: &str, turn: u32) -> String {
+    repo.git(&["show", &format!("refs/provost/attempts/{}/{turn}:{path}", attempt.id)])
 }
 
 /// The snapshots of the attempt in a repository: a line for each reference.
@@ -93,12 +91,6 @@ fn files_that_two_turns_changed_are_told_apart() {
     let one = json!({"paths": ["app/one.txt"], "from_turn": 1, "to_turn": 2});
     let patch = provost.call("get_attempt_patch", &with(&attempt, &one));
     assert!(patch["patch"].as_str().unwrap().contains("-first\n+again\n"), "{patch}");
-    let [one, two] = ["app/one.txt", "app/two.txt"];
-    assert_eq!(file_at(&provost, &attempt, one, 1).as_deref(), Some("first\n"));
-    assert_eq!(file_at(&provost, &attempt, one, 2).as_deref(), Some("again\n"));
-    assert_eq!(file_at(&provost, &attempt, two, 1), None);
-    assert_eq!(file_at(&provost, &attempt, two, 2).as_deref(), Some("second\n"));
-
     // The worktree is as the agent left it: HEAD, index and files.
     assert_eq!(git_in(&board, &attempt, &["rev-parse", "HEAD"]), base);
     let status = git_in(&board, &attempt, &["status", "--porcelain"]);
@@ -145,8 +137,8 @@ fn a_turn_that_follows_at_once_waits_for_the_snapshot_also_when_that_is_cut_off(
         assert_eq!(provost.ended(), None, "{failpoint}: killed by a signal");
         provost.start();
         attempt.saved(2);
-        let contents = [1, 2].map(|turn| file_at(&provost, &attempt, "app/a.txt", turn).unwrap());
-        assert_eq!(contents, ["one\n", "two\n"], "{failpoint}");
+        let contents = [1, 2].map(|turn| file_at(board.repo(), &attempt, "a.txt", turn));
+        assert_eq!(contents, ["one", "two"], "{failpoint}");
         assert_eq!(references(board.repo(), &attempt).len(), 2, "{failpoint}");
     }
 }
@@ -172,7 +164,7 @@ fn neither_a_settlement_nor_a_stop_waits_for_a_snapshot() {
     assert_eq!(attempt.status()["latest_snapshot_turn"], Value::Null, "it still waits");
     fs::write(gate, "").unwrap();
     attempt.saved(2);
-    assert_eq!(file_at(&provost, &attempt, "app/a.slow", 1).as_deref(), Some("text\n"));
+    assert_eq!(file_at(board.repo(), &attempt, "a.slow", 1), "text");
 }
 
 #[test]
@@ -190,7 +182,6 @@ fn each_repository_has_its_own_and_an_empty_turn_too() {
     let paths = json!({"paths": ["back/b.txt"], "from_turn": 1, "to_turn": 2});
     let patch = provost.call("get_attempt_patch", &with(&attempt, &paths));
     assert!(patch["patch"].as_str().unwrap().contains("b/back/b.txt"), "{patch}");
-    assert_eq!(file_at(&provost, &attempt, "back/b.txt", 2).as_deref(), Some("x\n"));
 }
 
 #[test]
@@ -234,7 +225,7 @@ fn a_snapshot_outlives_the_worktree_and_is_no_change_that_wakes() {
     assert!(!worktree(&attempt).exists());
     let first = json!({"to_turn": 1});
     assert_eq!(changed(&provost, &attempt, &first), ["added app/new.txt"]);
-    assert_eq!(file_at(&provost, &attempt, "app/new.txt", 1).as_deref(), Some("text\n"));
+    assert_eq!(file_at(board.repo(), &attempt, "new.txt", 1), "text");
 }
 
 #[test]
@@ -257,6 +248,13 @@ fn an_attempt_can_begin_from_the_end_of_a_turn_of_another_one() {
     assert!(first.said("tool_result")[0].starts_with("one\n"), "{:?}", first.said("tool_result"));
     assert_ne!(first.started["workspace_branch"], source.started["workspace_branch"]);
     assert_eq!(changed(&provost, &first, &json!({})), ["added app/a.txt"]);
+    // What a merge would bring to the target branch is the person's.
+    for fork in [&first, &last] {
+        let branch = fork.started["workspace_branch"].as_str().unwrap();
+        let log = board.repo().git(&["log", "--format=%an %cn%n%b", branch]);
+        assert!(!log.contains("Provost "), "{log}");
+        assert!(log.contains(&format!("Provost-Attempt: {}", source.id)), "{log}");
+    }
     // The other attempt is as it was.
     assert_eq!(fs::read_to_string(worktree(&source).join("a.txt")).unwrap(), "two\n");
     assert_eq!(references(board.repo(), &source).len(), 2);

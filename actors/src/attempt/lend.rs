@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::unconstrained;
 
 use super::message::Lent;
+use super::snapshot;
 use super::state::AttemptActorState;
 use crate::ids::FinishId;
 use crate::journal::Phase;
@@ -58,8 +59,11 @@ impl AttemptActorState {
         }
         self.lent += 1;
         let worktrees = queue_for(&self.worktrees);
+        let (world, attempt) = (Arc::clone(&self.world), self.attempt.clone());
         tokio::spawn(async move {
             let lent = Lent::new(worktrees.await, owner);
+            // Else the last turn's snapshot would have the work of the other attempt.
+            snapshot::before_finish(&world, &attempt).await;
             let _ = port.send(Ok(lent));
         });
     }

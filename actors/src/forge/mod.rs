@@ -1,5 +1,6 @@
 //! Pull requests on GitHub and GitLab, by their HTTP interfaces. A request that is open for the
-//! same two branches is found before one is made, so the same call again makes no second one.
+//! same two branches of the repository, or that the same finish made, is found before one is made,
+//! so the same call again makes no second one. A stranger's request from a fork is not taken for it.
 //! Blocks: call it on a thread for that.
 
 mod place;
@@ -20,6 +21,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Most bytes of an answer, and most characters of it in an error.
 const ANSWER_MAX: u64 = 4 << 20;
 const SAID_MAX: usize = 500;
+/// Most bytes of the URL of a pull request.
+const URL_MAX: usize = 2048;
 
 /// Whose interface a host has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,8 @@ pub struct Proposal {
     pub base: String,
     pub title: String,
     pub text: String,
+    /// Stands in the text of what the same finish makes.
+    pub mark: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -93,31 +98,51 @@ impl Forge {
 
     fn find(&self, agent: &Agent, wanted: &Proposal) -> Result<Option<PullRequest>, ForgeError> {
         let Proposal { repository, head, base, .. } = wanted;
+        let owner = repository.split('/').next().unwrap_or_default();
         let query = match self.kind {
-            Kind::Github => {
-                let owner = repository.split('/').next().unwrap_or_default();
-                [("state", "open"), ("head", &*format!("{owner}:{head}")), ("base", base)]
-                    .map(|(name, value)| (name, value.to_owned()))
-            }
-            Kind::Gitlab => [("state", "opened"), ("source_branch", head), ("target_branch", base)]
-                .map(|(name, value)| (name, value.to_owned())),
+            Kind::Github => [("head", format!("{owner}:{head}")), ("base", base.clone())],
+            Kind::Gitlab => [("source_branch", head.clone()), ("target_branch", base.clone())],
         };
-        let request = agent.get(self.url(repository)).query_pairs(query);
-        let (name, token) = self.authorization();
-        let found = answer(request.header(name, token).header("Accept", self.accept()).call()?)?;
-        let first = found.as_array().ok_or(ForgeError::Odd("list"))?.first();
-        first.map(|it| self.read(it)).transpose()
+        let request = agent.get(self.url(repository)).query("state", "all").query_pairs(query);
+        let request = request.header("Authorization", self.authorization());
+        let found = answer(request.header("Accept", self.accept()).call()?)?;
+        let mut all = found.as_array().ok_or(ForgeError::Odd("list"))?.iter();
+        all.find(|it| self.is_wanted(it, wanted)).map(|it| self.read(it)).transpose()
+    }
+
+    /// Whether it is for exactly these branches of this repository, and either open or made by the
+    /// same finish.
+    fn is_wanted(&self, found: &Value, wanted: &Proposal) -> bool {
+        let Proposal { repository, head, base, mark, .. } = wanted;
+        let (is_ours, is_open, text) = match self.kind {
+            Kind::Github => {
+                let from = found["head"]["repo"]["full_name"].as_str().unwrap_or_default();
+                let is_ours = from.eq_ignore_ascii_case(repository)
+                    && found["head"]["ref"] == **head
+                    && found["base"]["ref"] == **base;
+                (is_ours, found["state"] == "open", &found["body"])
+            }
+            Kind::Gitlab => {
+                let is_ours = found["source_project_id"].is_u64()
+                    && found["source_project_id"] == found["target_project_id"]
+                    && found["source_branch"] == **head
+                    && found["target_branch"] == **base;
+                (is_ours, found["state"] == "opened", &found["description"])
+            }
+        };
+        is_ours && (is_open || text.as_str().is_some_and(|text| text.contains(mark)))
     }
 
     fn create(&self, agent: &Agent, wanted: &Proposal) -> Result<PullRequest, ForgeError> {
-        let Proposal { repository, head, base, title, text } = wanted;
+        let Proposal { repository, head, base, title, .. } = wanted;
+        let text = format!("{}\n\n<!-- {} -->", wanted.text, wanted.mark);
         let body = match self.kind {
             Kind::Github => json!({"title": title, "head": head, "base": base, "body": text}),
             Kind::Gitlab => json!({"title": title, "source_branch": head, "target_branch": base,
                 "description": text}),
         };
-        let (name, token) = self.authorization();
-        let request = agent.post(self.url(repository)).header(name, token);
+        let request = agent.post(self.url(repository));
+        let request = request.header("Authorization", self.authorization());
         let request = request.header("Accept", self.accept());
         let made = request.content_type("application/json").send(body.to_string())?;
         self.read(&answer(made)?)
@@ -134,11 +159,8 @@ impl Forge {
         }
     }
 
-    fn authorization(&self) -> (&'static str, String) {
-        match self.kind {
-            Kind::Github => ("Authorization", format!("Bearer {}", self.token)),
-            Kind::Gitlab => ("PRIVATE-TOKEN", self.token.clone()),
-        }
+    fn authorization(&self) -> String {
+        format!("Bearer {}", self.token)
     }
 
     fn accept(&self) -> &'static str {
@@ -153,8 +175,13 @@ impl Forge {
             Kind::Github => ("html_url", "number"),
             Kind::Gitlab => ("web_url", "iid"),
         };
+        let is_sound = |it: &&str| {
+            it.len() <= URL_MAX
+                && (it.starts_with("https://") || it.starts_with("http://"))
+                && !it.contains(|c: char| c.is_control() || c.is_whitespace())
+        };
         Ok(PullRequest {
-            url: found[url].as_str().ok_or(ForgeError::Odd(url))?.to_owned(),
+            url: found[url].as_str().filter(is_sound).ok_or(ForgeError::Odd(url))?.to_owned(),
             number: found[number].as_u64().ok_or(ForgeError::Odd(number))?,
         })
     }
@@ -163,6 +190,8 @@ impl Forge {
 fn agent() -> Agent {
     let config = Agent::config_builder()
         .timeout_global(Some(DEADLINE))
+        // Another host must not get the token.
+        .max_redirects(0)
         .http_status_as_error(false)
         .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
     config.build().into()
@@ -171,6 +200,8 @@ fn agent() -> Agent {
 /// The JSON of an answer of success.
 fn answer(mut response: Response<Body>) -> Result<Value, ForgeError> {
     let status = response.status();
+    let elsewhere = response.headers().get("location").and_then(|url| url.to_str().ok());
+    let elsewhere = elsewhere.filter(|_| status.is_redirection()).map(str::to_owned);
     let said = response.body_mut().with_config().limit(ANSWER_MAX).read_to_string()?;
     if !status.is_success() {
         // Both give their reason as `message` or `error`.
@@ -180,26 +211,14 @@ fn answer(mut response: Response<Body>) -> Result<Value, ForgeError> {
         let reason = [reason, detail].into_iter().flatten().map(Value::to_string);
         let reason = reason.collect::<Vec<_>>().join(" ");
         let said = if reason.is_empty() { status.to_string() } else { reason };
+        let said = match elsewhere {
+            Some(url) => format!("{said}; what was asked for is at {url} now"),
+            None => said,
+        };
         return Err(ForgeError::Refused { status: status.as_u16(), said: cut(said, SAID_MAX) });
     }
     serde_json::from_str(&said).map_err(|_| ForgeError::Odd("JSON"))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_has_its_own_paths_and_headers_and_no_token_is_shown() {
-        let forge =
-            |kind| Forge { kind, api: "https://h/api/".to_owned(), token: "hunter2".to_owned() };
-        let (github, gitlab) = (forge(Kind::Github), forge(Kind::Gitlab));
-        assert_eq!(github.url("o/r"), "https://h/api/repos/o/r/pulls");
-        assert_eq!(gitlab.url("g/s/r"), "https://h/api/projects/g%2Fs%2Fr/merge_requests");
-        assert_eq!(github.authorization().1, "Bearer hunter2");
-        assert!(!format!("{github:?}").contains("hunter2"));
-        let made = json!({"web_url": "https://h/1", "iid": 1});
-        assert_eq!(gitlab.read(&made).unwrap().number, 1);
-        assert!(matches!(github.read(&made), Err(ForgeError::Odd("html_url"))));
-    }
-}
+mod tests;

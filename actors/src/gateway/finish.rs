@@ -32,7 +32,8 @@ pub struct FinishCall {
     pub strategy: Strategy,
     /// The branch that gets the work; by default each repository's target branch.
     pub into: Option<String>,
-    /// By default made of the task and the agent's last words.
+    /// By default made of the task and the agent's last words. Trailers name the attempt and its
+    /// agent.
     pub message: Option<String>,
     /// The attempt whose branch gets the work.
     pub onto: Option<AttemptId>,
@@ -89,7 +90,10 @@ async fn request(world: &World, call: &FinishCall) -> Result<FinishRequest, Refu
     }
     let (message, by) = match (call.action, &call.message) {
         (FinishAction::Discard, _) => (String::new(), None),
-        (_, Some(given)) => (compose::storable(given), Some(signature(&attempt).await?)),
+        (_, Some(given)) => {
+            let message = compose::signed(given, id, &attempt.executor);
+            (message, Some(signature(&attempt).await?))
+        }
         _ => (message(world, &attempt).await?, Some(signature(&attempt).await?)),
     };
     let proposal = match call.action {
@@ -226,7 +230,7 @@ async fn message(world: &World, attempt: &Attempt) -> Result<String, Refusal> {
     Ok(compose::message(&attempt.task_title, last, id, &attempt.executor))
 }
 
-async fn signature(attempt: &Attempt) -> Result<Signature, Refusal> {
+pub async fn signature(attempt: &Attempt) -> Result<Signature, Refusal> {
     let Some(repo) = attempt.repos.first() else {
         return Err(Refusal::internal("the attempt has no repository"));
     };

@@ -1,23 +1,41 @@
 //! What a start takes from another attempt: the snapshot of one of its turns.
 
+use std::path::Path;
+
+use crate::attempt::finish::compose;
 use crate::ids::{AttemptId, RepoId};
-use crate::journal::{AttemptRepo, Fork, Repo, StartContext, TurnSnapshot};
+use crate::journal::{Attempt, AttemptRepo, Fork, Repo, StartContext, TurnSnapshot};
 use crate::refusal::{Code, Refusal};
+use crate::workspace::turn_snapshot::begin_at;
 use crate::world::World;
+
+use super::finish::signature;
+use super::push::unreadable;
 
 /// The end of a turn that another attempt begins from.
 pub struct Source {
     pub fork: Fork,
-    repos: Vec<AttemptRepo>,
+    attempt: Attempt,
     snapshots: Vec<TurnSnapshot>,
 }
 
 impl Source {
-    /// The commit of the snapshot in a repository, if that has one.
-    pub fn commit_of(&self, repo: RepoId) -> Option<String> {
-        let name = &self.repos.iter().find(|it| it.repo_id == repo)?.name;
-        let snapshot = self.snapshots.iter().find(|it| it.repo == *name)?;
-        Some(snapshot.commit_id.clone())
+    /// The commit to begin from in a repository, if that has a snapshot.
+    pub async fn commit_of(&self, world: &World, repo: RepoId) -> Result<Option<String>, Refusal> {
+        let Source { fork, attempt, snapshots } = self;
+        let Some(repo) = attempt.repos.iter().find(|it| it.repo_id == repo) else {
+            return Ok(None);
+        };
+        let Some(snapshot) = snapshots.iter().find(|it| it.repo == repo.name) else {
+            return Ok(None);
+        };
+        let by = signature(attempt).await?;
+        let about = format!("As turn {} left it.", fork.turn);
+        let (id, title) = (fork.attempt_id, &attempt.task_title);
+        let message = compose::message(title, Some(&about), id, &attempt.executor);
+        let (path, scratch) = (Path::new(&repo.path), &world.settings.scratch_dir);
+        let begun = begin_at(path, scratch, &snapshot.commit_id, &message, &by).await;
+        begun.map(Some).map_err(|error| unreadable(repo, &error))
     }
 
     /// The repositories of the other attempt, at the target branches that it has.
@@ -26,7 +44,7 @@ impl Source {
             let repo = context.repos.iter().find(|repo| repo.repo_id == known.repo_id)?;
             Some((repo, known.target_branch.as_str()))
         };
-        self.repos.iter().filter_map(of).collect()
+        self.attempt.repos.iter().filter_map(of).collect()
     }
 }
 
@@ -57,7 +75,7 @@ pub async fn source(
     let turn = pick(id, turn, &turns)?;
     let snapshots = world.journal.turn_snapshot(id, turn).await?;
     let fork = Fork { attempt_id: id, turn };
-    Ok(Some(Source { fork, repos: attempt.repos, snapshots }))
+    Ok(Some(Source { fork, attempt, snapshots }))
 }
 
 /// The turn that is asked for, else the last one.

@@ -133,8 +133,11 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         let Some(base_commit) = tip(path, branch).await? else {
             return Err(no_branch(path, branch, again).await);
         };
-        let snapshot = source.as_ref().and_then(|source| source.commit_of(repo.repo_id));
-        let base_commit = snapshot.unwrap_or(base_commit);
+        let begun = match &source {
+            Some(source) => source.commit_of(world, repo.repo_id).await?,
+            None => None,
+        };
+        let base_commit = begun.unwrap_or(base_commit);
         let Repo { repo_id, name, path, .. } = (*repo).clone();
         let target_branch = (*branch).to_owned();
         repos.push(AttemptRepo { repo_id, name, path, target_branch, base_commit });

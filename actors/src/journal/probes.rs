@@ -14,10 +14,13 @@ pub struct Contest {
     /// The attempt's folder under `worktrees/`.
     pub folder: String,
     pub target_branch: String,
+    pub attempt_id: AttemptId,
     pub commit_id: String,
+    /// Since which the snapshot counts: the merge base with the target branch at that time.
+    pub base_id: String,
     /// The commit of the target branch that the snapshot was merged with.
     pub target_commit: Option<String>,
-    /// The newest snapshots of other attempts that it was not merged with, newest first.
+    /// The newest snapshots of later attempts that it was not merged with, newest first.
     pub rivals: Vec<Rival>,
 }
 
@@ -26,6 +29,7 @@ pub struct Rival {
     pub attempt_id: AttemptId,
     pub folder: String,
     pub commit_id: String,
+    pub base_id: String,
 }
 
 /// An attempt that is in conflict with another one or with its target.
@@ -45,18 +49,16 @@ pub struct Probe {
     pub rival: Option<AttemptId>,
     pub commit_id: String,
     pub rival_commit: String,
+    /// Empty where there was nothing to merge, or git could not.
     pub tree_id: String,
     pub paths: Vec<String>,
 }
 
 #[async_trait]
 pub trait Probes {
-    /// The contests of an attempt, one for each of its repositories with a snapshot. None if its
-    /// task is over or its work is merged.
-    async fn contests(&self, attempt: AttemptId) -> Result<Vec<Contest>, Refusal>;
-
-    /// The other attempts that work on a repository of this one.
-    async fn rivals(&self, attempt: AttemptId) -> Result<Vec<AttemptId>, Refusal>;
+    /// The contests in the repositories of these attempts: one for each attempt and repository with
+    /// a snapshot, unless its task is over or its work is merged.
+    async fn contests(&self, attempts: &[AttemptId]) -> Result<Vec<Contest>, Refusal>;
 
     /// The attempts that a conflict was found of.
     async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal>;

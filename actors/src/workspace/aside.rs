@@ -169,6 +169,7 @@ fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
     for list in ["info/exclude", "info/attributes"] {
         regular::copy_small(&common.join(list), &path.join(list), LIST_MAX)?;
     }
+    shallow(common, path)?;
     Ok(dir)
 }
 
@@ -228,5 +229,10 @@ fn clean(path: &Path, common: &Path, objects: &Path, format: &str) -> io::Result
         "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = {format}\n"
     );
     fs::write(git_dir.join("config"), config)?;
+    shallow(common, &git_dir)
+}
+
+/// The history of a shallow clone ends where it does in the real repository.
+fn shallow(common: &Path, git_dir: &Path) -> io::Result<()> {
     regular::copy_small(&common.join("shallow"), &git_dir.join("shallow"), SHALLOW_MAX)
 }

@@ -15,13 +15,17 @@ use crate::blocking::blocking;
 pub struct Between {
     aside: Aside,
     pub from: String,
-    to: String,
+    pub to: String,
 }
 
 impl Between {
     /// `from` and `to` are commits of the repository, which may have no worktree any more.
     pub async fn open(source: &Source, from: &str, to: &str) -> Result<Self, SnapshotError> {
-        let aside = scratch(source).await?;
+        let repo = &source.repo;
+        let common = git::common_dir(repo)
+            .await
+            .map_err(|why| SnapshotError::Repository { repo: repo.clone(), why })?;
+        let aside = Aside::make(&source.scratch, &common).await?;
         Ok(Self { aside, from: from.to_owned(), to: to.to_owned() })
     }
 
@@ -82,27 +86,12 @@ impl Between {
     }
 
     fn git(&self) -> Git {
-        let mut git = reading(&self.aside);
+        let mut git = self.aside.git(self.aside.path());
         // The attributes are those of the new files, as they are in a worktree.
         git.command.env("GIT_ATTR_SOURCE", &self.to);
+        git.command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
         git
     }
-}
-
-/// A scratch repository that borrows the objects of an attempt's repository.
-pub(super) async fn scratch(source: &Source) -> Result<Aside, SnapshotError> {
-    let repo = &source.repo;
-    let common = git::common_dir(repo)
-        .await
-        .map_err(|why| SnapshotError::Repository { repo: repo.clone(), why })?;
-    Ok(Aside::make(&source.scratch, &common).await?)
-}
-
-/// git that reads only objects: there are no files.
-pub(super) fn reading(aside: &Aside) -> Git {
-    let mut git = aside.git(aside.path());
-    git.command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
-    git
 }
 
 /// The ids and paths of the files that are there after the change. `None`: it is no listing.

@@ -40,6 +40,14 @@ impl Compared {
         }
     }
 
+    /// The commit that is compared; `None`: the worktree is.
+    pub fn end(&self) -> Option<&str> {
+        match self {
+            Self::Worktree(_) => None,
+            Self::Commits(between) => Some(&between.to),
+        }
+    }
+
     /// Everything that differs, sorted by path.
     pub async fn changes(&self) -> Result<Vec<Change>, SnapshotError> {
         match self {

@@ -11,7 +11,6 @@ pub mod advance;
 mod aside;
 mod beneath;
 mod between;
-pub mod blob;
 pub mod cache;
 pub mod changes;
 mod checked_out;

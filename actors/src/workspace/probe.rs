@@ -1,71 +1,72 @@
-//! Whether commits would merge with another one. Only objects are written: the merged trees.
+//! Whether what was done on two sides would merge. Only objects are written: the merged trees.
 
-use std::io::{Seek, Write};
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::aside::Aside;
-use super::git::{self, GitError};
-use crate::blocking::blocking;
+use super::git::{self, Git, GitError};
+use super::merge::trees::Trees;
+
+/// Most bytes of the names of the files that a side has changed.
+const NAMES_MAX: usize = 64 << 20;
 
 /// The result of a merge that is only computed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed {
-    /// With conflict markers in the files in conflict.
+    /// With conflict markers in the files in conflict; empty: there was nothing to merge.
     pub tree: String,
     /// Those in conflict; none: it merges.
     pub paths: Vec<String>,
 }
 
-/// Merges a commit with each of the others, all in one run of git (2.39 or later).
+/// A commit, and the one since which it counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Side<'a> {
+    pub base: &'a str,
+    pub commit: &'a str,
+}
+
+/// Merges the changes of `theirs` into `ours`, if they concern the same files. `attributes` is the
+/// commit whose attributes count.
 pub async fn probe(
     repo: &Path,
     scratch: &Path,
-    commit: &str,
-    others: &[String],
-) -> Result<Vec<Probed>, GitError> {
-    let common = git::common_dir(repo).await?;
-    let aside = Aside::make(scratch, &common).await?;
-    let lines = others.iter().map(|other| format!("{commit} {other}\n"));
-    let (input, folder) = (lines.collect::<String>(), aside.path().to_owned());
-    let stdin = blocking(move || {
-        let mut file = tempfile::tempfile_in(folder)?;
-        file.write_all(input.as_bytes())?;
-        file.rewind().map(|()| file)
-    });
-    let mut git = aside.git(aside.path()).patient();
-    let objects = common.join("objects");
-    git.command
-        .env("GIT_OBJECT_DIRECTORY", objects)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_ATTR_SOURCE", commit)
-        .stdin(stdin.await.map_err(GitError::Prepare)?);
-    let options = ["--stdin", "--name-only", "--no-messages", "--allow-unrelated-histories"];
-    let args = [&["merge-tree", "--write-tree"], &options[..]].concat();
-    let output = git.output(&args, usize::MAX).await?;
-    if !output.status.success() {
-        return Err(output.failure());
+    attributes: &str,
+    [ours, theirs]: [Side<'_>; 2],
+) -> Result<Probed, GitError> {
+    let touched = tokio::try_join!(touched(repo, ours), touched(repo, theirs))?;
+    if !meet(&touched.0, &touched.1) {
+        return Ok(Probed::default());
     }
-    let strange = || GitError::Failed("git merge-tree speaks differently".to_owned());
-    parse(&output.stdout).filter(|found| found.len() == others.len()).ok_or_else(strange)
+    let Some(base) = git::merge_base(repo, ours.commit, theirs.commit).await? else {
+        let message = format!("{} and {} share no commit", ours.commit, theirs.commit);
+        return Err(GitError::Failed(message));
+    };
+    let trees = Trees::open(repo, scratch, attributes).await?;
+    let report = trees.merge(&base, ours.commit, theirs.commit).await?;
+    let paths = report.conflicts.into_iter().map(|conflict| conflict.path).collect();
+    Ok(Probed { tree: report.tree, paths })
 }
 
-/// Reads what `git merge-tree --stdin --name-only --no-messages` says: for each merge whether it
-/// is clean, the tree, and the files in conflict, each with a NUL after it, and one more NUL.
-fn parse(said: &[u8]) -> Option<Vec<Probed>> {
-    let text = String::from_utf8_lossy(said);
-    let mut fields = text.split('\0');
-    let mut found = Vec::new();
-    while let Some(is_clean) = fields.next().filter(|field| !field.is_empty()) {
-        if !matches!(is_clean, "0" | "1") {
-            return None;
-        }
-        let tree = fields.next()?.to_owned();
-        let paths: Vec<String> =
-            fields.by_ref().take_while(|path| !path.is_empty()).map(str::to_owned).collect();
-        found.push(Probed { tree, paths });
+type Paths = BTreeSet<Vec<u8>>;
+
+/// The files that differ between the two commits of a side.
+async fn touched(repo: &Path, side: Side<'_>) -> Result<Paths, GitError> {
+    let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", side.base, side.commit];
+    let output = Git::new(repo).output(&args, NAMES_MAX).await?;
+    if output.is_cut || !output.status.success() {
+        return Err(output.failure());
     }
-    Some(found)
+    let paths = output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    Ok(paths.map(<[u8]>::to_vec).collect())
+}
+
+/// Whether a file is in both, or is in one where the other has a folder.
+fn meet(one: &Paths, other: &Paths) -> bool {
+    let is_in = |path: &Vec<u8>, of: &Paths| {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        of.contains(path) || ends.into_iter().any(|end| of.contains(&path[..end]))
+    };
+    one.iter().any(|path| is_in(path, other)) || other.iter().any(|path| is_in(path, one))
 }
 
 #[cfg(test)]
@@ -74,39 +75,43 @@ mod tests {
     use crate::workspace::snapshot::tests::Scene;
 
     #[test]
-    fn conflicts_are_found_and_nothing_is_changed() {
-        let scene = Scene::new(&[(b"a", b"a\n"), (b"b", b"b\n")]);
-        let mut commits = Vec::new();
-        for (n, (path, text)) in [("a", "x\n"), ("a", "y\n"), ("b", "z\n")].into_iter().enumerate()
-        {
-            scene.git(&["checkout", "--quiet", "--force", "-B", &format!("t{n}"), "main"]);
-            scene.write(path, text);
-            scene.git(&["commit", "--quiet", "--all", "--message=changed"]);
-            commits.push(scene.git(&["rev-parse", "HEAD"]));
-        }
-        let refs = scene.git(&["for-each-ref"]);
-        let found = probe(&scene.source.repo, &scene.source.scratch, &commits[0], &commits[1..]);
-        let found = scene.runtime.block_on(found).unwrap();
-        assert_eq!(found[0].paths, ["a"]);
-        assert_eq!(found[1].paths, [""; 0]);
-        let merged = scene.git(&["show", &format!("{}:b", found[1].tree)]);
-        assert_eq!(merged, "z");
-        let marked = scene.git(&["show", &format!("{}:a", found[0].tree)]);
-        assert!(marked.starts_with("<<<<<<<"), "{marked}");
-        assert_eq!(scene.git(&["for-each-ref"]), refs);
-        let none = probe(&scene.source.repo, &scene.source.scratch, &commits[0], &[]);
-        assert_eq!(scene.runtime.block_on(none).unwrap(), []);
-    }
-
-    #[test]
-    fn what_git_says_is_read_or_refused() {
-        let read = parse(b"0\0t1\0a\0b c\0\x001\0t2\0\0").unwrap();
-        let probed = |tree: &str, paths: &[&str]| Probed {
-            tree: tree.to_owned(),
-            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+    fn conflicts_are_found_by_the_attributes_of_the_target_and_nothing_is_changed() {
+        let scene = Scene::new(&[
+            (b"a", b"a\n"),
+            (b"b", b"b\n"),
+            (b"list", b""),
+            (b".gitattributes", b"list merge=union\n"),
+        ]);
+        let commit = |name: &str, files: &[(&str, &str)]| {
+            scene.git(&["checkout", "--quiet", "--force", "-B", name, "main"]);
+            files.iter().for_each(|(path, text)| scene.write(path, text));
+            scene.git(&["add", "--all"]);
+            scene.git(&["commit", "--quiet", "--message=changed"]);
+            scene.git(&["rev-parse", "HEAD"])
         };
-        assert_eq!(read, [probed("t1", &["a", "b c"]), probed("t2", &[])]);
-        assert_eq!(parse(b""), Some(vec![]));
-        assert_eq!(parse(b"2\0t\0\0"), None);
+        let one = commit("t0", &[("a", "x\n"), ("list", "one\n")]);
+        // It would hide its conflicts.
+        let other =
+            commit("t1", &[("a", "y\n"), ("list", "two\n"), (".gitattributes", "* merge=union\n")]);
+        let apart = commit("t2", &[("b", "z\n")]);
+        let nested = commit("t3", &[("new", "file\n")]);
+        let folder = commit("t4", &[("new/file", "file\n")]);
+        let main = scene.git_in_repo(&["rev-parse", "main"]);
+        let refs = scene.git(&["for-each-ref"]);
+        let run = |one: &str, other: &str| {
+            let sides = [one, other].map(|commit| Side { base: &main, commit });
+            let found = probe(&scene.source.repo, &scene.source.scratch, &main, sides);
+            scene.runtime.block_on(found)
+        };
+        for (one, other) in [(&one, &other), (&other, &one)] {
+            let found = run(one, other).unwrap();
+            assert_eq!(found.paths, ["a"]);
+            let marked = scene.git(&["show", &format!("{}:a", found.tree)]);
+            assert!(marked.starts_with("<<<<<<<"), "{marked}");
+        }
+        assert_eq!(run(&one, &apart).unwrap(), Probed::default(), "no file in common");
+        assert_eq!(run(&nested, &folder).unwrap().paths.len(), 1, "a file and a folder");
+        assert!(run(&one, &"1".repeat(40)).is_err());
+        assert_eq!(scene.git(&["for-each-ref"]), refs);
     }
 }

@@ -223,7 +223,7 @@ impl Proof {
         parents.extend(git::run(&self.common, &earlier).await.ok());
         parents.extend(self.strays.iter().filter(|stray| **stray != self.head).cloned());
         let commit = self.commit(&tree, &parents, "What was not committed").await?;
-        let args = ["update-ref", "-m", "provost gc", reference, &commit];
+        let args = ["update-ref", "--no-deref", "-m", "provost gc", reference, &commit];
         git::run(&self.common, &args).await?;
         Ok(Some(commit))
     }

@@ -7,12 +7,8 @@ use std::path::Path;
 
 use super::aside::Aside;
 use super::git::{self, Git, GitError};
-use super::regular;
-use crate::blocking::blocking;
 use crate::text::cut;
 
-/// Longest list of the commits at which a shallow clone's history ends, in bytes.
-const SHALLOW_MAX: u64 = 64 << 20;
 /// Most bytes of the settings of remotes, and most characters of what a remote says.
 const SETTINGS_MAX: usize = 256 * 1024;
 const SAID_MAX: usize = 1000;
@@ -100,11 +96,20 @@ impl RemoteBranch<'_> {
         }
     }
 
+    /// Whether the branch has the commit: it is there, or on top of it.
+    pub async fn has(&self, commit: &str) -> Result<bool, GitError> {
+        let (aside, git) = self.git().await?;
+        let refspec = format!("+refs/heads/{}:refs/there", self.branch);
+        let quietly = ["fetch", "--quiet", "--no-tags", "--recurse-submodules=no"];
+        git.text(&[&quietly[..], &["--", self.url, &refspec]].concat()).await?;
+        let is_there = ["merge-base", "--is-ancestor", commit, "refs/there"];
+        let output = aside.git(aside.path()).output(&is_there, 1024).await?;
+        Ok(output.status.success())
+    }
+
     async fn git(&self) -> Result<(Aside, Git), GitError> {
         let common = git::common_dir(self.repo).await?;
         let aside = Aside::make(self.scratch, &common).await?;
-        let (from, to) = (common.join("shallow"), aside.path().join("shallow"));
-        blocking(move || regular::copy_small(&from, &to, SHALLOW_MAX)).await?;
         let mut git = aside.git(self.repo).patient();
         // What would ask a person fails at once: there is none at the daemon's terminal.
         git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
@@ -248,7 +253,15 @@ mod tests {
         assert!(matches!(branch.push(&other, None).await, Err(PushError::Rejected(_))));
         assert!(matches!(branch.push(&other, Some(&other)).await, Err(PushError::Rejected(_))));
         branch.push(&other, Some(&first)).await.unwrap();
-        assert_eq!(branch.tip().await.unwrap(), Some(other));
+        assert_eq!(branch.tip().await.unwrap().as_ref(), Some(&other));
+        // Somebody pushes on top of it.
+        let tree = format!("{other}^{{tree}}");
+        let on_top = ["commit-tree", &*tree, "-p", &other, "-m", "on top"];
+        let on_top = git::run(&remote, &[&by[..], &on_top].concat()).await.unwrap();
+        git::run(&remote, &["update-ref", "refs/heads/work", &on_top]).await.unwrap();
+        assert!(matches!(branch.push(&other, None).await, Err(PushError::Rejected(_))));
+        assert!(branch.has(&other).await.unwrap());
+        assert!(!branch.has(&first).await.unwrap(), "the other one took its place");
         assert!(!ran.exists());
         // What only git-lfs can push.
         std::fs::create_dir(repo.join("d")).unwrap();

@@ -35,8 +35,6 @@ pub enum FileError {
     Folder(Vec<String>),
     #[error("the line begins beyond the first {SCAN_MAX} bytes")]
     TooFar,
-    #[error("it has {0} bytes, and is only read in a worktree")]
-    TooLarge(u64),
     #[error("it does not exist")]
     NotFound,
     #[error(transparent)]
@@ -206,11 +204,7 @@ impl Tree {
 }
 
 /// Reads a piece of an open file of this size.
-pub(super) fn piece_of(
-    file: &mut (impl BufRead + Seek),
-    size: u64,
-    range: Range,
-) -> Result<Piece, FileError> {
+fn piece_of(file: &mut (impl BufRead + Seek), size: u64, range: Range) -> Result<Piece, FileError> {
     let offset = match range {
         Range::Bytes { offset, .. } => offset.min(size),
         Range::Lines { start, .. } => skip_lines(file, start.saturating_sub(1), size)?,
@@ -234,15 +228,6 @@ pub(super) fn piece_of(
     };
     content.truncate(len);
     Ok(Piece { content, size, offset, lines, in_line })
-}
-
-/// The first names of a folder's entries, sorted; `true`: a folder, which ends with a slash.
-pub(super) fn listed_names(entries: Vec<(String, bool)>) -> Vec<String> {
-    let with_slash = |(name, is_folder)| if is_folder { name + "/" } else { name };
-    let mut names: Vec<String> = entries.into_iter().map(with_slash).collect();
-    names.sort_unstable();
-    names.truncate(ENTRIES_MAX);
-    names
 }
 
 fn as_path(path: &[u8]) -> &Path {

@@ -1,11 +1,13 @@
 //! The snapshot of a turn: a commit of all files of a worktree that git does not ignore, under a
-//! reference of its own. The worktree's HEAD, index and files stay as they are. Idempotent by the
-//! name of the reference: the one that is there is kept.
+//! reference of its own. The worktree's HEAD, index and files stay as they are. Idempotent: the
+//! same files at the end of the same turn give the same commit.
 
 use std::path::Path;
 
+use super::aside::Aside;
 use super::frozen;
 use super::git::{self, GitError};
+use super::merge::Signature;
 use super::snapshot::{Snapshot, SnapshotError, Source};
 use crate::event::Timestamp;
 use crate::failpoint;
@@ -36,16 +38,16 @@ pub fn reference(attempt: AttemptId, turn: u32) -> String {
     format!("refs/provost/attempts/{attempt}/{turn}")
 }
 
-/// Saves what a worktree has, unless the turn's reference is there.
+/// Saves what a worktree has. The turn's reference names it then, whatever it named before: an
+/// agent can write references.
 pub async fn save(end: &TurnEnd) -> Result<Saved, SnapshotError> {
     let repo = &end.source.repo;
+    let Made { commit, tree } = make(end).await?;
     let reference = reference(end.attempt, end.turn);
-    let commit = match git::ref_tip(repo, &reference).await? {
-        Some(commit) => commit,
-        None => make(end, &reference).await?,
-    };
-    let tree = git::run(repo, &["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).await?;
-    // The same for a commit that was found as for one that was made.
+    // A symbolic reference would lead to a branch.
+    let update = ["update-ref", "--no-deref", "-m", "provost", &reference, &commit];
+    git::run(repo, &[&["-c", "core.fsync=all"], &update[..]].concat()).await?;
+    failpoint::hit("snapshot", "referred");
     let base = match git::branch_tip(repo, &end.source.target_branch).await? {
         Some(target) => git::merge_base(repo, &commit, &target).await?,
         None => None,
@@ -53,7 +55,12 @@ pub async fn save(end: &TurnEnd) -> Result<Saved, SnapshotError> {
     Ok(Saved { commit, tree, base: base.unwrap_or_else(|| end.base.clone()) })
 }
 
-async fn make(end: &TurnEnd, reference: &str) -> Result<String, SnapshotError> {
+struct Made {
+    commit: String,
+    tree: String,
+}
+
+async fn make(end: &TurnEnd) -> Result<Made, SnapshotError> {
     let snapshot = Snapshot::take_from(&end.source, Some(&end.base)).await?;
     let objects = snapshot.aside.common.join("objects");
     let tree = frozen::write_tree(&snapshot, &objects).await?;
@@ -64,22 +71,34 @@ async fn make(end: &TurnEnd, reference: &str) -> Result<String, SnapshotError> {
     let about = format!("Turn {} of attempt {}", end.turn, end.attempt);
     let commit = git.text(&["commit-tree", &tree, "-p", &snapshot.head, "-m", &about]).await?;
     failpoint::hit("snapshot", "made");
-    create(end, reference, commit).await
+    Ok(Made { commit, tree })
 }
 
-/// Creates the reference. Returns the commit that it names, which another maker may have made.
-async fn create(end: &TurnEnd, reference: &str, commit: String) -> Result<String, SnapshotError> {
-    let repo = &end.source.repo;
-    // The empty old value: only if there is no such reference (git-update-ref(1)).
-    let update = ["-c", "core.fsync=all", "update-ref", "-m", "provost", reference, &commit, ""];
-    match git::run(repo, &update).await {
-        Ok(_) => failpoint::hit("snapshot", "referred"),
-        Err(error @ GitError::Failed(_)) => {
-            return git::ref_tip(repo, reference).await?.ok_or_else(|| error.into());
-        }
-        Err(error) => return Err(error.into()),
+/// A commit from which another attempt begins where a turn ended: the snapshot's files and parent,
+/// signed by a person, because a merge may bring it to the target branch. It is the parent itself
+/// if all was committed. The same snapshot gives the same commit.
+pub async fn begin_at(
+    repo: &Path,
+    scratch: &Path,
+    snapshot: &str,
+    message: &str,
+    by: &Signature,
+) -> Result<String, GitError> {
+    let show = ["log", "-1", "--no-show-signature", "--date=raw", "--format=%P%n%T%n%ad", snapshot];
+    let shown = git::run(repo, &show).await?;
+    let [parent, tree, date] = shown.lines().collect::<Vec<_>>()[..] else {
+        return Err(GitError::Failed(format!("{snapshot} is no snapshot")));
+    };
+    if git::run(repo, &["rev-parse", "--verify", &format!("{parent}^{{tree}}")]).await? == tree {
+        return Ok(parent.to_owned());
     }
-    Ok(commit)
+    let common = git::common_dir(repo).await?;
+    let aside = Aside::make(scratch, &common).await?;
+    let mut git = aside.git(aside.path());
+    git.command.args(["-c", "core.fsync=all"]);
+    git.command.env("GIT_OBJECT_DIRECTORY", common.join("objects"));
+    Signature { date: date.to_owned(), ..by.clone() }.sign(&mut git, &["AUTHOR", "COMMITTER"]);
+    git.text(&["commit-tree", tree, "-p", parent, "-m", message]).await
 }
 
 /// Deletes the references of these turns, as far as they are there. The commits go when git
@@ -89,7 +108,7 @@ pub async fn forget(repo: &Path, attempt: AttemptId, turns: &[u32]) -> Result<()
         let reference = reference(attempt, *turn);
         // It may be gone since a call that was cut off.
         if git::ref_tip(repo, &reference).await?.is_some() {
-            git::run(repo, &["update-ref", "-d", &reference]).await?;
+            git::run(repo, &["update-ref", "--no-deref", "-d", &reference]).await?;
         }
         failpoint::hit("snapshot", "forgotten");
     }

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use provost_actors::nearest::nearest;
-use provost_actors::workspace::blob;
-use provost_actors::workspace::compared::Span;
 use provost_actors::workspace::page::Range;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::tree::{FileError, Piece, SCAN_MAX, Tree};
@@ -33,8 +31,7 @@ impl FileTool for Domain {
         input: GetAttemptFileInput,
     ) -> Refusable<GetAttemptFileOutput> {
         let attempt = input.attempt_id;
-        let turns = Turns::new(None, input.to_turn);
-        let workspace = self.workspace(TOOL, attempt, turns).await?;
+        let workspace = self.workspace(TOOL, attempt, Turns::default()).await?;
         let most = self.artifacts.guards.file_max_bytes;
         let Some(path) = plain(&input.path) else {
             let given = [String::from(input.path.clone())];
@@ -59,10 +56,7 @@ impl FileTool for Domain {
         if !workspace.is_made {
             return Err(workspace.file_not_found(&input.path));
         }
-        let (repo, rest, piece) = match turns.to {
-            Some(_) => self.read_of_turn(&workspace, &input.path, places, range).await?,
-            None => self.read_in_worktree(&workspace, places, range).await?,
-        };
+        let (repo, rest, piece) = self.read_in_worktree(&workspace, places, range).await?;
         let shown = quote::show(&repo, &rest);
         match piece {
             Ok(piece) if input.max_bytes.is_some_and(|bytes| bytes.get() > most) => {
@@ -71,9 +65,6 @@ impl FileTool for Domain {
                 Ok(GetAttemptFileOutput { size_bytes: piece.size, ..blocked })
             }
             Ok(piece) => Ok(found(shown, range, input.line_count, piece)),
-            Err(FileError::NotFound) if turns.to.is_some() => {
-                Err(workspace.file_not_found(&input.path))
-            }
             Err(FileError::NotFound) => Err(self.elsewhere(workspace, &input.path, path).await),
             Err(error) => unreadable(&input.path, &shown, error),
         }
@@ -99,34 +90,6 @@ impl Domain {
             );
             Refusal::new(Code::WorkspaceFailed, message).hint(hint)
         })
-    }
-
-    /// Reads from the snapshot of a turn, and like [`read`] from the first place with something.
-    async fn read_of_turn(
-        &self,
-        workspace: &Workspace,
-        given: &str,
-        places: Vec<(String, Vec<u8>)>,
-        range: Range,
-    ) -> Result<Found, Refusal> {
-        let _turn = self.artifacts.turn().await?;
-        let mut first = None;
-        for (name, path) in places {
-            let repo = workspace.view.repos.iter().find(|repo| repo.name == name);
-            let (Some(repo), Some(Span::Between(_, commit))) = (repo, workspace.spans.get(&name))
-            else {
-                continue;
-            };
-            let piece = blob::read(&workspace.source(repo), commit, &path, range).await;
-            let piece = piece.map_err(|error| workspace.refusal(TOOL, repo, &error))?;
-            let is_there = !matches!(piece, Err(FileError::NotFound));
-            let found = (name, path, piece);
-            if is_there {
-                return Ok(found);
-            }
-            first.get_or_insert(found);
-        }
-        first.ok_or_else(|| workspace.file_not_found(given))
     }
 
     /// The refusal of a path at which there is nothing: with the one that is meant, if
@@ -205,14 +168,6 @@ fn unreadable(given: &str, shown: &str, error: FileError) -> Refusable<GetAttemp
                  line_count. No line is looked for beyond that byte."
             );
             (BlockedReason::SizeExceeded, hint)
-        }
-        FileError::TooLarge(size_bytes) => {
-            let hint = format!(
-                "Call {TOOL} again without to_turn. That reads the file as it is now; of the end \
-                 of a turn, smaller files are read."
-            );
-            let blocked = blocked(given, BlockedReason::SizeExceeded, hint);
-            return Ok(GetAttemptFileOutput { size_bytes, ..blocked });
         }
         error @ (FileError::NotFound | FileError::Io(_)) => {
             let message = format!("{given} can't be read: {error}");

@@ -81,7 +81,6 @@ struct Workspace {
     scratch: PathBuf,
     /// There is something to look at: worktrees, or the snapshot of a turn.
     is_made: bool,
-    turns: Turns,
     /// What is compared, by repository; since the merge base for one that is not in it.
     spans: HashMap<String, Span>,
 }
@@ -109,7 +108,6 @@ impl Domain {
             worktrees: self.world.settings.worktrees_dir.clone(),
             scratch: self.world.settings.scratch_dir.clone(),
             is_made,
-            turns,
             spans,
         })
     }

@@ -141,9 +141,8 @@ impl Patch {
                     self.left.push(shown);
                 }
                 None => {
-                    let base = compared.base();
-                    let and = workspace.turns.and_to_turn();
-                    self.way.get_or_insert_with(|| way(repo, base, &all[index], &shown, &and));
+                    let (base, end) = (compared.base(), compared.end());
+                    self.way.get_or_insert_with(|| way(repo, base, end, &all[index], &shown));
                     self.giant.push(shown);
                 }
             }
@@ -185,13 +184,14 @@ impl Patch {
     }
 }
 
-fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str, and: &str) -> String {
-    if change.status == Status::Deleted {
-        let path = String::from_utf8_lossy(&change.path);
-        let object = quoted(&format!("{base}:{path}"));
-        return format!("Run `git -C {} show {object}`", quoted(&repo.path));
-    }
-    format!("Call get_attempt_file with path = {}{and}", serde_json::json!(shown))
+/// `end` is the commit that is compared with the base, if not the worktree is.
+fn way(repo: &AttemptRepo, base: &str, end: Option<&str>, change: &Change, shown: &str) -> String {
+    let has_it = if change.status == Status::Deleted { Some(base) } else { end };
+    let Some(commit) = has_it else {
+        return format!("Call get_attempt_file with path = {}", serde_json::json!(shown));
+    };
+    let object = quoted(&format!("{commit}:{}", String::from_utf8_lossy(&change.path)));
+    format!("Run `git -C {} show {object}`", quoted(&repo.path))
 }
 
 /// The patch of changes that go together; `None` beyond the limit. That of a file added is no

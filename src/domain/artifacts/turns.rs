@@ -24,11 +24,6 @@ impl Turns {
         let from = from.map(|turn| number(turn.get())).filter(|turn| *turn > 0);
         Self { from, to: to.map(|turn| number(turn.get())) }
     }
-
-    /// What a hint adds to a call that reads the same state.
-    pub fn and_to_turn(self) -> String {
-        self.to.map(|turn| format!(" and to_turn = {turn}")).unwrap_or_default()
-    }
 }
 
 impl Domain {

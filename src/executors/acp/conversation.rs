@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES, AuthMethod, AuthenticateRequest, CancelNotification, ClientCapabilities,
-    Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest, McpServer,
-    NewSessionRequest, PromptRequest, ResumeSessionRequest,
+    ForkSessionRequest, Implementation, InitializeRequest, InitializeResponse, LoadSessionRequest,
+    McpServer, NewSessionRequest, PromptRequest, ResumeSessionRequest,
 };
 
 use super::settings::{self, Setting};
@@ -24,6 +24,8 @@ pub struct Dialogue {
     pub cwd: PathBuf,
     /// The agent's id of the session to resume.
     pub resumes: Option<String>,
+    /// The session is another attempt's: this one goes on in a copy.
+    pub forks: bool,
     pub mcp_servers: Vec<McpServer>,
     /// `mode`, `model`, and the agent's own options, in the order in which they are set.
     pub settings: Vec<(String, String)>,
@@ -198,14 +200,20 @@ impl Conversation {
     fn open_session(&mut self, key: &str, id: u32, out: &mut Out) -> Result<(), Stuck> {
         self.stage = DialogueStage::Session;
         let Some(dialogue) = self.dialogue.clone() else { return Ok(()) };
-        let Dialogue { cwd, mcp_servers, resumes, load_as, .. } = dialogue;
+        let Dialogue { cwd, mcp_servers, resumes, load_as, forks, .. } = dialogue;
         let Some(session) = resumes else {
             let request = NewSessionRequest::new(cwd).mcp_servers(mcp_servers);
             self.ask(key, id, AGENT_METHOD_NAMES.session_new, &request, out);
             return Ok(());
         };
         let can = self.agent.as_ref().map(|agent| &agent.agent_capabilities);
-        if can.is_some_and(|can| can.session_capabilities.resume.is_some()) {
+        if forks {
+            if can.is_none_or(|can| can.session_capabilities.fork.is_none()) {
+                return Err(lost("it can't copy a session", out));
+            }
+            let request = ForkSessionRequest::new(session, cwd).mcp_servers(mcp_servers);
+            self.ask(key, id, AGENT_METHOD_NAMES.session_fork, &request, out);
+        } else if can.is_some_and(|can| can.session_capabilities.resume.is_some()) {
             self.session = Some(session.clone());
             let request = ResumeSessionRequest::new(session, cwd).mcp_servers(mcp_servers);
             self.ask(key, id, AGENT_METHOD_NAMES.session_resume, &request, out);
@@ -225,7 +233,9 @@ impl Conversation {
     /// reason may pass.
     fn not_resumed(&mut self, error: &str, code: Option<i64>, out: &mut Out) -> Result<(), Stuck> {
         let quirks = self.dialogue.as_ref().map(|dialogue| &dialogue.quirks);
-        if quirks.is_some_and(|quirks| quirks.is_lost(error)) {
+        // Whatever the reason, a new session with a summary is as good as a later copy.
+        let forks = self.dialogue.as_ref().is_some_and(|dialogue| dialogue.forks);
+        if forks || quirks.is_some_and(|quirks| quirks.is_lost(error)) {
             return Err(lost(error, out));
         }
         if let Some(InitializeResponse { agent_capabilities: can, .. }) = &mut self.agent
@@ -287,7 +297,8 @@ impl Conversation {
             self.session = Some(id.to_owned());
         }
         let dialogue = self.dialogue.as_ref();
-        let known = dialogue.and_then(|dialogue| dialogue.resumes.clone());
+        let resumed = dialogue.filter(|dialogue| !dialogue.forks);
+        let known = resumed.and_then(|dialogue| dialogue.resumes.clone());
         out.extend(known.or(self.session.clone()).map(Observed::ExecutorSession));
         if dialogue.is_some() && self.session.is_none() {
             return Err("it returned no session id".to_owned().into());

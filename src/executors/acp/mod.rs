@@ -27,6 +27,7 @@ pub fn launch(turn: &Turn, mut call: Call) -> Result<Launch, String> {
         prompt: as_text(&turn.prompt),
         cwd: turn.cwd.clone(),
         resumes: turn.executor_session_id.clone(),
+        forks: turn.forks,
         ..Dialogue::with_options(&call.options)
     };
     if call.supports_mcp {

@@ -1,4 +1,4 @@
-//! The message of a commit for which the caller gave none. Pure.
+//! The messages of commits: those that are given, and those that are made. Pure.
 
 use crate::ids::AttemptId;
 use crate::journal::Receipt;
@@ -25,8 +25,27 @@ pub fn message(
     if !words.is_empty() {
         parts.push(words.join("\n").trim_end().to_owned());
     }
-    parts.push(format!("Provost-Attempt: {attempt}\nAgent: {executor}"));
-    storable(&parts.join("\n\n"))
+    signed(&parts.join("\n\n"), attempt, executor)
+}
+
+/// A message with trailers that name the attempt and its agent, as git can keep it: an argument
+/// has no NUL.
+pub fn signed(message: &str, attempt: AttemptId, executor: &str) -> String {
+    let message = message.replace('\0', "");
+    let message = message.trim_end();
+    let trailers = [format!("Provost-Attempt: {attempt}"), format!("Agent: {executor}")];
+    let lacks = |trailer: &String| !message.lines().any(|line| line == trailer);
+    let trailers: Vec<String> = trailers.into_iter().filter(lacks).collect();
+    let last = message.rsplit_once("\n\n").map(|(_, last)| last);
+    let has_trailers = last.is_some_and(|last| last.lines().all(is_trailer));
+    let gap = if has_trailers { "\n" } else { "\n\n" };
+    format!("{message}{gap}{}", trailers.join("\n")).trim().to_owned()
+}
+
+/// `Key: value`, as git-interpret-trailers(1) has it.
+fn is_trailer(line: &str) -> bool {
+    let key = line.split_once(": ").map_or("", |(key, _)| key);
+    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 /// The title and the text of a pull request: those of the message, and what the checks found.
@@ -41,11 +60,6 @@ pub fn proposal(message: &str, receipts: &[Receipt]) -> (String, String) {
     (title.trim().to_owned(), parts.join("\n\n"))
 }
 
-/// A message as git can keep it: an argument has no NUL.
-pub fn storable(message: &str) -> String {
-    message.replace('\0', "")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +71,10 @@ mod tests {
         let made = message("Fix\nit", Some("Done.\n\nAll \0pass.\n"), id, "fake");
         assert_eq!(made, format!("Fix it\n\nDone.\n\nAll pass.\n\n{trailers}"));
         assert_eq!(message("Fix it", None, id, "fake"), format!("Fix it\n\n{trailers}"));
+        assert_eq!(signed(&made, id, "fake"), made, "it has them");
+        assert_eq!(signed("Mine\n", id, "fake"), format!("Mine\n\n{trailers}"));
+        let reviewed = signed("Mine: it\n\nReviewed-by: Ann", id, "fake");
+        assert_eq!(reviewed, format!("Mine: it\n\nReviewed-by: Ann\n{trailers}"));
         let (title, text) = proposal(&made, &[]);
         assert_eq!((title.as_str(), text), ("Fix it", format!("Done.\n\nAll pass.\n\n{trailers}")));
         let long = message("t", Some(&"line\n".repeat(100)), id, "fake");

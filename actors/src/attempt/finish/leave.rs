@@ -16,26 +16,38 @@ use crate::workspace::push::{PushError, RemoteBranch, shown};
 
 impl FinishTask {
     /// Deletes the attempt's branch if it is where it was when a person asked for that, and no
-    /// checkout shows it.
+    /// checkout shows it. What its target lacks is kept under a reference.
     pub(super) async fn delete_branch(&self, at: usize) -> Result<Stepped, Refusal> {
-        let path = PathBuf::from(&self.attempt.repos[at].path);
+        let repo = &self.attempt.repos[at];
+        let (path, target) = (PathBuf::from(&repo.path), repo.target_branch.clone());
+        let keep = format!("refs/provost/branches/{}", self.attempt.attempt_id);
         let (head, branch) =
             (self.finish.request.repos[at].head.clone(), self.attempt.branch.clone());
         let (repo, name) = (path.clone(), branch.clone());
         let deleting = async move {
             let is_shown = !checkouts_of(&repo, &name).await?.is_empty();
-            match git::branch_tip(&repo, &name).await? {
-                None => Ok(true),
+            let is_gone = match git::branch_tip(&repo, &name).await? {
+                None => true,
                 Some(tip) if tip == head && !is_shown => {
+                    let merged = match git::branch_tip(&repo, &target).await? {
+                        Some(target) => git::merge_base(&repo, &head, &target).await?,
+                        None => None,
+                    };
+                    if merged.as_ref() != Some(&head) {
+                        git::run(&repo, &["update-ref", "--no-deref", &keep, &head]).await?;
+                    }
                     let reference = format!("refs/heads/{name}");
-                    git::run(&repo, &["update-ref", "-d", &reference, &head]).await.map(|_| true)
+                    let delete = ["update-ref", "--no-deref", "-d", &reference, &head];
+                    git::run(&repo, &delete).await?;
+                    true
                 }
-                Some(_) => Ok(false),
-            }
+                Some(_) => false,
+            };
+            Ok(Stepped::BranchDeleted(is_gone, git::ref_tip(&repo, &keep).await?))
         };
         let deleted = self.world.repositories.in_turn(&path, deleting).await;
         failpoint::hit("branch", "deleted");
-        deleted.map(Stepped::BranchDeleted).map_err(|error: GitError| {
+        deleted.map_err(|error: GitError| {
             Refusal::new(Code::WorkspaceFailed, format!("{branch} can't be deleted: {error}"))
         })
     }
@@ -71,6 +83,8 @@ impl FinishTask {
             let lease = wanted.forces.then(|| wanted.before.clone().unwrap_or_default());
             match branch.push(&commit, lease.as_deref()).await {
                 Ok(()) => {}
+                // An earlier daemon may have pushed, and others on top of it.
+                Err(PushError::Rejected(_)) if branch.has(&commit).await.unwrap_or(false) => {}
                 Err(PushError::Rejected(why)) => return Err(rejected(wanted, &why)),
                 Err(PushError::Git(error)) => return Err(unreachable(error)),
             }
@@ -86,7 +100,7 @@ impl FinishTask {
         let (title, text) = self.finish.request.proposal.clone().unwrap_or_default();
         let base = wanted.base.clone().unwrap_or_else(|| repo.target_branch.clone());
         let head = wanted.branch.clone();
-        let proposal = Proposal { repository, head, base, title, text };
+        let proposal = Proposal { repository, head, base, title, text, mark: self.mark() };
         let api = forge.api.clone();
         let proposing = tokio::task::spawn_blocking(move || forge.propose(&proposal));
         let proposed = proposing.await.map_err(|error| Refusal::internal(error.to_string()))?;

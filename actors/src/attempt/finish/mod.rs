@@ -69,8 +69,8 @@ pub enum Stepped {
     Moved,
     /// The worktrees are gone; what was saved of each repository.
     Discarded(Vec<Option<String>>),
-    /// Whether the branch is gone.
-    BranchDeleted(bool),
+    /// Whether the branch is gone, and the commit that keeps what it had.
+    BranchDeleted(bool, Option<String>),
     /// `false`: there was nothing to push.
     Pushed(bool),
     Proposed(PullRequest),
@@ -154,8 +154,10 @@ pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
                 repo.snapshot = snapshot;
             }
         }
-        (Step::DeleteBranch(at), Stepped::BranchDeleted(is_gone)) => {
-            receipt.repos[*at].branch_deleted = Some(is_gone);
+        (Step::DeleteBranch(at), Stepped::BranchDeleted(is_gone, kept)) => {
+            let repo = &mut receipt.repos[*at];
+            repo.branch_deleted = Some(is_gone);
+            repo.snapshot = repo.snapshot.take().or(kept);
         }
         (Step::Push(at), Stepped::Pushed(has)) => receipt.repos[*at].pushed = Some(has),
         (Step::Propose(at), Stepped::Proposed(it)) => receipt.repos[*at].pull_request = Some(it),

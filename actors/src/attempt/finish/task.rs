@@ -141,7 +141,7 @@ impl FinishTask {
         tracing::info!(attempt = %id, finish = %finish.finish_id, ?state, "a finish has ended");
         let what = format!("attempt {id}: writing the end of a finish");
         until_done(what, || world.journal.end_finish(finish)).await;
-        radar::look_after_finish(world, id);
+        radar::look(world, &[id]);
     }
 
     /// The repositories whose target has the work, although the finish is not done.
@@ -180,7 +180,7 @@ impl FinishTask {
     }
 
     /// Names the changes of git's files, for a daemon that continues them.
-    fn mark(&self) -> String {
+    pub(super) fn mark(&self) -> String {
         format!("provost {}", self.finish.finish_id)
     }
 

@@ -227,8 +227,8 @@ fn a_person_has_the_branches_deleted_once_the_worktrees_are_gone() {
     let mut it = finish(None);
     (it.request.action, it.request.deletes_branch) = (FinishAction::Discard, true);
     step(&mut it, &Step::Discard, Stepped::Discarded(vec![None, None]));
-    step(&mut it, &Step::DeleteBranch(0), Stepped::BranchDeleted(true));
-    step(&mut it, &Step::DeleteBranch(1), Stepped::BranchDeleted(false));
+    step(&mut it, &Step::DeleteBranch(0), Stepped::BranchDeleted(true, Some("tip".to_owned())));
+    step(&mut it, &Step::DeleteBranch(1), Stepped::BranchDeleted(false, None));
     assert_eq!(next(&it), Step::End(Ending::Done));
     assert_eq!(it.receipt.repos[1].branch_deleted, Some(false));
 }

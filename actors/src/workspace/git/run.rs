@@ -22,6 +22,8 @@ const WRITING: Duration = Duration::from_mins(10);
 const LOCK_WAIT_MS: u128 = keeper::GRACE.as_millis() + 1000;
 /// After this time, look for a file that git waits for.
 const LONG: Duration = Duration::from_secs(2);
+/// No file can have this path. Of an empty file, git would say that grafts are deprecated.
+const NO_FILE: &str = "/dev/null/none";
 const STDERR_MAX: u64 = 16 * 1024;
 
 pub struct Output {
@@ -70,6 +72,9 @@ impl Git {
             .envs(std::env::vars_os().filter(|(name, _)| is_passed_on(name)))
             // For a missing commit, a partial clone would run a configured program.
             .env("GIT_NO_LAZY_FETCH", "1")
+            // Histories are what their commits say, not what an agent or a tool has replaced.
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
+            .env("GIT_GRAFT_FILE", NO_FILE)
             .env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh")
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("LC_ALL", "C")

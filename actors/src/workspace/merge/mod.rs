@@ -1,24 +1,19 @@
 //! Computes the commit that a branch would move to when an attempt's work is merged. Only
 //! objects are written: no reference, index or worktree changes, so nothing is ever half-merged.
 //!
-//! git merges in a scratch repository ([`Aside`]): no merge driver, hook or filter of the
-//! repository's configuration runs. `git merge-tree` does it without files; a git that lacks
-//! it, or lacks `--merge-base` (2.40), merges in a scratch folder.
+//! git merges in a scratch repository ([`Trees`]): no merge driver, hook or filter of the
+//! repository's configuration runs.
 
 pub mod conflict;
+pub(super) mod trees;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::aside::Aside;
 use super::git::{self, Git, GitError};
 use conflict::{Conflict, Report};
-
-/// Largest file of which conflicts are shown, in bytes.
-const SHOWN_MAX: usize = 1 << 20;
-/// Most conflicts whose hunks are read.
-const CONFLICTS_MAX: usize = 20;
+use trees::Trees;
 
 /// How the commits of an attempt reach the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,49 +79,24 @@ pub enum Merged {
     NotLinear { at: String },
 }
 
-/// How git merges two trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Means {
-    /// `git merge-tree --write-tree --merge-base`.
-    MergeTree,
-    /// `git merge-recursive` in a scratch folder with the files.
-    Folder,
-}
-
 /// Merges.
 ///
 /// # Errors
 /// git fails, or the two have no commit in common.
 pub async fn merge(merge: &Merge) -> Result<Merged, GitError> {
-    let common = git::common_dir(&merge.repo).await?;
-    let means = if has_merge_tree(&common).await? { Means::MergeTree } else { Means::Folder };
-    Merger::new(merge, common, means).await?.run().await
-}
-
-/// git 2.40 and later can be given the merge base.
-async fn has_merge_tree(common: &Path) -> Result<bool, GitError> {
-    let version = git::run(common, &["version"]).await?;
-    let numbers = version.split_whitespace().nth(2).unwrap_or_default();
-    let mut numbers = numbers.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
-    Ok((numbers.next(), numbers.next()) >= (Some(2), Some(40)))
+    let Merge { repo, scratch, target, .. } = merge;
+    Merger { merge, trees: Trees::open(repo, scratch, target).await? }.run().await
 }
 
 struct Merger<'a> {
     merge: &'a Merge,
-    common: PathBuf,
-    aside: Aside,
-    means: Means,
+    trees: Trees,
 }
 
-impl<'a> Merger<'a> {
-    async fn new(merge: &'a Merge, common: PathBuf, means: Means) -> Result<Self, GitError> {
-        let aside = Aside::make(&merge.scratch, &common).await?;
-        Ok(Self { merge, common, aside, means })
-    }
-
+impl Merger<'_> {
     async fn run(&self) -> Result<Merged, GitError> {
         let Merge { target, source, strategy, .. } = self.merge;
-        let Some(base) = git::merge_base(&self.common, target, source).await? else {
+        let Some(base) = git::merge_base(&self.trees.common, target, source).await? else {
             return Err(GitError::Failed(format!("{target} and {source} share no commit")));
         };
         if base == *source {
@@ -149,7 +119,7 @@ impl<'a> Merger<'a> {
     /// All changes in one commit.
     async fn one(&self, base: &str, parents: &[&str]) -> Result<Merged, GitError> {
         let Merge { target, source, message, by, .. } = self.merge;
-        let Report { tree, conflicts } = self.trees(base, target, source).await?;
+        let Report { tree, conflicts } = self.trees.merge_shown(base, target, source).await?;
         if !conflicts.is_empty() {
             return Ok(Merged::Conflicts { conflicts, at: None });
         }
@@ -168,7 +138,7 @@ impl<'a> Merger<'a> {
         }
         let range = format!("{target}..{source}");
         let list = ["rev-list", "--reverse", "--topo-order", "--parents", &range];
-        let listed = git::run(&self.common, &list).await?;
+        let listed = git::run(&self.trees.common, &list).await?;
         let (mut tip, mut tree) = (target.clone(), self.tree_of(target).await?);
         for line in listed.lines() {
             let (at, parent) = match line.split(' ').collect::<Vec<_>>()[..] {
@@ -176,7 +146,7 @@ impl<'a> Merger<'a> {
                 [at, ..] => return Ok(Merged::NotLinear { at: at.to_owned() }),
                 [] => continue,
             };
-            let report = self.trees(parent, &tip, at).await?;
+            let report = self.trees.merge_shown(parent, &tip, at).await?;
             if !report.conflicts.is_empty() {
                 let at = Some(at.to_owned());
                 return Ok(Merged::Conflicts { conflicts: report.conflicts, at });
@@ -199,7 +169,7 @@ impl<'a> Merger<'a> {
             "--format=%an%x00%ae%x00%ad%x00%B",
             at,
         ];
-        let shown = git::run(&self.common, &show).await?;
+        let shown = git::run(&self.trees.common, &show).await?;
         let fields: Vec<&str> = shown.splitn(4, '\0').collect();
         let [name, email, date, message] = fields[..] else {
             return Err(GitError::Failed(format!("commit {at} can't be read")));
@@ -209,7 +179,8 @@ impl<'a> Merger<'a> {
     }
 
     async fn tree_of(&self, commit: &str) -> Result<String, GitError> {
-        git::run(&self.common, &["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).await
+        git::run(&self.trees.common, &["rev-parse", "--verify", &format!("{commit}^{{tree}}")])
+            .await
     }
 
     async fn commit(
@@ -221,85 +192,10 @@ impl<'a> Merger<'a> {
     ) -> Result<String, GitError> {
         let mut args = vec!["commit-tree", tree, "-m", message.trim_end()];
         args.extend(parents.iter().flat_map(|parent| ["-p", parent]));
-        let mut git = self.writing(self.aside.path());
+        let mut git = self.trees.git();
         author.sign(&mut git, &["AUTHOR"]);
         self.merge.by.sign(&mut git, &["COMMITTER"]);
         git.text(&args).await
-    }
-
-    /// git of the scratch repository that writes its objects to the real one.
-    fn writing(&self, files: &Path) -> Git {
-        let mut git = self.aside.git(files).patient();
-        git.command
-            .args(["-c", "core.fsync=all"])
-            // Attributes such as `merge=union` are the target's.
-            .arg("-c")
-            .arg(format!("attr.tree={}", self.merge.target))
-            .env("GIT_OBJECT_DIRECTORY", self.common.join("objects"));
-        git
-    }
-
-    /// Merges the changes from `base` to `theirs` into `ours`.
-    async fn trees(&self, base: &str, ours: &str, theirs: &str) -> Result<Report, GitError> {
-        let mut report = match self.means {
-            Means::MergeTree => self.by_merge_tree(base, ours, theirs).await?,
-            Means::Folder => self.in_folder(base, ours, theirs).await?,
-        };
-        for conflict in report.conflicts.iter_mut().take(CONFLICTS_MAX) {
-            conflict.hunks = self.hunks(&report.tree, &conflict.path).await?;
-        }
-        Ok(report)
-    }
-
-    async fn by_merge_tree(
-        &self,
-        base: &str,
-        ours: &str,
-        theirs: &str,
-    ) -> Result<Report, GitError> {
-        let base = format!("--merge-base={base}");
-        let args = ["merge-tree", "--write-tree", "--messages", "-z", &base, ours, theirs];
-        let output = self.writing(self.aside.path()).output(&args, usize::MAX).await?;
-        match output.status.code() {
-            Some(0 | 1) => conflict::parse(&output.stdout)
-                .ok_or_else(|| GitError::Failed("git merge-tree speaks differently".to_owned())),
-            _ => Err(output.failure()),
-        }
-    }
-
-    async fn in_folder(&self, base: &str, ours: &str, theirs: &str) -> Result<Report, GitError> {
-        let folder = tempfile::Builder::new().prefix("merge-").tempdir_in(&self.merge.scratch)?;
-        let git = || {
-            let mut git = self.writing(folder.path());
-            git.command.args(["-c", "core.sparseCheckout=false"]).env_remove("GIT_OPTIONAL_LOCKS");
-            git
-        };
-        git().text(&["read-tree", "--reset", "-u", ours]).await?;
-        let merged =
-            git().output(&["merge-recursive", base, "--", ours, theirs], usize::MAX).await?;
-        if !matches!(merged.status.code(), Some(0 | 1)) {
-            return Err(merged.failure());
-        }
-        let unmerged = git().output(&["ls-files", "--unmerged", "-z"], usize::MAX).await?;
-        // Files with markers take the place of what is unmerged.
-        git().text(&["add", "--all", "--force"]).await?;
-        let tree = git().text(&["write-tree"]).await?;
-        let report = [tree.as_bytes(), b"\0", &unmerged.stdout, b"\0"].concat();
-        conflict::parse(&report)
-            .ok_or_else(|| GitError::Failed("git ls-files speaks differently".to_owned()))
-    }
-
-    /// The lines in conflict of a file of the merged tree.
-    async fn hunks(&self, tree: &str, path: &str) -> Result<Option<String>, GitError> {
-        let file = format!("{tree}:{path}");
-        let shown = self.aside.git(self.aside.path());
-        let mut shown = shown;
-        shown.command.env("GIT_OBJECT_DIRECTORY", self.common.join("objects"));
-        let shown = shown.output(&["cat-file", "blob", &file], SHOWN_MAX).await?;
-        if shown.is_cut || !shown.status.success() {
-            return Ok(None);
-        }
-        Ok(std::str::from_utf8(&shown.stdout).ok().and_then(conflict::hunks))
     }
 }
 

@@ -2,6 +2,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
+use super::trees::Means;
 use super::*;
 
 struct Scene {
@@ -66,7 +67,8 @@ impl Scene {
         let status = self.git(&["status", "--porcelain"]).await;
         let common = git::common_dir(&self.repo).await.unwrap();
         let by = async |means| {
-            Merger::new(&what, common.clone(), means).await.unwrap().run().await.unwrap()
+            let trees = Trees::by(common.clone(), &what.scratch, &what.target, means).await;
+            Merger { merge: &what, trees: trees.unwrap() }.run().await.unwrap()
         };
         let (one, other) = (by(Means::MergeTree).await, by(Means::Folder).await);
         match (&one, &other) {
@@ -182,6 +184,26 @@ async fn what_the_repository_configures_runs_nothing_and_its_attributes_count() 
     let list = scene.git(&["cat-file", "blob", &format!("{}:list", commit(&merged))]).await;
     assert_eq!(list, "two\none");
     assert!(!ran.exists());
+}
+
+#[tokio::test]
+async fn replaced_commits_and_grafts_change_no_history() {
+    let scene = Scene::new().await;
+    scene.branch("work").await;
+    let work = scene.commit("work", &[("b", Some("work\n"))]).await;
+    scene.git(&["checkout", "--quiet", "main"]).await;
+    let main = scene.commit("main", &[("a", Some("main\n"))]).await;
+    // As if the work stood on main.
+    scene.git(&["replace", "--graft", &work, &main]).await;
+    fs::create_dir_all(scene.repo.join(".git/info")).unwrap();
+    fs::write(scene.repo.join(".git/info/grafts"), format!("{work} {main}\n")).unwrap();
+    assert_eq!(scene.merged(&main, &work, Strategy::FastForward).await, Merged::Diverged);
+    for strategy in [Strategy::Merge, Strategy::Squash, Strategy::Rebase] {
+        let merged = scene.merged(&main, &work, strategy).await;
+        let has = scene.show(commit(&merged), "%H").await;
+        let text = scene.git(&["--no-replace-objects", "show", &format!("{has}:a")]).await;
+        assert_eq!(text, "main", "{strategy:?}");
+    }
 }
 
 #[tokio::test]

@@ -61,12 +61,12 @@ fn a_snapshot_is_made_once_and_turns_are_told_apart() {
     let base = scene.git_in_repo(&["rev-parse", "main"]);
     scene.write("a", "one\n");
     let one = save_now(&scene, &end(&scene, attempt, 1));
-    // Made again without its reference, as after a crash: the same commit.
+    // Made again, as after a crash: the same commit, with and without its reference.
+    assert_eq!(save_now(&scene, &end(&scene, attempt, 1)), one);
     scene.git_in_repo(&["update-ref", "-d", &reference(attempt, 1)]);
     assert_eq!(save_now(&scene, &end(&scene, attempt, 1)), one);
     scene.write("b", "two\n");
     scene.git(&["commit", "--quiet", "--all", "--message=committed"]);
-    assert_eq!(save_now(&scene, &end(&scene, attempt, 1)), one, "it is kept");
     let two = save_now(&scene, &end(&scene, attempt, 2));
     assert_eq!(names(&scene, &base, &one.commit), "M\ta");
     assert_eq!(names(&scene, &one.commit, &two.commit), "A\tb");
@@ -76,15 +76,53 @@ fn a_snapshot_is_made_once_and_turns_are_told_apart() {
 }
 
 #[test]
-fn of_two_makers_the_first_counts() {
+fn a_reference_that_an_agent_made_is_replaced_and_leads_nowhere() {
     let scene = Scene::new(&[(b"a", b"a\n")]);
     let end = end(&scene, AttemptId::new(), 1);
-    scene.write("a", "first\n");
-    let first = save_now(&scene, &end);
-    let head = scene.git(&["rev-parse", "HEAD"]);
+    scene.write("a", "real\n");
     let name = reference(end.attempt, end.turn);
-    let kept = scene.runtime.block_on(create(&end, &name, head)).unwrap();
-    assert_eq!(kept, first.commit);
+    let main = scene.git_in_repo(&["rev-parse", "main"]);
+    let blob = scene.git_in_repo(&["rev-parse", "main:a"]);
+    let forge: [&[&str]; 3] = [
+        &["update-ref", &name, &main],
+        &["update-ref", &name, &blob],
+        &["symbolic-ref", &name, "refs/heads/main"],
+    ];
+    for forge in forge {
+        scene.git_in_repo(forge);
+        let saved = save_now(&scene, &end);
+        assert_eq!(names(&scene, &main, &saved.commit), "M\ta");
+        assert_eq!(scene.git_in_repo(&["rev-parse", &name]), saved.commit, "{forge:?}");
+        assert_eq!(scene.git_in_repo(&["rev-parse", "main"]), main, "{forge:?}");
+    }
+    scene.git_in_repo(&["symbolic-ref", &name, "refs/heads/main"]);
+    let forgotten = forget(&scene.source.repo, end.attempt, &[1]);
+    scene.runtime.block_on(forgotten).unwrap();
+    assert_eq!(scene.git_in_repo(&["for-each-ref", "refs/provost"]), "");
+    assert_eq!(scene.git_in_repo(&["rev-parse", "main"]), main);
+}
+
+#[test]
+fn another_attempt_begins_at_a_commit_of_the_person() {
+    let scene = Scene::new(&[(b"a", b"a\n")]);
+    scene.write("b", "new\n");
+    let saved = save_now(&scene, &end(&scene, AttemptId::new(), 1));
+    let [name, email, date] = ["Ann", "ann@localhost", "1800000000 +0100"].map(str::to_owned);
+    let by = Signature { name, email, date };
+    let begin = |commit: &str| {
+        let Source { repo, scratch, .. } = &scene.source;
+        scene.runtime.block_on(begin_at(repo, scratch, commit, "Title\n\nText", &by)).unwrap()
+    };
+    let begun = begin(&saved.commit);
+    let shown = scene.git_in_repo(&["log", "-1", "--format=%T %P %an %cn %at %s", &begun]);
+    let parent = scene.git_in_repo(&["rev-parse", &format!("{}^", saved.commit)]);
+    assert_eq!(shown, format!("{} {parent} Ann Ann 1700000000 Title", saved.tree));
+    assert_eq!(begin(&saved.commit), begun, "the same again");
+    // Nothing was left uncommitted.
+    scene.git(&["add", "--all"]);
+    scene.git(&["commit", "--quiet", "--message=own"]);
+    let saved = save_now(&scene, &end(&scene, AttemptId::new(), 2));
+    assert_eq!(begin(&saved.commit), scene.git(&["rev-parse", "HEAD"]));
 }
 
 #[test]

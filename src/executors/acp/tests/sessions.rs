@@ -66,6 +66,28 @@ fn a_session_is_lost_only_by_the_agents_own_word() {
 }
 
 #[test]
+fn a_fork_goes_on_in_a_copy_of_the_session_and_loses_it_when_there_can_be_none() {
+    let forked = |capabilities: &Value, answers: &[Value]| {
+        let dialogue = Dialogue { resumes: Some("s1".into()), forks: true, ..prompted() };
+        talk(dialogue, &[&[initialized(capabilities)], answers].concat())
+    };
+    let can = json!({"loadSession": true, "sessionCapabilities": {"resume": {}, "fork": {}}});
+    let copy = json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s2"}});
+    let observed = forked(&can, &[copy]);
+    let calls = says(&observed);
+    assert_eq!(calls[1]["method"], "session/fork");
+    assert_eq!(calls[1]["params"]["sessionId"], "s1");
+    assert_eq!(calls.last().unwrap()["params"]["sessionId"], "s2");
+    assert!(observed.contains(&Observed::ExecutorSession("s2".to_owned())));
+    let refused = error(2, -32603, "Internal error", &Value::Null);
+    assert!(forked(&can, &[refused]).contains(&Observed::SessionLost));
+    let can_not = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
+    let observed = forked(&can_not, &[]);
+    assert!(observed.contains(&Observed::SessionLost));
+    assert_eq!(says(&observed).len(), 1, "the session of another attempt is not resumed");
+}
+
+#[test]
 fn an_agent_that_offers_what_it_does_not_have_loads_the_session() {
     let can = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
     let refused = error(
