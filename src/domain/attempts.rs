@@ -8,8 +8,8 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::{ApprovalStatus, AttemptRepo, AttemptStopped, State};
 use provost_actors::text::{cut, cut_front};
 
-use super::finish::after_finish;
 use super::conflicts::shortened;
+use super::finish::after_finish;
 use super::short::fitting;
 use super::{Domain, answered, cursor};
 use crate::api::args::ToTurn;

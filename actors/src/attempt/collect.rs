@@ -15,8 +15,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use crate::blocking::blocking;
 use crate::failpoint;
 use crate::ids::ProcessId;
@@ -31,7 +29,7 @@ use super::message::{
 };
 use super::prepare::{COLLECTED, MARKER};
 use super::provision::cleanup;
-use super::provision::preview::{Preview, Stopper, ended};
+use super::provision::preview::Previewing;
 use super::state::AttemptActorState;
 
 impl AttemptActorState {
@@ -41,7 +39,7 @@ impl AttemptActorState {
         let (attempt, busy) = (self.attempt.clone(), self.busy(how));
         let newest = attempt.process.process_id;
         let worktrees = Arc::clone(&self.worktrees);
-        let preview = self.previewing.as_ref().map(|it| (it.stopper(), it.seen.clone()));
+        let preview = self.previewing.clone();
         tokio::spawn(async move {
             // The snapshot of the last turn comes first. A finish holds the worktrees itself.
             let locks = busy.is_none() && !how.by_finish;
@@ -148,12 +146,7 @@ fn kept(folder: &Path, reason: String) -> Collection {
 
 /// Ends the dev server of worktrees that can go, and runs their cleanup scripts. What these leave
 /// is examined after them.
-async fn make_way(
-    world: &World,
-    attempt: &Attempt,
-    how: Collect,
-    preview: Option<(Stopper, watch::Receiver<Preview>)>,
-) {
+async fn make_way(world: &World, attempt: &Attempt, how: Collect, preview: Option<Previewing>) {
     let has_cleanup = cleanup::is_due(world, attempt).await;
     if !has_cleanup && preview.is_none() {
         return;
@@ -164,9 +157,9 @@ async fn make_way(
     if it.verdict != CollectVerdict::Collectable {
         return;
     }
-    if let Some((stopper, seen)) = preview {
-        stopper.stop();
-        ended(seen).await;
+    if let Some(preview) = preview {
+        preview.stop();
+        preview.ended().await;
     }
     if has_cleanup && let Err(error) = cleanup::clean_up(world, attempt).await {
         tracing::warn!(attempt = %attempt.attempt_id, error, "its cleanup can't be run");

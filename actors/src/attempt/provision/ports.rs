@@ -2,11 +2,13 @@
 //! used, so no two attempts get the same one; and free when it is handed out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 
 use crate::failpoint;
 use crate::ids::AttemptId;
 use crate::journal::PORTS_IN_BLOCK;
+use crate::process::sockets;
 use crate::refusal::Refusal;
 use crate::retry::while_store_fails;
 use crate::world::World;
@@ -44,15 +46,25 @@ pub(super) async fn take(
     ))
 }
 
-/// Whether nothing listens at any port of a block. Blocking.
+/// Whether nothing uses any port of a block. Blocking.
 fn is_free(first: u16) -> bool {
-    (first..first.saturating_add(PORTS_IN_BLOCK)).all(|port| {
-        let is_four_free = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
-        let six = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port));
-        // A machine without IPv6 has none of these addresses.
-        let is_in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-        is_four_free && !six.as_ref().is_err_and(is_in_use)
-    })
+    !(first..first.saturating_add(PORTS_IN_BLOCK)).any(is_taken)
+}
+
+fn is_taken(port: u16) -> bool {
+    let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    // A machine without IPv6 has none of these addresses.
+    let is_in_use = |error: io::Error| error.kind() == io::ErrorKind::AddrInUse;
+    any.into_iter().any(|all| TcpListener::bind((all, port)).is_err_and(is_in_use))
+}
+
+/// `Err` says who uses the port. Blocking.
+pub(super) fn refuse_taken(port: u16) -> Result<(), String> {
+    if !is_taken(port) {
+        return Ok(());
+    }
+    let who = sockets::described(&sockets::listeners(port));
+    Err(format!("port {port} is in use by {who}: end that, then start the dev server again"))
 }
 
 #[cfg(test)]
@@ -64,5 +76,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         assert!(!is_free(port.saturating_sub(3)));
+        let refused = refuse_taken(port).unwrap_err();
+        assert!(refused.contains(&format!("process {} (", std::process::id())), "{refused}");
     }
 }
