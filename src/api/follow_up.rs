@@ -10,7 +10,7 @@ pub const FOLLOW_UP: &str = "\
 Use when: an attempt's agent should go on with another prompt in its session, or its dev server \
 should run.
 Required: action, exactly one of attempt_id and session_id; prompt for send and queue.
-Optional: variant (send, queue), request_id.
+Optional: variant (send, queue), repo (preview), request_id.
 Next: wait_for_attempts with attempt_ids, then tail_attempt_logs.
 Avoid: send while a turn runs (use queue); cancel to end a turn (use stop_attempt).";
 
@@ -25,6 +25,7 @@ pub const FOLLOW_UP_RULES: &[FieldRule] = &[
             Case { value: "end_preview", requires: &[], forbids: &["prompt", "variant"] },
         ],
     ),
+    FieldRule::Only(&["repo"], "action", &["preview"]),
     FieldRule::OneTarget("attempt_id", "session_id"),
 ];
 
@@ -74,6 +75,8 @@ pub struct FollowUpInput {
     pub prompt: Option<Text<1, 1_000_000>>,
     /// Variant of the executor from list_executors; the last turn's if left out. Only with send and queue.
     pub variant: Option<Text<1, 128>>,
+    /// Name of the repository whose dev server is meant, if several have one. Only with preview.
+    pub repo: Option<Text<1, 128>>,
 }
 
 #[apply(output)]

@@ -61,7 +61,7 @@ impl Setting {
             Allowed::Name => "a name of letters, digits, `.`, `_` and `-`".to_owned(),
             Allowed::SecretNames => "an array of \"NAME\", \"PREFIX_*\" or \"*_SUFFIX\"".to_owned(),
             Allowed::Ports => {
-                "a range of at least 10 ports from 1024 on, such as \"41000-48999\"".to_owned()
+                "a range of at least 10 ports from 1024 on, such as \"24000-31999\"".to_owned()
             }
         }
     }
@@ -183,8 +183,9 @@ settings! {
         copy_max_bytes: u64 = 1_073_741_824u64, Allowed::Integer(0..=TIB);
         /// Bytes of cached results of setups, the oldest of which go first; 0 = none are kept.
         cache_max_bytes: u64 = 10_737_418_240u64, Allowed::Integer(0..=TIB);
-        /// Ports of which each attempt that declares any gets a block of 10.
-        ports: String = "41000-48999", Allowed::Ports;
+        /// Ports of which each attempt that declares any gets a block of 10. Outside the range of
+        /// outgoing connections, which begins at 32768 on Linux.
+        ports: String = "24000-31999", Allowed::Ports;
     }
     /// The executors' output.
     logs Logs {

@@ -221,7 +221,7 @@ async fn start_actors(
             cache: cache(home, settings.worktrees.cache_max_bytes),
             copy_max_bytes: settings.worktrees.copy_max_bytes,
             // The configuration takes no other text.
-            ports: config::ports(&settings.worktrees.ports).unwrap_or(41000..=48999),
+            ports: config::ports(&settings.worktrees.ports).unwrap_or(24000..=31999),
             program: std::env::current_exe()?,
             home_variable: home.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
         },

@@ -1,12 +1,13 @@
 //! The configuration, and whether its executors can run.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use provost_actors::executor::{Executor, Executors, Turn};
 
 use super::check::Check;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::executors::{Registry, fake};
 use crate::home::{Home, environment};
 
@@ -26,6 +27,8 @@ pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
         "there is no config.toml: all settings have their defaults".to_owned()
     };
     let mut checks = vec![Check::ok(name, message)];
+    let outgoing = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    checks.extend(of_ports(&config.settings.worktrees.ports, &outgoing.unwrap_or_default()));
     let mut environment = environment();
     let mut executors = Registry::new(&config, &environment).all();
     if let Some(path) = daemon_path {
@@ -36,6 +39,18 @@ pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     let asked = executors.iter().map(|executor| of_executor(&**executor, &config));
     checks.extend(futures_util::future::join_all(asked).await);
     checks
+}
+
+/// Whether outgoing connections may take the ports of attempts; `outgoing` is the kernel's range.
+fn of_ports(configured: &str, outgoing: &str) -> Option<Check> {
+    let configured = config::ports(configured)?;
+    let mut bounds = outgoing.split_whitespace().map(|bound| bound.parse::<u16>().ok());
+    let (first, last) = (bounds.next()??, bounds.next()??);
+    (*configured.start() <= last && first <= *configured.end()).then(|| {
+        let message = format!("outgoing connections may take ports from {first} to {last} too");
+        let hint = "Set worktrees.ports to a range outside of it (ip_local_port_range).";
+        Check::warn("ports", message, hint)
+    })
 }
 
 /// Whether the daemon finds the same programs on its `PATH` as this shell on its own.
@@ -91,4 +106,17 @@ async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
         None => "; version unknown".to_owned(),
     };
     Check::ok(&name, format!("{program}{version}{variants}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_that_outgoing_connections_may_take_are_told() {
+        assert!(of_ports("24000-31999", "32768\t60999\n").is_none());
+        let told = of_ports("24000-32768", "32768\t60999\n").unwrap();
+        assert!(told.message.contains("from 32768 to 60999"), "{}", told.message);
+        assert!(of_ports("24000-31999", "").is_none());
+    }
 }

@@ -28,7 +28,8 @@ impl FollowUpTools for Domain {
         let (attempt_id, session_id) =
             self.store.session(input.attempt_id, input.session_id).await?;
         let Some(action) = input.action.of_turn() else {
-            let output = self.preview_beside(attempt_id, session_id, input.action).await?;
+            let repo = input.repo.map(Into::into);
+            let output = self.preview_beside(attempt_id, session_id, input.action, repo).await?;
             return Ok(Once { value: output, deduplicated: false });
         };
         let request = FollowUpRequest {
@@ -52,9 +53,10 @@ impl Domain {
         attempt_id: AttemptId,
         session_id: SessionId,
         action: FollowUpMode,
+        repo: Option<String>,
     ) -> Result<FollowUpOutput, Refusal> {
         let stop = action == FollowUpMode::EndPreview;
-        let found = self.preview(PreviewParams { attempt_id, repo: None, stop }).await?;
+        let found = self.preview(PreviewParams { attempt_id, repo, stop }).await?;
         let attempt = self.world.journal.attempt(attempt_id).await?;
         let (waiting, held) = attempt.map(|it| (it.waiting, it.held)).unwrap_or_default();
         let done = FollowedUp {

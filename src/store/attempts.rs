@@ -33,7 +33,12 @@ macro_rules! select {
                                 'status', x.status, 'exit_code', x.exit_code,
                                 'exit_signal', x.exit_signal) AS process,
                     '[]' AS repos, '[]' AS leftovers, '[]' AS waiting,
-                    NULL AS finish, NULL AS lends
+                    NULL AS finish, NULL AS lends, (SELECT process_id FROM processes d
+                     WHERE d.attempt_id = a.attempt_id AND d.run_reason = 'dev_server'
+                       AND d.ended_at IS NULL
+                     ORDER BY d.process_id DESC LIMIT 1) AS dev_server,
+                    EXISTS (SELECT 1 FROM processes d WHERE d.attempt_id = a.attempt_id
+                            AND d.snapshot_due = 1) AS snapshot_due
              FROM attempts a
              JOIN tasks t ON t.task_id = a.task_id
              JOIN projects p ON p.project_id = t.project_id
@@ -112,8 +117,10 @@ impl Attempts for Store {
         let sql = select!(
             "a.phase IN ('queued', 'preparing', 'running', 'stopping')
              OR EXISTS (SELECT 1 FROM processes l WHERE l.attempt_id = a.attempt_id
-                        AND l.status <> 'planned' AND l.closed = 0
-                        AND l.run_reason = 'coding_agent')
+                        AND (l.status <> 'planned' AND l.closed = 0
+                             AND l.run_reason = 'coding_agent'
+                             OR l.run_reason = 'dev_server' AND l.ended_at IS NULL
+                             OR l.snapshot_due = 1))
              OR EXISTS (SELECT 1 FROM finishes f WHERE f.attempt_id = a.attempt_id
                         AND f.state = 'open')"
         );

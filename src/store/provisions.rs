@@ -64,7 +64,7 @@ impl Provisions for Store {
     async fn take_ports(
         &self,
         attempt: AttemptId,
-        (first, last): (u16, u16),
+        blocks: &[u16],
         busy: &[u16],
     ) -> Result<Option<u16>, Refusal> {
         self.write(Patience::OneTry, "ports", async |db| {
@@ -80,9 +80,7 @@ impl Provisions for Store {
                 let overlaps = |other: &u16| other.abs_diff(*block) < PORTS_IN_BLOCK;
                 !taken.iter().any(overlaps) && !busy.contains(block)
             };
-            let last = last.saturating_sub(PORTS_IN_BLOCK - 1);
-            let mut blocks = (first..=last).step_by(usize::from(PORTS_IN_BLOCK));
-            let Some(block) = blocks.find(is_free) else { return Ok(None) };
+            let Some(block) = blocks.iter().copied().find(is_free) else { return Ok(None) };
             let row = json!({"first_port": block, "attempt_id": attempt, "taken_at": now()});
             db.insert("INTO ports", row).await?;
             Ok(Some(block))

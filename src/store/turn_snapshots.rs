@@ -51,11 +51,6 @@ impl Snapshots for Store {
         self.read(async |db| db.find(sql, (attempt,)).await).await
     }
 
-    async fn due_snapshots(&self) -> Result<Vec<AttemptId>, Refusal> {
-        let sql = "SELECT DISTINCT attempt_id FROM processes WHERE snapshot_due = 1";
-        self.read(async |db| db.all(sql, ()).await).await
-    }
-
     async fn record_snapshot(
         &self,
         attempt: AttemptId,

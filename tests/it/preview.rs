@@ -1,7 +1,13 @@
 //! The dev server of an attempt: with the attempt's port, beside its turns, until it is stopped.
 
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
+use crate::finish::cut_off;
 use crate::harness::{Attempt, Provost, get, has_python, wait_until};
 
 /// `None` without python3, which serves the files of a folder over HTTP.
@@ -78,6 +84,47 @@ fn an_orchestrator_starts_and_ends_a_dev_server_by_a_tool() {
     let ended = call("end_preview");
     assert_eq!(ended["preview"]["state"], "stopped", "{ended}");
     has_nobody(&attempt);
+    let of = |repo: &str| json!({"attempt_id": attempt.id, "action": "preview", "repo": repo});
+    assert_eq!(provost.refusal("follow_up", &of("other"))["code"], "invalid_argument");
+    // While another program has the port it does not start, and nobody takes that for it.
+    let port = attempt.status()["provision"]["ports"]["WEB_PORT"].as_u64().unwrap();
+    let taken = TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
+    let failed = provost.call("follow_up", &of("app"))["preview"].clone();
+    assert_eq!(failed["state"], "failed", "{failed}");
+    let who = format!("port {port} is in use by process {}", std::process::id());
+    assert!(failed["reason"].as_str().unwrap().starts_with(&who), "{failed}");
+    drop(taken);
+    assert_eq!(provost.call("follow_up", &of("app"))["preview"]["state"], "ready");
+    assert_eq!(call("end_preview")["preview"]["state"], "stopped");
+}
+
+#[test]
+fn a_dev_server_whose_worktree_or_settings_are_gone_can_be_ended() {
+    let Some(provost) = serving("") else { return };
+    let board = provost.board();
+    let attempt = board.start("fake", "say done");
+    attempt.settled();
+    assert_eq!(preview(&provost, &attempt, &[])["state"], "ready");
+    let there = PathBuf::from(attempt.status()["worktree"].as_str().unwrap());
+    provost.kill();
+    let aside = provost.path("aside");
+    fs::rename(&there, &aside).unwrap();
+    symlink(&aside, &there).unwrap();
+    provost.start();
+    assert_eq!(attempt_state(&attempt), "ready", "it is the same process");
+    assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped");
+    has_nobody(&attempt);
+    fs::remove_file(&there).unwrap();
+    fs::rename(&aside, &there).unwrap();
+    assert_eq!(preview(&provost, &attempt, &[])["state"], "ready");
+    provost.kill();
+    let folder = provost.home().join("attempts").join(&attempt.id);
+    fs::write(folder.join("provision.json"), "{").unwrap();
+    provost.start();
+    has_nobody(&attempt);
+    let on_file = || fs::read_to_string(folder.join("preview.json")).unwrap();
+    wait_until("its end is on file", || on_file().contains("\"failed\""));
+    assert!(on_file().contains("provision.json"), "{}", on_file());
 }
 
 #[test]
@@ -118,8 +165,12 @@ fn a_dev_server_ends_when_its_worktrees_go() {
     assert_eq!(verdict(&told, &collected), "collected", "{told}");
     assert_eq!((verdict(&told, &kept), attempt_state(&kept)), (json!("kept"), json!("ready")));
     has_nobody(&collected);
-    let discard = json!({"attempt_id": discarded.id, "action": "discard", "timeout_ms": 60_000});
-    assert_eq!(provost.call("finish_attempt", &discard)["state"], "done");
+    // The next daemon takes up the discard and the dev server, and the one ends the other.
+    let discard = json!({
+        "attempt_id": discarded.id, "action": "discard", "timeout_ms": 60_000, "request_id": "d",
+    });
+    let done = cut_off(&provost, "finish.committed", &discard).output();
+    assert_eq!(done["state"], "done", "{done}");
     has_nobody(&discarded);
     assert_eq!(preview(&provost, &kept, &["--stop"])["state"], "stopped");
     has_nobody(&kept);

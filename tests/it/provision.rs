@@ -285,19 +285,46 @@ fn ten_attempts_have_ten_blocks_of_ports() {
         let ports = &status["provision"]["ports"];
         let first = ports["API_PORT"].as_u64().unwrap();
         assert_eq!(ports["WEB_PORT"], first + 1);
-        assert!((41000..48999).contains(&first), "{ports}");
+        assert!((24000..31999).contains(&first), "{ports}");
         assert_eq!(attempt.said("tool_result"), [format!("{first} {}", first + 1)]);
         assert!(blocks.insert(first / 10), "handed out twice: {ports}");
     }
-    // They are free again once the worktrees are gone.
+    // They are free again once the worktrees are gone, also those of which a daemon that was
+    // killed left only a part.
     let there: Vec<PathBuf> = attempts.iter().map(worktree).collect();
+    attempts[0].saved(1);
+    let folder = provost.home().join("attempts").join(&attempts[0].id);
+    fs::remove_file(folder.join("worktrees.json")).unwrap();
     wait_until("all worktrees are collected", || {
         assert_eq!(provost.verb(["gc", "--yes"]).code, 0);
         !there.iter().any(|path| path.exists())
     });
+    assert!(!folder.join("collected.json").exists(), "it counts as never made");
     let status = board.start("fake", "say more").settled();
     let first = status["provision"]["ports"]["API_PORT"].as_u64().unwrap();
     assert!(blocks.contains(&(first / 10)), "{first}");
+}
+
+#[test]
+fn more_ports_than_an_attempt_has_fail_it_and_leave_nothing() {
+    let names = |first: u32| -> Vec<String> {
+        (first..first + 6).map(|number| format!("'P{number}_PORT'")).collect()
+    };
+    let ports = |repo: &str, first: u32| {
+        let names = names(first).join(", ");
+        format!("[projects.scratch.repos.{repo}]\nports = {{ names = [{names}] }}\n")
+    };
+    let config = ports("front", 0) + &ports("back", 6);
+    let provost = Provost::new().config(&config).started();
+    let board = Board::new(&provost, vec![provost.repo("front"), provost.repo("back")]);
+    let attempt = board.start("fake", "say never");
+    let status = attempt.settled();
+    let why = status["failure_summary"].as_str().unwrap();
+    for part in ["12 names", "ports.names of back (", "ports.names of front ("] {
+        assert!(why.contains(part), "{why}");
+    }
+    assert_eq!(fs::read_dir(provost.home().join("worktrees")).unwrap().count(), 0);
+    assert_eq!(board.repos[0].worktrees().len(), 1, "git knows of none either");
 }
 
 #[test]

@@ -15,9 +15,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
-use crate::blocking::blocking;
+use crate::blocking::{blocking, if_there};
 use crate::failpoint;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
@@ -31,7 +29,7 @@ use super::message::{
 };
 use super::prepare::{COLLECTED, MARKER};
 use super::provision::cleanup;
-use super::provision::preview::{Preview, Stopper, ended};
+use super::provision::preview::Previewing;
 use super::state::AttemptActorState;
 
 impl AttemptActorState {
@@ -41,7 +39,7 @@ impl AttemptActorState {
         let (attempt, busy) = (self.attempt.clone(), self.busy(how));
         let newest = attempt.process.process_id;
         let worktrees = Arc::clone(&self.worktrees);
-        let preview = self.previewing.as_ref().map(|it| (it.stopper(), it.seen.clone()));
+        let preview = self.previewing.clone();
         tokio::spawn(async move {
             // The snapshot of the last turn comes first. A finish holds the worktrees itself.
             let locks = busy.is_none() && !how.by_finish;
@@ -82,8 +80,7 @@ impl AttemptActorState {
             collection = kept(&collection.folder, reason);
         }
         if !how.is_dry && collection.verdict == CollectVerdict::Collectable {
-            let (world, attempt) = (self.world.clone(), self.attempt.clone());
-            match blocking(move || take_away(&world, &attempt)).await {
+            match taken_away(&self.world, &self.attempt).await {
                 Ok(()) => {
                     collection.verdict = CollectVerdict::Collected;
                     return forget(self, Some(collection), port);
@@ -116,23 +113,43 @@ impl AttemptActorState {
 fn forget(state: &AttemptActorState, collection: Option<Collection>, port: CollectPort) {
     let (world, attempt) = (state.world.clone(), state.attempt.clone());
     tokio::spawn(async move {
-        let folder = world.settings.worktrees_dir.join(&attempt.folder);
-        for repo in &attempt.repos {
-            let worktree = folder.join(&repo.name);
-            let path = Path::new(&repo.path);
-            if let Err(error) = world.repositories.forget_worktree(path, worktree).await {
-                tracing::warn!(attempt = %attempt.attempt_id, %error, repo = repo.path,
-                    "git has not forgotten a worktree that is gone");
-            }
-            failpoint::hit("collect", "forgotten");
-        }
-        // Nothing that uses them is left. If this fails, the next daemon does it.
-        if let Err(refusal) = world.journal.give_back_ports(attempt.attempt_id).await {
-            tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its ports stay taken");
-        }
+        end_registrations(&world, &attempt).await;
         radar::look(&world, &[]);
         let _ = port.send(Ok(collection));
     });
+}
+
+async fn end_registrations(world: &World, attempt: &Attempt) {
+    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    for repo in &attempt.repos {
+        let worktree = folder.join(&repo.name);
+        let path = Path::new(&repo.path);
+        if let Err(error) = world.repositories.forget_worktree(path, worktree).await {
+            tracing::warn!(attempt = %attempt.attempt_id, %error, repo = repo.path,
+                "git has not forgotten a worktree that is gone");
+        }
+        failpoint::hit("collect", "forgotten");
+    }
+    // Nothing that uses them is left. If this fails, the next daemon does it.
+    if let Err(refusal) = world.journal.give_back_ports(attempt.attempt_id).await {
+        tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its ports stay taken");
+    }
+}
+
+/// Takes away worktrees that could not be made to the end. If this fails, a collection does it.
+pub(super) async fn take_away_unmarked(world: &World, attempt: &Attempt) {
+    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    // One that is empty need not go to the trash.
+    let taken = match tokio::fs::remove_dir(&folder).await {
+        Err(_) => taken_away(world, attempt).await,
+        removed => removed,
+    };
+    match taken {
+        Ok(()) => end_registrations(world, attempt).await,
+        Err(error) => {
+            tracing::warn!(attempt = %attempt.attempt_id, %error, "half-made worktrees stay");
+        }
+    }
 }
 
 fn kept(folder: &Path, reason: String) -> Collection {
@@ -148,12 +165,7 @@ fn kept(folder: &Path, reason: String) -> Collection {
 
 /// Ends the dev server of worktrees that can go, and runs their cleanup scripts. What these leave
 /// is examined after them.
-async fn make_way(
-    world: &World,
-    attempt: &Attempt,
-    how: Collect,
-    preview: Option<(Stopper, watch::Receiver<Preview>)>,
-) {
+async fn make_way(world: &World, attempt: &Attempt, how: Collect, preview: Option<Previewing>) {
     let has_cleanup = cleanup::is_due(world, attempt).await;
     if !has_cleanup && preview.is_none() {
         return;
@@ -164,9 +176,9 @@ async fn make_way(
     if it.verdict != CollectVerdict::Collectable {
         return;
     }
-    if let Some((stopper, seen)) = preview {
-        stopper.stop();
-        ended(seen).await;
+    if let Some(preview) = preview {
+        preview.stop();
+        preview.ended().await;
     }
     if has_cleanup && let Err(error) = cleanup::clean_up(world, attempt).await {
         tracing::warn!(attempt = %attempt.attempt_id, error, "its cleanup can't be run");
@@ -186,10 +198,20 @@ async fn examine(
     let exists = async |path: PathBuf| tokio::fs::symlink_metadata(path).await.is_ok();
     let is_made = exists(dir.join(MARKER)).await;
     let was_collected = exists(dir.join(COLLECTED)).await;
-    if !is_made && !was_collected {
-        return Examined::Nothing;
-    }
     let is_there = exists(folder.clone()).await;
+    if !is_made && !was_collected && is_there {
+        // They could not be made to the end: nothing has run in them.
+        let looked = match busy {
+            Some(reason) => Err(reason),
+            None => look(attempt, &folder, false).await,
+        };
+        let found = looked.map(|()| Collection {
+            verdict: CollectVerdict::Collectable,
+            reason: None,
+            ..kept(&folder, String::new())
+        });
+        return Examined::Collection(found.unwrap_or_else(|reason| kept(&folder, reason)));
+    }
     if !is_made && !is_there {
         for repo in &attempt.repos {
             let worktree = folder.join(&repo.name);
@@ -221,10 +243,7 @@ async fn prove(
     folder: &Path,
     serves: bool,
 ) -> Result<Collection, String> {
-    let names: Vec<String> = attempt.repos.iter().map(|repo| repo.name.clone()).collect();
-    let below = folder.to_owned();
-    let looked = tokio::task::spawn_blocking(move || obstacle(&below, &names, serves)).await;
-    looked.map_err(|error| error.to_string())??;
+    look(attempt, folder, serves).await?;
     let verdict = CollectVerdict::Collectable;
     let cleanup_failures = cleanup::failures(world, attempt).await;
     let mut collection =
@@ -262,6 +281,13 @@ async fn prove(
     Ok(collection)
 }
 
+async fn look(attempt: &Attempt, folder: &Path, serves: bool) -> Result<(), String> {
+    let names: Vec<String> = attempt.repos.iter().map(|repo| repo.name.clone()).collect();
+    let folder = folder.to_owned();
+    let looked = tokio::task::spawn_blocking(move || obstacle(&folder, &names, serves)).await;
+    looked.map_err(|error| error.to_string())?
+}
+
 /// What prevents a collection, whatever is in the repositories.
 fn obstacle(folder: &Path, names: &[String], serves: bool) -> Result<(), String> {
     let found = fs::symlink_metadata(folder).map_err(|error| match error.kind() {
@@ -287,23 +313,29 @@ fn obstacle(folder: &Path, names: &[String], serves: bool) -> Result<(), String>
     }
 }
 
-/// Two renames; when the second fails the first is taken back.
-fn take_away(world: &World, attempt: &Attempt) -> io::Result<()> {
+async fn taken_away(world: &World, attempt: &Attempt) -> io::Result<()> {
     let settings = &world.settings;
     let dir = settings.attempt_dir(attempt.attempt_id);
+    let (worktrees, trash) = (settings.worktrees_dir.clone(), settings.trash_dir.clone());
+    let name = attempt.folder.clone();
+    blocking(move || take_away(&dir, &worktrees, &trash, &name)).await
+}
+
+/// Two renames; when the second fails the first is taken back. Without the marker, only one.
+fn take_away(dir: &Path, worktrees: &Path, trash: &Path, name: &str) -> io::Result<()> {
     let (marker, collected) = (dir.join(MARKER), dir.join(COLLECTED));
-    DirBuilder::new().recursive(true).mode(0o700).create(&settings.trash_dir)?;
-    fs::rename(&marker, &collected)?;
-    File::open(&dir)?.sync_all()?;
+    DirBuilder::new().recursive(true).mode(0o700).create(trash)?;
+    let is_marked = if_there(fs::rename(&marker, &collected))?.is_some();
+    File::open(dir)?.sync_all()?;
     failpoint::hit("collect", "marked");
-    let name = format!("{}-{}", uuid::Uuid::now_v7(), attempt.folder);
-    let moved =
-        fs::rename(settings.worktrees_dir.join(&attempt.folder), settings.trash_dir.join(name));
-    if let Err(error) = moved {
-        fs::rename(&collected, &marker)?;
+    let away = trash.join(format!("{}-{name}", uuid::Uuid::now_v7()));
+    if let Err(error) = fs::rename(worktrees.join(name), away) {
+        if is_marked {
+            fs::rename(&collected, &marker)?;
+        }
         return Err(error);
     }
-    for folder in [&settings.trash_dir, &settings.worktrees_dir] {
+    for folder in [trash, worktrees] {
         File::open(folder)?.sync_all()?;
     }
     failpoint::hit("collect", "moved");

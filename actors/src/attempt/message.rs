@@ -56,8 +56,6 @@ pub enum AttemptMessage {
     Examined(Collect, ProcessId, Examined, CollectPort),
     /// A verdict on what its executor asks for.
     Respond(Option<Key>, ApprovalId, Verdict, RpcReplyPort<Result<Once<Approval>, Refusal>>),
-    /// Makes the snapshot of the last turn, if it is due. Answered when that is over.
-    Snapshot(RpcReplyPort<Result<(), Refusal>>),
     /// A task that made one, or found that none is due, is over.
     SnapshotTaken,
     /// The attempt holds a running slot.
@@ -73,7 +71,7 @@ pub enum PreviewAsk {
     /// Starts that of a repository, unless one is alive.
     Start(String),
     Stop,
-    /// Takes up the one that an earlier daemon has left with this process.
+    /// Goes on with this process, which an earlier owner left.
     Resume(ProcessId),
 }
 

@@ -124,7 +124,6 @@ impl Actor for AttemptActor {
                 let decision = Decision::Verdict(verdict);
                 let _ = port.send(state.decide(key.as_ref(), approval, &decision).await);
             }
-            AttemptMessage::Snapshot(port) => state.take_snapshot(Some(port)),
             AttemptMessage::SnapshotTaken => state.snapshots -= 1,
             AttemptMessage::Granted => state.granted().await,
             AttemptMessage::WriteAgain => state.write_again().await,

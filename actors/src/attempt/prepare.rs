@@ -21,10 +21,10 @@ use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{ActorSettings, World};
 
-use super::locks;
 use super::provision::{self, Provision};
 use super::recap::Beginning;
 use super::variables;
+use super::{collect, locks};
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
@@ -49,7 +49,22 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         release_locks(&folder, attempt).await;
         return Ok(());
     }
-    let made = tokio::fs::create_dir_all(&folder).await;
+    if let Err(why) = made(world, attempt, &folder).await {
+        // Nothing has run in them, so that nothing is lost.
+        collect::take_away_unmarked(world, attempt).await;
+        return Err(why);
+    }
+    let marker = json!({"attempt_id": attempt.attempt_id, "folder": attempt.folder});
+    let path = dir.clone();
+    let written = blocking(move || records::write_durably(&path, MARKER, &marker)).await;
+    written.map_err(readable)?;
+    failpoint::hit("worktrees", "marked");
+    Ok(())
+}
+
+/// Makes them, and what they have beside their commits, all but the marker.
+async fn made(world: &World, attempt: &Attempt, folder: &Path) -> Result<(), String> {
+    let made = tokio::fs::create_dir_all(folder).await;
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
     failpoint::hit("worktree", "next");
     for repo in &attempt.repos {
@@ -64,13 +79,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
         failpoint::hit("worktree", "made");
     }
-    provision::provide(world, attempt).await?;
-    let marker = json!({"attempt_id": attempt.attempt_id, "folder": attempt.folder});
-    let path = dir.clone();
-    let written = blocking(move || records::write_durably(&path, MARKER, &marker)).await;
-    written.map_err(readable)?;
-    failpoint::hit("worktrees", "marked");
-    Ok(())
+    provision::provide(world, attempt).await
 }
 
 /// Checks that no link is in the place of the worktrees. `Err` is a sentence.
@@ -122,10 +131,10 @@ pub async fn was_collected(world: &World, attempt: AttemptId) -> io::Result<bool
     Ok(tokio::fs::try_exists(dir.join(COLLECTED)).await? && !has_worktrees(world, attempt).await?)
 }
 
-/// Whether the worktrees of an attempt were collected to the end: nothing stands in their place.
+/// Whether the worktrees of an attempt were taken away to the end: nothing stands in their place.
 pub async fn is_gone(world: &World, attempt: AttemptId) -> Result<bool, Refusal> {
     let unreadable = |error: io::Error| Refusal::internal(format!("attempt {attempt}: {error}"));
-    if !was_collected(world, attempt).await.map_err(unreadable)? {
+    if has_worktrees(world, attempt).await.map_err(unreadable)? {
         return Ok(false);
     }
     let Some(row) = world.journal.attempt(attempt).await? else { return Ok(true) };

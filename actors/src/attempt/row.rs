@@ -105,7 +105,7 @@ impl AttemptActorState {
             return self.go_on(next);
         }
         self.notify(AttemptEvent::SlotFreed(id));
-        self.take_snapshot(None);
+        self.take_snapshot();
         if let Some(at) = quota.and_then(|quota| quota.resume_at) {
             self.notify(AttemptEvent::Resumes(id, process, at));
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ractor::{ActorRef, RpcReplyPort};
+use ractor::ActorRef;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::blocking::lock;
@@ -86,6 +86,10 @@ impl AttemptActorState {
         // They hold the worktrees, so that no turn changes them meanwhile.
         state.resume_finish();
         state.reserve();
+        state.resume_preview();
+        if state.attempt.snapshot_due {
+            state.take_snapshot();
+        }
         // An actor that failed may have reported one.
         state.world.journal.waits_for_disk(state.attempt.attempt_id, None);
         for process in state.attempt.leftovers.clone() {
@@ -368,16 +372,13 @@ impl AttemptActorState {
     }
 
     /// Makes the snapshot of the last turn in a task, if it is due. The actor lives until then.
-    pub fn take_snapshot(&mut self, port: Option<RpcReplyPort<Result<(), Refusal>>>) {
+    pub fn take_snapshot(&mut self) {
         self.snapshots += 1;
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         let (attempt, worktrees) = (self.attempt.clone(), Arc::clone(&self.worktrees));
         tokio::spawn(async move {
             snapshot::after_last_turn(&world, &attempt, &worktrees).await;
             let _ = myself.send_message(AttemptMessage::SnapshotTaken);
-            if let Some(port) = port {
-                let _ = port.send(Ok(()));
-            }
         });
     }
 

@@ -68,7 +68,5 @@ pub struct StoppedAll {
 pub type Owned = (ActorRef<AttemptMessage>, bool);
 
 /// What an earlier daemon left: the attempts that need an owner, the calls that it had not
-/// completed, the attempts that resume by themselves: after which turn, and when; and those whose
-/// last turn has no snapshot.
-pub type Left =
-    (Vec<Attempt>, Vec<(Key, Intent)>, Vec<(AttemptId, ProcessId, Timestamp)>, Vec<AttemptId>);
+/// completed, and the attempts that resume by themselves: after which turn, and when.
+pub type Left = (Vec<Attempt>, Vec<(Key, Intent)>, Vec<(AttemptId, ProcessId, Timestamp)>);

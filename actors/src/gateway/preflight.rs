@@ -168,6 +168,8 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         held: false,
         finish: None,
         lends: None,
+        dev_server: None,
+        snapshot_due: false,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,

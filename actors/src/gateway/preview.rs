@@ -8,12 +8,10 @@ use tokio::sync::watch;
 use super::calls::detached;
 use super::message::GatewayMessage;
 use super::owners::{ask_owner, not_found};
-use crate::attempt::provision::Provision;
-use crate::attempt::provision::preview::{Preview, ended};
-use crate::attempt::{AttemptMessage, PreviewAsk, has_worktrees};
-use crate::ids::{AttemptId, ProcessId};
-use crate::journal::Attempt;
-use crate::refusal::{Code, Refusal};
+use crate::attempt::provision::preview::{Preview, Server, ended};
+use crate::attempt::{AttemptMessage, PreviewAsk};
+use crate::ids::AttemptId;
+use crate::refusal::Refusal;
 use crate::world::World;
 
 /// Starts the dev server of an attempt, or ends it. The same call again changes nothing.
@@ -30,7 +28,7 @@ pub async fn preview(
         let ask = if is_stop {
             PreviewAsk::Stop
         } else {
-            PreviewAsk::Start(served(&world, &attempt, repo.as_deref()).await?)
+            PreviewAsk::Start(Server::startable(&world, &attempt, repo.as_deref()).await?.repo.name)
         };
         ask_preview(&gateway, id, ask).await
     })
@@ -45,15 +43,6 @@ async fn ask_preview(
     ask_owner(gateway, id, false, |_, port| AttemptMessage::Preview(ask.clone(), port)).await
 }
 
-/// Has the owners of these attempts take up the dev servers that an earlier daemon left.
-pub(super) async fn resume(gateway: &ActorRef<GatewayMessage>, left: Vec<(AttemptId, ProcessId)>) {
-    for (id, process) in left {
-        if let Err(refusal) = ask_preview(gateway, id, PreviewAsk::Resume(process)).await {
-            tracing::warn!(attempt = %id, %refusal, "its dev server has no owner");
-        }
-    }
-}
-
 /// Ends all dev servers. One that can't be ended lives on, and the next daemon takes it up.
 pub(super) async fn end_all(gateway: &ActorRef<GatewayMessage>, world: &World) {
     let open = world.journal.open_dev_servers().await.unwrap_or_else(|refusal| {
@@ -66,42 +55,4 @@ pub(super) async fn end_all(gateway: &ActorRef<GatewayMessage>, world: &World) {
             Err(refusal) => tracing::error!(attempt = %id, %refusal, "its dev server lives on"),
         }
     }
-}
-
-/// The repository whose dev server is meant, if it may run.
-async fn served(world: &World, attempt: &Attempt, repo: Option<&str>) -> Result<String, Refusal> {
-    let id = attempt.attempt_id;
-    let failed =
-        |why: String| Refusal::new(Code::WorkspaceFailed, why).detail("attempt_id", id.to_string());
-    let has = has_worktrees(world, id).await.map_err(|error| failed(error.to_string()))?;
-    if !has {
-        let why = "the attempt has no worktrees yet, or not any more".to_owned();
-        return Err(failed(why).hint("Call follow_up to make them; a preview runs in them."));
-    }
-    let provision = Provision::of(world, attempt).await.map_err(failed)?;
-    let mut servers = attempt.repos.iter().filter_map(|it| {
-        let settings = &provision.repos.get(&it.name)?.settings;
-        let command = settings.dev_server.run.as_ref()?;
-        repo.is_none_or(|name| name == it.name).then_some((it, settings, command))
-    });
-    let Some((found, settings, command)) = servers.next() else {
-        let message = "no dev server is configured for the attempt's repository".to_owned();
-        return Err(Refusal::new(Code::InvalidArgument, message).hint(
-            "Set dev_server.run in the repository's provost.toml, or under \
-             [projects.NAME.repos.REPO] in config.toml; it counts for new attempts.",
-        ));
-    };
-    if servers.next().is_some() {
-        let message = "several repositories of the attempt have a dev server".to_owned();
-        return Err(Refusal::new(Code::InvalidArgument, message).hint("Name the repository."));
-    }
-    if let Some(hash) = settings.commands_hash().filter(|_| command.is_repos)
-        && !world.journal.is_trusted(&found.path, &hash).await?
-    {
-        let message =
-            format!("the commands of the provost.toml of {} are not approved", found.path);
-        return Err(Refusal::new(Code::NotPermitted, message)
-            .hint("A person runs `provost trust`, which shows and approves them."));
-    }
-    Ok(found.name.clone())
 }

@@ -8,18 +8,16 @@ use std::time::Duration;
 use ractor::ActorRef;
 use ractor::concurrency::oneshot;
 
-use crate::attempt::{self, AttemptMessage, FollowUpRequest, GO_ON};
+use crate::attempt::{self, FollowUpRequest, GO_ON};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId, QueueId};
 use crate::journal::{FollowUpAction, Intent, Key, Phase, Priority};
 use crate::refusal::Refusal;
-use crate::retry::while_store_fails;
 use crate::world::World;
 
+use super::GatewayState;
 use super::calls::follow_up;
 use super::message::{GatewayMessage, Left, Port};
-use super::owners::ask_owner;
-use super::{GatewayState, preview};
 
 /// The longest sleep until a limit ends: the wall clock may be set meanwhile.
 const NAP: Duration = Duration::from_mins(1);
@@ -33,15 +31,14 @@ impl GatewayState {
                 give_back_ports(&world).await?;
                 let (attempts, intents) =
                     (journal.unsettled().await?, journal.open_intents().await?);
-                let (resumable, due) = (journal.resumable().await?, journal.due_snapshots().await?);
-                Ok((attempts, intents, resumable, due))
+                Ok((attempts, intents, journal.resumable().await?))
             };
             let _ = myself.send_message(GatewayMessage::Restored(left.await, port));
         });
     }
 
     pub(super) async fn restored(&mut self, left: Result<Left, Refusal>, port: Port<usize>) {
-        let (attempts, intents, resumable, due) = match left {
+        let (attempts, intents, resumable) = match left {
             Ok(left) => left,
             Err(refusal) => return drop(port.send(Err(refusal))),
         };
@@ -56,31 +53,7 @@ impl GatewayState {
             self.resume_at(attempt, process, at);
         }
         self.grant();
-        self.make_up_snapshots(due);
-        let (gateway, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
-        tokio::spawn(async move {
-            let left = while_store_fails("reading which dev servers are open", || {
-                journal.open_dev_servers()
-            });
-            match left.await {
-                Ok(left) => preview::resume(&gateway, left).await,
-                Err(refusal) => tracing::error!(%refusal, "dev servers of before have no owner"),
-            }
-        });
         let _ = port.send(Ok(count));
-    }
-
-    /// Has the snapshots made that an earlier daemon did not come to, one after the other.
-    fn make_up_snapshots(&self, due: Vec<AttemptId>) {
-        let gateway = self.myself.clone();
-        tokio::spawn(async move {
-            for id in due {
-                let made = ask_owner(&gateway, id, false, |_, port| AttemptMessage::Snapshot(port));
-                if let Err(refusal) = made.await {
-                    tracing::warn!(attempt = %id, %refusal, "its last turn gets no snapshot now");
-                }
-            }
-        });
     }
 
     /// Makes each call again under its key; a client that retries joins it. Until such a stop

@@ -92,6 +92,10 @@ pub struct Attempt {
     pub finish: Option<Finish>,
     /// The finish of another attempt, under way, by which this one's branch gets work.
     pub lends: Option<FinishId>,
+    /// The dev server whose end is not on record.
+    pub dev_server: Option<ProcessId>,
+    /// Its last turn may have no snapshot yet.
+    pub snapshot_due: bool,
 }
 
 impl Attempt {
@@ -292,7 +296,8 @@ pub trait Attempts {
 
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
 
-    /// Attempts that need an owner, oldest first: queued, active, not closed, or being finished.
+    /// Attempts that need an owner, oldest first: queued, active, not closed, or being finished;
+    /// with a dev server, or without the snapshot of their last turn.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
     /// Attempts that resume after a limit: the turn that it ended, and when it ends.

@@ -29,13 +29,13 @@ pub trait Provisions {
     /// Writes the row of a script's process in the attempt's turn, or what has become of it.
     async fn record_script(&self, attempt: &Attempt, script: &ScriptRow) -> Result<(), Refusal>;
 
-    /// Gives an attempt a block of [`PORTS_IN_BLOCK`] ports in a range, and returns its first
-    /// port: the block that it has, or the lowest that no attempt has. Those that begin at one of
-    /// `busy` are passed over. `None`: no block is left.
+    /// Gives an attempt a block of [`PORTS_IN_BLOCK`] ports, by its first port: the block that it
+    /// has, or the first of `blocks` that no attempt has. Those in `busy` are passed over. `None`:
+    /// no block is left.
     async fn take_ports(
         &self,
         attempt: AttemptId,
-        range: (u16, u16),
+        blocks: &[u16],
         busy: &[u16],
     ) -> Result<Option<u16>, Refusal>;
 

@@ -32,9 +32,6 @@ pub trait Snapshots {
     /// The last turn of an attempt that has ended, if its snapshot is due.
     async fn due_snapshot(&self, attempt: AttemptId) -> Result<Option<DueSnapshot>, Refusal>;
 
-    /// The attempts with turns whose snapshots are due.
-    async fn due_snapshots(&self) -> Result<Vec<AttemptId>, Refusal>;
-
     /// Writes the snapshot of a turn, one row for each repository of the attempt. No rows: it
     /// can't be made any more. Idempotent.
     async fn record_snapshot(

@@ -40,6 +40,7 @@ pub mod records;
 mod rescue;
 pub mod shim;
 mod shims;
+pub mod sockets;
 pub mod tree;
 pub mod watch;
 pub mod wire;

@@ -91,13 +91,9 @@ impl Tree {
         found.into_iter().collect()
     }
 
-    /// The shims of this execution process, by their working folder, which may be deleted.
+    /// The shims of this execution process.
     pub fn shims_above(&self) -> BTreeSet<Process> {
-        let folder = format!("/{}/{}", self.marker.attempt, self.marker.process);
-        let is_own = |shim: &i32| {
-            let cwd = fs::read_link(format!("/proc/{shim}/cwd")).unwrap_or_default();
-            cwd.to_string_lossy().trim_end_matches(" (deleted)").ends_with(&folder)
-        };
+        let is_own = |shim: &i32| self.marker.is_its_shim(*shim);
         let carries = |pid: &i32| self.marker.claims(&proc::environ(*pid));
         let shim = |pid| shim_above(pid, &self.spared).filter(is_own).and_then(Process::of);
         proc::all().into_iter().filter(carries).filter_map(shim).collect()
@@ -163,6 +159,27 @@ impl Marker {
 
     pub fn is_in(environ: &[u8]) -> bool {
         value(environ, Self::ATTEMPT).is_some()
+    }
+
+    /// Whether this execution process has started a process, whatever has become of that. All are
+    /// below its shim, and below no shim if that has died and another one has taken over.
+    pub fn has_started(&self, pid: i32) -> bool {
+        let spared = BTreeSet::from([std::process::id().cast_signed()]);
+        let mut above = shim_above(pid, &spared);
+        if above.is_none() {
+            return self.claims(&proc::environ(pid));
+        }
+        while let Some(shim) = above.filter(|shim| !self.is_its_shim(*shim)) {
+            above = shim_above(shim, &spared);
+        }
+        above.is_some()
+    }
+
+    /// By the shim's working folder, which may be deleted.
+    fn is_its_shim(&self, shim: i32) -> bool {
+        let folder = format!("/{}/{}", self.attempt, self.process);
+        let cwd = fs::read_link(format!("/proc/{shim}/cwd")).unwrap_or_default();
+        cwd.to_string_lossy().trim_end_matches(" (deleted)").ends_with(&folder)
     }
 
     /// Whether this environment (`NAME=value`, NUL) is that of our execution process.

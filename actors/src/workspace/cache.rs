@@ -87,6 +87,7 @@ pub struct Entry {
     pub name: String,
     pub path: PathBuf,
     pub bytes: u64,
+    cost: u64,
     pub used: SystemTime,
 }
 
@@ -265,7 +266,8 @@ impl Cache {
                 let Ok(Some(record)) = records::read::<Record>(&path, ENTRY) else { continue };
                 let used = fs::metadata(path.join(ENTRY))?.modified()?;
                 let name = path.strip_prefix(&self.dir).unwrap_or(&path).display().to_string();
-                entries.push(Entry { name, bytes: record.copied.bytes, used, path });
+                let (bytes, cost) = (record.copied.bytes, record.copied.cost());
+                entries.push(Entry { name, bytes, cost, used, path });
             }
         }
         entries.sort_by(|one, other| (one.used, &one.path).cmp(&(other.used, &other.path)));
@@ -275,13 +277,13 @@ impl Cache {
     /// Removes the entries beyond the limit. The caller holds [`IN_USE`] alone.
     fn shrink(&self) -> io::Result<()> {
         let entries = self.entries()?;
-        let mut bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
+        let mut cost: u64 = entries.iter().map(|entry| entry.cost).sum();
         for entry in entries {
-            if bytes <= self.max_bytes {
+            if cost <= self.max_bytes {
                 break;
             }
             self.drop_entry(&entry)?;
-            bytes -= entry.bytes;
+            cost -= entry.cost;
         }
         Ok(())
     }

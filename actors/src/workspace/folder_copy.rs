@@ -21,17 +21,27 @@ use super::reflink::Reflink;
 
 /// Folders in folders. A real one has far fewer.
 const DEPTH_MAX: usize = 128;
-/// What a file takes up at least, for the limit.
-const FILE_COSTS: u64 = 512;
+/// What a file, a folder or a link takes up beside its content, for the limit: a file system may
+/// run out of inodes before it runs out of bytes.
+const ENTRY_COSTS: u64 = 4096;
 const FOLDER: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Copied {
     pub files: u64,
+    /// Files, folders and links.
+    pub entries: u64,
     pub bytes: u64,
     /// Files that share their blocks with the original.
     pub cloned: u64,
+}
+
+impl Copied {
+    /// What it takes up, for the limit.
+    pub fn cost(&self) -> u64 {
+        self.entries.saturating_mul(ENTRY_COSTS).saturating_add(self.bytes)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -49,16 +59,16 @@ impl From<Errno> for FolderError {
     }
 }
 
-/// A copy of one or more folders, of at most so many bytes together.
+/// A copy of one or more folders, which takes up at most so many bytes together.
 pub struct FolderCopy {
     reflink: Reflink,
-    left: u64,
+    max_bytes: u64,
     pub done: Copied,
 }
 
 impl FolderCopy {
     pub fn new(max_bytes: u64) -> Self {
-        Self { reflink: Reflink::new(), left: max_bytes, done: Copied::default() }
+        Self { reflink: Reflink::new(), max_bytes, done: Copied::default() }
     }
 
     /// Copies a file or folder to the same path beneath `to`, where nothing may stand yet.
@@ -96,6 +106,8 @@ impl FolderCopy {
         let open =
             |flags| beneath::open_beneath(from, path, flags | OFlag::O_NOFOLLOW, Links::Refuse);
         let found = open(OFlag::O_PATH)?;
+        self.done.entries += 1;
+        self.stay_within(0)?;
         match kind(found.as_fd())? {
             SFlag::S_IFREG => {
                 let source = open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?;
@@ -122,13 +134,17 @@ impl FolderCopy {
         }
     }
 
+    /// Refuses a copy that is larger than the limit with so many bytes more.
+    fn stay_within(&self, more: u64) -> Result<(), FolderError> {
+        let is_within = self.done.cost().saturating_add(more) <= self.max_bytes;
+        is_within
+            .then_some(())
+            .ok_or_else(|| FolderError::Refused("it is larger than the limit".to_owned()))
+    }
+
     fn file(&mut self, source: &File, to: BorrowedFd<'_>, path: &Path) -> Result<(), FolderError> {
         let found = source.metadata()?;
-        let cost = found.len().saturating_add(FILE_COSTS);
-        self.left = self
-            .left
-            .checked_sub(cost)
-            .ok_or_else(|| FolderError::Refused("it is larger than the limit".to_owned()))?;
+        self.stay_within(found.len())?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
         let made = File::from(beneath::open_beneath(to, path, flags, Links::Refuse)?);
         if self.reflink.share(source, &made) {

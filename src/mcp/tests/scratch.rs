@@ -160,7 +160,7 @@ fn world(home: &Home, config: &Config, store: &Store) -> World {
             forges: BTreeMap::new(),
             cache: Cache { dir: home.cache(), scratch: home.scratch(), max_bytes: 0 },
             copy_max_bytes: 0,
-            ports: 41000..=48999,
+            ports: 24000..=31999,
             program: "/proc/self/exe".into(),
             home_variable: None,
         },

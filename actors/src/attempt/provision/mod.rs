@@ -33,7 +33,7 @@ use crate::failpoint;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, AttemptRepo};
 use crate::process::records;
-use crate::repo_settings::{REPO_FILE, RepoSettings, port_names};
+use crate::repo_settings::{REPO_FILE, RepoSettings};
 use crate::secret::file;
 use crate::workspace::committed;
 use crate::workspace::copy::{CopyReceipt, Copying, copy_ignored, read_credentials};
@@ -198,10 +198,7 @@ pub async fn provide(world: &World, attempt: &Attempt) -> Result<(), String> {
         let removed = blocking(move || if_there(std::fs::remove_file(dir.join(FILE)))).await;
         return removed.map(drop).map_err(|error| unreadable(&error));
     }
-    let names = port_names(provision.repos.values().map(|it| &it.settings));
-    if !names.is_empty() {
-        provision.ports = ports::take(world, attempt.attempt_id, names).await?;
-    }
+    provision.ports = ports::take(world, attempt.attempt_id, &provision.repos).await?;
     for repo in &attempt.repos {
         let Some(lines) = patterns.remove(&*repo.name) else { continue };
         failpoint::hit("copy", "next");

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep_until};
 
 use super::signals::SetupSignals;
@@ -67,13 +68,11 @@ impl Script<'_> {
         process_dir(&self.world.settings.attempt_dir(self.attempt.attempt_id), self.process_id)
     }
 
-    /// Runs it to its end, unless it has run. `Err` says why it can't run.
+    /// Runs it to its end, unless it has run. `Err` says why it can't run; then nothing of it is
+    /// alive, and what is alive is attended also while its log can't be written.
     pub async fn run(&self) -> Result<ScriptEnd, String> {
-        let logs = &self.world.logs;
-        let log = logs.get(self.attempt.attempt_id).await.map_err(|error| error.to_string())?;
-        self.begin(&log).await.map_err(|error| error.to_string())?;
-        self.record(ProcessStatus::Running, None, None).await?;
         let (dir, shims) = (self.dir(), &self.world.shims);
+        let log = OnceCell::new();
         let mut next = None;
         loop {
             let found = match next.take() {
@@ -81,19 +80,23 @@ impl Script<'_> {
                 None => shims.adopt(&dir).await,
             };
             match found {
-                Ok(Adopted::NeverStarted) if self.signals.stop().is_some() => {
-                    let reason = "it was stopped before it began";
-                    return self.ended(&log, &ExitRecord::unknown(reason)).await;
-                }
-                Ok(Adopted::NeverStarted) => match self.start().await {
-                    Ok(shim) => next = self.attend(shim, &log).await,
-                    Err(SpawnError::Died) => drop(self.sweep().await),
-                    Err(SpawnError::Unreachable(_)) => {}
-                    Err(error) => {
-                        let record = ExitRecord::unknown(&error.to_string());
-                        return self.ended(&log, &record).await;
+                Ok(Adopted::NeverStarted) => {
+                    self.log(&log).await.map_err(|error| error.to_string())?;
+                    if self.signals.stop().is_some() {
+                        let reason = "it was stopped before it began";
+                        return self.ended(&log, &ExitRecord::unknown(reason)).await;
                     }
-                },
+                    self.record(ProcessStatus::Running, None, None).await?;
+                    match self.start().await {
+                        Ok(shim) => next = self.attend(shim, &log).await,
+                        Err(SpawnError::Died) => drop(self.sweep().await),
+                        Err(SpawnError::Unreachable(_)) => {}
+                        Err(error) => {
+                            let record = ExitRecord::unknown(&error.to_string());
+                            return self.ended(&log, &record).await;
+                        }
+                    }
+                }
                 Ok(Adopted::Live(shim)) => {
                     next = self.attend(shim, &log).await;
                 }
@@ -112,6 +115,19 @@ impl Script<'_> {
         }
     }
 
+    /// The attempt's log, in which its process has begun.
+    async fn log<'a>(
+        &self,
+        log: &'a OnceCell<Arc<AttemptLog>>,
+    ) -> Result<&'a Arc<AttemptLog>, LogError> {
+        log.get_or_try_init(async || {
+            let log = self.world.logs.get(self.attempt.attempt_id).await?;
+            self.begin(&log).await?;
+            Ok(log)
+        })
+        .await
+    }
+
     fn is_abandoned(&self) -> bool {
         self.signals.stop().is_none() && self.signals.0.has_changed().is_err()
     }
@@ -127,7 +143,9 @@ impl Script<'_> {
         env.insert(Marker::PROCESS.to_owned(), self.process_id.to_string());
         env.remove("PROVOST_PROMPT");
         let cwd = settings.worktrees_dir.join(below(self.attempt, self.repo));
-        let limits = Limits { wall_secs: self.timeout_secs, ..Limits::default() };
+        // As an agent's own processes; only their times are others.
+        let limits = self.world.executors.limits(&self.attempt.executor);
+        let limits = Limits { wall_secs: self.timeout_secs, idle_secs: 0, ..limits };
         let hidden = self.provision.secrets(self.world, self.attempt).await;
         let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits, &hidden);
         manifest.epoch = self.attempt.epoch;
@@ -140,7 +158,7 @@ impl Script<'_> {
     async fn attend(
         &self,
         shim: Shim,
-        log: &Arc<AttemptLog>,
+        log: &OnceCell<Arc<AttemptLog>>,
     ) -> Option<Result<Adopted, AdoptError>> {
         let Shim { control, mut events, mut lengths, .. } = shim;
         let (mut is_growing, mut asked, mut kill_at) = (true, None, None);
@@ -200,7 +218,11 @@ impl Script<'_> {
     }
 
     /// Puts its end on record, and decides what it means.
-    async fn ended(&self, log: &Arc<AttemptLog>, exit: &ExitRecord) -> Result<ScriptEnd, String> {
+    async fn ended(
+        &self,
+        log: &OnceCell<Arc<AttemptLog>>,
+        exit: &ExitRecord,
+    ) -> Result<ScriptEnd, String> {
         let (status, how) = match exit {
             ExitRecord { stopped: Some(_), .. } => {
                 let by = match self.run_reason {
@@ -275,12 +297,16 @@ impl Script<'_> {
     }
 
     /// Takes in what it has written. The end is read in any case.
-    async fn pump(&self, log: &Arc<AttemptLog>) {
-        let (log, process) = (Arc::clone(log), self.process_id);
-        let taken = blocking(move || {
-            while log.pump(process)? {}
-            Ok::<_, LogError>(())
-        });
+    async fn pump(&self, log: &OnceCell<Arc<AttemptLog>>) {
+        let process = self.process_id;
+        let taken = async {
+            let log = Arc::clone(self.log(log).await?);
+            blocking(move || {
+                while log.pump(process)? {}
+                Ok::<_, LogError>(())
+            })
+            .await
+        };
         if let Err(error) = taken.await {
             tracing::warn!(%process, %error, "a script's output can't be read into the log yet");
         }
@@ -288,33 +314,33 @@ impl Script<'_> {
 
     async fn finish(
         &self,
-        log: &Arc<AttemptLog>,
+        log: &OnceCell<Arc<AttemptLog>>,
         exit: &ExitRecord,
         status: ProcessStatus,
         how: &str,
     ) {
         let what = format!("process {}: writing the end of its log", self.process_id);
-        until_done(what, || {
-            let (log, process, exit) = (Arc::clone(log), self.process_id, exit.clone());
+        until_done(what, || async {
+            let (process, exit) = (self.process_id, exit.clone());
             let text = if how.is_empty() { "exit code 0".to_owned() } else { how.to_owned() };
-            let finished = blocking(move || {
-                let (at, lengths) = (exit.at, (exit.stdout_bytes, exit.stderr_bytes));
-                let (exit_code, exit_signal) = (exit.exit_code, exit.exit_signal);
-                let end = Event::ProcessEnd { text, exit_code, exit_signal, status };
-                log.finish(process, lengths, at, || vec![(at, end)])
-            });
-            async move {
-                match finished.await {
-                    // Only a fault of the disk may pass.
-                    Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
-                        Err(error)
-                    }
-                    Err(error) => {
-                        tracing::error!(%error, "the end of a script's log can't be written");
-                        Ok(())
-                    }
-                    Ok(()) => Ok(()),
+            let finished = async {
+                let log = Arc::clone(self.log(log).await?);
+                blocking(move || {
+                    let (at, lengths) = (exit.at, (exit.stdout_bytes, exit.stderr_bytes));
+                    let (exit_code, exit_signal) = (exit.exit_code, exit.exit_signal);
+                    let end = Event::ProcessEnd { text, exit_code, exit_signal, status };
+                    log.finish(process, lengths, at, || vec![(at, end)])
+                })
+                .await
+            };
+            match finished.await {
+                // Only a fault of the disk may pass.
+                Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                Err(error) => {
+                    tracing::error!(%error, "the end of a script's log can't be written");
+                    Ok(())
                 }
+                Ok(()) => Ok(()),
             }
         })
         .await;

@@ -19,6 +19,11 @@ pub struct SetupWord {
 pub struct SetupSignals(pub watch::Receiver<SetupWord>);
 
 impl SetupSignals {
+    /// Those of what is to end.
+    pub fn stopped(kind: StopKind) -> Self {
+        Self(watch::channel(SetupWord { stop: Some(kind), ..SetupWord::default() }).1)
+    }
+
     pub fn stop(&self) -> Option<StopKind> {
         self.0.borrow().stop
     }

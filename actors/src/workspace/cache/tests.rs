@@ -131,19 +131,20 @@ fn the_entry_that_was_used_longest_ago_goes_first() {
     scene.write("two/deps/a", &"b".repeat(1000));
     scene.write("two/other/made", "");
     scene.write("two/lock", "2");
-    scene.keep("one").unwrap().unwrap();
+    // That of each entry.
+    let cost = scene.keep("one").unwrap().unwrap().cost();
+    assert!(cost > 1000 + 3 * 1000, "its files and folders count: {cost}");
     let old = SystemTime::now() - Duration::from_mins(1);
     let first = scene.cache().entries().unwrap().remove(0);
     let marker = File::options().append(true).open(first.path.join(ENTRY)).unwrap();
     marker.set_modified(old).unwrap();
-    // Room for one of them.
-    scene.max_bytes = 3000;
+    scene.max_bytes = 2 * cost;
     scene.keep("two").unwrap().unwrap();
-    scene.max_bytes = 1500;
+    scene.max_bytes = cost - 1;
     scene.write("one/lock", "3");
-    // Too large together with the costs of its files: it makes no entry.
+    // Too large: it makes no entry.
     assert!(scene.keep("one").is_err());
-    scene.max_bytes = 2100;
+    scene.max_bytes = 2 * cost;
     scene.keep("one").unwrap().unwrap();
     let entries = scene.cache().entries().unwrap();
     assert_eq!(entries.len(), 2);

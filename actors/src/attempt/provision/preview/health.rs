@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
+use crate::process::{Marker, sockets};
 use crate::ready_url::Target;
 
 /// How long one answer may take, and the pause before the next question.
@@ -16,16 +17,33 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Bytes of an answer that are read: its first line is shorter.
 const READ_MAX: usize = 64;
 
-/// Waits until it answers.
-pub async fn ready(target: &Target) {
+/// Waits until it answers: `None`. `Some` says who answers in its place, unless that is `seen`.
+pub async fn answered(target: &Target, marker: Marker, seen: Option<&str>) -> Option<String> {
     loop {
         for address in target.addresses() {
-            if matches!(timeout(PATIENCE, answers(address, target)).await, Ok(Ok(true))) {
-                return;
+            if !matches!(timeout(PATIENCE, answers(address, target)).await, Ok(Ok(true))) {
+                continue;
+            }
+            let port = target.port;
+            let foreign = tokio::task::spawn_blocking(move || foreign(port, marker)).await;
+            // A panic is logged by its hook.
+            let Ok(foreign) = foreign else { continue };
+            if foreign.is_none() || foreign.as_deref() != seen {
+                return foreign;
             }
         }
         sleep(PAUSE).await;
     }
+}
+
+/// `None` where what listens at the port belongs to the process. Blocking.
+fn foreign(port: u16, marker: Marker) -> Option<String> {
+    let holders = sockets::listeners(port);
+    if holders.iter().any(|pid| marker.has_started(*pid)) {
+        return None;
+    }
+    let who = sockets::described(&holders);
+    Some(format!("port {port} is answered by {who}, which is not the dev server's"))
 }
 
 async fn answers(address: IpAddr, target: &Target) -> io::Result<bool> {
@@ -59,6 +77,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::ids::{AttemptId, ProcessId};
 
     #[test]
     fn a_server_that_fails_or_speaks_something_else_is_not_ready() {
@@ -85,7 +104,10 @@ mod tests {
             }
         });
         let target = Target { host: "127.0.0.1".to_owned(), port, path: "/a?b".to_owned() };
-        ready(&target).await;
+        let marker = Marker { attempt: AttemptId::new(), process: ProcessId::new() };
+        let foreign = answered(&target, marker, None).await.unwrap();
         serving.await.unwrap();
+        let own = format!("port {port} is answered by process {} (", std::process::id());
+        assert!(foreign.starts_with(&own), "it is not the server's: {foreign}");
     }
 }

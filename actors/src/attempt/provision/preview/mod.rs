@@ -7,6 +7,7 @@
 //! ```
 
 mod health;
+mod server;
 mod task;
 
 use std::io;
@@ -18,7 +19,8 @@ use tokio::sync::watch;
 use super::signals::SetupWord;
 use crate::ids::ProcessId;
 use crate::process::records::{self, StopKind};
-pub use task::{PreviewBegin, PreviewTask};
+pub use server::Server;
+pub use task::PreviewTask;
 
 /// In the attempt's folder.
 const FILE: &str = "preview.json";
@@ -65,29 +67,23 @@ impl Preview {
     }
 }
 
-/// One that is alive, or about to be. If this is dropped, its process goes on without an owner.
+/// One that is alive, or about to be. If all copies of this are dropped, its process goes on
+/// without an owner.
+#[derive(Clone)]
 pub struct Previewing {
-    words: Stopper,
+    words: watch::Sender<SetupWord>,
     pub seen: watch::Receiver<Preview>,
 }
 
 impl Previewing {
-    pub fn stop(&self) {
-        self.words.stop();
-    }
-
-    pub fn stopper(&self) -> Stopper {
-        self.words.clone()
-    }
-}
-
-#[derive(Clone)]
-pub struct Stopper(watch::Sender<SetupWord>);
-
-impl Stopper {
     /// Ends it with all that it started.
     pub fn stop(&self) {
-        self.0.send_modify(|word| word.stop = word.stop.max(Some(StopKind::Soft)));
+        self.words.send_modify(|word| word.stop = word.stop.max(Some(StopKind::Soft)));
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(self) {
+        ended(self.seen).await;
     }
 }
 

@@ -2,56 +2,43 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
+use super::super::Provision;
+use super::super::ports;
 use super::super::script::{Script, ScriptEnd};
 use super::super::signals::{SetupSignals, SetupWord};
-use super::super::{Provision, RepoProvision};
-use super::{Preview, PreviewState, Previewing, Stopper, health};
-use crate::attempt::prepare;
+use super::{Preview, PreviewState, Previewing, Server, health};
+use crate::attempt::PreviewAsk;
 use crate::blocking::blocking;
 use crate::event::{ProcessStatus, RunReason};
 use crate::failpoint;
 use crate::ids::ProcessId;
+use crate::journal::Attempt;
 use crate::journal::checks::CheckCommand;
-use crate::journal::{Attempt, AttemptRepo};
+use crate::process::Marker;
 use crate::process::records::StopKind;
-use crate::ready_url::{ReadyUrl, Target};
+use crate::ready_url::Target;
 use crate::world::World;
-
-/// Which preview it is.
-pub enum PreviewBegin {
-    /// The dev server of a repository, by its name.
-    New(String),
-    /// The one that a daemon has left, by its process where a row names it.
-    Resume(Option<ProcessId>),
-}
 
 pub struct PreviewTask {
     pub world: Arc<World>,
     pub attempt: Attempt,
-    /// Locked while it is written down: a collection comes before that or after.
+    /// Locked while one is begun: a collection comes before that or after.
     pub worktrees: Arc<Mutex<()>>,
-    pub begin: PreviewBegin,
-}
-
-/// What is run, and where it answers.
-struct Server {
-    repo: AttemptRepo,
-    provision: Provision,
-    command: CheckCommand,
-    target: Option<Target>,
+    pub ask: PreviewAsk,
+    /// Why it does not begin while the worktrees are locked.
+    pub why: &'static str,
 }
 
 impl PreviewTask {
     /// `then` follows its end, before the end is seen.
     pub fn spawn(self, then: impl FnOnce() + Send + 'static) -> Previewing {
         let (words, signals) = watch::channel(SetupWord::default());
-        let (repo, process_id) = match &self.begin {
-            PreviewBegin::New(repo) => (repo.clone(), ProcessId::new()),
-            PreviewBegin::Resume(process) => {
-                (String::new(), process.unwrap_or_else(ProcessId::new))
-            }
+        let (repo, process_id) = match &self.ask {
+            PreviewAsk::Start(repo) => (repo.clone(), ProcessId::new()),
+            PreviewAsk::Stop => (String::new(), ProcessId::new()),
+            PreviewAsk::Resume(process) => (String::new(), *process),
         };
         let state = PreviewState::Starting;
         let (shown, seen) =
@@ -61,82 +48,115 @@ impl PreviewTask {
             then();
             shown.send_replace(last);
         });
-        Previewing { words: Stopper(words), seen }
+        Previewing { words, seen }
     }
 
     async fn run(&self, shown: &watch::Sender<Preview>, signals: SetupSignals) -> Preview {
         let mut preview = shown.borrow().clone();
-        let begun = {
-            let _lock = self.worktrees.lock().await;
-            self.begun(&mut preview).await
+        let begun = match &self.ask {
+            PreviewAsk::Start(_) => {
+                let Some(_lock) = self.lock(&preview, shown, &signals).await else {
+                    preview.state = PreviewState::Stopped;
+                    return preview;
+                };
+                match self.begin(&mut preview).await {
+                    Ok(server) => Ok(server),
+                    Err(why) => {
+                        (preview.state, preview.reason) = (PreviewState::Failed, Some(why));
+                        self.keep(&preview).await;
+                        return preview;
+                    }
+                }
+            }
+            PreviewAsk::Stop | PreviewAsk::Resume(_) => match self.found(&mut preview).await {
+                Some(found) => found,
+                // It has ended before.
+                None => return preview,
+            },
         };
-        let ended = match begun {
-            Ok(Some(server)) => self.serve(&server, &mut preview, shown, &signals).await,
-            // It has ended before.
-            Ok(None) => return preview,
-            Err(reason) => Ok(ScriptEnd::Failed(reason)),
+        let (ended, lost) = match begun {
+            Ok(server) => (self.serve(&server, &mut preview, shown, &signals).await, None),
+            Err(why) => (self.end_lost(&preview).await, Some(why)),
         };
         let was_stopped = preview.state == PreviewState::Stopping || signals.stop().is_some();
-        (preview.state, preview.reason) = match ended {
-            Ok(ScriptEnd::Abandoned) => return preview,
-            Ok(ScriptEnd::Well | ScriptEnd::Failed(_)) if was_stopped => {
-                (PreviewState::Stopped, None)
+        (preview.state, preview.reason) = match (ended, lost) {
+            (Ok(ScriptEnd::Abandoned), _) => return preview,
+            (Ok(_), _) if was_stopped => (PreviewState::Stopped, None),
+            (_, Some(why)) | (Ok(ScriptEnd::Failed(why)) | Err(why), None) => {
+                (PreviewState::Failed, Some(why))
             }
-            Ok(ScriptEnd::Well) => {
+            (Ok(ScriptEnd::Well), None) => {
                 (PreviewState::Failed, Some("it ended by itself with exit code 0".to_owned()))
             }
-            Ok(ScriptEnd::Failed(why)) | Err(why) => (PreviewState::Failed, Some(why)),
         };
         self.keep(&preview).await;
         preview
     }
 
-    /// Writes it down, or reads what is written. `None`: nothing is left to do.
-    async fn begun(&self, preview: &mut Preview) -> Result<Option<Server>, String> {
-        let (world, attempt) = (&*self.world, &self.attempt);
-        let dir = world.settings.attempt_dir(attempt.attempt_id);
-        let found = blocking(move || Preview::read(&dir)).await;
-        let found = found.map_err(|error| error.to_string())?;
-        if let PreviewBegin::Resume(process) = &self.begin {
-            match found.filter(|found| process.is_none_or(|id| id == found.process_id)) {
-                Some(found) => *preview = found,
-                None if process.is_none() => preview.state = PreviewState::Stopped,
-                // Its row was written, and nothing else.
-                None => {
-                    preview.repo =
-                        attempt.repos.first().map(|it| it.name.clone()).unwrap_or_default();
-                    preview.state = PreviewState::Stopping;
-                }
+    /// Waits for the worktrees, and shows meanwhile why. `None`: it was stopped before it began.
+    async fn lock(
+        &self,
+        preview: &Preview,
+        shown: &watch::Sender<Preview>,
+        signals: &SetupSignals,
+    ) -> Option<MutexGuard<'_, ()>> {
+        if let Ok(lock) = self.worktrees.try_lock() {
+            return Some(lock);
+        }
+        shown.send_replace(Preview { reason: Some(self.why.to_owned()), ..preview.clone() });
+        tokio::select! {
+            lock = self.worktrees.lock() => Some(lock),
+            // What has the worktrees may wait for the end of this.
+            _ = signals.stop_beyond(None) => None,
+        }
+    }
+
+    /// Writes down one that is to run.
+    async fn begin(&self, preview: &mut Preview) -> Result<Server, String> {
+        let server = Server::startable(&self.world, &self.attempt, Some(&preview.repo)).await;
+        let server = server.map_err(|refusal| refusal.message)?;
+        if let Some(target) = &server.target {
+            let port = target.port;
+            let looked = tokio::task::spawn_blocking(move || ports::refuse_taken(port)).await;
+            looked.map_err(|panic| panic.to_string())??;
+        }
+        preview.url = server.target.as_ref().map(Target::url);
+        let signals = SetupSignals::stopped(StopKind::Soft);
+        let script = self.script(&server, preview.process_id, &signals);
+        script.record(ProcessStatus::Running, None, None).await?;
+        failpoint::hit("preview", "recorded");
+        self.keep(preview).await;
+        failpoint::hit("preview", "next");
+        Ok(server)
+    }
+
+    /// Reads the one that an earlier owner left. `None`: nothing is left to do. `Err` says why it
+    /// can only be ended.
+    async fn found(&self, preview: &mut Preview) -> Option<Result<Server, String>> {
+        let dir = self.world.settings.attempt_dir(self.attempt.attempt_id);
+        let found = blocking(move || Preview::read(&dir)).await.unwrap_or_else(|error| {
+            tracing::warn!(attempt = %self.attempt.attempt_id, %error, "preview.json can't be read");
+            None
+        });
+        let is_open = matches!(self.ask, PreviewAsk::Resume(_));
+        match found.filter(|found| !is_open || found.process_id == preview.process_id) {
+            Some(found) => *preview = found,
+            // Its row was written, and nothing else.
+            None if is_open => preview.state = PreviewState::Stopping,
+            None => preview.state = PreviewState::Stopped,
+        }
+        if !preview.state.is_alive() {
+            if !is_open {
+                return None;
             }
-            if !preview.state.is_alive() {
-                return Ok(None);
-            }
+            // Its end is on file, and not on record.
+            preview.state = PreviewState::Stopping;
         }
-        let is_made = prepare::has_worktrees(world, attempt.attempt_id).await;
-        if !is_made.map_err(|error| error.to_string())? {
-            return Err("the attempt has no worktrees now: a follow-up makes them".to_owned());
-        }
-        prepare::real_worktrees(world, attempt).await?;
-        let provision = Provision::of(world, attempt).await?;
-        let repo = attempt.repos.iter().find(|repo| repo.name == preview.repo);
-        let provided = provision.repos.get(&preview.repo);
-        let (Some(repo), Some((command, target))) =
-            (repo, provided.and_then(|it| it.served(&provision)))
-        else {
-            return Err("no dev server is configured for it (dev_server.run)".to_owned());
-        };
-        preview.url = target.as_ref().map(Target::url);
-        let server = Server { repo: repo.clone(), provision, command, target };
-        if matches!(self.begin, PreviewBegin::New(_)) {
-            let (_words, signals) = watch::channel(SetupWord::default());
-            let signals = SetupSignals(signals);
-            let script = self.script(&server, preview.process_id, &signals);
-            script.record(ProcessStatus::Running, None, None).await?;
-            failpoint::hit("preview", "recorded");
-            self.keep(preview).await;
-            failpoint::hit("preview", "next");
-        }
-        Ok(Some(server))
+        let provision = Provision::of(&self.world, &self.attempt).await;
+        Some(provision.and_then(|provision| {
+            let server = Server::of(provision, &self.attempt, Some(&preview.repo));
+            server.map_err(|refusal| refusal.message)
+        }))
     }
 
     fn script<'a>(
@@ -159,6 +179,18 @@ impl PreviewTask {
         }
     }
 
+    /// Ends what may be alive of one that has no settings any more, and records its end.
+    async fn end_lost(&self, preview: &Preview) -> Result<ScriptEnd, String> {
+        let Some(repo) = self.attempt.repos.first().cloned() else {
+            return Ok(ScriptEnd::Abandoned);
+        };
+        // It is never run.
+        let command = CheckCommand::Line("exit 1".to_owned());
+        let server = Server { repo, command, target: None, provision: Provision::default() };
+        let signals = SetupSignals::stopped(StopKind::Soft);
+        self.script(&server, preview.process_id, &signals).run().await
+    }
+
     /// Until its process has ended.
     async fn serve(
         &self,
@@ -168,30 +200,35 @@ impl PreviewTask {
         signals: &SetupSignals,
     ) -> Result<ScriptEnd, String> {
         let was_stopping = preview.state == PreviewState::Stopping;
-        let stopped = SetupWord { stop: Some(StopKind::Soft), ..SetupWord::default() };
-        let (_words, again) = watch::channel(stopped);
-        let heard = if was_stopping { SetupSignals(again) } else { signals.clone() };
-        let script = self.script(server, preview.process_id, &heard);
+        let stopped = SetupSignals::stopped(StopKind::Soft);
+        let script =
+            self.script(server, preview.process_id, if was_stopping { &stopped } else { signals });
+        let marker = Marker { attempt: self.attempt.attempt_id, process: preview.process_id };
         let serving = script.run();
         tokio::pin!(serving);
         shown.send_replace(preview.clone());
         loop {
-            let ready = async {
-                if let Some(target) = &server.target {
-                    health::ready(target).await;
+            let seen = preview.reason.clone();
+            let answered = async {
+                match &server.target {
+                    Some(target) => health::answered(target, marker, seen.as_deref()).await,
+                    None => None,
                 }
             };
             tokio::select! {
                 ended = &mut serving => return ended,
-                () = ready, if preview.state == PreviewState::Starting => {
-                    preview.state = PreviewState::Ready;
+                foreign = answered, if preview.state == PreviewState::Starting => {
+                    if foreign.is_none() {
+                        preview.state = PreviewState::Ready;
+                    }
+                    preview.reason = foreign;
                 }
                 stop = signals.stop_beyond(None), if preview.state != PreviewState::Stopping => {
                     if stop.is_none() {
                         // Its owner is gone, and the process lives on.
                         return serving.await;
                     }
-                    preview.state = PreviewState::Stopping;
+                    (preview.state, preview.reason) = (PreviewState::Stopping, None);
                 }
             }
             self.keep(preview).await;
@@ -206,17 +243,5 @@ impl PreviewTask {
             let attempt = self.attempt.attempt_id;
             tracing::warn!(%attempt, %error, "the state of a dev server is not on file");
         }
-    }
-}
-
-impl RepoProvision {
-    /// What is run as its dev server, and where that answers.
-    fn served(&self, provision: &Provision) -> Option<(CheckCommand, Option<Target>)> {
-        let settings = &self.settings.dev_server;
-        let command = settings.run.as_ref()?.value.clone();
-        let port = settings.port.as_ref().and_then(|name| provision.ports.get(&name.value));
-        let ready = settings.ready.as_ref().and_then(|url| ReadyUrl::parse(&url.value));
-        let target = ready.and_then(|url| url.target(&provision.ports));
-        Some((command, target.or_else(|| port.map(|port| Target::of_port(*port)))))
     }
 }
