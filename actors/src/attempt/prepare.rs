@@ -22,7 +22,8 @@ use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{ActorSettings, World};
 
 use super::locks;
-use super::provision::{self, Provision};
+use super::message::TurnHandle;
+use super::provision::{self, Provision, SetupSignals};
 use super::recap::Beginning;
 use super::variables;
 
@@ -38,7 +39,12 @@ const LAUNCH_STATE: &str = "dialogue.json";
 const SCRATCH: &str = "scratch";
 
 /// Makes the attempt's worktrees, unless they are there. `Err` is a sentence.
-pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
+pub async fn worktrees(
+    world: &World,
+    attempt: &Attempt,
+    handle: &TurnHandle,
+    signals: &SetupSignals,
+) -> Result<(), String> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     let readable = |error: io::Error| format!("{}: {error}", dir.display());
@@ -64,7 +70,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
         failpoint::hit("worktree", "made");
     }
-    provision::provide(world, attempt).await?;
+    provision::provide(world, attempt, handle, signals).await?;
     let marker = json!({"attempt_id": attempt.attempt_id, "folder": attempt.folder});
     let path = dir.clone();
     let written = blocking(move || records::write_durably(&path, MARKER, &marker)).await;

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use super::calls::detached;
 use super::message::GatewayMessage;
 use super::owners::{ask_owner, not_found};
-use crate::attempt::provision::Provision;
 use crate::attempt::provision::preview::{Preview, ended};
+use crate::attempt::provision::{Provision, is_trusted, trust_command};
 use crate::attempt::{AttemptMessage, PreviewAsk, has_worktrees};
 use crate::ids::{AttemptId, ProcessId};
 use crate::journal::Attempt;
@@ -95,13 +95,11 @@ async fn served(world: &World, attempt: &Attempt, repo: Option<&str>) -> Result<
         let message = "several repositories of the attempt have a dev server".to_owned();
         return Err(Refusal::new(Code::InvalidArgument, message).hint("Name the repository."));
     }
-    if let Some(hash) = settings.commands_hash().filter(|_| command.is_repos)
-        && !world.journal.is_trusted(&found.path, &hash).await?
-    {
+    if command.is_repos && !is_trusted(world, found, settings).await? {
         let message =
             format!("the commands of the provost.toml of {} are not approved", found.path);
         return Err(Refusal::new(Code::NotPermitted, message)
-            .hint("A person runs `provost trust`, which shows and approves them."));
+            .hint(format!("A person runs {}, which shows and approves them.", trust_command(id))));
     }
     Ok(found.name.clone())
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use std::collections::BTreeSet;
 
 use provost_actors::journal::AttemptRepo;
+use provost_actors::text::shell_word;
 use provost_actors::workspace::changes::{self, Change, Groups, Status};
 use provost_actors::workspace::compared::Compared;
 use provost_actors::workspace::quote;
@@ -13,7 +14,7 @@ use provost_actors::workspace::snapshot::SnapshotError;
 
 use super::suggest::meant;
 use super::turns::Turns;
-use super::{DEFAULT_BYTES, Workspace, changed_file, plain, quoted, use_another};
+use super::{DEFAULT_BYTES, Workspace, changed_file, plain, use_another};
 use crate::api::args::Limit;
 use crate::api::artifacts::{
     BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput, PatchTool,
@@ -188,8 +189,8 @@ impl Patch {
 fn way(repo: &AttemptRepo, base: &str, change: &Change, shown: &str, and: &str) -> String {
     if change.status == Status::Deleted {
         let path = String::from_utf8_lossy(&change.path);
-        let object = quoted(&format!("{base}:{path}"));
-        return format!("Run `git -C {} show {object}`", quoted(&repo.path));
+        let object = shell_word(&format!("{base}:{path}"));
+        return format!("Run `git -C {} show {object}`", shell_word(&repo.path));
     }
     format!("Call get_attempt_file with path = {}{and}", serde_json::json!(shown))
 }
