@@ -9,9 +9,18 @@ use sha2::{Digest, Sha256};
 
 use crate::journal::checks::CheckCommand;
 use crate::text::hex;
+use crate::workspace::copy::credential_lines;
 
 /// The file at the root of a repository that may say what its worktrees need.
 pub const REPO_FILE: &str = "provost.toml";
+/// The list of files to copy, by the name that other tools know too.
+pub const INCLUDE_FILE: &str = ".worktreeinclude";
+/// Bytes of all commands that a person is asked to approve at once.
+const COMMANDS_MAX: usize = 8192;
+/// Bytes of the longest pattern or path.
+const PATTERN_MAX: usize = 4096;
+/// Most patterns, paths or checks of a repository.
+pub const LIST_MAX: usize = 1000;
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +70,8 @@ pub struct DevServerSettings {
 pub struct RepoSettings {
     /// Patterns (gitignore(5)) of ignored files that a worktree gets a copy of.
     pub copy: Key<Vec<String>>,
+    /// The patterns of the repository's [`INCLUDE_FILE`], which stand before those of `copy`.
+    pub worktreeinclude: Key<Vec<String>>,
     pub setup: ScriptSettings,
     pub cleanup: ScriptSettings,
     pub ports: PortSettings,
@@ -87,6 +98,7 @@ impl RepoSettings {
         self.checks.extend(over.checks);
         Self {
             copy: over.copy.or(self.copy),
+            worktreeinclude: over.worktreeinclude.or(self.worktreeinclude),
             setup: self.setup.under(over.setup),
             cleanup: self.cleanup.under(over.cleanup),
             ports: PortSettings { names: over.ports.names.or(self.ports.names) },
@@ -110,8 +122,15 @@ impl RepoSettings {
         entries
     }
 
-    /// The commands that come from the repository's own file, by their dotted paths.
-    fn foreign_commands(&self) -> BTreeMap<String, &CheckCommand> {
+    /// All lines that say which ignored files are copied.
+    pub fn patterns(&self) -> Vec<String> {
+        let lists = self.worktreeinclude.iter().chain(&self.copy);
+        lists.flat_map(|list| list.value.iter().cloned()).collect()
+    }
+
+    /// What the repository's own files may do only once a person has approved it, by the dotted
+    /// paths: its commands, the credentials that it names, and variables that are no plain ports.
+    fn foreign(&self) -> BTreeMap<String, CheckCommand> {
         let named = [
             ("setup.run", &self.setup.run),
             ("cleanup.run", &self.cleanup.run),
@@ -121,22 +140,116 @@ impl RepoSettings {
             named.into_iter().filter_map(|(key, run)| Some((key.to_owned(), run.as_ref()?)));
         let checks = self.checks.iter().map(|(name, command)| (format!("checks.{name}"), command));
         let all = named.chain(checks).filter(|(_, command)| command.is_repos);
-        all.map(|(key, command)| (key, &command.value)).collect()
+        let all = all.map(|(key, command)| (key, command.value.clone()));
+        all.chain(self.foreign_lists()).collect()
     }
 
-    /// What a person approves: the hash of every command of the repository's file, in
-    /// hexadecimal digits; `None` if it has none.
+    fn foreign_lists(&self) -> BTreeMap<String, CheckCommand> {
+        let own = |list: &Key<Vec<String>>| {
+            list.iter().filter(|it| it.is_repos).flat_map(|it| it.value.clone()).collect::<Vec<_>>()
+        };
+        let odd = own(&self.ports.names).into_iter().filter(|name| !is_port_name(name));
+        let lists = [
+            ("copy", credential_lines(&own(&self.copy))),
+            ("ports.names", odd.collect()),
+            (INCLUDE_FILE, credential_lines(&own(&self.worktreeinclude))),
+        ];
+        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        lists.map(|(key, list)| (key.to_owned(), CheckCommand::Words(list))).collect()
+    }
+
+    /// Whether a person has to approve something before any file is copied.
+    pub fn asks_first(&self) -> bool {
+        !self.foreign_lists().is_empty()
+    }
+
+    /// What a person approves: the hash of all that [`Self::commands_text`] shows, in hexadecimal
+    /// digits; `None` if there is nothing.
     pub fn commands_hash(&self) -> Option<String> {
-        let commands = self.foreign_commands();
+        let commands = self.foreign();
         let text = (!commands.is_empty()).then(|| json!(commands).to_string())?;
         Some(hex(&Sha256::digest(text)))
     }
 
-    /// The commands that a person approves, one in a line.
+    /// What a person approves. Each begins a line; the further lines of a command are indented.
     pub fn commands_text(&self) -> String {
-        let lines = self.foreign_commands().into_iter();
-        lines.map(|(key, command)| format!("{key}: {command}")).collect::<Vec<_>>().join("\n")
+        let lines = self.foreign().into_iter();
+        let lines = lines.map(|(key, it)| format!("{key}: {it}").replace('\n', "\n    "));
+        lines.collect::<Vec<_>>().join("\n")
     }
+
+    /// What is wrong between the keys, with file, line and key.
+    pub fn fault(&self) -> Option<String> {
+        let Self { setup, dev_server, .. } = self;
+        let lacks = |name: &str| {
+            let mut ports = self.ports.names.iter().flat_map(|it| &it.value);
+            let what = format!("names {name}, which `ports.names` does not have: add it there");
+            (!ports.any(|port| port == name)).then_some(what)
+        };
+        let port = dev_server.port.as_ref();
+        let port = port.and_then(|it| Some(told(it, "dev_server.port", &lacks(&it.value)?)));
+        let ready = dev_server.ready.as_ref();
+        let ready =
+            ready.and_then(|it| Some(told(it, "dev_server.ready", &lacks(variable(&it.value)?)?)));
+        let cache = match (&setup.cache, &setup.cache_key, &setup.run) {
+            (Some(it), None, _) => Some(told(it, "setup.cache", "needs `setup.cache_key`")),
+            (None, Some(it), _) => Some(told(it, "setup.cache_key", "needs `setup.cache`")),
+            (Some(it), Some(_), None) => Some(told(it, "setup.cache", "needs `setup.run`")),
+            _ => None,
+        };
+        let is_long = self.commands_text().len() > COMMANDS_MAX;
+        let long = is_long.then(|| format!(
+            "{REPO_FILE}: its commands have more than {COMMANDS_MAX} bytes together: put some in \
+             files that they run"
+        ));
+        port.or(ready).or(cache).or(long)
+    }
+}
+
+fn told<T>(it: &Sourced<T>, key: &str, what: &str) -> String {
+    format!("{}: `{key}` {what}", it.origin)
+}
+
+/// The variable that stands for the port of a URL, as `$NAME` or `${NAME}`.
+fn variable(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (_, name) = rest.split(['/', '?']).next()?.split_once(":$")?;
+    Some(name.trim_matches(['{', '}']))
+}
+
+/// Whether a variable's name says that its value is a port: a number there does no harm.
+fn is_port_name(name: &str) -> bool {
+    name.ends_with("PORT") && !name.contains(|letter: char| letter.is_ascii_lowercase())
+}
+
+/// Whether a text can be a pattern of files beneath a folder, or a path: one line of plain text.
+pub fn is_pattern(text: &str) -> bool {
+    !text.trim().is_empty()
+        && text.len() <= PATTERN_MAX
+        && !text.contains(char::is_control)
+        && text.split('/').all(|part| part != "..")
+}
+
+/// Reads the text of an [`INCLUDE_FILE`]. `Err` is a sentence.
+pub fn read_include(text: &str) -> Result<Key<Vec<String>>, String> {
+    let is_said = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    let lines = text.lines().enumerate().filter(|(_, line)| is_said(line));
+    let lines: Vec<(usize, &str)> = lines.collect();
+    if lines.len() > LIST_MAX {
+        return Err(format!("{INCLUDE_FILE}: it has more than {LIST_MAX} patterns"));
+    }
+    if let Some((at, line)) = lines.iter().find(|(_, line)| !is_pattern(line)) {
+        let line = line.escape_debug();
+        return Err(format!(
+            "{INCLUDE_FILE}:{}: `{line}` must be a pattern as in .gitignore, without `..`",
+            at + 1
+        ));
+    }
+    Ok(lines.first().map(|(first, _)| Sourced {
+        value: lines.iter().map(|(_, line)| (*line).to_owned()).collect(),
+        origin: format!("{INCLUDE_FILE}:{}", first + 1),
+        is_repos: true,
+    }))
 }
 
 fn collect(path: &str, value: Value, entries: &mut BTreeMap<String, Sourced<Value>>) {
@@ -174,6 +287,24 @@ impl RepoConfig {
         let by_name = under(project_name).unwrap_or_default();
         by_name.under(under(project_id).unwrap_or_default())
     }
+}
+
+/// Why the repositories of an attempt can't have their ports: a name stands for one port.
+pub fn port_clash<'a>(all: impl Iterator<Item = (&'a str, &'a RepoSettings)>) -> Option<String> {
+    let mut owners: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for (repo, names) in all.filter_map(|(repo, it)| Some((repo, it.ports.names.as_ref()?))) {
+        for name in &names.value {
+            let owner = owners.insert(name, (repo, &names.origin));
+            if let Some((other, origin)) = owner.filter(|(other, _)| *other != repo) {
+                return Some(format!(
+                    "`ports.names` of {other} ({origin}) and of {repo} ({}) both have {name}: \
+                     give one of them another name, in its provost.toml or in config.toml",
+                    names.origin
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// The names of the ports of several repositories, each once, sorted.
@@ -262,5 +393,91 @@ mod tests {
         assert_eq!(config.of("id", "scratch", "app"), copy("b"));
         assert_eq!(config.of("other", "scratch", "app"), copy("a"));
         assert!(config.of("other", "scratch", "web").is_empty());
+    }
+
+    #[test]
+    fn credentials_and_odd_variables_of_its_own_files_are_approved_too() {
+        let with = |copy: &[&str], names: &[&str], is_repos| {
+            let list = |texts: &[&str]| {
+                Some(sourced(texts.iter().map(|&text| text.to_owned()).collect(), is_repos))
+            };
+            let ports = PortSettings { names: list(names) };
+            RepoSettings { copy: list(copy), ports, ..RepoSettings::default() }
+        };
+        assert!(!with(&["node_modules/", "*.env"], &["WEB_PORT"], true).asks_first());
+        let own = with(&["x", "/.env", "a b/.env"], &["WEB_PORT", "CODEX_HOME"], true);
+        assert_eq!(own.commands_text(), "copy: /.env 'a b/.env'\nports.names: CODEX_HOME");
+        assert!(own.asks_first() && own.commands_hash().is_some());
+        assert!(!with(&["/.env"], &["CODEX_HOME"], false).asks_first(), "the person's own");
+        let include = RepoSettings {
+            worktreeinclude: read_include("# all\n\n*.tmp\n.env\n").unwrap(),
+            ..RepoSettings::default()
+        };
+        assert_eq!(include.commands_text(), ".worktreeinclude: .env");
+        assert_eq!(include.patterns(), ["*.tmp", ".env"]);
+        assert_eq!(include.entries()["worktreeinclude"].origin, ".worktreeinclude:3");
+    }
+
+    #[test]
+    fn a_line_of_an_include_file_that_is_no_pattern_is_named() {
+        assert_eq!(read_include("\n# x\n"), Ok(None));
+        for (text, told) in [("a\n../b", ".worktreeinclude:2: `../b`"), ("a\tb", "`a\\tb` must be")]
+        {
+            let error = read_include(text).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+        assert!(read_include(&"x\n".repeat(LIST_MAX + 1)).unwrap_err().contains("more than 1000"));
+    }
+
+    #[test]
+    fn two_repositories_with_one_name_of_a_port_are_told_apart() {
+        let with = |names: &[&str]| {
+            let names = sourced(names.iter().map(|&name| name.to_owned()).collect(), true);
+            let ports = PortSettings { names: Some(names) };
+            RepoSettings { ports, ..RepoSettings::default() }
+        };
+        let (app, web, api) =
+            (with(&["PORT", "PORT"]), with(&["WEB_PORT"]), with(&["API_PORT", "PORT"]));
+        assert_eq!(port_clash([("app", &app), ("web", &web)].into_iter()), None);
+        let clash = port_clash([("app", &app), ("api", &api)].into_iter()).unwrap();
+        assert!(
+            clash.contains("of app (provost.toml:1) and of api") && clash.contains("have PORT")
+        );
+    }
+
+    #[test]
+    fn a_command_of_several_lines_can_not_look_like_another_key() {
+        let mut settings = RepoSettings::default();
+        let command = line("true\nsetup.run: true", true).unwrap();
+        settings.checks.insert("a".to_owned(), command);
+        assert_eq!(settings.commands_text(), "checks.a: true\n    setup.run: true");
+    }
+
+    #[test]
+    fn faults_between_keys_name_file_line_and_key() {
+        let text = |value: &str| Some(sourced(value.to_owned(), true));
+        let list = |value: &str| Some(sourced(vec![value.to_owned()], false));
+        let mut settings = RepoSettings::default();
+        let expect = |settings: &RepoSettings, told: &str| {
+            assert!(settings.fault().is_some_and(|fault| fault.starts_with(told)), "{told}");
+        };
+        settings.ports.names = list("API_PORT");
+        settings.dev_server.ready = text("http://localhost:${WEB_PORT}/");
+        expect(&settings, "provost.toml:1: `dev_server.ready` names WEB_PORT, which");
+        settings.dev_server.ready = text("http://localhost:$API_PORT/?$x=1");
+        settings.dev_server.port = text("WEB_PORT");
+        expect(&settings, "provost.toml:1: `dev_server.port` names WEB_PORT, which");
+        settings.dev_server.port = text("API_PORT");
+        settings.setup.cache = list("node_modules");
+        expect(&settings, "config.toml:9: `setup.cache` needs `setup.cache_key`");
+        settings.setup.cache_key = list("package-lock.json");
+        expect(&settings, "config.toml:9: `setup.cache` needs `setup.run`");
+        settings.setup.run = line("npm ci", true);
+        assert_eq!(settings.fault(), None);
+        settings.setup.cache = None;
+        expect(&settings, "config.toml:9: `setup.cache_key` needs `setup.cache`");
+        settings.setup.cache_key = None;
+        settings.cleanup.run = line(&"x".repeat(COMMANDS_MAX), true);
+        expect(&settings, "provost.toml: its commands have more than 8192 bytes");
     }
 }

@@ -32,6 +32,18 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// A word of a command as a POSIX shell reads it: as it is, where it has nothing that a
+/// shell looks at, else in single quotes.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| {
+        letter.is_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | ':' | '+' | '@')
+    };
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +54,13 @@ mod tests {
         assert_eq!(cut("öäüß".to_owned(), 3), "öä…");
         assert_eq!(cut_front("öäü".to_owned(), 3), "öäü");
         assert_eq!(cut_front("öäüß".to_owned(), 3), "…üß");
+    }
+
+    #[test]
+    fn a_word_is_one_word_whatever_is_in_it() {
+        assert_eq!(shell_word("/src/app-1.0"), "/src/app-1.0");
+        assert_eq!(shell_word("my app; rm -r ~"), "'my app; rm -r ~'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
     }
 }

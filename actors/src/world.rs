@@ -111,7 +111,8 @@ impl ActorSettings {
         self.attempt_dir(attempt.attempt_id).join(attempt.process.process_id.to_string())
     }
 
-    /// One repository of an attempt, with its worktree.
+    /// One repository of an attempt, with its worktree. To write commits: see
+    /// [`crate::attempt::provision::source`].
     pub fn source(&self, attempt: &Attempt, repo: &AttemptRepo) -> Source {
         Source {
             repo: PathBuf::from(&repo.path),
@@ -121,6 +122,7 @@ impl ActorSettings {
             branch: attempt.branch.clone(),
             target_branch: repo.target_branch.clone(),
             scratch: self.scratch_dir.clone(),
+            withheld: Vec::new(),
         }
     }
 

@@ -41,9 +41,11 @@ pub struct RepoArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct TrustArgs {
-    /// The project's name or id [default: the one of this repository, or the only one]
-    project: Option<String>,
-    /// Only this repository of the project
+    /// An attempt's id: exactly what it wants; or a project's name or id
+    /// [default: the project of this repository, or the only one]
+    #[arg(value_name = "ATTEMPT|PROJECT")]
+    of: Option<String>,
+    /// Only this repository of it
     #[arg(long)]
     repo: Option<String>,
     /// The branch whose provost.toml is read [default: the repository's default branch]
@@ -109,9 +111,16 @@ fn row(setting: &ShownSetting) -> Vec<String> {
 }
 
 pub async fn trust(context: &mut Context, args: &TrustArgs) -> Result<Exit, Failure> {
-    let project = choose(context, args.project.as_deref()).await?;
-    let mut params = json!({"project_id": project, "repo": args.repo, "branch": args.branch,
-        "yes": args.yes, "revoke": args.revoke});
+    let mut params = json!({"repo": args.repo, "branch": args.branch, "yes": args.yes,
+        "revoke": args.revoke});
+    match (choose(context, args.of.as_deref()).await, &args.of) {
+        (Ok(project), _) => params["project_id"] = json!(project),
+        (Err(failure), Some(of)) => match context.attempt(of).await {
+            Ok(attempt) => params["attempt_id"] = json!(attempt),
+            Err(_) => return Err(failure),
+        },
+        (Err(failure), None) => return Err(failure),
+    }
     let mut found = context.call::<TrustedRepos>(params.clone()).await?;
     let is_open = found.repos.iter().any(|repo| !repo.is_trusted);
     let asks = is_open && !(args.show || args.yes || args.revoke || context.out.json);
@@ -128,7 +137,7 @@ pub async fn trust(context: &mut Context, args: &TrustArgs) -> Result<Exit, Fail
     context.show(&found, |out, found| {
         shown(out, found)?;
         if is_open {
-            out.line("with --yes, these commands may run in the worktrees of attempts")?;
+            out.line("with --yes, this may run in, or be copied to, the worktrees of attempts")?;
         }
         Ok(())
     })
@@ -137,7 +146,7 @@ pub async fn trust(context: &mut Context, args: &TrustArgs) -> Result<Exit, Fail
 fn agrees(found: &TrustedRepos) -> std::io::Result<bool> {
     let mut out = Output::to(Box::new(std::io::stderr()), false);
     shown(&mut out, found)?;
-    out.line("May these commands run in the worktrees of attempts? [y/N]")?;
+    out.line("May this run in, or be copied to, the worktrees of attempts? [y/N]")?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -146,7 +155,7 @@ fn agrees(found: &TrustedRepos) -> std::io::Result<bool> {
 fn shown(out: &mut Output, found: &TrustedRepos) -> std::io::Result<()> {
     for repo in &found.repos {
         if repo.commands.is_empty() {
-            out.line(&format!("{}: its provost.toml has no command", repo.repo_name))?;
+            out.line(&format!("{}: its provost.toml has nothing to approve", repo.repo_name))?;
             continue;
         }
         let state = if repo.is_trusted { "approved" } else { "not approved" };

@@ -6,7 +6,8 @@ use std::path::Path;
 use provost_actors::journal::checks::CheckCommand;
 use provost_actors::ready_url::ReadyUrl;
 use provost_actors::repo_settings::{
-    DevServerSettings, PortSettings, REPO_FILE, RepoSettings, ScriptSettings, Sourced,
+    DevServerSettings, LIST_MAX, PortSettings, REPO_FILE, RepoSettings, ScriptSettings, Sourced,
+    is_pattern,
 };
 
 use super::reader::{Item, Source, Table};
@@ -16,9 +17,9 @@ use super::{Result, read_command};
 const TIMEOUT_MAX: u64 = 86_400;
 /// Most ports of a repository, as many as a block has.
 const PORTS_MAX: usize = 10;
-const PATTERN_MAX: usize = 4096;
-/// Most patterns, paths or checks of a repository.
-const LIST_MAX: usize = 1000;
+/// Bytes of the longest command: a person reads it before it runs.
+const COMMAND_MAX: usize = 2048;
+const URL_MAX: usize = 4096;
 
 /// Reads the text of a `provost.toml`. `Err` is a sentence.
 pub fn read_repo_file(text: &str) -> std::result::Result<RepoSettings, String> {
@@ -40,6 +41,8 @@ pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
     };
     Ok(RepoSettings {
         copy: place.key(table, "copy", patterns)?,
+        // It is a file of its own.
+        worktreeinclude: None,
         setup: table.value("setup", |item| {
             let known = ["run", "timeout_secs", "cache_key", "cache"];
             place.script(&item.table()?, &known)
@@ -107,18 +110,13 @@ fn seconds(item: &Item<'_>) -> Result<u64> {
 }
 
 /// Whether a list is of a sane length, and each text of it a line of plain text.
-fn is_plain(texts: &[String]) -> bool {
-    let is_line = |text: &String| {
-        !text.trim().is_empty() && text.len() <= PATTERN_MAX && !text.contains(char::is_control)
-    };
-    texts.len() <= LIST_MAX && texts.iter().all(is_line)
+fn are_patterns(texts: &[String]) -> bool {
+    texts.len() <= LIST_MAX && texts.iter().all(|text| is_pattern(text))
 }
 
 /// Lines of a file of patterns: each is one pattern.
 fn patterns(item: &Item<'_>) -> Result<Vec<String>> {
-    let stays = |text: &String| text.split('/').all(|part| part != "..");
-    let are_patterns = |texts: &Vec<String>| is_plain(texts) && texts.iter().all(stays);
-    let texts = item.texts().ok().filter(are_patterns);
+    let texts = item.texts().ok().filter(|texts| are_patterns(texts));
     texts.ok_or_else(|| {
         item.invalid("an array of patterns, one of .gitignore each, such as [\".env\", \"/data/\"]")
     })
@@ -127,45 +125,50 @@ fn patterns(item: &Item<'_>) -> Result<Vec<String>> {
 /// Relative paths that stay in the worktree and out of git's own folder.
 fn paths(item: &Item<'_>) -> Result<Vec<String>> {
     let is_inside = |path: &String| {
-        let is_name = |part: &str| !matches!(part, "" | "." | "..");
+        let is_name = |part: &str| !matches!(part, "" | ".");
         path.split('/').all(|part| is_name(part) && !part.eq_ignore_ascii_case(".git"))
     };
-    let are_paths = |texts: &Vec<String>| is_plain(texts) && texts.iter().all(is_inside);
+    let are_paths = |texts: &Vec<String>| are_patterns(texts) && texts.iter().all(is_inside);
     let texts = item.texts().ok().filter(are_paths);
     texts.ok_or_else(|| {
         item.invalid("an array of paths in the repository, such as [\"package-lock.json\"]")
     })
 }
 
-/// A variable that can do no harm as a number: `PATH` could.
-fn is_port_name(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+/// Whether an attempt may have a variable with this name. A person approves those of a
+/// repository's own file that do not end with PORT.
+fn is_variable(name: &str) -> bool {
+    const READ_BY_ALL: [&str; 8] =
+        ["PATH", "HOME", "SHELL", "USER", "PWD", "TMPDIR", "IFS", "BASH_ENV"];
+    const READ_BY_ALL_THAT_BEGIN: [&str; 3] = ["PROVOST_", "LD_", "GIT_"];
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     name.len() <= 64
-        && name.ends_with("PORT")
-        && name.starts_with(|c: char| c.is_ascii_uppercase())
         && name.chars().all(is_plain)
-        && !name.starts_with("PROVOST_")
+        && !name.starts_with(|letter: char| letter.is_ascii_digit())
+        && !name.is_empty()
+        && !READ_BY_ALL.contains(&name)
+        && !READ_BY_ALL_THAT_BEGIN.iter().any(|beginning| name.starts_with(beginning))
 }
 
-const PORT_NAME: &str = "upper-case letters, digits and `_` that end with PORT, such as WEB_PORT";
+const VARIABLE: &str = "a variable of its own, of letters, digits and `_`, such as WEB_PORT";
 
 fn names(item: &Item<'_>) -> Result<Vec<String>> {
     let is_right = |names: &Vec<String>| {
-        names.len() <= PORTS_MAX && names.iter().all(|name| is_port_name(name))
+        names.len() <= PORTS_MAX && names.iter().all(|name| is_variable(name))
     };
     item.texts().ok().filter(is_right).ok_or_else(|| {
-        item.invalid(&format!("an array of at most {PORTS_MAX} names, each {PORT_NAME}"))
+        item.invalid(&format!("an array of at most {PORTS_MAX} names, each {VARIABLE}"))
     })
 }
 
 fn port(item: &Item<'_>) -> Result<String> {
-    let name = item.text().ok().filter(|name| is_port_name(name));
-    name.ok_or_else(|| item.invalid(&format!("a name of ports.names: {PORT_NAME}")))
+    let name = item.text().ok().filter(|name| is_variable(name));
+    name.ok_or_else(|| item.invalid(&format!("a name of ports.names: {VARIABLE}")))
 }
 
 /// A URL of this machine: nothing else is asked.
 fn url(item: &Item<'_>) -> Result<String> {
-    let is_url = |text: &String| text.len() <= PATTERN_MAX && ReadyUrl::parse(text).is_some();
+    let is_url = |text: &String| text.len() <= URL_MAX && ReadyUrl::parse(text).is_some();
     item.text().ok().filter(is_url).ok_or_else(|| {
         item.invalid("a URL of this machine, such as \"http://localhost:$WEB_PORT/\"")
     })
@@ -175,8 +178,9 @@ fn url(item: &Item<'_>) -> Result<String> {
 fn command(item: &Item<'_>) -> Result<CheckCommand> {
     let command = read_command(item)?;
     let hides = |c: char| {
-        let reorders = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-        (c.is_control() && c != '\n' && c != '\t') || reorders
+        let reorders = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        let is_unseen = matches!(c, '\u{ad}' | '\u{180e}' | '\u{e0000}'..='\u{e007f}');
+        (c.is_control() && c != '\n' && c != '\t') || reorders || is_unseen
     };
     let texts = match &command {
         CheckCommand::Line(line) => std::slice::from_ref(line),
@@ -184,6 +188,10 @@ fn command(item: &Item<'_>) -> Result<CheckCommand> {
     };
     if texts.iter().any(|text| text.contains(hides)) {
         return Err(item.invalid("a command without control characters"));
+    }
+    if texts.iter().map(String::len).sum::<usize>() > COMMAND_MAX {
+        let what = format!("a command of at most {COMMAND_MAX} bytes: put more in a file");
+        return Err(item.invalid(&what));
     }
     Ok(command)
 }
@@ -237,7 +245,11 @@ mod tests {
             ("[ports]\nnames = ['PATH']", "`ports.names` must be an array of at most 10 names"),
             ("[ports]\nnames = ['LD_PRELOAD']", "`ports.names` must be"),
             ("[dev_server]\nready = 'file:///etc'", "`dev_server.ready` must be a URL"),
-            ("[dev_server]\nport = 'x'", "`dev_server.port` must be a name of ports.names"),
+            ("[dev_server]\nport = 'x y'", "`dev_server.port` must be a name of ports.names"),
+            (
+                "[setup]\nrun = \"x \\u00ad \\U000e0041\"",
+                "provost.toml:2: `setup.run` must be a command without",
+            ),
             ("[checks]\n'a b' = 'x'", "must be a name of 1 to 64 letters"),
             ("copy = ['../x']", "provost.toml:1: `copy` must be an array of patterns"),
             ("copy = [1]", "provost.toml:1: `copy` must be an array of patterns"),
@@ -263,6 +275,8 @@ mod tests {
             let error = read_repo_file(text).unwrap_err();
             assert!(error.contains(told), "{text}: {error}");
         }
+        let long = format!("[setup]\nrun = '{}'", "x".repeat(COMMAND_MAX + 1));
+        assert!(read_repo_file(&long).unwrap_err().contains("a command of at most 2048 bytes"));
         let many = format!("copy = [{}]", "'x',".repeat(LIST_MAX + 1));
         assert!(read_repo_file(&many).unwrap_err().contains("provost.toml:1: `copy` must be"));
     }

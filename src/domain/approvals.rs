@@ -65,7 +65,7 @@ impl ApprovalTools for Domain {
 }
 
 /// Longest text of a request that is shown, in characters: its action has it whole.
-const TEXT_MAX: usize = 1000;
+pub(super) const TEXT_MAX: usize = 1000;
 
 /// A page ends once its actions have as many bytes, as JSON.
 const PAGE_MAX: usize = 128 * 1024;

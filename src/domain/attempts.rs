@@ -1,7 +1,7 @@
 //! Attempts: started, listed, shown, stopped.
 
 use async_trait::async_trait;
-use provost_actors::attempt::provision::trusted_by;
+use provost_actors::attempt::provision::{trust_command, trusted_by};
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::{self, GatewayMessage, StartRequest};
 use provost_actors::ids::AttemptId;
@@ -324,10 +324,10 @@ fn next_action(status: &store::AttemptRow) -> String {
 fn trust_action(status: &store::AttemptRow) -> String {
     let line = &status.overview.line;
     format!(
-        "A person has to approve the commands of a repository's provost.toml: \
-         `provost trust {}` shows and approves them; until then call wait_for_attempts with \
-         attempt_ids [{}].",
-        line.project_id, line.attempt_id
+        "A person has to approve what a repository's provost.toml wants: {} shows and approves \
+         it; until then call wait_for_attempts with attempt_ids [{}].",
+        trust_command(line.attempt_id),
+        line.attempt_id
     )
 }
 

@@ -2,23 +2,24 @@
 
 use std::path::Path;
 
-use provost_actors::attempt::provision::trusted_by;
+use provost_actors::attempt::provision::declared::{self, Declared, DeclaredError};
+use provost_actors::attempt::provision::{Provision, Trusted, trust_command, trusted_by};
 use provost_actors::executor::Verdict;
 use provost_actors::gateway;
-use provost_actors::ids::{ApprovalId, AttemptId};
-use provost_actors::journal::{ApprovalStatus, Approvals, Provisions};
-use provost_actors::repo_settings::{REPO_FILE, RepoSettings};
-use provost_actors::workspace::{committed, git};
+use provost_actors::ids::{ApprovalId, AttemptId, ProjectId};
+use provost_actors::journal::{ApprovalStatus, Approvals, Attempts, Provisions};
+use provost_actors::repo_settings::RepoSettings;
+use provost_actors::workspace::git;
 
 use super::Domain;
+use super::approvals::TEXT_MAX;
 use crate::api::commands::{
     RepoParams, ShownRepo, ShownRepos, ShownSetting, TrustParams, TrustedRepos,
 };
-use crate::api::projects::RepoSummary;
 use crate::api::{Caller, Code, Refusal};
 
-/// Most approvals that one `provost trust` answers.
-const APPROVALS_MAX: usize = 1000;
+/// Approvals that are read at once.
+const PAGE: usize = 1000;
 
 impl TrustParams {
     fn approves(&self, hash: &String) -> bool {
@@ -41,27 +42,42 @@ impl Domain {
             } else if let Some(hash) = repo.hash.as_ref().filter(|hash| params.approves(hash)) {
                 self.store.trust(&repo.path, hash, &repo.commands, "provost trust").await?;
                 repo.is_trusted = true;
-                released.extend(self.release(&repo.path, hash).await?);
+                let trusted = Trusted { repo: repo.path.clone(), hash: hash.clone() };
+                released.extend(self.release(&trusted, None).await?);
             }
         }
         Ok(TrustedRepos { repos, released, revoked })
     }
 
     /// Approves the requests that wait for this trust. Returns their attempts.
-    async fn release(&self, repo: &str, hash: &str) -> Result<Vec<AttemptId>, Refusal> {
-        let pending = Some(ApprovalStatus::Pending);
-        let waiting = self.store.approvals(None, pending, None, APPROVALS_MAX).await?;
-        let mut released = Vec::new();
-        for approval in waiting.items {
-            let is_meant = trusted_by(&approval.request)
-                .is_some_and(|trusted| trusted.repo == repo && trusted.hash == hash);
-            if is_meant {
-                let (gateway, world, id) = (&self.gateway, &self.world, approval.approval_id);
-                gateway::respond(gateway, world, None, id, Verdict::Approve).await?;
-                released.push(approval.attempt_id);
+    async fn release(
+        &self,
+        trusted: &Trusted,
+        except: Option<ApprovalId>,
+    ) -> Result<Vec<AttemptId>, Refusal> {
+        let (mut released, mut before) = (Vec::new(), None);
+        loop {
+            let pending = Some(ApprovalStatus::Pending);
+            let page = self.store.approvals(None, pending, before, PAGE).await?;
+            for approval in &page.items {
+                let id = approval.approval_id;
+                if except == Some(id) || trusted_by(&approval.request).as_ref() != Some(trusted) {
+                    continue;
+                }
+                match gateway::respond(&self.gateway, &self.world, None, id, Verdict::Approve).await
+                {
+                    Ok(_) => released.push(approval.attempt_id),
+                    // It was answered or withdrawn meanwhile, or asks again and finds the trust.
+                    Err(refusal) => {
+                        tracing::warn!(approval = %id, %refusal, "a request is still open");
+                    }
+                }
+            }
+            match page.items.last().filter(|_| page.has_more) {
+                Some(last) => before = Some(last.approval_id),
+                None => return Ok(released),
             }
         }
-        Ok(released)
     }
 
     /// An approval of a repository's commands: only a person gives it, and it is kept for all
@@ -74,82 +90,128 @@ impl Domain {
     ) -> Result<(), Refusal> {
         let Some(approval) = self.store.approval(id).await? else { return Ok(()) };
         let Some(trusted) = trusted_by(&approval.request) else { return Ok(()) };
+        let command = trust_command(approval.attempt_id);
         if !caller.is_person {
             let message = "only a person can approve the commands of a repository's provost.toml";
-            return Err(Refusal::new(Code::NotPermitted, message).hint(
-                "Ask a person to read them with `provost trust`, and to approve them there.",
-            ));
+            return Err(Refusal::new(Code::NotPermitted, message).hint(format!(
+                "Ask a person to read them with {command}, and to approve them there."
+            )));
         }
-        if *verdict == Verdict::Approve && approval.status == ApprovalStatus::Pending {
-            let commands = &approval.request.text;
-            self.store.trust(&trusted.repo, &trusted.hash, commands, "provost approve").await?;
+        if *verdict != Verdict::Approve || approval.status != ApprovalStatus::Pending {
+            return Ok(());
         }
+        let commands = &approval.request.text;
+        if commands.chars().count() > TEXT_MAX {
+            let message = "the request is too long to be shown whole where it is answered";
+            return Err(Refusal::new(Code::NotPermitted, message)
+                .hint(format!("Run {command}, which shows all of it and asks.")));
+        }
+        self.store.trust(&trusted.repo, &trusted.hash, commands, "provost approve").await?;
+        self.release(&trusted, Some(id)).await?;
         Ok(())
     }
 
     async fn shown(&self, params: &RepoParams) -> Result<Vec<ShownRepo>, Refusal> {
-        let project = self.store.project_name(params.project_id).await?;
-        let mut repos = self.store.repos(params.project_id).await?;
-        let names: Vec<String> = repos.iter().map(|repo| repo.repo_name.clone()).collect();
-        if let Some(name) = &params.repo {
-            repos.retain(|repo| repo.repo_name == *name);
-            if repos.is_empty() {
-                let message =
-                    format!("the project has no repository {name:?}; it has: {}", names.join(", "));
-                return Err(Refusal::new(Code::RepoNotFound, message));
-            }
+        let shown = match (params.attempt_id, params.project_id) {
+            (Some(id), _) => self.shown_of_attempt(id, params.repo.as_deref()).await?,
+            (None, Some(id)) => self.shown_of_project(id, params).await?,
+            (None, None) => Vec::new(),
+        };
+        if shown.is_empty()
+            && let Some(name) = &params.repo
+        {
+            let message = format!("there is no repository {name:?} in it");
+            return Err(Refusal::new(Code::RepoNotFound, message)
+                .hint("Leave the name out to see all of them."));
         }
+        Ok(shown)
+    }
+
+    /// Exactly what counts for the attempt, whatever its repositories say by now.
+    async fn shown_of_attempt(
+        &self,
+        id: AttemptId,
+        only: Option<&str>,
+    ) -> Result<Vec<ShownRepo>, Refusal> {
+        let Some(attempt) = self.store.attempt(id).await? else {
+            return Err(Refusal::new(Code::AttemptNotFound, format!("there is no attempt {id}")));
+        };
+        let unusable = |error: String| Refusal::new(Code::WorkspaceFailed, error);
+        let world = &self.world;
+        let provision = Provision::of(world, &attempt).await.map_err(unusable)?;
+        let mut shown = Vec::new();
+        for repo in attempt.repos.iter().filter(|it| only.is_none_or(|name| name == it.name)) {
+            let settings = match provision.repos.get(&repo.name) {
+                Some(provided) => provided.settings.clone(),
+                None => declared::of(world, &attempt, repo).await.map_err(unusable)?,
+            };
+            let commit = declared::commit(world, &attempt, repo).await.map_err(unusable)?;
+            let (name, path) = (repo.name.clone(), repo.path.clone());
+            let at = (repo.target_branch.clone(), commit);
+            shown.push(self.shown_repo((name, path), at, &settings).await?);
+        }
+        Ok(shown)
+    }
+
+    async fn shown_of_project(
+        &self,
+        id: ProjectId,
+        params: &RepoParams,
+    ) -> Result<Vec<ShownRepo>, Refusal> {
+        let project = self.store.project_name(id).await?;
+        let mut repos = self.store.repos(id).await?;
+        repos.retain(|repo| params.repo.as_ref().is_none_or(|name| *name == repo.repo_name));
         let mut shown = Vec::new();
         for repo in repos {
-            shown.push(self.shown_repo(params, &project, repo).await?);
+            let path = Path::new(&repo.path);
+            let unusable = |error: String| {
+                Refusal::new(Code::WorkspaceFailed, format!("{}: {error}", repo.path))
+                    .detail("repo_path", repo.path.as_str())
+            };
+            let branch = params.branch.clone().unwrap_or(repo.default_target_branch);
+            let tip = git::branch_tip(path, &branch).await;
+            let tip = tip.map_err(|error| unusable(error.to_string()))?;
+            let commit = tip.ok_or_else(|| unusable(format!("there is no branch {branch:?}")))?;
+            let config = &self.world.settings.repos;
+            let over = config.of(&id.to_string(), &project, &repo.repo_name);
+            let declared = Declared { repo: path, commit: &commit, checkout: None };
+            let settings = declared.read(config, over).await.map_err(|error| match error {
+                DeclaredError::Faulty { .. } => {
+                    Refusal::new(Code::InvalidArgument, error.to_string())
+                        .hint(format!("Mend it in a commit on {branch}."))
+                }
+                DeclaredError::Unreadable { .. } => unusable(error.to_string()),
+            })?;
+            shown.push(
+                self.shown_repo((repo.repo_name, repo.path), (branch, commit), &settings).await?,
+            );
         }
         Ok(shown)
     }
 
     async fn shown_repo(
         &self,
-        params: &RepoParams,
-        project: &str,
-        repo: RepoSummary,
+        (repo_name, path): (String, String),
+        (branch, commit): (String, String),
+        settings: &RepoSettings,
     ) -> Result<ShownRepo, Refusal> {
-        let path = Path::new(&repo.path);
-        let unusable = |error: String| {
-            Refusal::new(Code::WorkspaceFailed, format!("{}: {error}", repo.path))
-                .detail("repo_path", repo.path.as_str())
-        };
-        let branch = params.branch.as_ref().unwrap_or(&repo.default_target_branch);
-        let tip =
-            git::branch_tip(path, branch).await.map_err(|error| unusable(error.to_string()))?;
-        let commit = tip.ok_or_else(|| unusable(format!("there is no branch {branch:?}")))?;
-        let text = committed::text(path, &commit, REPO_FILE).await;
-        let text = text.map_err(|error| unusable(format!("{REPO_FILE}: {error}")))?;
-        let config = &self.world.settings.repos;
-        let own = match text {
-            Some(text) => (config.read)(&text).map_err(|error| {
-                Refusal::new(Code::InvalidArgument, format!("{error} (in commit {commit})"))
-                    .hint(format!("Mend {REPO_FILE} in a commit on {branch}."))
-            })?,
-            None => RepoSettings::default(),
-        };
-        let project_id = params.project_id.to_string();
-        let settings = own.under(config.of(&project_id, project, &repo.repo_name));
         let hash = settings.commands_hash();
         let is_trusted = match &hash {
-            Some(hash) => self.store.is_trusted(&repo.path, hash).await?,
+            Some(hash) => self.store.is_trusted(&path, hash).await?,
             None => true,
         };
         let entries = settings.entries().into_iter();
+        let settings_shown =
+            entries.map(|(key, it)| ShownSetting { key, value: it.value, origin: it.origin });
         Ok(ShownRepo {
-            branch: branch.clone(),
-            commit,
-            settings: entries
-                .map(|(key, it)| ShownSetting { key, value: it.value, origin: it.origin })
-                .collect(),
+            settings: settings_shown.collect(),
             commands: settings.commands_text(),
+            branch,
+            commit,
             hash,
             is_trusted,
-            repo_name: repo.repo_name,
-            path: repo.path,
+            repo_name,
+            path,
         })
     }
 }

@@ -116,7 +116,7 @@ fn a_link_out_of_the_worktree_is_never_kept() {
     for _ in 0..2 {
         let told = cache_of(&board.start("fake", "say done"));
         assert_eq!(told["state"], "not_kept", "{told}");
-        assert!(told["reason"].as_str().unwrap().contains("leads out of its folder"), "{told}");
+        assert!(told["reason"].as_str().unwrap().contains("leads out of the worktree"), "{told}");
     }
     let left = fs::read_dir(provost.home().join("scratch")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "nothing half is left");

@@ -58,6 +58,26 @@ fn ignored_files_are_copied_and_their_credentials_are_hidden() {
     let copied = &of_app(&status)["copied"];
     assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(2), &json!(0)), "{copied}");
     assert_eq!(copied["bytes"], 43);
+    // No commit has what was lent, staged or not.
+    let send = |prompt: &str| {
+        let send = json!({"action": "send", "attempt_id": attempt.id, "prompt": prompt});
+        provost.call("follow_up", &send);
+    };
+    send("run printf 'A_TOKEN=https://evil.example\\n' >> .env; git add -f .env");
+    attempt.saved(2);
+    let commit = json!({"attempt_id": attempt.id, "action": "commit", "timeout_ms": 60_000});
+    let ended = provost.call("finish_attempt", &commit);
+    assert_eq!(ended["state"], "done", "{ended}");
+    let all = board.repo().git(&["log", "--all", "--format=", "--name-only"]);
+    assert!(!all.contains(".env"), "{all}");
+    // What the agent wrote there is not taken out of what a person reads.
+    send("run cat .env; git add -f .env; git -c user.name=a -c user.email=a@b commit -q -m mine");
+    attempt.saved(3);
+    let said = attempt.said("tool_result").concat();
+    assert!(said.contains("evil.example") && !said.contains("hunter22"), "{said}");
+    let merge = json!({"attempt_id": attempt.id, "action": "merge", "timeout_ms": 60_000});
+    let refused = provost.refusal("finish_attempt", &merge);
+    assert!(refused["message"].as_str().unwrap().contains("a file of credentials"), "{refused}");
     for file in ["manifest.json", "raw.idx"] {
         let text = fs::read(attempt.dir().join(file)).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&text).contains("hunter22"), "{file}");
@@ -69,23 +89,32 @@ fn ignored_files_are_copied_and_their_credentials_are_hidden() {
 fn a_worktreeinclude_file_is_an_allow_list_over_ignored_files() {
     let provost = Provost::running();
     let board = provost.board();
-    ignore(board.repo(), "*.tmp\nsecret.pem\n");
-    board.repo().commit(".worktreeinclude", "# all\n*\n../../*\n!keep.tmp\n");
+    ignore(board.repo(), "*.tmp\nsecret.pem\n.env\n");
+    board.repo().commit(".worktreeinclude", "# all\n*\n../../*\n");
+    let told = failure(&board.start("fake", "say never"));
+    assert!(told.contains(".worktreeinclude:3: `../../*` must be a pattern"), "{told}");
+    board.repo().commit(".worktreeinclude", "# all\n*\n!keep.tmp\n.env\n");
+    write(board.repo(), ".env", "A=b");
     write(board.repo(), "a.tmp", "ignored");
     write(board.repo(), "keep.tmp", "ignored");
     write(board.repo(), "new.txt", "git would add it");
     write(board.repo(), "secret.pem", "-----BEGIN PRIVATE KEY-----");
     fs::write(board.repo().path.join("README.md"), "changed, not committed").unwrap();
     let attempt = board.start("fake", "say done");
-    let status = attempt.settled();
+    // Credentials that the repository's own file names are a person's to give.
+    attempt.in_phase("waiting");
     let there = worktree(&attempt);
-    assert!(there.join("a.tmp").exists());
+    assert!(!there.join(".env").exists() && !there.join("a.tmp").exists());
+    let shown = provost.verb(["trust", &attempt.id, "--yes"]);
+    assert!(shown.stdout.contains(".worktreeinclude: .env"), "{shown:?}");
+    let status = attempt.settled();
+    assert!(there.join("a.tmp").exists() && there.join(".env").exists());
     for missing in ["keep.tmp", "new.txt", "secret.pem"] {
         assert!(!there.join(missing).exists(), "{missing}");
     }
     assert_eq!(fs::read_to_string(there.join("README.md")).unwrap(), "a scratch repository\n");
     let copied = &of_app(&status)["copied"];
-    assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(1), &json!(1)), "{copied}");
+    assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(2), &json!(1)), "{copied}");
     let reason = copied["left_out"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("add the line `/secret.pem`"), "{reason}");
 }
@@ -335,7 +364,8 @@ fn a_command_of_the_repository_waits_for_a_person() {
     let attempt = board.start("fake", "run cat made.txt");
     let status = attempt.in_phase("waiting");
     assert_eq!(status["waiting_on"], "approval");
-    assert!(status["next_action"].as_str().unwrap().contains("`provost trust "), "{status}");
+    let command = format!("`provost trust {}", &attempt.id[attempt.id.len() - 8..]);
+    assert!(status["next_action"].as_str().unwrap().contains(&command), "{status}");
     let there = worktree(&attempt);
     assert!(!there.join("made.txt").exists());
     let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
@@ -351,21 +381,73 @@ fn a_command_of_the_repository_waits_for_a_person() {
     let shown = provost.verb(["trust", "scratch", "--show"]);
     assert!(shown.stdout.contains("setup.run: echo made") && shown.stdout.contains("--yes"));
     assert_eq!(attempt.status()["phase"], "waiting");
-    let trusted = provost.verb(["trust", "scratch", "--yes"]);
-    assert!(trusted.stdout.contains("goes on"), "{trusted:?}");
+    // What the attempt has counts, not what its branch says by now.
+    board.repo().commit("provost.toml", "[setup]\nrun = 'echo changed > made.txt'\n");
+    let other = board.start("fake", "run cat made.txt");
+    other.in_phase("waiting");
+    let trusted = provost.verb(["trust", &attempt.id, "--yes"]);
+    assert!(trusted.stdout.contains("setup.run: echo made") && trusted.stdout.contains("goes on"));
     assert_eq!(attempt.settled()["state"], "completed");
     assert_eq!(attempt.said("tool_result"), ["made"]);
-    // Approved once, for these commands alone.
-    assert_eq!(board.start("fake", "run cat made.txt").settled()["state"], "completed");
-    board.repo().commit("provost.toml", "[setup]\nrun = 'echo changed > made.txt'\n");
+    assert_eq!(other.status()["phase"], "waiting", "for commands of its own");
+    // An approval counts for all attempts that wait for the same.
+    let third = board.start("fake", "run cat made.txt");
+    third.in_phase("waiting");
+    let pending = provost.call("list_approvals", &json!({"attempt_id": other.id}));
+    let approval = pending["approvals"][0]["approval_id"].as_str().unwrap().to_owned();
+    assert_eq!(provost.verb(["approve", &approval]).code, 0);
+    for attempt in [&other, &third] {
+        assert_eq!(attempt.settled()["state"], "completed");
+        assert_eq!(attempt.said("tool_result"), ["changed"]);
+    }
+    let long = format!("[setup]\nrun = '{}'\n", "true;".repeat(300));
+    board.repo().commit("provost.toml", &long);
     let changed = board.start("fake", "run cat made.txt");
     changed.in_phase("waiting");
     let pending = provost.call("list_approvals", &json!({"attempt_id": changed.id}));
     let approval = pending["approvals"][0]["approval_id"].as_str().unwrap().to_owned();
+    let refused = provost.verb(["approve", &approval]);
+    assert!(refused.code != 0 && refused.stderr.contains("too long to be shown"), "{refused:?}");
     assert_eq!(provost.verb(["deny", &approval, "--reason", "not today"]).code, 0);
     let failure = failure(&changed);
     assert!(failure.contains("were not approved (not today)"), "{failure}");
     assert!(!worktree(&changed).join("made.txt").exists());
+}
+
+#[test]
+fn an_agent_has_no_say_in_the_settings_of_its_repository() {
+    let provost = Provost::running();
+    let board = provost.board();
+    ignore(board.repo(), "*.env\n*.tmp\n");
+    board.repo().commit("provost.toml", "copy = ['*.tmp']\nports.names = ['WEB_PORT']\n");
+    write(board.repo(), "a.tmp", "copied");
+    write(board.repo(), "secret.env", "A=b");
+    let mine = "run printf \"copy = ['/secret.env']\" > provost.toml\n\
+                run git add provost.toml && git -c user.name=a -c user.email=a@b commit -q -m mine";
+    let agent = board.start("fake", mine);
+    agent.settled();
+    agent.saved(1);
+    let is_right = |attempt: &Attempt| {
+        let status = attempt.settled();
+        assert_eq!(status["state"], "completed", "{status}");
+        assert!(status["provision"]["ports"]["WEB_PORT"].is_u64(), "{status}");
+        let there = worktree(attempt);
+        assert!(there.join("a.tmp").exists() && !there.join("secret.env").exists());
+        assert!(fs::read_to_string(there.join("provost.toml")).unwrap().contains("/secret.env"));
+    };
+    let from = json!({"from_attempt_id": agent.id, "prompt": "say forked", "executor": "fake"});
+    is_right(&board.start_with("fake", &from));
+    // Worktrees that are made anew begin with the agent's branch.
+    wait_until("the worktrees are collected", || {
+        let told = provost.verb(["--json", "gc", "--yes", "--snapshot"]).json();
+        let attempts = told["attempts"].as_array().unwrap();
+        let is_it = |it: &&Value| it["attempt_id"] == agent.id;
+        attempts.iter().find(is_it).is_some_and(|it| it["verdict"] == "collected")
+    });
+    let again = json!({"action": "send", "attempt_id": agent.id, "prompt": "say again"});
+    provost.call("follow_up", &again);
+    agent.has_said("again");
+    is_right(&agent);
 }
 
 #[test]

@@ -28,8 +28,8 @@ use super::message::{
     AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
 };
 use super::prepare::{COLLECTED, MARKER};
-use super::provision::cleanup;
 use super::provision::preview::Previewing;
+use super::provision::{self, cleanup};
 use super::state::AttemptActorState;
 
 impl AttemptActorState {
@@ -250,14 +250,15 @@ async fn prove(
         Collection { verdict, reason: None, cleanup_failures, ..kept(folder, String::new()) };
     let mut proofs = Vec::new();
     for repo in &attempt.repos {
-        let source = world.settings.source(attempt, repo);
         let about = |why: String| match attempt.repos.len() {
             1 => why,
             _ => format!("{}: {why}", repo.name),
         };
-        let proof = proof::examine(&source, &repo.base_commit)
-            .await
-            .map_err(|keep| about(keep.to_string()))?;
+        let examined = async {
+            let source = provision::source(world, attempt, repo).await?;
+            proof::examine(&source, &repo.base_commit).await
+        };
+        let proof = examined.await.map_err(|keep| about(keep.to_string()))?;
         collection.ignored += proof.ignored;
         if let Some(unsaved) = &proof.unsaved {
             if !how.snapshot {

@@ -21,7 +21,8 @@ use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{ActorSettings, World};
 
-use super::provision::{self, Provision};
+use super::message::TurnHandle;
+use super::provision::{self, Provision, SetupSignals};
 use super::recap::Beginning;
 use super::variables;
 use super::{collect, locks};
@@ -38,7 +39,12 @@ const LAUNCH_STATE: &str = "dialogue.json";
 const SCRATCH: &str = "scratch";
 
 /// Makes the attempt's worktrees, unless they are there. `Err` is a sentence.
-pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
+pub async fn worktrees(
+    world: &World,
+    attempt: &Attempt,
+    handle: &TurnHandle,
+    signals: &SetupSignals,
+) -> Result<(), String> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     let readable = |error: io::Error| format!("{}: {error}", dir.display());
@@ -49,7 +55,7 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
         release_locks(&folder, attempt).await;
         return Ok(());
     }
-    if let Err(why) = made(world, attempt, &folder).await {
+    if let Err(why) = made(world, attempt, &folder, handle, signals).await {
         // Nothing has run in them, so that nothing is lost.
         collect::take_away_unmarked(world, attempt).await;
         return Err(why);
@@ -63,7 +69,13 @@ pub async fn worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
 }
 
 /// Makes them, and what they have beside their commits, all but the marker.
-async fn made(world: &World, attempt: &Attempt, folder: &Path) -> Result<(), String> {
+async fn made(
+    world: &World,
+    attempt: &Attempt,
+    folder: &Path,
+    handle: &TurnHandle,
+    signals: &SetupSignals,
+) -> Result<(), String> {
     let made = tokio::fs::create_dir_all(folder).await;
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
     failpoint::hit("worktree", "next");
@@ -79,7 +91,7 @@ async fn made(world: &World, attempt: &Attempt, folder: &Path) -> Result<(), Str
         added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
         failpoint::hit("worktree", "made");
     }
-    provision::provide(world, attempt).await
+    provision::provide(world, attempt, handle, signals).await
 }
 
 /// Checks that no link is in the place of the worktrees. `Err` is a sentence.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore};
 
-use super::prepare;
+use super::{prepare, provision};
 use crate::journal::{Attempt, DueSnapshot, TurnSnapshot};
 use crate::radar;
 use crate::workspace::snapshot::SnapshotError;
@@ -96,7 +96,7 @@ async fn save_all(
     let mut all = Vec::with_capacity(attempt.repos.len());
     for repo in &attempt.repos {
         let end = TurnEnd {
-            source: world.settings.source(attempt, repo),
+            source: provision::source(world, attempt, repo).await?,
             attempt: attempt.attempt_id,
             turn: due.turn,
             at: due.ended_at,

@@ -134,7 +134,7 @@ impl Turn {
             // The task of a turn that was stopped may still make them.
             let _making = worktrees.lock().await;
             snapshot::before_next_turn(&world, &attempt).await;
-            let made = match prepare::worktrees(&world, &attempt).await {
+            let made = match prepare::worktrees(&world, &attempt, &handle, &signals).await {
                 Ok(()) => set_up(&world, &attempt, &handle, &signals).await,
                 failed => failed,
             };

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::attempt;
-use crate::attempt::provision::checks;
+use crate::attempt::provision::{self, checks};
 use crate::failpoint;
 use crate::ids::{AttemptId, CheckRunId, TaskId};
 use crate::journal::checks::{CheckedRepo, Submission};
@@ -104,13 +104,15 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
     let mut repos = Vec::with_capacity(attempt.repos.len());
     let mut is_empty = true;
     for repo in &attempt.repos {
-        let source = world.settings.source(attempt, repo);
         let objects = folder.objects(&repo.name);
-        let mut frozen = frozen::freeze(&source, &objects).await;
+        let freeze = async || {
+            frozen::freeze(&provision::source(world, attempt, repo).await?, &objects).await
+        };
+        let mut frozen = freeze().await;
         for pause in PAUSES {
             if frozen.as_ref().is_err_and(SnapshotError::may_pass) {
                 tokio::time::sleep(pause).await;
-                frozen = frozen::freeze(&source, &objects).await;
+                frozen = freeze().await;
             }
         }
         let frozen = frozen.map_err(|error| {

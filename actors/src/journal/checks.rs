@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, CheckRunId, FinishId, ProcessId, TaskId};
 use crate::refusal::Refusal;
+use crate::text::shell_word;
 
 /// What a check runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +38,10 @@ impl fmt::Display for CheckCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => f.write_str(line),
-            Self::Words(words) => f.write_str(&words.join(" ")),
+            Self::Words(words) => {
+                let words: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+                f.write_str(&words.join(" "))
+            }
         }
     }
 }

@@ -71,6 +71,8 @@ pub struct Recipe<'a> {
     pub command: &'a str,
     pub key_files: &'a [String],
     pub paths: &'a [String],
+    /// The repository's checkout: no link may lead there.
+    pub checkout: &'a Path,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,6 +184,13 @@ impl Cache {
         self.max_bytes > 0 && self.entry(recipe.repo, key).join(ENTRY).exists()
     }
 
+    /// The folders that no link of an entry may lead into.
+    fn private(&self, recipe: Recipe<'_>, place: Place<'_>) -> io::Result<Vec<PathBuf>> {
+        let folders = [&self.dir, place.worktrees, recipe.checkout];
+        let real = folders.into_iter().map(|folder| if_there(folder.canonicalize()));
+        real.filter_map(Result::transpose).collect()
+    }
+
     /// Copies an entry into a worktree that has nothing at its paths. `None`: there is no such
     /// entry.
     pub fn take(
@@ -197,7 +206,7 @@ impl Cache {
         };
         marker.set_modified(SystemTime::now())?;
         let (from, to) = (beneath::folder(&dir.join(TREE))?, place.open()?);
-        let mut copy = FolderCopy::new(u64::MAX);
+        let mut copy = FolderCopy::new(u64::MAX, self.private(recipe, place)?);
         for path in recipe.roots() {
             copy.copy(from.as_fd(), to.as_fd(), path)?;
             failpoint::hit("cache", "copied");
@@ -217,12 +226,14 @@ impl Cache {
         if self.max_bytes == 0 || self.has(recipe, key) {
             return Ok(None);
         }
-        let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
-        private(&self.scratch)?;
+        let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+        make(&self.scratch)?;
         let scratch = tempfile::Builder::new().prefix("cache-").tempdir_in(&self.scratch)?;
-        private(&scratch.path().join(TREE))?;
+        make(&scratch.path().join(TREE))?;
         let (from, to) = (place.open()?, beneath::folder(&scratch.path().join(TREE))?);
-        let mut copy = FolderCopy::new(self.max_bytes);
+        let private = self.private(recipe, place)?;
+        let worktree = place.worktrees.join(place.below);
+        let mut copy = FolderCopy::new(self.max_bytes, private).refusing(&worktree);
         let made = (|| {
             for path in recipe.roots() {
                 match copy.copy(from.as_fd(), to.as_fd(), path) {
@@ -245,7 +256,7 @@ impl Cache {
         }
         failpoint::hit("cache", "made");
         let _alone = IN_USE.blocking_write();
-        private(&self.dir.join(recipe.repo))?;
+        make(&self.dir.join(recipe.repo))?;
         if let Err(error) = fs::rename(&scratch, &dir) {
             let _ = remove(&scratch);
             // Another attempt was faster.

@@ -31,6 +31,11 @@ pub enum CommitError {
     UnderWay(&'static str),
     #[error("a git command is, or was, at work in the worktree (index.lock)")]
     Locked,
+    #[error(
+        "commit {0} has a file of credentials that the worktree got a copy of: have the agent take \
+         it out of that commit, not only delete it"
+    )]
+    Credentials(String),
     #[error("its branch has moved meanwhile: {0}")]
     Moved(GitError),
     #[error(transparent)]
@@ -95,6 +100,9 @@ async fn committed(
     let tree = frozen::write_tree(&snapshot, &objects).await?;
     index.prepare(&snapshot.index()).await?;
     let head = &snapshot.head;
+    if let Some(commit) = source.credential_in(head, &snapshot.base).await? {
+        return Err(CommitError::Credentials(commit));
+    }
     if tree == git::run(common, &["rev-parse", &format!("{head}^{{tree}}")]).await? {
         return Ok((head.clone(), false));
     }

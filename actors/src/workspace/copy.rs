@@ -6,11 +6,11 @@
 //! copy, up to a limit.
 
 mod credentials;
+mod listed;
 mod named;
 
-use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -25,15 +25,15 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{self, Links};
-use super::git::{self, Git, GitError};
+use super::git::{self, GitError};
 use super::reflink::Reflink;
 use crate::blocking::blocking;
 use crate::secret::file::is_credential;
-pub use credentials::read_credentials;
-use named::Named;
+pub use credentials::{credentials_of_checkout, credentials_of_worktree};
+use listed::{ignored_there, matching};
+pub use named::credential_lines;
+use named::{Named, line_for};
 
-/// The longest list of files, in bytes: about a million.
-const LISTING_MAX: usize = 256 << 20;
 /// Most files of which the receipt says why they were left out.
 const LEFT_OUT_MAX: usize = 50;
 /// Bytes of a certificate's file that are searched for a private key.
@@ -108,11 +108,12 @@ pub async fn copy_ignored(what: Copying) -> Result<CopyReceipt, CopyError> {
     let from =
         Arc::new(opened.map_err(|error| CopyError::Checkout { path: what.repo.clone(), error })?);
     let paths = matching(&what, from.as_fd(), Path::new(git_dir)).await?;
+    let (paths, not_there) = ignored_there(&what, Path::new(git_dir), paths).await?;
     let receipt = blocking(move || {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
         let to = beneath::folder(&what.worktrees)?;
         let to = beneath::open_beneath(to.as_fd(), &what.below, flags, Links::Refuse)?;
-        Copier::new(from.as_fd(), to.as_fd(), &what).run(&paths)
+        Copier::new(from.as_fd(), to.as_fd(), &what).run(&paths, &not_there)
     });
     let mut receipt = receipt.await?;
     receipt.ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -129,46 +130,6 @@ fn open_checkout(path: &Path) -> io::Result<OwnedFd> {
         Errno::ELOOP => io::Error::other("a link stands on the way there"),
         error => error.into(),
     })
-}
-
-/// The ignored files of the checkout that the patterns match, in git's order.
-async fn matching(
-    what: &Copying,
-    checkout: BorrowedFd<'_>,
-    git_dir: &Path,
-) -> Result<Vec<Vec<u8>>, CopyError> {
-    let (scratch, lines) = (what.scratch.clone(), what.patterns.join("\n") + "\n");
-    let file = blocking(move || {
-        std::fs::create_dir_all(&scratch)?;
-        let mut file = tempfile::Builder::new().prefix("patterns-").tempfile_in(&scratch)?;
-        file.write_all(lines.as_bytes())?;
-        Ok::<_, io::Error>(file)
-    });
-    let file = file.await?;
-    let by_patterns = format!("--exclude-from={}", file.path().display());
-    let list = async |which: &str| {
-        let mut git = Git::standing_in(&beneath::proc_path(checkout), git_dir).patient();
-        // A configuration can't lead to another checkout.
-        git.command
-            .env("GIT_DIR", git_dir)
-            .env("GIT_WORK_TREE", ".")
-            .env("GIT_OPTIONAL_LOCKS", "0");
-        let args = ["ls-files", "--others", "--ignored", which, "-z"];
-        let output = git.output(&args, LISTING_MAX).await?;
-        match output {
-            output if output.is_cut => Err(CopyError::TooMany),
-            output if !output.status.success() => Err(output.failure().into()),
-            output => Ok(output.stdout),
-        }
-    };
-    let wanted = list(&by_patterns).await?;
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
-    let ignored = list("--exclude-standard").await?;
-    let ignored: HashSet<&[u8]> = ignored.split(|byte| *byte == 0).collect();
-    let paths = wanted.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-    Ok(paths.filter(|path| ignored.contains(path)).map(<[u8]>::to_vec).collect())
 }
 
 /// Why one file is not copied.
@@ -214,7 +175,11 @@ impl<'a> Copier<'a> {
         }
     }
 
-    fn run(mut self, paths: &[Vec<u8>]) -> io::Result<CopyReceipt> {
+    fn run(mut self, paths: &[Vec<u8>], not_there: &[Vec<u8>]) -> io::Result<CopyReceipt> {
+        for path in not_there {
+            let path = String::from_utf8_lossy(path).into_owned();
+            self.leave_out(path, "git does not ignore it in the worktree".to_owned());
+        }
         for path in paths {
             let path = Path::new(std::ffi::OsStr::from_bytes(path));
             match self.copy(path) {
@@ -226,16 +191,17 @@ impl<'a> Copier<'a> {
                     let told = format!("{}: {error}", path.display());
                     return Err(io::Error::new(error.kind(), told));
                 }
-                Err(Skip::Because(reason)) => {
-                    self.receipt.left_out_count += 1;
-                    if self.receipt.left_out.len() < LEFT_OUT_MAX {
-                        let path = path.display().to_string();
-                        self.receipt.left_out.push(LeftOut { path, reason });
-                    }
-                }
+                Err(Skip::Because(reason)) => self.leave_out(path.display().to_string(), reason),
             }
         }
         Ok(self.receipt)
+    }
+
+    fn leave_out(&mut self, path: String, reason: String) {
+        self.receipt.left_out_count += 1;
+        if self.receipt.left_out.len() < LEFT_OUT_MAX {
+            self.receipt.left_out.push(LeftOut { path, reason });
+        }
     }
 
     fn copy(&mut self, path: &Path) -> Result<u64, Skip> {
@@ -293,7 +259,8 @@ impl<'a> Copier<'a> {
         if path.to_str().is_some() && self.named.has(&shown) {
             return Ok(Some(shown.into_owned()));
         }
-        Err(because(format!("it looks like credentials: add the line `/{shown}` to copy it")))
+        let line = line_for(&shown);
+        Err(because(format!("it looks like credentials: add the line `{line}` to copy it")))
     }
 
     /// A folder of the worktree, made where it is missing. No link leads there.

@@ -1,6 +1,7 @@
-//! Copies a folder from beneath one folder to beneath another, with its files and the links that
-//! stay in it. A link that leads out, a pipe or a device refuses the whole copy: without it, the
-//! folder would not work. Blocking.
+//! Copies a folder from beneath one folder to beneath another, with its files and links. A link
+//! must stay beneath the folder that it is copied from, or lead to a file of the system. Any other
+//! link, a pipe or a device refuses the whole copy: without it, the folder would not work.
+//! Blocking.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -8,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat};
@@ -21,6 +22,10 @@ use super::reflink::Reflink;
 
 /// Folders in folders. A real one has far fewer.
 const DEPTH_MAX: usize = 128;
+/// Where programs and libraries of the system lie.
+const SYSTEM: [&str; 7] = ["/bin", "/lib", "/lib64", "/nix/store", "/opt", "/sbin", "/usr"];
+/// Bytes at the beginning of a file that are searched for a path: scripts and lists are short.
+const SEARCHED: u64 = 64 * 1024;
 /// What a file, a folder or a link takes up beside its content, for the limit: a file system may
 /// run out of inodes before it runs out of bytes.
 const ENTRY_COSTS: u64 = 4096;
@@ -63,12 +68,22 @@ impl From<Errno> for FolderError {
 pub struct FolderCopy {
     reflink: Reflink,
     max_bytes: u64,
+    /// Real folders that no link may lead into.
+    private: Vec<PathBuf>,
+    /// A path that no file may hold in its first bytes.
+    refused: Option<Vec<u8>>,
     pub done: Copied,
 }
 
 impl FolderCopy {
-    pub fn new(max_bytes: u64) -> Self {
-        Self { reflink: Reflink::new(), max_bytes, done: Copied::default() }
+    pub fn new(max_bytes: u64, private: Vec<PathBuf>) -> Self {
+        let (reflink, done) = (Reflink::new(), Copied::default());
+        Self { reflink, max_bytes, private, refused: None, done }
+    }
+
+    /// Refuses files that hold this path: they would not work at another one.
+    pub fn refusing(self, path: &Path) -> Self {
+        Self { refused: Some(path.as_os_str().as_bytes().to_vec()), ..self }
     }
 
     /// Copies a file or folder to the same path beneath `to`, where nothing may stand yet.
@@ -90,17 +105,18 @@ impl FolderCopy {
             }
             at = beneath::open_beneath(at.as_fd(), part, FOLDER, Links::Refuse)?;
         }
-        self.entry(from.as_fd(), at.as_fd(), name, None)
+        let above = path.components().count();
+        self.entry(from.as_fd(), at.as_fd(), name, (above, None))
     }
 
-    /// `depth` is that of the folder that holds it, in the copied one; `None`: it is the copied
-    /// one itself.
+    /// `depth` is that of the folder that holds it, in the copied one, which has so many folders
+    /// `above` the content; `None`: it is the copied one itself.
     fn entry(
         &mut self,
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
         name: &OsStr,
-        depth: Option<usize>,
+        (above, depth): (usize, Option<usize>),
     ) -> Result<(), FolderError> {
         let path = Path::new(name);
         let open =
@@ -121,12 +137,16 @@ impl FolderCopy {
                 if inner > DEPTH_MAX {
                     return Err(refused(name, "lies too deep"));
                 }
-                self.folder(found.as_fd(), to, path, inner)
+                self.folder(found.as_fd(), to, path, (above, inner))
             }
             SFlag::S_IFLNK => {
                 let target = readlinkat(from, path)?;
-                if !depth.is_some_and(|depth| stays(Path::new(&target), depth)) {
-                    return Err(refused(name, "is a link that leads out of its folder"));
+                let target_path = Path::new(&target);
+                let Some(depth) = depth else {
+                    return Err(refused(name, "is a link"));
+                };
+                if !stays(target_path, above + depth) && !self.is_of_system(target_path) {
+                    return Err(refused(name, "is a link that leads out of the worktree"));
                 }
                 Ok(symlinkat(target.as_os_str(), to, path)?)
             }
@@ -142,9 +162,34 @@ impl FolderCopy {
             .ok_or_else(|| FolderError::Refused("it is larger than the limit".to_owned()))
     }
 
+    /// Whether a link leads to a program or library of the system, such as `/usr/bin/python3`.
+    fn is_of_system(&self, target: &Path) -> bool {
+        let is_plain = !target.components().any(|part| part == Component::ParentDir);
+        let Some(real) = target.canonicalize().ok().filter(|_| is_plain) else { return false };
+        [target, &real].iter().all(|path| {
+            SYSTEM.iter().any(|folder| path.starts_with(folder))
+                && !self.private.iter().any(|folder| path.starts_with(folder))
+        })
+    }
+
+    /// Refuses a file that holds the path.
+    fn look_for_path(&self, source: &File, path: &Path) -> Result<(), FolderError> {
+        // Python names the source in it for error messages alone.
+        let is_compiled = path.extension().is_some_and(|it| it == "pyc");
+        let Some(text) = self.refused.as_ref().filter(|_| !is_compiled) else { return Ok(()) };
+        let mut start = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(source, SEARCHED), &mut start)?;
+        io::Seek::rewind(&mut &*source)?;
+        if start.windows(text.len()).any(|window| window == text.as_slice()) {
+            return Err(refused(path.as_os_str(), "holds the path of the worktree"));
+        }
+        Ok(())
+    }
+
     fn file(&mut self, source: &File, to: BorrowedFd<'_>, path: &Path) -> Result<(), FolderError> {
         let found = source.metadata()?;
         self.stay_within(found.len())?;
+        self.look_for_path(source, path)?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
         let made = File::from(beneath::open_beneath(to, path, flags, Links::Refuse)?);
         if self.reflink.share(source, &made) {
@@ -164,13 +209,13 @@ impl FolderCopy {
         from: BorrowedFd<'_>,
         to: BorrowedFd<'_>,
         path: &Path,
-        depth: usize,
+        (above, depth): (usize, usize),
     ) -> Result<(), FolderError> {
         let mode = fstat(from)?.st_mode & 0o777;
         mkdirat(to, path, Mode::S_IRWXU)?;
         let made = beneath::open_beneath(to, path, FOLDER, Links::Refuse)?;
         for entry in fs::read_dir(beneath::proc_path(from))? {
-            self.entry(from, made.as_fd(), &entry?.file_name(), Some(depth))?;
+            self.entry(from, made.as_fd(), &entry?.file_name(), (above, Some(depth)))?;
         }
         // Last: a folder that nothing may be written to could not be filled.
         fs::set_permissions(beneath::proc_path(made.as_fd()), Permissions::from_mode(mode))?;
@@ -194,7 +239,7 @@ pub(super) fn folder(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     Ok(beneath::open_beneath(root, path, FOLDER, Links::Refuse)?)
 }
 
-/// Whether a link that lies `depth` folders deep stays in the copied folder. Each `..` stands
+/// Whether a link that lies `depth` folders deep stays beneath the folder. Each `..` stands
 /// before all names, so that no other link on the way changes where it leads.
 fn stays(target: &Path, depth: usize) -> bool {
     let up = target.components().take_while(|part| *part == Component::ParentDir).count();
@@ -207,7 +252,6 @@ fn stays(target: &Path, depth: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
 
     use super::*;
 
@@ -234,7 +278,7 @@ mod tests {
         fn copy(&self, path: &str, max: u64) -> Result<Copied, FolderError> {
             let from = beneath::folder(&self.from()).unwrap();
             let to = beneath::folder(&self.to()).unwrap();
-            let mut copy = FolderCopy::new(max);
+            let mut copy = FolderCopy::new(max, vec!["/usr/share".into()]).refusing(&self.from());
             copy.copy(from.as_fd(), to.as_fd(), Path::new(path)).map(|()| copy.done)
         }
     }
@@ -265,7 +309,10 @@ mod tests {
 
     #[test]
     fn a_link_that_leads_out_and_a_size_beyond_the_limit_are_refused() {
-        for target in ["/etc/passwd", "../../secret", "deep/../../..", "..", ""] {
+        let with_parent = "/usr/bin/../bin/env";
+        for target in
+            ["/etc/passwd", "/usr/none", with_parent, "../../x", "deep/../../..", "../..", ""]
+        {
             let scene = Scene::new();
             // An empty target can't be made.
             if symlink(target, scene.from().join("tree/out")).is_ok() {
@@ -279,6 +326,35 @@ mod tests {
         assert!(scene.copy("linked/sub", 1 << 20).is_err(), "a link is on the way");
         fs::write(scene.from().join("tree/file"), [0; 1000]).unwrap();
         assert!(matches!(scene.copy("tree", 1000), Err(FolderError::Refused(_))));
+    }
+
+    #[test]
+    fn links_to_the_system_and_into_the_rest_of_the_worktree_are_copied_as_links() {
+        let scene = Scene::new();
+        let links = [("tree/python", "/usr/bin/env"), ("tree/sub/package", "../../packages/a")];
+        for (link, target) in links {
+            symlink(target, scene.from().join(link)).unwrap();
+        }
+        fs::write(scene.from().join("tree/sub/made.pyc"), scene.from().to_str().unwrap()).unwrap();
+        scene.copy("tree", 1 << 20).unwrap();
+        for (link, target) in links {
+            assert_eq!(fs::read_link(scene.to().join(link)).unwrap(), Path::new(target));
+        }
+        fs::remove_dir_all(scene.to().join("tree")).unwrap();
+        symlink("/usr/share", scene.from().join("tree/private")).unwrap();
+        assert!(matches!(scene.copy("tree", 1 << 20), Err(FolderError::Refused(_))));
+    }
+
+    #[test]
+    fn a_script_with_the_path_of_the_worktree_is_refused() {
+        let scene = Scene::new();
+        let text = format!("#!{}/tree/bin/python3\n", scene.from().display());
+        fs::write(scene.from().join("tree/pip"), text).unwrap();
+        let refused = scene.copy("tree", 1 << 20);
+        assert!(
+            matches!(&refused, Err(FolderError::Refused(why)) if why.contains("\"pip\" holds the path")),
+            "{refused:?}"
+        );
     }
 
     #[test]

@@ -207,9 +207,11 @@ impl Proof {
         let tree_of = format!("{}^{{tree}}", self.head);
         let before = git::run(&self.common, &["rev-parse", &tree_of]).await?;
         let index = self.snapshot.copy_index(&self.admin, "index.staged").await?;
+        self.snapshot.withhold(Some(&index)).await?;
         let staged = self.write(&["write-tree"], Some(&index)).await?;
         self.snapshot.aside.keep_lfs().await?;
         self.write(&["add", "--all"], None).await?;
+        self.snapshot.withhold(None).await?;
         let tree = self.write(&["write-tree"], None).await?;
         if tree == before && staged == before && self.strays.is_empty() {
             return Ok(None);

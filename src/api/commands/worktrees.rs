@@ -5,10 +5,11 @@ pub use provost_actors::attempt::provision::preview::{Preview, PreviewState};
 
 use crate::api::prelude::*;
 
-/// Repositories of a project, at a branch.
+/// Repositories of a project, at a branch; or those of an attempt, as they are for it.
 #[derive(Debug, Deserialize)]
 pub struct RepoParams {
-    pub project_id: ProjectId,
+    pub project_id: Option<ProjectId>,
+    pub attempt_id: Option<AttemptId>,
     /// The name of one; all if it is left out.
     pub repo: Option<String>,
     /// The repository's default branch if it is left out.
@@ -29,7 +30,7 @@ pub struct ShownRepo {
     /// The commit whose `provost.toml` was read.
     pub commit: String,
     pub settings: Vec<ShownSetting>,
-    /// The commands of its `provost.toml`, one in a line; empty if it has none.
+    /// What its `provost.toml` wants and a person approves: commands, mostly; one in a line.
     pub commands: String,
     /// Of these commands: what a person approves.
     pub hash: Option<String>,

@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::attempt;
+use provost_actors::attempt::provision::Provision;
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::AttemptRepo;
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::text::shell_word;
 use provost_actors::workspace::changes::Change;
 use provost_actors::workspace::compared::{Compared, Span};
 use provost_actors::workspace::git::GitError;
@@ -79,6 +81,7 @@ struct Workspace {
     view: WorkspaceView,
     worktrees: PathBuf,
     scratch: PathBuf,
+    provision: Provision,
     /// There is something to look at: worktrees, or the snapshot of a turn.
     is_made: bool,
     /// What is compared, by repository; since the merge base for one that is not in it.
@@ -102,8 +105,11 @@ impl Domain {
         if !is_made && attempt::was_collected(&self.world, attempt).await.unwrap_or(false) {
             return Err(collected(attempt, &view));
         }
+        let dir = self.world.settings.attempt_dir(attempt);
+        let provision = blocking(move || Provision::read(&dir)).await;
         Ok(Workspace {
             attempt,
+            provision: provision?.map_err(|error| Refusal::internal(error.to_string()))?,
             view,
             worktrees: self.world.settings.worktrees_dir.clone(),
             scratch: self.world.settings.scratch_dir.clone(),
@@ -126,8 +132,8 @@ fn collected(attempt: AttemptId, view: &WorkspaceView) -> Refusal {
             "Run `git -C {} diff {base_commit} {}` to see its work; follow_up makes its worktrees \
              anew. If there is a reference refs/provost/snapshots/{attempt}, it holds what was not \
              committed.",
-            quoted(path),
-            quoted(&view.branch),
+            shell_word(path),
+            shell_word(&view.branch),
         ))
         .detail("branch", view.branch.as_str())
 }
@@ -170,12 +176,13 @@ impl Workspace {
             branch: self.view.branch.clone(),
             target_branch: repo.target_branch.clone(),
             scratch: self.scratch.clone(),
+            withheld: self.provision.credentials(&repo.name).to_vec(),
         }
     }
 
     fn refusal(&self, tool: &str, repo: &AttemptRepo, error: &SnapshotError) -> Refusal {
         let AttemptRepo { path, target_branch: target, base_commit: base, .. } = repo;
-        let (place, branch) = (quoted(path), quoted(target));
+        let (place, branch) = (shell_word(path), shell_word(target));
         let refusal = |code| Refusal::new(code, error.to_string());
         let refusal = match error {
             error if error.is_shortage() => Refusal::shortage(error.to_string()),
@@ -185,7 +192,7 @@ impl Workspace {
             SnapshotError::NoMergeBase { .. } => refusal(Code::WorkspaceFailed).hint(format!(
                 "Run `git -C {place} diff {base} {}` to see its work. What it did not commit lies \
                  in {}. start_task_attempt with task_id {} starts anew from {target} as it is now.",
-                quoted(&self.view.branch),
+                shell_word(&self.view.branch),
                 self.worktrees.join(&self.view.folder).join(&repo.name).display(),
                 self.view.task_id
             )),
@@ -287,18 +294,6 @@ fn changed_file(repo: &str, change: &Change) -> ChangedFile {
     }
 }
 
-/// A word of a hint's command as a POSIX shell reads it: as it is, where it has nothing that a
-/// shell looks at, else in single quotes.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| {
-        letter.is_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | ':' | '+' | '@')
-    };
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,13 +311,5 @@ mod tests {
         for out in ["/etc/passwd", "..", "app/../../x", "app/.git", "app/sub/.GIT/config"] {
             assert!(plain(out).is_none(), "{out}");
         }
-    }
-
-    #[test]
-    fn a_word_is_one_word_whatever_is_in_it() {
-        assert_eq!(quoted("/src/app-1.0"), "/src/app-1.0");
-        assert_eq!(quoted("my app; rm -r ~"), "'my app; rm -r ~'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use std::collections::BTreeSet;
 
 use provost_actors::journal::AttemptRepo;
+use provost_actors::text::shell_word;
 use provost_actors::workspace::changes::{self, Change, Groups, Status};
 use provost_actors::workspace::compared::Compared;
 use provost_actors::workspace::quote;
@@ -13,7 +14,7 @@ use provost_actors::workspace::snapshot::SnapshotError;
 
 use super::suggest::meant;
 use super::turns::Turns;
-use super::{DEFAULT_BYTES, Workspace, changed_file, plain, quoted, use_another};
+use super::{DEFAULT_BYTES, Workspace, changed_file, plain, use_another};
 use crate::api::args::Limit;
 use crate::api::artifacts::{
     BlockedReason, ChangedFile, GetAttemptPatchInput, GetAttemptPatchOutput, PatchTool,
@@ -190,8 +191,8 @@ fn way(repo: &AttemptRepo, base: &str, end: Option<&str>, change: &Change, shown
     let Some(commit) = has_it else {
         return format!("Call get_attempt_file with path = {}", serde_json::json!(shown));
     };
-    let object = quoted(&format!("{commit}:{}", String::from_utf8_lossy(&change.path)));
-    format!("Run `git -C {} show {object}`", quoted(&repo.path))
+    let object = shell_word(&format!("{commit}:{}", String::from_utf8_lossy(&change.path)));
+    format!("Run `git -C {} show {object}`", shell_word(&repo.path))
 }
 
 /// The patch of changes that go together; `None` beyond the limit. That of a file added is no

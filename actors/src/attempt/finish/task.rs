@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use super::{Step, Stepped, next, record};
 use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict, Lend, Lent};
 use crate::attempt::provision::checks::planned;
+use crate::attempt::provision::{self, trust_command};
 use crate::attempt::{prepare, snapshot};
 use crate::ids::CheckRunId;
 use crate::journal::checks::{CheckedRepo, Submission};
@@ -189,8 +190,10 @@ impl FinishTask {
         prepare::real_worktrees(&self.world, &self.attempt).await.map_err(linked)?;
         let repo = &self.attempt.repos[at];
         let request = &self.finish.request;
+        let source = provision::source(&self.world, &self.attempt, repo).await;
+        let source = source.map_err(|error| not_committed(repo, &error.into()))?;
         let what = Commit {
-            source: self.world.settings.source(&self.attempt, repo),
+            source,
             message: request.message.clone(),
             author: self.by()?,
             mark: self.mark(),
@@ -262,7 +265,8 @@ impl FinishTask {
             return Ok(Stepped::Planned(nothing));
         }
         let checks = planned(&self.world, project, Some(attempt)).await.map_err(|why| {
-            Refusal::new(Code::WorkspaceFailed, why).hint("Run `provost trust`, then try again.")
+            let trust = trust_command(attempt.attempt_id);
+            Refusal::new(Code::WorkspaceFailed, why).hint(format!("Run {trust}, then try again."))
         })?;
         if checks.is_empty() {
             return Ok(Stepped::Planned(nothing));

@@ -7,7 +7,9 @@ use super::signals::SetupSignals;
 use crate::attempt::message::{TurnEvent, TurnHandle};
 use crate::event::{Action, ActionKind};
 use crate::executor::{Request, Verdict};
-use crate::journal::AttemptRepo;
+use crate::ids::AttemptId;
+use crate::journal::{Attempt, AttemptRepo};
+use crate::refusal::Refusal;
 use crate::repo_settings::RepoSettings;
 use crate::retry::while_store_fails;
 use crate::world::World;
@@ -30,23 +32,45 @@ pub fn trusted_by(request: &Request) -> Option<Trusted> {
     Some(Trusted { repo: text("repo")?, hash: text("hash")? })
 }
 
+/// Whether all that the repository's own files want is approved, which is so where they want
+/// nothing.
+pub async fn is_trusted(
+    world: &World,
+    repo: &AttemptRepo,
+    settings: &RepoSettings,
+) -> Result<bool, Refusal> {
+    let Some(hash) = settings.commands_hash() else { return Ok(true) };
+    let what = format!("reading whether {} is trusted", repo.path);
+    while_store_fails(what, || world.journal.is_trusted(&repo.path, &hash)).await
+}
+
+/// The command by which a person sees and approves exactly what an attempt waits for.
+pub fn trust_command(attempt: AttemptId) -> String {
+    format!("`provost trust {}`", attempt.short())
+}
+
 /// Waits until the commands of a repository are trusted. `Err` is a sentence.
 pub(super) async fn wait(
     world: &World,
+    attempt: &Attempt,
     repo: &AttemptRepo,
     settings: &RepoSettings,
     handle: &TurnHandle,
     signals: &SetupSignals,
 ) -> Result<(), String> {
-    let Some(hash) = settings.commands_hash() else { return Ok(()) };
-    let what = format!("reading whether {} is trusted", repo.path);
-    let is_trusted = while_store_fails(what, || world.journal.is_trusted(&repo.path, &hash));
-    if is_trusted.await.map_err(|refusal| refusal.message)? {
+    let is_trusted =
+        async || is_trusted(world, repo, settings).await.map_err(|refusal| refusal.message);
+    if is_trusted().await? {
         return Ok(());
     }
-    let request = request(repo, settings, &hash);
+    let request = request(repo, settings);
     let key = request.key.clone();
     handle.ask(|done| TurnEvent::Asked(Box::new(request), done)).await;
+    // An approval that came just before the request frees those whose requests it saw.
+    if is_trusted().await? {
+        handle.ask(|done| TurnEvent::Withdrawn(key, done)).await;
+        return Ok(());
+    }
     let verdict = tokio::select! {
         verdict = signals.verdict(&key) => Some(verdict),
         _ = signals.stop_beyond(None) => None,
@@ -54,15 +78,17 @@ pub(super) async fn wait(
     match verdict {
         Some(Verdict::Approve) => Ok(()),
         Some(Verdict::Deny { reason }) => Err(format!(
-            "setup of {}: the commands of its provost.toml were not approved ({reason}). \
-             `provost trust` shows and approves them; then send a follow-up",
-            repo.name
+            "setup of {}: what its provost.toml wants was not approved ({reason}). {} shows and \
+             approves it; then send a follow-up",
+            repo.name,
+            trust_command(attempt.attempt_id)
         )),
         None => Err(format!("setup of {}: it waited for a person's approval", repo.name)),
     }
 }
 
-fn request(repo: &AttemptRepo, settings: &RepoSettings, hash: &str) -> Request {
+fn request(repo: &AttemptRepo, settings: &RepoSettings) -> Request {
+    let hash = settings.commands_hash().unwrap_or_default();
     let commands = settings.commands_text();
     // In one line, so that a person who approves them sees all of them.
     let shown = commands.lines().collect::<Vec<_>>().join(" ⏎ ");
@@ -101,8 +127,9 @@ mod tests {
             target_branch: "main".to_owned(),
             base_commit: "0".to_owned(),
         };
-        let mut request = request(&repo, &settings, "abc");
-        let expected = Trusted { repo: "/src/app".to_owned(), hash: "abc".to_owned() };
+        let mut request = request(&repo, &settings);
+        let hash = settings.commands_hash().unwrap();
+        let expected = Trusted { repo: "/src/app".to_owned(), hash };
         assert_eq!(trusted_by(&request), Some(expected));
         assert_eq!(request.action.detail["command"], "setup.run: make");
         request.tool_name = "Bash".to_owned();

@@ -51,6 +51,7 @@ pub(super) struct Cached {
     command: String,
     key_files: Vec<String>,
     paths: Vec<String>,
+    checkout: PathBuf,
     /// Whether its results may be kept.
     may_keep: bool,
 }
@@ -69,10 +70,8 @@ impl Cached {
         if cache.max_bytes == 0 || paths.is_empty() {
             return None;
         }
-        // The commit of a fork is an agent's, and so is a branch of an attempt. A later turn may
-        // set up a worktree that was made anew from the branch that an earlier one worked on.
-        let prefix = &world.settings.branch_prefix;
-        let is_agents = !prefix.is_empty() && repo.target_branch.starts_with(prefix.as_str());
+        // The commit of a fork is an agent's. A later turn may set up a worktree that was made
+        // anew from the branch that an earlier one worked on.
         Some(Self {
             cache,
             worktrees: world.settings.worktrees_dir.clone(),
@@ -81,10 +80,8 @@ impl Cached {
             command: setup.run.as_ref()?.value.to_string(),
             key_files: setup.cache_key.as_ref()?.value.clone(),
             paths,
-            may_keep: attempt.process.turn == 1
-                && attempt.fork.is_none()
-                && !is_agents
-                && !provided.used,
+            checkout: PathBuf::from(&repo.path),
+            may_keep: attempt.process.turn == 1 && attempt.fork.is_none() && !provided.used,
         })
     }
 
@@ -94,6 +91,7 @@ impl Cached {
             command: &self.command,
             key_files: &self.key_files,
             paths: &self.paths,
+            checkout: &self.checkout,
         }
     }
 
@@ -145,13 +143,25 @@ impl Cached {
         }
     }
 
-    /// Puts what the setup has made into the cache.
-    pub async fn keep(&self, looked: CacheReceipt) -> CacheReceipt {
+    /// Puts what the setup has made into the cache. `is_on_default_branch`: as for the commit of
+    /// its worktree. What other branches run is of whoever wrote them.
+    pub async fn keep(
+        &self,
+        looked: CacheReceipt,
+        is_on_default_branch: Result<bool, String>,
+    ) -> CacheReceipt {
         if looked.key.is_empty() {
             return looked;
         }
-        if !self.may_keep {
-            let reason = "agents may have changed what it was made from".to_owned();
+        let reason = match is_on_default_branch {
+            _ if !self.may_keep => Some("agents may have changed what it was made from".to_owned()),
+            Ok(true) => None,
+            Ok(false) => {
+                Some("its commit is not on the default branch of the repository".to_owned())
+            }
+            Err(reason) => Some(reason),
+        };
+        if let Some(reason) = reason {
             return CacheReceipt { state: CacheState::NotKept, reason: Some(reason), ..looked };
         }
         let (it, key, began) = (self.clone(), looked.key.clone(), Instant::now());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Provision;
+use super::{Provision, approval};
 use crate::ids::{ProcessId, ProjectId};
 use crate::journal::Attempt;
 use crate::journal::checks::PlannedCheck;
@@ -21,24 +21,19 @@ pub async fn planned(
     let provision = Provision::of(world, attempt).await?;
     for repo in &attempt.repos {
         let Some(provided) = provision.repos.get(&repo.name) else { continue };
-        require_trust(world, &repo.path, &provided.settings).await?;
+        let is_foreign = provided.settings.checks.values().any(|check| check.is_repos);
+        let is_trusted = approval::is_trusted(world, repo, &provided.settings).await;
+        if is_foreign && !is_trusted.map_err(|refusal| refusal.message)? {
+            return Err(format!(
+                "the checks of the provost.toml of {} are not approved: {} shows and approves them",
+                repo.path,
+                approval::trust_command(attempt.attempt_id)
+            ));
+        }
     }
     let settings = provision.repos.iter().map(|(name, it)| (name.as_str(), &it.settings)).collect();
     merge(&mut planned, &settings, attempt.repos.len() > 1);
     Ok(planned)
-}
-
-async fn require_trust(world: &World, path: &str, settings: &RepoSettings) -> Result<(), String> {
-    let is_foreign = settings.checks.values().any(|check| check.is_repos);
-    let Some(hash) = settings.commands_hash().filter(|_| is_foreign) else { return Ok(()) };
-    let is_trusted = world.journal.is_trusted(path, &hash).await;
-    if is_trusted.map_err(|refusal| refusal.message)? {
-        return Ok(());
-    }
-    Err(format!(
-        "the checks of the provost.toml of {path} are not approved: `provost trust` shows and \
-         approves them"
-    ))
 }
 
 /// Adds the checks of the repositories. Of several repositories, each runs in its own.

@@ -4,6 +4,7 @@
 
 use tokio::sync::watch;
 
+use super::approval::{self, trust_command};
 use super::script::{Script, ScriptEnd};
 use super::signals::{SetupSignals, SetupWord};
 use super::{Provision, ScriptRun, ScriptState};
@@ -13,8 +14,7 @@ use crate::ids::ProcessId;
 use crate::journal::checks::CheckCommand;
 use crate::journal::{Attempt, AttemptRepo};
 use crate::process::records::StopKind;
-use crate::repo_settings::{RepoSettings, ScriptSettings};
-use crate::retry::while_store_fails;
+use crate::repo_settings::ScriptSettings;
 use crate::world::World;
 
 /// Seconds that a cleanup may take unless its settings say otherwise.
@@ -110,10 +110,11 @@ async fn run(
     let begun = provided.cleanup.as_ref().map(|run| run.process_id);
     let process_id = begun.unwrap_or_else(ProcessId::new);
     if begun.is_none() {
-        if command.is_repos && !is_trusted(world, repo, &settings).await {
-            let name = &repo.name;
+        let is_trusted = approval::is_trusted(world, repo, &settings).await.unwrap_or(false);
+        if command.is_repos && !is_trusted {
+            let see = trust_command(attempt.attempt_id);
             let reason =
-                format!("cleanup of {name}: its provost.toml is not trusted: see `provost trust`");
+                format!("cleanup of {}: its provost.toml is not trusted: see {see}", repo.name);
             return record(world, attempt, repo, provision, failed(process_id, reason)).await;
         }
         let run = ScriptRun { process_id, state: ScriptState::Started, reason: None };
@@ -140,13 +141,6 @@ async fn run(
 
 fn failed(process_id: ProcessId, reason: String) -> ScriptRun {
     ScriptRun { process_id, state: ScriptState::Failed, reason: Some(reason) }
-}
-
-async fn is_trusted(world: &World, repo: &AttemptRepo, settings: &RepoSettings) -> bool {
-    let Some(hash) = settings.commands_hash() else { return true };
-    let what = format!("reading whether {} is trusted", repo.path);
-    let is_trusted = while_store_fails(what, || world.journal.is_trusted(&repo.path, &hash));
-    is_trusted.await.unwrap_or(false)
 }
 
 async fn record(

@@ -3,8 +3,7 @@
 //!
 //! ```text
 //!  worktrees made ─▶ settings ─▶ ports ─▶ copies ─▶ provision.json ─▶ the marker ─▶ setup ─▶ turn
-//!                    (a commit's          (nothing has run yet)        a script each, once
-//!                     file, config.toml)
+//!                    (declared.rs)        (nothing has run yet)        a script each, once
 //! ```
 //!
 //! Until the marker is there, a crash begins anew with new worktrees. From then on
@@ -15,32 +14,38 @@ mod approval;
 mod cached;
 pub mod checks;
 pub mod cleanup;
+pub mod declared;
 mod ports;
 pub mod preview;
 mod script;
 mod setup;
 mod signals;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
+use crate::attempt::message::TurnHandle;
 use crate::blocking::{blocking, if_there};
 use crate::failpoint;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, AttemptRepo};
 use crate::process::records;
-use crate::repo_settings::{REPO_FILE, RepoSettings};
+use crate::repo_settings::{RepoSettings, port_clash};
 use crate::secret::file;
-use crate::workspace::committed;
-use crate::workspace::copy::{CopyReceipt, Copying, copy_ignored, read_credentials};
+use crate::text::hex;
+use crate::workspace::copy::{
+    CopyReceipt, Copying, copy_ignored, credentials_of_checkout, credentials_of_worktree,
+};
+use crate::workspace::snapshot::{SnapshotError, Source};
 use crate::world::World;
 use preview::Preview;
 
-pub use approval::{TRUST, Trusted, trusted_by};
+pub use approval::{TRUST, Trusted, is_trusted, trust_command, trusted_by};
 pub use cached::{CacheReceipt, CacheState};
 pub use script::is_script;
 pub use setup::set_up;
@@ -48,8 +53,6 @@ pub use signals::{SetupSignals, SetupWord};
 
 /// In the attempt's folder.
 const FILE: &str = "provision.json";
-/// The list of files to copy, by the name that other tools know too.
-const INCLUDE_FILE: &str = ".worktreeinclude";
 
 /// What an attempt's worktrees have beside their commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +70,8 @@ pub struct RepoProvision {
     pub settings: RepoSettings,
     /// `None`: no pattern is configured.
     pub copied: Option<CopyReceipt>,
+    /// Hashes of the secrets in the copies.
+    pub secrets: BTreeSet<String>,
     /// The latest run of its setup, if any.
     pub setup: Option<ScriptRun>,
     /// `None`: nothing is to be cached, or no setup was due yet.
@@ -112,6 +117,12 @@ impl Provision {
         written.map_err(|error| unreadable(&error))
     }
 
+    /// The files of credentials that a repository's worktree got a copy of.
+    pub fn credentials(&self, repo: &str) -> &[String] {
+        let copied = self.repos.get(repo).and_then(|it| it.copied.as_ref());
+        copied.map_or(&[], |copied| &copied.credentials)
+    }
+
     /// Whether a setup was begun that may not have ended.
     pub fn has_script(&self) -> bool {
         let is_begun = |it: &ScriptRun| it.state == ScriptState::Started;
@@ -142,26 +153,60 @@ impl Provision {
     }
 
     /// The secrets of the credentials that were copied, each with a name: read anew for each
-    /// process, and never on file.
+    /// process, and never on file. Of the worktree, only those that it had when it was made: an
+    /// agent could have other texts taken out of what a person reads.
     pub async fn secrets(&self, world: &World, attempt: &Attempt) -> Vec<(String, String)> {
         let mut secrets = Vec::new();
         for repo in &attempt.repos {
-            let copied = self.repos.get(&repo.name).and_then(|it| it.copied.as_ref());
-            let Some(copied) = copied.filter(|copied| !copied.credentials.is_empty()) else {
+            let paths = self.credentials(&repo.name).to_vec();
+            let Some(provided) = self.repos.get(&repo.name).filter(|_| !paths.is_empty()) else {
                 continue;
             };
-            let (checkout, below) = (PathBuf::from(&repo.path), below(attempt, repo));
-            let (worktrees, paths) =
-                (world.settings.worktrees_dir.clone(), copied.credentials.clone());
-            let read = move || read_credentials(&checkout, (&worktrees, &below), &paths);
-            // A panic is logged by its hook.
-            let texts = tokio::task::spawn_blocking(read).await.unwrap_or_default();
-            let is_secret = |name: &str| world.settings.secret_names.name(name);
-            secrets
-                .extend(texts.iter().flat_map(|(path, text)| file::values(path, text, is_secret)));
+            let own = values_of_worktree(world, attempt, repo, paths.clone()).await.into_iter();
+            secrets.extend(own.filter(|(_, value)| provided.secrets.contains(&hash(value))));
+            let checkout = PathBuf::from(&repo.path);
+            secrets.extend(values(world, move || credentials_of_checkout(&checkout, &paths)).await);
         }
         secrets
     }
+}
+
+/// The secrets in files.
+async fn values(
+    world: &World,
+    read: impl FnOnce() -> Vec<(String, String)> + Send + 'static,
+) -> Vec<(String, String)> {
+    // A panic is logged by its hook.
+    let texts = tokio::task::spawn_blocking(read).await.unwrap_or_default();
+    let is_secret = |name: &str| world.settings.secret_names.name(name);
+    texts.iter().flat_map(|(path, text)| file::values(path, text, is_secret)).collect()
+}
+
+async fn values_of_worktree(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    paths: Vec<String>,
+) -> Vec<(String, String)> {
+    let (worktrees, below) = (world.settings.worktrees_dir.clone(), below(attempt, repo));
+    values(world, move || credentials_of_worktree((&worktrees, &below), &paths)).await
+}
+
+fn hash(value: &str) -> String {
+    hex(&Sha256::digest(value))
+}
+
+/// One repository of an attempt, with its worktree: the credentials that it was given are in no
+/// commit.
+pub async fn source(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+) -> Result<Source, SnapshotError> {
+    let source = world.settings.source(attempt, repo);
+    let failed = |why| SnapshotError::Worktree { path: source.worktree(), why };
+    let provision = Provision::of(world, attempt).await.map_err(failed)?;
+    Ok(Source { withheld: provision.credentials(&repo.name).to_vec(), ..source })
 }
 
 fn unreadable(error: &io::Error) -> String {
@@ -174,23 +219,22 @@ fn below(attempt: &Attempt, repo: &AttemptRepo) -> PathBuf {
 }
 
 /// Provides for new worktrees in which nothing has run. `Err` is a sentence.
-pub async fn provide(world: &World, attempt: &Attempt) -> Result<(), String> {
+pub async fn provide(
+    world: &World,
+    attempt: &Attempt,
+    handle: &TurnHandle,
+    signals: &SetupSignals,
+) -> Result<(), String> {
     let mut provision = Provision::default();
-    let mut patterns: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for repo in &attempt.repos {
-        let settings = settings(world, attempt, repo).await?;
-        let include = committed(world, attempt, repo, INCLUDE_FILE).await?.unwrap_or_default();
-        let mut lines: Vec<String> = include.lines().map(str::to_owned).collect();
-        lines.extend(settings.copy.iter().flat_map(|copy| copy.value.iter().cloned()));
-        lines.retain(|line| !line.trim().is_empty() && !line.starts_with('#'));
-        if settings.is_empty() && lines.is_empty() {
-            continue;
+        let settings = declared::of(world, attempt, repo).await?;
+        if settings.asks_first() {
+            approval::wait(world, attempt, repo, &settings, handle, signals).await?;
         }
-        if !lines.is_empty() {
-            patterns.insert(&repo.name, lines);
+        if !settings.is_empty() {
+            let provided = RepoProvision { settings, ..RepoProvision::default() };
+            provision.repos.insert(repo.name.clone(), provided);
         }
-        let provided = RepoProvision { settings, ..RepoProvision::default() };
-        provision.repos.insert(repo.name.clone(), provided);
     }
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     if provision.repos.is_empty() {
@@ -198,59 +242,31 @@ pub async fn provide(world: &World, attempt: &Attempt) -> Result<(), String> {
         let removed = blocking(move || if_there(std::fs::remove_file(dir.join(FILE)))).await;
         return removed.map(drop).map_err(|error| unreadable(&error));
     }
+    let settings = provision.repos.iter().map(|(name, it)| (name.as_str(), &it.settings));
+    if let Some(clash) = port_clash(settings) {
+        return Err(format!("setup: {clash}"));
+    }
     provision.ports = ports::take(world, attempt.attempt_id, &provision.repos).await?;
     for repo in &attempt.repos {
-        let Some(lines) = patterns.remove(&*repo.name) else { continue };
+        let Some(provided) = provision.repos.get_mut(&repo.name) else { continue };
+        let patterns = provided.settings.patterns();
+        if patterns.is_empty() {
+            continue;
+        }
         failpoint::hit("copy", "next");
         let copied = copy_ignored(Copying {
             repo: PathBuf::from(&repo.path),
             worktrees: world.settings.worktrees_dir.clone(),
             below: below(attempt, repo),
-            patterns: lines,
+            patterns,
             max_bytes: world.settings.copy_max_bytes,
             scratch: world.settings.scratch_dir.clone(),
         });
         let copied = copied.await.map_err(|error| format!("setup of {}: {error}", repo.name))?;
-        if let Some(provided) = provision.repos.get_mut(&repo.name) {
-            provided.copied = Some(copied);
-        }
+        let own = values_of_worktree(world, attempt, repo, copied.credentials.clone()).await;
+        provided.secrets = own.iter().map(|(_, value)| hash(value)).collect();
+        provided.copied = Some(copied);
         failpoint::hit("copy", "made");
     }
     provision.write(world, attempt).await
-}
-
-/// What applies to a repository: its own file, and the person's settings over it.
-async fn settings(
-    world: &World,
-    attempt: &Attempt,
-    repo: &AttemptRepo,
-) -> Result<RepoSettings, String> {
-    let config = &world.settings.repos;
-    let own = match committed(world, attempt, repo, REPO_FILE).await? {
-        Some(text) => (config.read)(&text).map_err(|error| {
-            format!(
-                "setup of {}: {error} (in commit {}). Mend it on {}, and start another attempt",
-                repo.name, repo.base_commit, repo.target_branch
-            )
-        })?,
-        None => RepoSettings::default(),
-    };
-    let project = attempt.project_id.to_string();
-    Ok(own.under(config.of(&project, &attempt.project_name, &repo.name)))
-}
-
-/// A file of the base commit. A look at the worktree, in which nothing has run, spares git where
-/// there is none.
-async fn committed(
-    world: &World,
-    attempt: &Attempt,
-    repo: &AttemptRepo,
-    name: &str,
-) -> Result<Option<String>, String> {
-    let path = world.settings.worktrees_dir.join(below(attempt, repo)).join(name);
-    if tokio::fs::symlink_metadata(&path).await.is_err() {
-        return Ok(None);
-    }
-    let text = committed::text(Path::new(&repo.path), &repo.base_commit, name).await;
-    text.map_err(|error| format!("setup of {}: {name}: {error}", repo.name))
 }

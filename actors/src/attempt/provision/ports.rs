@@ -67,8 +67,7 @@ fn named(repos: &BTreeMap<String, RepoProvision>) -> Result<BTreeSet<String>, St
         Some(format!("ports.names of {repo} ({origin})"))
     });
     Err(format!(
-        "setup: an attempt has {PORTS_IN_BLOCK} ports, and {} have {} names: name fewer, or give \
-         ports that are shared the same name",
+        "setup: an attempt has {PORTS_IN_BLOCK} ports, and {} have {} names: name fewer",
         places.collect::<Vec<_>>().join(" and "),
         names.len()
     ))

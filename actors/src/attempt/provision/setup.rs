@@ -6,6 +6,7 @@ use super::script::{Script, ScriptEnd};
 use super::signals::SetupSignals;
 use super::{
     CacheReceipt, CacheState, Provision, RepoProvision, ScriptRun, ScriptState, approval, cleanup,
+    declared,
 };
 use crate::attempt::lifecycle::LifeEvent;
 use crate::attempt::message::{TurnEvent, TurnHandle};
@@ -51,7 +52,7 @@ pub async fn set_up(
         // One that an earlier daemon started was trusted then.
         let has_begun = provided.setup.as_ref().is_some_and(|run| run.state != ScriptState::Failed);
         if provided.asks_for_trust() && !has_begun {
-            approval::wait(world, repo, &provided.settings, handle, signals).await?;
+            approval::wait(world, attempt, repo, &provided.settings, handle, signals).await?;
         }
         if provided.needs_setup() {
             run(world, attempt, repo, &mut provision, handle, signals).await?;
@@ -109,7 +110,7 @@ async fn run(
         }
     };
     if let (Some(cached), None) = (&cached, &reason) {
-        keep(repo, provision, cached).await;
+        keep(world, attempt, repo, provision, cached).await;
     }
     let state = if reason.is_none() { ScriptState::Done } else { ScriptState::Failed };
     let run = ScriptRun { process_id, state, reason: reason.clone() };
@@ -168,10 +169,17 @@ async fn restored(
 }
 
 /// Before the setup counts as done, and so before any agent works in the worktree.
-async fn keep(repo: &AttemptRepo, provision: &mut Provision, cached: &Cached) {
+async fn keep(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    provision: &mut Provision,
+    cached: &Cached,
+) {
     let looked = provision.repos.get(&repo.name).and_then(|it| it.cache.clone());
     if let Some(looked) = looked {
-        note(repo, provision, cached.keep(looked).await);
+        let is_of_person = declared::is_on_default_branch(world, attempt, repo).await;
+        note(repo, provision, cached.keep(looked, is_of_person).await);
         failpoint::hit("cache", "kept");
     }
 }

@@ -40,7 +40,14 @@ impl Scene {
     /// With the recipe, its key, and a worktree.
     fn with<T>(&self, below: &str, act: impl Fn(Recipe<'_>, &str, Place<'_>) -> T) -> T {
         let (key_files, paths) = (["lock".to_owned()], PATHS.map_owned());
-        let recipe = Recipe { repo: "repo", command: "make", key_files: &key_files, paths: &paths };
+        let checkout = self.scratch.path().join("checkout");
+        let recipe = Recipe {
+            repo: "repo",
+            command: "make",
+            key_files: &key_files,
+            paths: &paths,
+            checkout: &checkout,
+        };
         let (worktrees, below) = (self.worktrees(), Path::new(below));
         let place = Place { worktrees: &worktrees, below };
         let key = recipe.key(place).unwrap();
@@ -103,7 +110,13 @@ fn a_key_follows_the_files_and_refuses_links() {
     assert_eq!(key("one"), key("two"));
     let (key_files, worktrees) = (["linked".to_owned()], scene.worktrees());
     symlink("/etc/passwd", worktrees.join("one/linked")).unwrap();
-    let recipe = Recipe { repo: "repo", command: "make", key_files: &key_files, paths: &[] };
+    let recipe = Recipe {
+        repo: "repo",
+        command: "make",
+        key_files: &key_files,
+        paths: &[],
+        checkout: Path::new("/none"),
+    };
     let place = Place { worktrees: &worktrees, below: Path::new("one") };
     assert!(matches!(recipe.key(place), Err(FolderError::Refused(_))));
 }

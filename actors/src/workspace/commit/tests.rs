@@ -35,6 +35,7 @@ impl Scene {
             target_branch: "main".to_owned(),
             repo: repo.clone(),
             scratch: scratch.clone(),
+            withheld: Vec::new(),
         };
         fs::create_dir_all(source.worktrees.join("x")).unwrap();
         let new = NewWorktree {
@@ -78,7 +79,6 @@ impl Scene {
 #[tokio::test]
 async fn everything_but_what_is_ignored_is_committed_once() {
     let scene = Scene::new().await;
-    let base = scene.git(&["rev-parse", "HEAD"]).await;
     assert_eq!(scene.commit().await.unwrap(), (base.clone(), false));
     fs::write(scene.path("a"), "changed\n").unwrap();
     fs::remove_file(scene.path("b")).unwrap();
@@ -138,4 +138,35 @@ async fn a_worktree_that_is_not_on_its_branch_or_in_the_middle_of_something_is_l
     let error = scene.commit().await.unwrap_err().to_string();
     assert!(error.contains("provost/x") && error.contains("a commit"), "{error}");
     assert_eq!(scene.git(&["status", "--porcelain"]).await, " M a");
+}
+
+#[tokio::test]
+async fn what_is_withheld_is_in_no_commit_and_found_in_those_of_others() {
+    let mut scene = Scene::new().await;
+    let base = scene.git(&["rev-parse", "HEAD"]).await;
+    scene.source.withheld = vec![".env".to_owned(), "app/[id]/.env".to_owned()];
+    fs::create_dir_all(scene.path("app/[id]")).unwrap();
+    for path in [".env", "app/[id]/.env", "new"] {
+        fs::write(scene.path(path), "A=1").unwrap();
+    }
+    // One is staged, the other one only untracked.
+    scene.git(&["add", ".env"]).await;
+    let (commit, is_new) = scene.commit().await.unwrap();
+    assert!(is_new);
+    let listed = scene.git(&["ls-tree", "-r", "--name-only", "HEAD"]).await;
+    assert_eq!(listed, ".gitignore\na\nb\nnew");
+    assert_eq!(scene.git(&["rev-parse", "HEAD"]).await, commit);
+    assert!(!scene.commit().await.unwrap().1, "nothing is left to commit");
+    scene.git(&["add", "--all"]).await;
+    scene.git(&["commit", "--quiet", "--message=by the agent"]).await;
+    let agents = scene.git(&["rev-parse", "HEAD"]).await;
+    scene.git(&["rm", "-r", "--quiet", "--cached", ".env", "app"]).await;
+    scene.git(&["commit", "--quiet", "--message=deleted"]).await;
+    let deleted = scene.git(&["rev-parse", "HEAD"]).await;
+    let refused = scene.commit().await.unwrap_err();
+    assert!(
+        matches!(&refused, CommitError::Credentials(found) if [&agents, &deleted].contains(&found)),
+        "{refused}"
+    );
+    scene.is_unlocked();
 }

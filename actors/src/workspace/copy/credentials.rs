@@ -1,7 +1,7 @@
 //! Reads copied files of credentials again, for the list of what no log may show.
 
-use std::io::Read;
-use std::os::fd::AsFd;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
@@ -12,27 +12,33 @@ use crate::workspace::beneath::{self, Links};
 /// Bytes of the longest file of credentials that is read.
 const CREDENTIALS_MAX: u64 = 64 * 1024;
 
-/// The texts of copied files of credentials, as they are in the checkout and in the worktree now.
-/// What can't be read is left out: it can't be shown either. Blocking.
-pub fn read_credentials(
-    repo: &Path,
+/// The texts of files of credentials, as they are in the main checkout now. What can't be read is
+/// left out: it can't be shown either. Blocking.
+pub fn credentials_of_checkout(repo: &Path, paths: &[String]) -> Vec<(String, String)> {
+    read(open_checkout(repo), paths)
+}
+
+/// The same, as they are in a worktree now.
+pub fn credentials_of_worktree(
     (worktrees, below): (&Path, &Path),
     paths: &[String],
 ) -> Vec<(String, String)> {
     let worktree = || {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
         let root = beneath::folder(worktrees)?;
-        beneath::open_beneath(root.as_fd(), below, flags, Links::Refuse)
+        Ok(beneath::open_beneath(root.as_fd(), below, flags, Links::Refuse)?)
     };
-    let roots = [open_checkout(repo).ok(), worktree().ok()];
+    read(worktree(), paths)
+}
+
+fn read(root: io::Result<OwnedFd>, paths: &[String]) -> Vec<(String, String)> {
+    let Ok(root) = root else { return Vec::new() };
     let mut texts = Vec::new();
-    for root in roots.iter().flatten() {
-        for path in paths {
-            let Ok(file) = open_regular(root.as_fd(), Path::new(path)) else { continue };
-            let mut text = String::new();
-            if file.take(CREDENTIALS_MAX).read_to_string(&mut text).is_ok() {
-                texts.push((path.clone(), text));
-            }
+    for path in paths {
+        let Ok(file) = open_regular(root.as_fd(), Path::new(path)) else { continue };
+        let mut text = String::new();
+        if file.take(CREDENTIALS_MAX).read_to_string(&mut text).is_ok() {
+            texts.push((path.clone(), text));
         }
     }
     texts

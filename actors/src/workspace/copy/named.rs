@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::secret::file::is_credential;
+
 /// The files that patterns name without a wildcard: credentials are copied only by name.
 pub(super) struct Named {
     /// Paths from the root of the checkout.
@@ -10,18 +12,52 @@ pub(super) struct Named {
     names: BTreeSet<String>,
 }
 
+/// What a line names if it has no wildcard.
+fn literal(line: &str) -> Option<String> {
+    let line = line.trim_end();
+    if line.starts_with(['#', '!']) {
+        return None;
+    }
+    let (mut text, mut letters) = (String::new(), line.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '*' | '?' | '[' => return None,
+            '\\' => text.push(letters.next()?),
+            letter => text.push(letter),
+        }
+    }
+    Some(text)
+}
+
+/// The line that names exactly this path.
+pub(super) fn line_for(path: &str) -> String {
+    let mut line = "/".to_owned();
+    for letter in path.chars() {
+        if matches!(letter, '*' | '?' | '[' | '\\') {
+            line.push('\\');
+        }
+        line.push(letter);
+    }
+    line
+}
+
+/// Those of the lines that name files of credentials.
+pub fn credential_lines(lines: &[String]) -> Vec<String> {
+    let names_one = |line: &&String| {
+        let text = literal(line);
+        text.is_some_and(|text| text.rsplit('/').next().is_some_and(is_credential))
+    };
+    lines.iter().filter(names_one).cloned().collect()
+}
+
 impl Named {
     pub fn read(patterns: &[String]) -> Self {
         let (mut paths, mut names) = (BTreeSet::new(), BTreeSet::new());
-        for line in patterns {
-            let line = line.trim_end();
-            if line.starts_with(['#', '!']) || line.contains(['*', '?', '[', '\\']) {
-                continue;
-            }
-            if line.trim_end_matches('/').contains('/') {
+        for line in patterns.iter().filter_map(|line| literal(line)) {
+            if line.contains('/') {
                 paths.insert(line.trim_start_matches('/').to_owned());
             } else {
-                names.insert(line.to_owned());
+                names.insert(line);
             }
         }
         Self { paths, names }
@@ -30,5 +66,28 @@ impl Named {
     pub fn has(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         self.paths.contains(path) || self.names.contains(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_for_a_path_names_that_path_and_no_other() {
+        for path in [".env", "app/[id]/.env", "a*b?/.env", "back\\slash/.env", " x/.env"] {
+            let line = line_for(path);
+            let named = Named::read(&[line.clone()]);
+            assert!(named.has(path) && !named.has("other/.env"), "{path}");
+            assert_eq!(credential_lines(&[line.clone()]), [line]);
+        }
+    }
+
+    #[test]
+    fn a_wildcard_names_no_credentials() {
+        let lines = ["*", ".env*", "!/.env", "# /.env", "/config/", "/a/[.]env", "x\\"];
+        let lines = lines.map(str::to_owned);
+        assert!(credential_lines(&lines).is_empty());
+        assert!(!Named::read(&lines).has(".env"));
     }
 }

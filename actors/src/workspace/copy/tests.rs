@@ -19,7 +19,9 @@ impl Scene {
         fs::create_dir_all(&repo).unwrap();
         fs::create_dir_all(scene.worktree()).unwrap();
         git::run(&repo, &["init", "--quiet"]).await.unwrap();
-        fs::write(repo.join(".gitignore"), ignored).unwrap();
+        for checkout in [&repo, &scene.worktree()] {
+            fs::write(checkout.join(".gitignore"), ignored).unwrap();
+        }
         fs::write(repo.join("tracked.txt"), "tracked").unwrap();
         git::run(&repo, &["add", "--all"]).await.unwrap();
         scene
@@ -100,11 +102,24 @@ async fn patterns_match_ignored_files_alone() {
     let receipt = scene.copy(&["*", "!keep.tmp"]).await;
     assert_eq!((receipt.files, receipt.left_out_count), (1, 0), "{receipt:?}");
     assert!(scene.copied("a.tmp").is_some());
-    for name in ["tracked.txt", "new.txt", ".gitignore", "keep.tmp"] {
+    for name in ["tracked.txt", "new.txt", "keep.tmp"] {
         assert_eq!(scene.copied(name), None, "{name}");
     }
     let receipt = scene.copy(&["tracked.txt", "new.txt"]).await;
     assert_eq!((receipt.files, receipt.left_out_count), (0, 0), "{receipt:?}");
+}
+
+#[tokio::test]
+async fn what_git_would_add_in_the_worktree_is_left_out() {
+    let scene = Scene::new(".env\n*.tmp\n").await;
+    // Its commit has no line for it yet.
+    fs::write(scene.worktree().join(".gitignore"), "*.tmp\n").unwrap();
+    scene.write(".env", "A=1");
+    scene.write("a.tmp", "x");
+    let receipt = scene.copy(&["/.env", "*.tmp"]).await;
+    assert_eq!((receipt.files, receipt.credentials.len()), (1, 0), "{receipt:?}");
+    assert_eq!(scene.copied(".env"), None);
+    assert_eq!(reason(&receipt, ".env"), "git does not ignore it in the worktree");
 }
 
 #[tokio::test]
@@ -189,8 +204,10 @@ async fn credentials_need_a_line_of_their_own() {
         assert_eq!(reason(&receipt, name), expected);
     }
     let below = (scene.root().join("worktrees"), PathBuf::from("a-b/repo"));
-    let texts = read_credentials(&scene.repo(), (&below.0, &below.1), &[".env.local".to_owned()]);
-    assert_eq!(texts, vec![(".env.local".to_owned(), "A=1".to_owned()); 2]);
+    let paths = [".env.local".to_owned()];
+    let expected = [(".env.local".to_owned(), "A=1".to_owned())];
+    assert_eq!(credentials_of_checkout(&scene.repo(), &paths), expected);
+    assert_eq!(credentials_of_worktree((&below.0, &below.1), &paths), expected);
 }
 
 #[tokio::test]

@@ -42,6 +42,7 @@ impl Scene {
             branch: "provost/x".to_owned(),
             target_branch: "main".to_owned(),
             scratch: scratch.path().join("scratch"),
+            withheld: Vec::new(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let scene = Self { scratch, runtime, source };

@@ -1,6 +1,6 @@
 //! Which dev server an attempt has, and whether it may run.
 
-use super::super::Provision;
+use super::super::{Provision, is_trusted, trust_command};
 use crate::attempt::prepare;
 use crate::journal::checks::CheckCommand;
 use crate::journal::{Attempt, AttemptRepo};
@@ -71,13 +71,12 @@ impl Server {
         let server = Self::of(provision, attempt, name)?;
         let (repo, settings) = (&server.repo, &server.provision.repos[&server.repo.name].settings);
         let is_repos = settings.dev_server.run.as_ref().is_some_and(|run| run.is_repos);
-        if let Some(hash) = settings.commands_hash().filter(|_| is_repos)
-            && !world.journal.is_trusted(&repo.path, &hash).await?
-        {
+        if is_repos && !is_trusted(world, repo, settings).await? {
             let message =
                 format!("the commands of the provost.toml of {} are not approved", repo.path);
-            return Err(Refusal::new(Code::NotPermitted, message)
-                .hint("A person runs `provost trust`, which shows and approves them."));
+            let hint =
+                format!("A person runs {}, which shows and approves them.", trust_command(id));
+            return Err(Refusal::new(Code::NotPermitted, message).hint(hint));
         }
         Ok(server)
     }

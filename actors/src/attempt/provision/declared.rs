@@ -1,0 +1,139 @@
+//! What the files of a repository, and the configuration over them, say of its worktrees: read
+//! from a commit that no agent wrote.
+
+use std::path::{Path, PathBuf};
+
+use super::below;
+use crate::journal::{Attempt, AttemptRepo};
+use crate::repo_settings::{
+    INCLUDE_FILE, REPO_FILE, RepoConfig, RepoSettings, Sourced, read_include,
+};
+use crate::workspace::committed::{self, CommittedError};
+use crate::workspace::git::{self, GitError};
+use crate::world::World;
+
+#[derive(Debug, thiserror::Error)]
+pub enum DeclaredError {
+    #[error("{file}: {error}")]
+    Unreadable { file: &'static str, error: CommittedError },
+    /// `why` names file, line and key.
+    #[error("{why} (in commit {commit})")]
+    Faulty { why: String, commit: String },
+}
+
+/// A repository at a commit.
+pub struct Declared<'a> {
+    pub repo: &'a Path,
+    pub commit: &'a str,
+    /// A checkout of the commit, in which nothing has run. A look at it spares git where there is
+    /// no file.
+    pub checkout: Option<PathBuf>,
+}
+
+impl Declared<'_> {
+    /// What the repository's own files say, with the person's settings `over` it.
+    pub async fn read(
+        &self,
+        config: &RepoConfig,
+        over: RepoSettings,
+    ) -> Result<RepoSettings, DeclaredError> {
+        let faulty = |why| DeclaredError::Faulty { why, commit: self.commit.to_owned() };
+        let own = match self.text(REPO_FILE).await? {
+            Some(text) => (config.read)(&text).map_err(faulty)?,
+            None => RepoSettings::default(),
+        };
+        let worktreeinclude: Option<Sourced<_>> = match self.text(INCLUDE_FILE).await? {
+            Some(text) => read_include(&text).map_err(faulty)?,
+            None => None,
+        };
+        let settings = RepoSettings { worktreeinclude, ..own }.under(over);
+        settings.fault().map_or(Ok(settings), |fault| Err(faulty(fault)))
+    }
+
+    async fn text(&self, file: &'static str) -> Result<Option<String>, DeclaredError> {
+        if let Some(checkout) = &self.checkout
+            && tokio::fs::symlink_metadata(checkout.join(file)).await.is_err()
+        {
+            return Ok(None);
+        }
+        let text = committed::text(self.repo, self.commit, file).await;
+        text.map_err(|error| DeclaredError::Unreadable { file, error })
+    }
+}
+
+/// What applies to a repository of an attempt. `Err` is a sentence.
+pub async fn of(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+) -> Result<RepoSettings, String> {
+    let failed = |why: String| format!("setup of {}: {why}", repo.name);
+    let commit = commit(world, attempt, repo).await.map_err(failed)?;
+    // Later worktrees are made from the attempt's branch, which agents write.
+    let is_checked_out = attempt.process.turn == 1 && commit == repo.base_commit;
+    let checkout = is_checked_out.then(|| world.settings.worktrees_dir.join(below(attempt, repo)));
+    let declared = Declared { repo: Path::new(&repo.path), commit: &commit, checkout };
+    let config = &world.settings.repos;
+    let over = config.of(&attempt.project_id.to_string(), &attempt.project_name, &repo.name);
+    declared.read(config, over).await.map_err(|error| {
+        let mend = match &error {
+            DeclaredError::Faulty { .. } => {
+                format!(". Mend it on {}, and start another attempt", repo.target_branch)
+            }
+            DeclaredError::Unreadable { .. } => String::new(),
+        };
+        failed(format!("{error}{mend}"))
+    })
+}
+
+/// The commit whose files count: the attempt's base, or the tip of a person's branch if an agent
+/// wrote the base. `Err` is a sentence.
+pub async fn commit(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+) -> Result<String, String> {
+    let prefix = &world.settings.branch_prefix;
+    let is_agents = !prefix.is_empty() && repo.target_branch.starts_with(prefix.as_str());
+    if attempt.fork.is_none() && !is_agents {
+        return Ok(repo.base_commit.clone());
+    }
+    let branch = if is_agents {
+        default_branch(world, attempt, repo).await?
+    } else {
+        repo.target_branch.clone()
+    };
+    let tip = git::branch_tip(Path::new(&repo.path), &branch).await;
+    let tip = tip.map_err(|error| error.to_string())?;
+    tip.ok_or_else(|| format!("there is no branch {branch}, whose {REPO_FILE} counts"))
+}
+
+/// Whether an attempt begins with a commit of the repository's default branch.
+pub async fn is_on_default_branch(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+) -> Result<bool, String> {
+    let branch = default_branch(world, attempt, repo).await?;
+    let (path, base) = (Path::new(&repo.path), &repo.base_commit);
+    let parted = async {
+        match git::branch_tip(path, &branch).await? {
+            Some(tip) => git::merge_base(path, base, &tip).await,
+            None => Ok::<_, GitError>(None),
+        }
+    };
+    Ok(parted.await.map_err(|error| error.to_string())?.as_ref() == Some(base))
+}
+
+async fn default_branch(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+) -> Result<String, String> {
+    let context = world.journal.start_context(attempt.task_id).await;
+    let repos = context.map_err(|refusal| refusal.message)?.repos;
+    let found = repos.into_iter().find(|it| it.repo_id == repo.repo_id);
+    found
+        .map(|it| it.default_target_branch)
+        .ok_or_else(|| format!("{} is no repository of the project any longer", repo.path))
+}
