@@ -161,6 +161,15 @@ impl Refusal {
         envelope
     }
 
+    /// git failed, or the machine lacks something to run it.
+    pub fn of_git(message: String, is_shortage: bool) -> Self {
+        if is_shortage {
+            Self::shortage(message)
+        } else {
+            Self::new(Code::WorkspaceFailed, message)
+        }
+    }
+
     /// The machine or the daemon's limits leave too few resources now.
     pub fn shortage(message: impl Into<String>) -> Self {
         Self::new(Code::DaemonUnavailable, message).hint(

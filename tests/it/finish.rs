@@ -269,12 +269,12 @@ fn a_file_in_git_lfs_keeps_its_content_when_its_worktree_is_gone() {
     assert_eq!(done["state"], "done", "{done}");
     assert!(repo.git(&["show", "main:x.bin"]).starts_with("oid sha256:"));
     let there = || fs::read_to_string(repo.path.join("x.bin")).unwrap();
-    assert_eq!(there(), "precious");
+    assert_eq!(there(), "precious\n");
     is_clean(repo, &attempt);
     fs::remove_dir_all(worktree(&attempt)).unwrap();
     fs::remove_file(repo.path.join("x.bin")).unwrap();
     repo.git(&["checkout", "--quiet", "x.bin"]);
-    assert_eq!(there(), "precious");
+    assert_eq!(there(), "precious\n");
 }
 
 #[test]

@@ -117,11 +117,7 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
         }
         let frozen = frozen.map_err(|error| {
             let message = format!("the submitted work can't be read: {error}");
-            if error.is_shortage() {
-                Refusal::shortage(message)
-            } else {
-                Refusal::new(Code::WorkspaceFailed, message)
-            }
+            Refusal::of_git(message, error.is_shortage())
         })?;
         is_empty &= frozen.is_unchanged;
         repos.push(CheckedRepo {

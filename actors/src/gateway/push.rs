@@ -103,10 +103,5 @@ async fn recorded(
 }
 
 pub fn unreadable(repo: &AttemptRepo, error: &GitError) -> Refusal {
-    let message = format!("{} can't be read: {error}", repo.path);
-    if error.is_shortage() {
-        Refusal::shortage(message)
-    } else {
-        Refusal::new(Code::WorkspaceFailed, message)
-    }
+    Refusal::of_git(format!("{} can't be read: {error}", repo.path), error.is_shortage())
 }

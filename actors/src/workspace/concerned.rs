@@ -98,36 +98,27 @@ pub fn find(
 /// Decides what [`find`] leaves open: what is not unfinished is a person's, and a folder makes
 /// way if that loses nothing of a person's.
 pub fn decide(files: &mut [(Concerned, Found)]) {
-    for (_, found) in &mut *files {
-        if *found == Found::Different {
+    fn above(file: &Concerned) -> impl Iterator<Item = &Path> {
+        Path::new(&file.path).ancestors().skip(1)
+    }
+    for (_, found) in files.iter_mut().filter(|(_, found)| *found == Found::Different) {
+        *found = Found::Foreign;
+    }
+    let foreign = files.iter().filter(|(_, found)| *found == Found::Foreign);
+    let kept: HashSet<PathBuf> =
+        foreign.flat_map(|(file, _)| above(file)).map(Path::to_owned).collect();
+    for (file, found) in files.iter_mut().filter(|(_, found)| *found == Found::Folder) {
+        let is_kept = kept.contains(Path::new(&file.path));
+        *found = if is_kept { Found::Foreign } else { Found::Absent };
+    }
+    // What is to be beneath such a one has no place, and what is there stays.
+    let foreign = files.iter().filter(|(_, found)| *found == Found::Foreign);
+    let foreign: HashSet<PathBuf> = foreign.map(|(file, _)| PathBuf::from(&file.path)).collect();
+    for (file, found) in files {
+        if above(file).any(|above| foreign.contains(above)) {
             *found = Found::Foreign;
         }
     }
-    for at in 0..files.len() {
-        let folder = PathBuf::from(&files[at].0.path);
-        if files[at].1 == Found::Foreign {
-            // What is to be beneath it has no place, and what is there stays.
-            for (_, found) in beneath(files, &folder) {
-                *found = Found::Foreign;
-            }
-        } else if files[at].1 == Found::Folder {
-            let is_foreign = beneath(files, &folder).any(|(_, found)| *found == Found::Foreign);
-            for (_, found) in beneath(files, &folder).filter(|_| is_foreign) {
-                *found = Found::Foreign;
-            }
-            files[at].1 = if is_foreign { Found::Foreign } else { Found::Absent };
-        }
-    }
-}
-
-fn beneath<'a>(
-    files: &'a mut [(Concerned, Found)],
-    folder: &Path,
-) -> impl Iterator<Item = &'a mut (Concerned, Found)> {
-    files.iter_mut().filter(move |(file, _)| {
-        let path = Path::new(&file.path);
-        path != folder && path.starts_with(folder)
-    })
 }
 
 enum Lies {
@@ -172,4 +163,41 @@ fn has_only(root: &Path, folder: &Path, paths: &HashSet<OsString>) -> io::Result
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_changes_is_read_and_what_is_not_there_has_zeros() {
+        let raw = b":100644 000000 aa 00 D\0a b\0:000000 120000 00 bb A\0c\xff\0";
+        let found = concerned(raw);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].path.as_os_str(), &*found[0].from), (OsStr::new("a b"), "100644 aa"));
+        assert!(!is_there(&found[0].to) && is_there(&found[1].to));
+        assert_eq!(found[1].path.as_bytes(), b"c\xff");
+    }
+
+    #[test]
+    fn a_folder_makes_way_unless_a_person_has_a_file_in_it() {
+        use Found::{Absent, Different, Folder, Foreign, From, To};
+        let decided = |found: &[(&str, Found)]| {
+            let file = |path: &str| Concerned {
+                path: path.into(),
+                from: "100644 aa".to_owned(),
+                to: "100644 bb".to_owned(),
+            };
+            let mut files: Vec<_> = found.iter().map(|(path, it)| (file(path), *it)).collect();
+            decide(&mut files);
+            files.into_iter().map(|(_, found)| found).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            decided(&[("d", Folder), ("d/e", From), ("d2", Different)]),
+            [Absent, From, Foreign]
+        );
+        let found = [("d", Folder), ("d/e", From), ("d/x/f", Different), ("dd", To)];
+        assert_eq!(decided(&found), [Foreign, Foreign, Foreign, To]);
+        assert_eq!(decided(&[("a", Different), ("a/b", Absent)]), [Foreign, Foreign]);
+    }
 }

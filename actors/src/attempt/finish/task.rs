@@ -352,20 +352,13 @@ impl FinishTask {
 }
 
 fn git_failed(what: &str, repo: &AttemptRepo, error: &GitError) -> Refusal {
-    let message = format!("{what} in {}: {error}", repo.path);
-    if error.is_shortage() {
-        Refusal::shortage(message)
-    } else {
-        Refusal::new(Code::WorkspaceFailed, message)
-    }
+    Refusal::of_git(format!("{what} in {}: {error}", repo.path), error.is_shortage())
 }
 
 fn not_committed(repo: &AttemptRepo, error: &CommitError) -> Refusal {
     let message = format!("the attempt's work in {} can't be committed: {error}", repo.name);
-    match error {
-        CommitError::Snapshot(snapshot) if snapshot.is_shortage() => Refusal::shortage(message),
-        _ => Refusal::new(Code::WorkspaceFailed, message),
-    }
+    let is_shortage = matches!(error, CommitError::Snapshot(snapshot) if snapshot.is_shortage());
+    Refusal::of_git(message, is_shortage)
 }
 
 fn branch_gone(repo: &AttemptRepo, into: &str) -> Refusal {
