@@ -9,13 +9,11 @@
 //! After a crash in between, the next user puts the marker back, or the next collection ends
 //! the registration. The actor makes both renames, so a follow-up comes before or after both.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::blocking::{blocking, if_there};
 use crate::failpoint;
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
@@ -27,10 +25,10 @@ use crate::world::World;
 use super::message::{
     AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
 };
-use super::prepare::{COLLECTED, MARKER};
 use super::provision::preview::Previewing;
 use super::provision::{self, cleanup};
 use super::state::AttemptActorState;
+use super::take_away::{COLLECTED, MARKER, end_registrations, taken_away};
 
 impl AttemptActorState {
     pub fn collect(&mut self, how: Collect, port: CollectPort) {
@@ -117,39 +115,6 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
         radar::look(&world, &[]);
         let _ = port.send(Ok(collection));
     });
-}
-
-async fn end_registrations(world: &World, attempt: &Attempt) {
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
-    for repo in &attempt.repos {
-        let worktree = folder.join(&repo.name);
-        let path = Path::new(&repo.path);
-        if let Err(error) = world.repositories.forget_worktree(path, worktree).await {
-            tracing::warn!(attempt = %attempt.attempt_id, %error, repo = repo.path,
-                "git has not forgotten a worktree that is gone");
-        }
-        failpoint::hit("collect", "forgotten");
-    }
-    // Nothing that uses them is left. If this fails, the next daemon does it.
-    if let Err(refusal) = world.journal.give_back_ports(attempt.attempt_id).await {
-        tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its ports stay taken");
-    }
-}
-
-/// Takes away worktrees that could not be made to the end. If this fails, a collection does it.
-pub(super) async fn take_away_unmarked(world: &World, attempt: &Attempt) {
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
-    // One that is empty need not go to the trash.
-    let taken = match tokio::fs::remove_dir(&folder).await {
-        Err(_) => taken_away(world, attempt).await,
-        removed => removed,
-    };
-    match taken {
-        Ok(()) => end_registrations(world, attempt).await,
-        Err(error) => {
-            tracing::warn!(attempt = %attempt.attempt_id, %error, "half-made worktrees stay");
-        }
-    }
 }
 
 fn kept(folder: &Path, reason: String) -> Collection {
@@ -312,33 +277,4 @@ fn obstacle(folder: &Path, names: &[String], serves: bool) -> Result<(), String>
         Some(pid) => Err(format!("process {pid} works in it or has a file of it open")),
         None => Ok(()),
     }
-}
-
-async fn taken_away(world: &World, attempt: &Attempt) -> io::Result<()> {
-    let settings = &world.settings;
-    let dir = settings.attempt_dir(attempt.attempt_id);
-    let (worktrees, trash) = (settings.worktrees_dir.clone(), settings.trash_dir.clone());
-    let name = attempt.folder.clone();
-    blocking(move || take_away(&dir, &worktrees, &trash, &name)).await
-}
-
-/// Two renames; when the second fails the first is taken back. Without the marker, only one.
-fn take_away(dir: &Path, worktrees: &Path, trash: &Path, name: &str) -> io::Result<()> {
-    let (marker, collected) = (dir.join(MARKER), dir.join(COLLECTED));
-    DirBuilder::new().recursive(true).mode(0o700).create(trash)?;
-    let is_marked = if_there(fs::rename(&marker, &collected))?.is_some();
-    File::open(dir)?.sync_all()?;
-    failpoint::hit("collect", "marked");
-    let away = trash.join(format!("{}-{name}", uuid::Uuid::now_v7()));
-    if let Err(error) = fs::rename(worktrees.join(name), away) {
-        if is_marked {
-            fs::rename(&collected, &marker)?;
-        }
-        return Err(error);
-    }
-    for folder in [trash, worktrees] {
-        File::open(folder)?.sync_all()?;
-    }
-    failpoint::hit("collect", "moved");
-    Ok(())
 }

@@ -41,6 +41,7 @@ mod start;
 mod state;
 mod stdin_writer;
 mod stop;
+mod take_away;
 mod turn;
 pub mod turn_summary;
 mod variables;
@@ -54,9 +55,8 @@ pub use message::{
     FollowUpRequest, Lend, PreviewAsk, Saved,
 };
 pub use outcome::GO_ON;
-pub use prepare::{
-    MARKER, has_worktrees, is_gone, read_launch_state, real_worktrees, was_collected,
-};
+pub use prepare::{has_worktrees, is_gone, read_launch_state, real_worktrees, was_collected};
+pub use take_away::MARKER;
 pub use variables::own as own_variables;
 
 use crate::journal::{Attempt, Decision};

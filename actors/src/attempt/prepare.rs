@@ -21,17 +21,12 @@ use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
 use crate::world::{ActorSettings, World};
 
+use super::locks;
 use super::message::TurnHandle;
 use super::provision::{self, Provision, SetupSignals};
 use super::recap::Beginning;
+use super::take_away::{COLLECTED, MARKER, take_away_unmarked};
 use super::variables;
-use super::{collect, locks};
-
-/// Written when all worktrees of an attempt are whole. Until it is there,
-/// nothing has run in them and they may be made anew.
-pub const MARKER: &str = "worktrees.json";
-/// What the marker is called once the worktrees were taken away.
-pub const COLLECTED: &str = "collected.json";
 
 /// The normalizer's launch state, in the process's folder.
 const LAUNCH_STATE: &str = "dialogue.json";
@@ -57,7 +52,7 @@ pub async fn worktrees(
     }
     if let Err(why) = made(world, attempt, &folder, handle, signals).await {
         // Nothing has run in them, so that nothing is lost.
-        collect::take_away_unmarked(world, attempt).await;
+        take_away_unmarked(world, attempt).await;
         return Err(why);
     }
     let marker = json!({"attempt_id": attempt.attempt_id, "folder": attempt.folder});

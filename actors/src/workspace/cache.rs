@@ -278,7 +278,7 @@ impl Cache {
                 let used = fs::metadata(path.join(ENTRY))?.modified()?;
                 let name = path.strip_prefix(&self.dir).unwrap_or(&path).display().to_string();
                 let (bytes, cost) = (record.copied.bytes, record.copied.cost());
-                entries.push(Entry { name, bytes, cost, used, path });
+                entries.push(Entry { name, path, bytes, cost, used });
             }
         }
         entries.sort_by(|one, other| (one.used, &one.path).cmp(&(other.used, &other.path)));

@@ -48,7 +48,7 @@ impl Server {
         let target = ready.and_then(|url| url.target(&provision.ports));
         let target = target.or_else(|| port.map(|port| Target::of_port(*port)));
         let (repo, command) = (repo.clone(), run.value.clone());
-        Ok(Self { repo, command, target, provision })
+        Ok(Self { repo, provision, command, target })
     }
 
     /// One that may be started now: it has its worktrees, and its command is trusted.
