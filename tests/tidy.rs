@@ -44,7 +44,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("workspace", &["environment", "blocking", "event", "failpoint", "ids", "process", "secret", "text"]),
     ("journal", &["event", "executor", "ids", "limits", "refusal", "text", "workspace"]),
     ("forge", &["journal", "text"]),
-    ("repo_settings", &["journal", "text"]),
+    ("repo_settings", &["journal", "text", "workspace"]),
     ("world", &["executor", "forge", "ids", "journal", "limits", "log", "process", "repo_settings", "secret", "workspace"]),
     ("radar", &["blocking", "ids", "journal", "refusal", "workspace", "world"]),
     ("attempt", &["environment", "blocking", "event", "executor", "failpoint", "forge", "ids", "journal", "limits", "log", "process", "radar", "ready_url", "refusal", "repo_settings", "retry", "secret", "text", "workspace", "world"]),

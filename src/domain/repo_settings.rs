@@ -180,7 +180,9 @@ impl Domain {
                     Refusal::new(Code::InvalidArgument, error.to_string())
                         .hint(format!("Mend it in a commit on {branch}."))
                 }
-                DeclaredError::Unreadable { .. } => unusable(error.to_string()),
+                DeclaredError::Unreadable { .. } | DeclaredError::Configured(_) => {
+                    unusable(error.to_string())
+                }
             })?;
             shown.push(
                 self.shown_repo((repo.repo_name, repo.path), (branch, commit), &settings).await?,

@@ -410,7 +410,7 @@ fn a_command_of_the_repository_waits_for_a_person() {
     assert!(refused.code != 0 && refused.stderr.contains("too long to be shown"), "{refused:?}");
     assert_eq!(provost.verb(["deny", &approval, "--reason", "not today"]).code, 0);
     let failure = failure(&changed);
-    assert!(failure.contains("were not approved (not today)"), "{failure}");
+    assert!(failure.contains("was not approved (not today)"), "{failure}");
     assert!(!worktree(&changed).join("made.txt").exists());
 }
 

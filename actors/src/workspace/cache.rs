@@ -27,6 +27,7 @@ use tokio::sync::RwLock;
 use super::beneath::{self, Links};
 use super::folder_copy::{self, Copied, FolderCopy, FolderError};
 use super::removal::remove;
+use super::snapshot::Source;
 use crate::blocking::if_there;
 use crate::failpoint;
 use crate::process::records;
@@ -49,30 +50,16 @@ pub struct Cache {
     pub max_bytes: u64,
 }
 
-/// A worktree: the folder of all worktrees, and the path beneath it.
-#[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
-    pub worktrees: &'a Path,
-    pub below: &'a Path,
-}
-
-impl Place<'_> {
-    fn open(self) -> io::Result<OwnedFd> {
-        let root = beneath::folder(self.worktrees)?;
-        folder_copy::folder(root.as_fd(), self.below)
-    }
-}
-
 /// What a setup depends on and what it makes.
-#[derive(Clone, Copy, Debug)]
-pub struct Recipe<'a> {
+#[derive(Clone, Debug)]
+pub struct Recipe {
     /// The name of the repository in the cache.
-    pub repo: &'a str,
-    pub command: &'a str,
-    pub key_files: &'a [String],
-    pub paths: &'a [String],
-    /// The repository's checkout: no link may lead there.
-    pub checkout: &'a Path,
+    pub repo: String,
+    pub command: String,
+    pub key_files: Vec<String>,
+    pub paths: Vec<String>,
+    /// The worktree that it is about.
+    pub source: Source,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,13 +80,18 @@ pub struct Entry {
     pub used: SystemTime,
 }
 
-impl Recipe<'_> {
+impl Recipe {
+    fn open(&self) -> io::Result<OwnedFd> {
+        let root = beneath::folder(&self.source.worktrees)?;
+        folder_copy::folder(root.as_fd(), &Path::new(&self.source.folder).join(&self.source.name))
+    }
+
     /// The hash of the command, of the platform and of the content of the files, in hexadecimal
     /// digits. `Err` says why there is none.
-    pub fn key(&self, place: Place<'_>) -> Result<String, FolderError> {
-        let worktree = place.open()?;
+    pub fn key(&self) -> Result<String, FolderError> {
+        let worktree = self.open()?;
         let mut files = BTreeMap::new();
-        for path in self.key_files {
+        for path in &self.key_files {
             files.insert(path, file_hash(worktree.as_fd(), Path::new(path))?);
         }
         let platform = [std::env::consts::OS, std::env::consts::ARCH];
@@ -150,8 +142,8 @@ fn file_hash(root: BorrowedFd<'_>, path: &Path) -> Result<Option<String>, Folder
 }
 
 /// Whether nothing stands at any of the paths of a worktree yet.
-pub fn has_none(recipe: Recipe<'_>, place: Place<'_>) -> io::Result<bool> {
-    let worktree = place.open()?;
+pub fn has_none(recipe: &Recipe) -> io::Result<bool> {
+    let worktree = recipe.open()?;
     for path in recipe.roots() {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
         match beneath::open_beneath(worktree.as_fd(), path, flags, Links::Refuse) {
@@ -163,8 +155,8 @@ pub fn has_none(recipe: Recipe<'_>, place: Place<'_>) -> io::Result<bool> {
 }
 
 /// Removes what stands at the paths: part of an entry, of a copy that was cut off.
-pub fn clear(recipe: Recipe<'_>, place: Place<'_>) -> io::Result<()> {
-    let worktree = place.open()?;
+pub fn clear(recipe: &Recipe) -> io::Result<()> {
+    let worktree = recipe.open()?;
     for path in recipe.roots() {
         let Some(name) = path.file_name() else { continue };
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -180,33 +172,28 @@ impl Cache {
         self.dir.join(repo).join(key)
     }
 
-    pub fn has(&self, recipe: Recipe<'_>, key: &str) -> bool {
-        self.max_bytes > 0 && self.entry(recipe.repo, key).join(ENTRY).exists()
+    pub fn has(&self, recipe: &Recipe, key: &str) -> bool {
+        self.max_bytes > 0 && self.entry(&recipe.repo, key).join(ENTRY).exists()
     }
 
     /// The folders that no link of an entry may lead into.
-    fn private(&self, recipe: Recipe<'_>, place: Place<'_>) -> io::Result<Vec<PathBuf>> {
-        let folders = [&self.dir, place.worktrees, recipe.checkout];
+    fn private(&self, recipe: &Recipe) -> io::Result<Vec<PathBuf>> {
+        let folders = [&self.dir, &recipe.source.worktrees, &recipe.source.repo];
         let real = folders.into_iter().map(|folder| if_there(folder.canonicalize()));
         real.filter_map(Result::transpose).collect()
     }
 
     /// Copies an entry into a worktree that has nothing at its paths. `None`: there is no such
     /// entry.
-    pub fn take(
-        &self,
-        recipe: Recipe<'_>,
-        key: &str,
-        place: Place<'_>,
-    ) -> Result<Option<Copied>, FolderError> {
+    pub fn take(&self, recipe: &Recipe, key: &str) -> Result<Option<Copied>, FolderError> {
         let _kept = IN_USE.blocking_read();
-        let dir = self.entry(recipe.repo, key);
+        let dir = self.entry(&recipe.repo, key);
         let Some(marker) = if_there(File::options().append(true).open(dir.join(ENTRY)))? else {
             return Ok(None);
         };
         marker.set_modified(SystemTime::now())?;
-        let (from, to) = (beneath::folder(&dir.join(TREE))?, place.open()?);
-        let mut copy = FolderCopy::new(u64::MAX, self.private(recipe, place)?);
+        let (from, to) = (beneath::folder(&dir.join(TREE))?, recipe.open()?);
+        let mut copy = FolderCopy::new(u64::MAX, self.private(recipe)?);
         for path in recipe.roots() {
             copy.copy(from.as_fd(), to.as_fd(), path)?;
             failpoint::hit("cache", "copied");
@@ -216,13 +203,8 @@ impl Cache {
 
     /// Makes an entry of what stands at the paths of a worktree. Where there is one already, that
     /// stays. `None`: nothing was made.
-    pub fn keep(
-        &self,
-        recipe: Recipe<'_>,
-        key: &str,
-        place: Place<'_>,
-    ) -> Result<Option<Copied>, FolderError> {
-        let dir = self.entry(recipe.repo, key);
+    pub fn keep(&self, recipe: &Recipe, key: &str) -> Result<Option<Copied>, FolderError> {
+        let dir = self.entry(&recipe.repo, key);
         if self.max_bytes == 0 || self.has(recipe, key) {
             return Ok(None);
         }
@@ -230,9 +212,9 @@ impl Cache {
         make(&self.scratch)?;
         let scratch = tempfile::Builder::new().prefix("cache-").tempdir_in(&self.scratch)?;
         make(&scratch.path().join(TREE))?;
-        let (from, to) = (place.open()?, beneath::folder(&scratch.path().join(TREE))?);
-        let private = self.private(recipe, place)?;
-        let worktree = place.worktrees.join(place.below);
+        let (from, to) = (recipe.open()?, beneath::folder(&scratch.path().join(TREE))?);
+        let private = self.private(recipe)?;
+        let worktree = recipe.source.worktree();
         let mut copy = FolderCopy::new(self.max_bytes, private).refusing(&worktree);
         let made = (|| {
             for path in recipe.roots() {
@@ -246,7 +228,7 @@ impl Cache {
             }
             // Before the rename, so that not even a power failure leaves a file without content.
             rustix::fs::syncfs(File::open(scratch.path())?).map_err(io::Error::from)?;
-            let record = Record { command: recipe.command.to_owned(), copied: copy.done };
+            let record = Record { command: recipe.command.clone(), copied: copy.done };
             Ok(records::write_durably(scratch.path(), ENTRY, &record)?)
         })();
         let scratch = scratch.keep();
@@ -256,7 +238,7 @@ impl Cache {
         }
         failpoint::hit("cache", "made");
         let _alone = IN_USE.blocking_write();
-        make(&self.dir.join(recipe.repo))?;
+        make(&self.dir.join(&recipe.repo))?;
         if let Err(error) = fs::rename(&scratch, &dir) {
             let _ = remove(&scratch);
             // Another attempt was faster.

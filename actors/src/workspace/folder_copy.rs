@@ -82,6 +82,7 @@ impl FolderCopy {
     }
 
     /// Refuses files that hold this path: they would not work at another one.
+    #[must_use]
     pub fn refusing(self, path: &Path) -> Self {
         Self { refused: Some(path.as_os_str().as_bytes().to_vec()), ..self }
     }

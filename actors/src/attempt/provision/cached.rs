@@ -2,17 +2,16 @@
 //! ran. Only a setup's own results are kept: before any agent has worked in the worktree, and of
 //! commits that are no agent's.
 
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RepoProvision, below};
+use super::RepoProvision;
 use crate::blocking::blocking;
 use crate::failpoint;
 use crate::journal::{Attempt, AttemptRepo};
 use crate::repo_settings::RepoSettings;
-use crate::workspace::cache::{self, Cache, Place, Recipe};
+use crate::workspace::cache::{self, Cache, Recipe};
 use crate::workspace::folder_copy::{Copied, FolderError};
 use crate::world::World;
 
@@ -45,13 +44,7 @@ pub enum CacheState {
 #[derive(Clone)]
 pub(super) struct Cached {
     cache: Cache,
-    worktrees: PathBuf,
-    below: PathBuf,
-    repo: String,
-    command: String,
-    key_files: Vec<String>,
-    paths: Vec<String>,
-    checkout: PathBuf,
+    recipe: Recipe,
     /// Whether its results may be kept.
     may_keep: bool,
 }
@@ -72,37 +65,21 @@ impl Cached {
         }
         // The commit of a fork is an agent's. A later turn may set up a worktree that was made
         // anew from the branch that an earlier one worked on.
-        Some(Self {
-            cache,
-            worktrees: world.settings.worktrees_dir.clone(),
-            below: below(attempt, repo),
+        let recipe = Recipe {
             repo: repo.repo_id.to_string(),
             command: setup.run.as_ref()?.value.to_string(),
             key_files: setup.cache_key.as_ref()?.value.clone(),
             paths,
-            checkout: PathBuf::from(&repo.path),
-            may_keep: attempt.process.turn == 1 && attempt.fork.is_none() && !provided.used,
-        })
-    }
-
-    fn recipe(&self) -> Recipe<'_> {
-        Recipe {
-            repo: &self.repo,
-            command: &self.command,
-            key_files: &self.key_files,
-            paths: &self.paths,
-            checkout: &self.checkout,
-        }
-    }
-
-    fn place(&self) -> Place<'_> {
-        Place { worktrees: &self.worktrees, below: Path::new(&self.below) }
+            source: world.settings.source(attempt, repo),
+        };
+        let is_first = attempt.process.turn == 1 && attempt.fork.is_none() && !provided.used;
+        Some(Self { cache, recipe, may_keep: is_first })
     }
 
     /// Takes away what a restoration that was cut off has left.
     pub async fn clear(&self) -> Result<(), String> {
         let it = self.clone();
-        let cleared = blocking(move || cache::clear(it.recipe(), it.place())).await;
+        let cleared = blocking(move || cache::clear(&it.recipe)).await;
         cleared.map_err(|error| format!("part of a cached setup can't be removed: {error}"))
     }
 
@@ -111,9 +88,8 @@ impl Cached {
     pub async fn look(&self) -> CacheReceipt {
         let it = self.clone();
         let looked = blocking(move || {
-            let key = it.recipe().key(it.place())?;
-            let is_there =
-                it.cache.has(it.recipe(), &key) && cache::has_none(it.recipe(), it.place())?;
+            let key = it.recipe.key()?;
+            let is_there = it.cache.has(&it.recipe, &key) && cache::has_none(&it.recipe)?;
             Ok::<_, FolderError>((key, is_there))
         });
         match looked.await {
@@ -129,7 +105,7 @@ impl Cached {
     /// Copies the entry into the worktree. `Err`: nothing of it is left there.
     pub async fn restore(&self, begun: CacheReceipt) -> Result<CacheReceipt, String> {
         let (it, key, began) = (self.clone(), begun.key.clone(), Instant::now());
-        let taken = blocking(move || it.cache.take(it.recipe(), &key, it.place())).await;
+        let taken = blocking(move || it.cache.take(&it.recipe, &key)).await;
         failpoint::hit("cache", "restored");
         match taken {
             Ok(Some(copied)) => {
@@ -165,7 +141,7 @@ impl Cached {
             return CacheReceipt { state: CacheState::NotKept, reason: Some(reason), ..looked };
         }
         let (it, key, began) = (self.clone(), looked.key.clone(), Instant::now());
-        let kept = blocking(move || it.cache.keep(it.recipe(), &key, it.place())).await;
+        let kept = blocking(move || it.cache.keep(&it.recipe, &key)).await;
         let ms = millis(began);
         match kept {
             Ok(kept) => {

@@ -19,6 +19,9 @@ pub enum DeclaredError {
     /// `why` names file, line and key.
     #[error("{why} (in commit {commit})")]
     Faulty { why: String, commit: String },
+    /// The same, where the person's configuration stands.
+    #[error("{0}")]
+    Configured(String),
 }
 
 /// A repository at a commit.
@@ -47,7 +50,11 @@ impl Declared<'_> {
             None => None,
         };
         let settings = RepoSettings { worktreeinclude, ..own }.under(over);
-        settings.fault().map_or(Ok(settings), |fault| Err(faulty(fault)))
+        match settings.fault() {
+            None => Ok(settings),
+            Some(fault) if fault.starts_with(REPO_FILE) => Err(faulty(fault)),
+            Some(fault) => Err(DeclaredError::Configured(fault)),
+        }
     }
 
     async fn text(&self, file: &'static str) -> Result<Option<String>, DeclaredError> {
@@ -80,7 +87,7 @@ pub async fn of(
             DeclaredError::Faulty { .. } => {
                 format!(". Mend it on {}, and start another attempt", repo.target_branch)
             }
-            DeclaredError::Unreadable { .. } => String::new(),
+            DeclaredError::Unreadable { .. } | DeclaredError::Configured(_) => String::new(),
         };
         failed(format!("{error}{mend}"))
     })

@@ -37,43 +37,41 @@ impl Scene {
         fs::write(path, text).unwrap();
     }
 
-    /// With the recipe, its key, and a worktree.
-    fn with<T>(&self, below: &str, act: impl Fn(Recipe<'_>, &str, Place<'_>) -> T) -> T {
-        let (key_files, paths) = (["lock".to_owned()], PATHS.map_owned());
-        let checkout = self.scratch.path().join("checkout");
-        let recipe = Recipe {
-            repo: "repo",
-            command: "make",
-            key_files: &key_files,
-            paths: &paths,
-            checkout: &checkout,
-        };
-        let (worktrees, below) = (self.worktrees(), Path::new(below));
-        let place = Place { worktrees: &worktrees, below };
-        let key = recipe.key(place).unwrap();
-        act(recipe, &key, place)
+    /// The recipe for a worktree.
+    fn recipe(&self, name: &str) -> Recipe {
+        let root = self.scratch.path();
+        Recipe {
+            repo: "repo".to_owned(),
+            command: "make".to_owned(),
+            key_files: vec!["lock".to_owned()],
+            paths: PATHS.iter().map(|&path| path.to_owned()).collect(),
+            source: Source {
+                repo: root.join("checkout"),
+                worktrees: self.worktrees(),
+                folder: String::new(),
+                name: name.to_owned(),
+                branch: "provost/x".to_owned(),
+                target_branch: "main".to_owned(),
+                scratch: root.join("scratch"),
+                withheld: Vec::new(),
+            },
+        }
     }
 
-    fn keep(&self, below: &str) -> Result<Option<Copied>, FolderError> {
-        self.with(below, |recipe, key, place| self.cache().keep(recipe, key, place))
+    fn key(&self, name: &str) -> String {
+        self.recipe(name).key().unwrap()
     }
 
-    fn take(&self, below: &str) -> Option<Copied> {
-        self.with(below, |recipe, key, place| self.cache().take(recipe, key, place).unwrap())
+    fn keep(&self, name: &str) -> Result<Option<Copied>, FolderError> {
+        self.cache().keep(&self.recipe(name), &self.key(name))
+    }
+
+    fn take(&self, name: &str) -> Option<Copied> {
+        self.cache().take(&self.recipe(name), &self.key(name)).unwrap()
     }
 
     fn left(&self) -> usize {
         fs::read_dir(self.cache().scratch).map_or(0, Iterator::count)
-    }
-}
-
-trait Owned {
-    fn map_owned(&self) -> Vec<String>;
-}
-
-impl Owned for [&str] {
-    fn map_owned(&self) -> Vec<String> {
-        self.iter().map(|&text| text.to_owned()).collect()
     }
 }
 
@@ -86,39 +84,30 @@ fn what_one_setup_made_another_worktree_gets() {
     let kept = scene.keep("one").unwrap().unwrap();
     assert_eq!((kept.files, kept.bytes), (2, 10), "a path in a path is copied once");
     assert_eq!(scene.keep("one").unwrap(), None, "it is there");
-    assert!(scene.with("two", |recipe, _, place| has_none(recipe, place).unwrap()));
+    assert!(has_none(&scene.recipe("two")).unwrap());
     assert_eq!(scene.take("two").unwrap().files, 2);
     let read = |path: &str| fs::read_to_string(scene.worktrees().join(path)).unwrap();
     assert_eq!(
         (read("two/deps/inner/a.js"), read("two/other/made")),
         ("module".into(), "made".into())
     );
-    assert!(!scene.with("two", |recipe, _, place| has_none(recipe, place).unwrap()));
-    scene.with("two", |recipe, _, place| clear(recipe, place).unwrap());
-    assert!(scene.with("two", |recipe, _, place| has_none(recipe, place).unwrap()));
+    assert!(!has_none(&scene.recipe("two")).unwrap());
+    clear(&scene.recipe("two")).unwrap();
+    assert!(has_none(&scene.recipe("two")).unwrap());
     assert_eq!(scene.left(), 0);
 }
 
 #[test]
 fn a_key_follows_the_files_and_refuses_links() {
     let scene = Scene::new(1 << 20);
-    let key = |below: &str| scene.with(below, |_, key, _| key.to_owned());
-    assert_eq!(key("one"), key("two"));
+    assert_eq!(scene.key("one"), scene.key("two"));
     scene.write("two/lock", "1");
-    assert_ne!(key("one"), key("two"));
+    assert_ne!(scene.key("one"), scene.key("two"));
     scene.write("one/lock", "1");
-    assert_eq!(key("one"), key("two"));
-    let (key_files, worktrees) = (["linked".to_owned()], scene.worktrees());
-    symlink("/etc/passwd", worktrees.join("one/linked")).unwrap();
-    let recipe = Recipe {
-        repo: "repo",
-        command: "make",
-        key_files: &key_files,
-        paths: &[],
-        checkout: Path::new("/none"),
-    };
-    let place = Place { worktrees: &worktrees, below: Path::new("one") };
-    assert!(matches!(recipe.key(place), Err(FolderError::Refused(_))));
+    assert_eq!(scene.key("one"), scene.key("two"));
+    symlink("/etc/passwd", scene.worktrees().join("one/linked")).unwrap();
+    let linked = Recipe { key_files: vec!["linked".to_owned()], ..scene.recipe("one") };
+    assert!(matches!(linked.key(), Err(FolderError::Refused(_))));
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl Scene {
 #[tokio::test]
 async fn everything_but_what_is_ignored_is_committed_once() {
     let scene = Scene::new().await;
+    let base = scene.git(&["rev-parse", "HEAD"]).await;
     assert_eq!(scene.commit().await.unwrap(), (base.clone(), false));
     fs::write(scene.path("a"), "changed\n").unwrap();
     fs::remove_file(scene.path("b")).unwrap();
@@ -143,7 +144,6 @@ async fn a_worktree_that_is_not_on_its_branch_or_in_the_middle_of_something_is_l
 #[tokio::test]
 async fn what_is_withheld_is_in_no_commit_and_found_in_those_of_others() {
     let mut scene = Scene::new().await;
-    let base = scene.git(&["rev-parse", "HEAD"]).await;
     scene.source.withheld = vec![".env".to_owned(), "app/[id]/.env".to_owned()];
     fs::create_dir_all(scene.path("app/[id]")).unwrap();
     for path in [".env", "app/[id]/.env", "new"] {
