@@ -34,6 +34,7 @@ pub mod proof;
 pub mod push;
 pub mod quote;
 mod reflink;
+mod registration;
 pub mod regular;
 pub mod removal;
 pub mod snapshot;
