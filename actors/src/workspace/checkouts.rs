@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::git::{self, Git, GitError};
-use super::proof::{UNDER_WAY, real, registered};
+use super::proof::UNDER_WAY;
+use super::registration::{real, registered};
 use super::regular;
 use crate::blocking::{blocking, if_there};
 

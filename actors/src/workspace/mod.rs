@@ -33,6 +33,7 @@ pub mod proof;
 pub mod push;
 pub mod quote;
 mod reflink;
+mod registration;
 pub mod regular;
 pub mod removal;
 pub mod snapshot;

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::git::{self, GitError};
+pub use super::registration::{is_registration_of, registration};
 use super::regular;
 use super::snapshot::{self, Snapshot, SnapshotError, Source};
 use crate::blocking::{blocking, if_there};
@@ -243,38 +244,5 @@ impl Proof {
             .args(["-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true"])
             .envs(index.map(|index| ("GIT_INDEX_FILE", index)));
         Ok(git.text(args).await?)
-    }
-}
-
-/// The folder of this worktree, existing or not, in the repository.
-pub async fn registration(repo: &Path, worktree: &Path) -> Result<Option<PathBuf>, GitError> {
-    let common = git::common_dir(repo).await?;
-    let worktree = worktree.to_owned();
-    let found = tokio::task::spawn_blocking(move || {
-        let entries = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).find(|admin| is_registration_of(admin, &worktree))
-    });
-    found.await.map_err(|error| GitError::Failed(error.to_string()))
-}
-
-/// Whether this folder of the repository is that of the worktree, existing or not.
-pub fn is_registration_of(admin: &Path, worktree: &Path) -> bool {
-    registered(admin) == Some(real(worktree).join(".git"))
-}
-
-/// The `.git` of the worktree whose folder of the repository this is.
-pub(super) fn registered(admin: &Path) -> Option<PathBuf> {
-    let link = regular::text(&admin.join("gitdir")).ok()?;
-    // Relative with `worktree.useRelativePaths` (git-config(1)).
-    Some(real(admin.join(link.trim_end()).parent()?).join(".git"))
-}
-
-/// A path without links and `..`, as far as it exists.
-pub(super) fn real(path: &Path) -> PathBuf {
-    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-    let Some((above, there)) = there else { return path.to_owned() };
-    match path.strip_prefix(above) {
-        Ok(rest) if !rest.as_os_str().is_empty() => there.join(rest),
-        _ => there,
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use super::aside::Aside;
 use super::changes::{self, Change};
 use super::git::{self, Git, GitError, Output};
-use super::proof::is_registration_of;
+use super::registration::is_registration_of;
 use super::regular;
 use super::tree::Tree;
 use crate::blocking::blocking;
