@@ -77,7 +77,7 @@ impl Answerer {
         let journal = &self.world().journal;
         let what = format!("question {question}: asking the executor");
         let (handle, attempt) =
-            while_store_fails(&what, || self.start(question, asked_from)).await?;
+            while_store_fails(&what, || Box::pin(self.start(question, asked_from))).await?;
         let (timeout, grace) = (self.timeout, self.grace);
         let progress =
             while_store_fails(&what, || journal.await_answer(question, attempt, timeout, grace));

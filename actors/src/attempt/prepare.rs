@@ -178,7 +178,7 @@ pub fn process(
     let notice = beginning.notice().map(|text| Event::SystemMessage { text: text.to_owned() });
     let (prompt, forked) = match beginning {
         Beginning::Own => (process.prompt.clone(), None),
-        Beginning::Recap(_, prompt) => (prompt, None),
+        Beginning::Recap(prompt) => (prompt, None),
         Beginning::Fork(session) => (process.prompt.clone(), Some(session)),
     };
     let launch = executor.launch(&Turn {

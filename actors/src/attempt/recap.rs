@@ -10,47 +10,13 @@ const TEXT_MAX: usize = 2000;
 /// Most bytes of all turns but the first.
 const TURNS_MAX: usize = 16 * 1024;
 
-/// Why an agent gets one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occasion {
-    SessionLost,
-    /// The attempt began from a turn of another one.
-    Fork,
-}
-
-impl Occasion {
-    fn opening(self) -> &'static str {
-        match self {
-            Self::SessionLost => {
-                "You worked on this before, in a session that is no longer available."
-            }
-            Self::Fork => {
-                "You go on with work that was begun in another attempt, whose session you do not have."
-            }
-        }
-    }
-
-    fn notice(self) -> &'static str {
-        match self {
-            Self::SessionLost => {
-                "the agent has no session of this attempt that it could resume: a new one begins, \
-                 and the prompt repeats the task and what was done so far"
-            }
-            Self::Fork => {
-                "the attempt begins from a turn of another one, and the prompt repeats what was \
-                 done there"
-            }
-        }
-    }
-}
-
 /// What the first prompt of a session goes on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beginning {
     /// What the executor knows.
     Own,
     /// This prompt, with a summary before it.
-    Recap(Occasion, String),
+    Recap(String),
     /// A copy of this session of the executor.
     Fork(String),
 }
@@ -60,7 +26,10 @@ impl Beginning {
     pub fn notice(&self) -> Option<&'static str> {
         match self {
             Self::Own => None,
-            Self::Recap(occasion, _) => Some(occasion.notice()),
+            Self::Recap(_) => Some(
+                "the agent has no session that it could resume: a new one begins, and the prompt \
+                 repeats the task and what was done so far",
+            ),
             Self::Fork(_) => Some(
                 "the attempt begins from a turn of another one, in a copy of the agent's own \
                  session",
@@ -70,7 +39,7 @@ impl Beginning {
 }
 
 /// The prompt after a summary of the `past` turns, oldest first, if there are any.
-pub fn prompt(occasion: Occasion, past: &[Past], prompt: &str) -> String {
+pub fn prompt(past: &[Past], prompt: &str) -> String {
     // A turn that failed without a message, and whose prompt comes again, is left out.
     let is_again = |past: &Past| past.final_message.is_none() && past.prompt == prompt;
     let last = past.iter().rposition(|past| !is_again(past)).map_or(0, |last| last + 1);
@@ -91,9 +60,9 @@ pub fn prompt(occasion: Occasion, past: &[Past], prompt: &str) -> String {
     turns.push(summary(first, TASK_MAX));
     turns.reverse();
     format!(
-        "{} This is what Provost recorded of it, oldest first; the files are as that work left \
-         them.\n\n{}\n\nThe prompt now:\n{prompt}",
-        occasion.opening(),
+        "You go on with work that was begun in a session that is not available. This is what \
+         Provost recorded of it, oldest first; the files are as that work left them.\n\n{}\n\n\
+         The prompt now:\n{prompt}",
         turns.join("\n\n")
     )
 }
@@ -119,8 +88,6 @@ fn summary(past: &Past, most: usize) -> String {
 mod tests {
     use super::*;
 
-    const LOST: Occasion = Occasion::SessionLost;
-
     fn past(turn: u32, prompt: &str, said: Option<&str>) -> Past {
         let (prompt, final_message) = (prompt.to_owned(), said.map(str::to_owned));
         Past { turn, prompt, final_message, status: ProcessStatus::Completed }
@@ -128,34 +95,25 @@ mod tests {
 
     #[test]
     fn a_first_prompt_is_given_as_it_is() {
-        assert_eq!(prompt(LOST, &[], "do it"), "do it");
-        assert_eq!(prompt(LOST, &[past(1, "do it", None)], "do it"), "do it", "it came to nothing");
+        assert_eq!(prompt(&[], "do it"), "do it");
+        assert_eq!(prompt(&[past(1, "do it", None)], "do it"), "do it", "it came to nothing");
     }
 
     #[test]
     fn the_task_and_what_was_said_stand_before_the_prompt() {
         let turns = [past(1, "build it", Some("built")), past(2, "now test it", None)];
-        let recap = prompt(LOST, &turns, "now test it");
+        let recap = prompt(&turns, "now test it");
         assert!(recap.ends_with("The prompt now:\nnow test it"), "{recap}");
         assert!(recap.contains("Prompt 1:\nbuild it\nYour last message (it completed):\nbuilt"));
         assert!(!recap.contains("Prompt 2"), "it is the same prompt again: {recap}");
-        assert!(
-            prompt(LOST, &turns, "else").contains("Prompt 2:\nnow test it\nYou left no message")
-        );
-    }
-
-    #[test]
-    fn an_attempt_that_begins_from_another_one_is_told_so() {
-        let recap = prompt(Occasion::Fork, &[past(1, "build it", Some("built"))], "now test it");
-        assert!(recap.starts_with("You go on with work that was begun in another attempt"));
-        assert!(recap.contains("Prompt 1:\nbuild it") && recap.ends_with("now test it"), "{recap}");
+        assert!(prompt(&turns, "else").contains("Prompt 2:\nnow test it\nYou left no message"));
     }
 
     #[test]
     fn a_long_past_is_told_with_its_first_turn_and_its_last_ones() {
         let long = "x".repeat(1900);
         let turns: Vec<Past> = (1..=100).map(|turn| past(turn, &long, Some(&long))).collect();
-        let recap = prompt(LOST, &turns, "go on");
+        let recap = prompt(&turns, "go on");
         assert!(recap.len() < TASK_MAX + TEXT_MAX + TURNS_MAX + 1000, "{}", recap.len());
         assert!(recap.contains("Prompt 1:") && recap.contains("Prompt 100:"));
         assert!(recap.contains("turns are left out") && !recap.contains("Prompt 50:"));

@@ -19,7 +19,7 @@ use crate::world::World;
 use super::message::TurnEvent;
 use super::prepare;
 use super::provision::Provision;
-use super::recap::{self, Beginning, Occasion};
+use super::recap::{self, Beginning};
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
 
 /// Why a process is killed whose shim died before the daemon held its pipes.
@@ -109,15 +109,15 @@ async fn beginning(
         return Ok(Beginning::Fork(id));
     }
     // A fork's past begins with that of the other attempt.
-    let (occasion, mut past) = match (process.turn, attempt.fork) {
+    let mut past = match (process.turn, attempt.fork) {
         (1, None) => return Ok(Beginning::Own),
-        (_, None) => (Occasion::SessionLost, Vec::new()),
-        (_, Some(fork)) => (Occasion::Fork, journal.past_until(fork).await.map_err(text)?),
+        (_, None) => Vec::new(),
+        (_, Some(fork)) => journal.past_until(fork).await.map_err(text)?,
     };
     past.extend(journal.past(attempt.attempt_id, process.process_id).await.map_err(text)?);
-    let prompt = recap::prompt(occasion, &past, &process.prompt);
+    let prompt = recap::prompt(&past, &process.prompt);
     let is_own = prompt == process.prompt;
-    Ok(if is_own { Beginning::Own } else { Beginning::Recap(occasion, prompt) })
+    Ok(if is_own { Beginning::Own } else { Beginning::Recap(prompt) })
 }
 
 /// Logs that the turn failed before its process was started.

@@ -14,15 +14,16 @@ use crate::journal::{
     Attempt, AttemptRepo, FinishAction, FinishRequest, Key, Once, RepoRequest, remembered,
 };
 use crate::refusal::{Code, Refusal};
+use crate::workspace::checkouts_of;
 use crate::workspace::git;
-use crate::workspace::merge::{Signature, Strategy};
-use crate::workspace::{checkouts_of, identity};
+use crate::workspace::merge::Strategy;
 use crate::world::World;
 
 use super::calls::detached;
 use super::message::GatewayMessage;
 use super::owners::{ask_owner, not_found};
 use super::push::{self, PushCall, unreadable};
+use super::signature::signature;
 
 /// What a caller asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -228,18 +229,4 @@ async fn message(world: &World, attempt: &Attempt) -> Result<String, Refusal> {
     let past = world.journal.past(id, ProcessId::new()).await?;
     let last = past.last().and_then(|past| past.final_message.as_deref());
     Ok(compose::message(&attempt.task_title, last, id, &attempt.executor))
-}
-
-pub async fn signature(attempt: &Attempt) -> Result<Signature, Refusal> {
-    let Some(repo) = attempt.repos.first() else {
-        return Err(Refusal::internal("the attempt has no repository"));
-    };
-    let by = identity::of_person(Path::new(&repo.path)).await;
-    by.map_err(|error| unreadable(repo, &error))?.ok_or_else(|| {
-        let message = "git does not know who commits: user.name and user.email are not set";
-        Refusal::new(Code::WorkspaceFailed, message).hint(
-            "Run `git config --global user.name NAME` and `git config --global user.email \
-             ADDRESS`, then call the tool again.",
-        )
-    })
 }

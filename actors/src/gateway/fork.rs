@@ -9,8 +9,8 @@ use crate::refusal::{Code, Refusal};
 use crate::workspace::turn_snapshot::begin_at;
 use crate::world::World;
 
-use super::finish::signature;
 use super::push::unreadable;
+use super::signature::signature;
 
 /// The end of a turn that another attempt begins from.
 pub struct Source {

@@ -23,6 +23,7 @@ mod preflight;
 mod preview;
 mod push;
 mod restore;
+mod signature;
 mod stop;
 
 use std::collections::HashMap;

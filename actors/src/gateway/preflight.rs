@@ -134,7 +134,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             return Err(no_branch(path, branch, again).await);
         };
         let begun = match &source {
-            Some(source) => source.commit_of(world, repo.repo_id).await?,
+            Some(source) => Box::pin(source.commit_of(world, repo.repo_id)).await?,
             None => None,
         };
         let base_commit = begun.unwrap_or(base_commit);

@@ -84,7 +84,9 @@ mod tests {
         ]);
         let commit = |name: &str, files: &[(&str, &str)]| {
             scene.git(&["checkout", "--quiet", "--force", "-B", name, "main"]);
-            files.iter().for_each(|(path, text)| scene.write(path, text));
+            for (path, text) in files {
+                scene.write(path, text);
+            }
             scene.git(&["add", "--all"]);
             scene.git(&["commit", "--quiet", "--message=changed"]);
             scene.git(&["rev-parse", "HEAD"])
