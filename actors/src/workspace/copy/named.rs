@@ -77,9 +77,10 @@ mod tests {
     fn a_line_for_a_path_names_that_path_and_no_other() {
         for path in [".env", "app/[id]/.env", "a*b?/.env", "back\\slash/.env", " x/.env"] {
             let line = line_for(path);
-            let named = Named::read(&[line.clone()]);
+            let lines = std::slice::from_ref(&line);
+            let named = Named::read(lines);
             assert!(named.has(path) && !named.has("other/.env"), "{path}");
-            assert_eq!(credential_lines(&[line.clone()]), [line]);
+            assert_eq!(credential_lines(lines), lines);
         }
     }
 
