@@ -104,7 +104,7 @@ async fn follow(
 
 async fn swap(to: &Advance) -> Result<(), GitError> {
     let reference = format!("refs/heads/{}", to.branch);
-    let update = ["update-ref", "-m", &to.reason, &reference, &to.new, &to.old];
+    let update = ["update-ref", "--no-deref", "-m", &to.reason, &reference, &to.new, &to.old];
     git::run(&to.repo, &update).await?;
     failpoint::hit("advance", "moved");
     Ok(())

@@ -112,7 +112,7 @@ async fn committed(
     let new = git.text(&["commit-tree", &tree, "-p", head, "-m", message.trim_end()]).await?;
     failpoint::hit("commit", "made");
     let reference = format!("refs/heads/{}", source.branch);
-    let update = ["update-ref", "-m", "provost commit", &reference, &new, head];
+    let update = ["update-ref", "--no-deref", "-m", "provost commit", &reference, &new, head];
     git::run(common, &update).await.map_err(CommitError::Moved)?;
     failpoint::hit("commit", "moved");
     Ok((new, true))
