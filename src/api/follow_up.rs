@@ -7,11 +7,10 @@ use provost_actors::journal::FollowUpAction;
 use crate::api::prelude::*;
 
 pub const FOLLOW_UP: &str = "\
-Use when: an attempt's agent should go on with another prompt in its session, or its dev server \
-should run.
+Use when: an attempt's agent should go on with another prompt, or its dev server should run.
 Required: action, exactly one of attempt_id and session_id; prompt for send and queue.
 Optional: variant (send, queue), repo (preview), request_id.
-Next: wait_for_attempts with attempt_ids, then tail_attempt_logs.
+Next: wait_for_attempts, then tail_attempt_logs.
 Avoid: send while a turn runs (use queue); cancel to end a turn (use stop_attempt).";
 
 pub const FOLLOW_UP_RULES: &[FieldRule] = &[
@@ -73,9 +72,9 @@ pub struct FollowUpInput {
     pub session_id: Option<SessionId>,
     /// The agent's prompt. Only with send and queue.
     pub prompt: Option<Text<1, 1_000_000>>,
-    /// Variant of the executor from list_executors; the last turn's if left out. Only with send and queue.
+    /// The executor's variant (list_executors); else the last turn's. Only with send and queue.
     pub variant: Option<Text<1, 128>>,
-    /// Name of the repository whose dev server is meant, if several have one. Only with preview.
+    /// Whose dev server, if several repositories have one. Only with preview.
     pub repo: Option<Text<1, 128>>,
 }
 

@@ -19,7 +19,7 @@ branch_prefix = "provost/"
 snapshot_days = 30
 copy_max_bytes = 1073741824
 cache_max_bytes = 10737418240
-ports = "41000-48999"
+ports = "24000-31999"
 [logs]
 ring_entries = 5000
 ring_bytes = 8388608

@@ -316,6 +316,8 @@ async fn an_attempt_needs_an_owner_until_its_process_is_closed() {
     advance(&store, &one, &failed()).await;
     assert_eq!(store.unsettled().await.unwrap().len(), 1, "its leftovers may be alive");
     advance(&store, &one, &Change::Closed).await;
+    assert!(store.unsettled().await.unwrap()[0].snapshot_due, "its turn has no snapshot");
+    store.record_snapshot(one.attempt_id, 1, &[]).await.unwrap();
     assert_eq!(store.unsettled().await.unwrap(), []);
 }
 

@@ -562,7 +562,11 @@ fn does_no_harm(tool: &Tool, given: &Value, refusal: &Refusal) -> Result<(), Tes
         let is_id = word.bytes().filter(|byte| *byte == b'-').count() == 4;
         let named = given.to_string().to_lowercase();
         let may_belong = !tool.is_destructive() || *code == Code::AttemptRunning;
-        let belongs = may_belong && details.values().any(|detail| detail == word);
+        let has = |detail: &Value| match detail {
+            Value::Array(all) => all.iter().any(|it| it == word),
+            detail => detail == word,
+        };
+        let belongs = may_belong && details.values().any(has);
         let is_aimed = belongs || named.contains(&word.to_lowercase());
         prop_assert!(!is_id || is_aimed, "{} {given}: {hint}", tool.name);
     }
