@@ -1,4 +1,4 @@
-//! Which attempts are in each other's way. Pure.
+//! Which attempts conflict. Pure.
 
 use crate::api::prelude::*;
 

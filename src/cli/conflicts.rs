@@ -1,4 +1,4 @@
-//! `provost conflicts`: which attempts are in each other's way, in an order of merging.
+//! `provost conflicts`: which attempts conflict, in an order of merging.
 
 use super::prelude::*;
 use super::project::choose;

@@ -1,10 +1,7 @@
 //! `provost gc`: lists worktrees that are no longer needed, and with `--yes` makes the
 //! daemon move them to the trash; with `--empty-trash` the same for the trash.
 
-use std::io;
-
-use provost_actors::attempt::CollectVerdict;
-
+use super::collected::worktrees;
 use super::prelude::*;
 use super::project::choose;
 
@@ -52,51 +49,6 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     context.show(&found, worktrees)
 }
 
-/// What became of worktrees, or would.
-pub fn worktrees(out: &mut Output, found: &Collected) -> io::Result<()> {
-    let Collected { dry_run, attempts, turns } = found;
-    if !attempts.is_empty() {
-        let columns = [Whole("ID"), Whole("WORKTREES"), Cut("TASK"), Whole("WHY")];
-        out.table(&columns, attempts.iter().map(row))?;
-    }
-    for why in attempts.iter().flat_map(|attempt| &attempt.collection.cleanup_failures) {
-        out.line(why)?;
-    }
-    for saved in attempts.iter().flat_map(|attempt| &attempt.collection.snapshots) {
-        out.line(&format!("saved in {}: {}", saved.repo, saved.reference))?;
-    }
-    for line in turns.iter().map(|turns| forgotten(!dry_run, turns)) {
-        out.line(&line)?;
-    }
-    let count = |verdict| attempts.iter().filter(|it| it.collection.verdict == verdict).count();
-    let goal = if *dry_run { CollectVerdict::Collectable } else { CollectVerdict::Collected };
-    out.line(&summary(!dry_run, count(goal), count(CollectVerdict::Kept)))
-}
-
-fn forgotten(yes: bool, of: &ForgottenTurns) -> String {
-    let (id, count) = (of.attempt_id.short(), of.turns.len());
-    let snapshots = if count == 1 { "snapshot of a turn" } else { "snapshots of turns" };
-    match &of.kept {
-        Some(why) => format!("{id}: {count} {snapshots} kept: {why}"),
-        None if yes => format!("{id}: {count} old {snapshots} removed"),
-        None => format!("{id}: {count} old {snapshots} would be removed with --yes"),
-    }
-}
-
-fn summary(yes: bool, collected: usize, kept: usize) -> String {
-    let what = match (yes, collected) {
-        (false, 0) => "nothing to collect".to_owned(),
-        (false, count) => {
-            format!("{count} would be moved to the trash with --yes; their branches would stay")
-        }
-        (true, 0) => "nothing was collected".to_owned(),
-        (true, count) => format!(
-            "{count} moved to the trash; their branches stay, and a follow-up brings one back"
-        ),
-    };
-    if kept == 0 { what } else { format!("{kept} kept, {what}") }
-}
-
 async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     let older_than = args.older_than.unwrap_or(TRASH_DAYS * DAY);
     let params = json!({"yes": args.yes, "older_than_secs": older_than});
@@ -133,17 +85,6 @@ async fn empty_cache(context: &mut Context, args: &GcArgs) -> Result<Exit, Failu
     })
 }
 
-fn row(attempt: &CollectedAttempt) -> Vec<String> {
-    let collection = &attempt.collection;
-    let why = match (&collection.reason, collection.ignored) {
-        (Some(reason), _) => reason.clone(),
-        (None, 0) => String::new(),
-        (None, ignored) => format!("it holds {ignored} ignored files"),
-    };
-    let title = headline(&attempt.task_title, usize::MAX);
-    vec![attempt.attempt_id.short(), word(&collection.verdict), title, why]
-}
-
 /// `7d`, `12h`, `30m`, `45s`, or a number of days.
 fn seconds(age: &str) -> Result<u64, String> {
     let digits = age.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -174,22 +115,5 @@ mod tests {
         for wrong in ["", "d", "-1d", "1w", "soon", "1.5h"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_row_says_why_a_worktree_stays() {
-        let attempt = json!({"attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab",
-            "verdict": "kept", "task_title": "Fix it", "snapshots": [], "folder": "/w",
-            "project_name": "app", "workspace_branch": "provost/fix-it",
-            "reason": "it has changes that are not committed", "ignored": 3});
-        let expected = "456789ab|kept|Fix it|it has changes that are not committed";
-        assert_eq!(row(&serde_json::from_value(attempt).unwrap()).join("|"), expected);
-    }
-
-    #[test]
-    fn a_summary_counts_what_stays_too() {
-        assert_eq!(summary(false, 0, 2), "2 kept, nothing to collect");
-        assert_eq!(summary(false, 0, 0), "nothing to collect");
-        assert!(summary(true, 3, 1).starts_with("1 kept, 3 moved to the trash"));
     }
 }

@@ -7,6 +7,7 @@ mod attempts;
 mod brief;
 mod calls;
 mod checks;
+mod collected;
 mod conflicts;
 mod context;
 mod daemon;
@@ -207,7 +208,7 @@ enum Command {
         #[arg(long)]
         fix: bool,
     },
-    /// List which attempts are in each other's way, in an order of merging
+    /// List which attempts conflict, in an order of merging
     Conflicts(conflicts::ConflictsArgs),
     /// List worktrees that are no longer needed, and move them to the trash
     ///

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::gc::worktrees;
+use super::collected::worktrees;
 use super::prelude::*;
 
 #[derive(clap::Args, Debug)]

@@ -1,4 +1,4 @@
-//! Which attempts are in each other's way: in statuses, and for `provost conflicts`, which also
+//! Which attempts conflict: in statuses, and for `provost conflicts`, which also
 //! gives an order of merging.
 
 use std::collections::{BTreeSet, HashMap};

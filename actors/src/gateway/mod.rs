@@ -22,6 +22,7 @@ mod owners;
 mod preflight;
 mod preview;
 mod push;
+mod repository;
 mod restore;
 mod signature;
 mod stop;
@@ -34,8 +35,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use finish::{FinishCall, finish};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
-pub use preflight::{NewRepo, executor as check_executor, repository as check_repository};
+pub use preflight::executor as check_executor;
 pub use preview::preview;
+pub use repository::{NewRepo, repository as check_repository};
 
 pub use crate::attempt::FollowUpRequest;
 use crate::attempt::{AttemptEvent, AttemptMessage, Begin};

@@ -1,7 +1,6 @@
-//! Checks before anything is written: repositories, branches, executors. Reads only; runs
-//! in tasks, never in the gateway's own turn.
+//! Checks of a start before anything is written. Reads only; runs in tasks, never in the
+//! gateway's own turn.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -13,110 +12,12 @@ use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
-use crate::workspace::git::{self, GitError};
-use crate::workspace::push::remotes;
+use crate::workspace::git;
 use crate::world::World;
 
 use super::fork::{self, Source};
 use super::message::StartRequest;
-
-/// A repository to be registered, which was checked to be one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NewRepo {
-    pub name: String,
-    /// Absolute path.
-    pub path: String,
-    pub default_target_branch: String,
-    /// The URLs of its remotes as they are now. They are no part of what makes two calls the same.
-    #[serde(skip)]
-    pub remotes: BTreeMap<String, String>,
-}
-
-/// Checks a path for a project's repository. `field` is its argument: `repos[0].path`. The
-/// default branch is the one that is checked out.
-pub async fn repository(
-    given: &str,
-    target_branch: Option<&str>,
-    field: &str,
-) -> Result<NewRepo, Refusal> {
-    let branch_field = field.replace("path", "target_branch");
-    let refuse = |message: String| {
-        Refusal::new(Code::InvalidArgument, message)
-            .hint(format!(
-                "Call the tool again with {field}, the absolute path of a git repository."
-            ))
-            .detail("path", field)
-            .detail("repo_path", given)
-    };
-    let path = Path::new(given);
-    if !path.is_absolute() {
-        return Err(refuse(format!("{given:?} is not an absolute path")));
-    }
-    if given.contains(char::is_control) {
-        return Err(refuse(format!("the path {given:?} has a control character")));
-    }
-    let root = git::root(path).await.map_err(|error| match error {
-        GitError::Failed(said) => refuse(format!("{given} is not a git repository: {said}")),
-        error => unusable(path, &error),
-    })?;
-    let shown = root.to_string_lossy();
-    if shown.contains(char::is_control) {
-        let message = format!("the path \"{}\" has a control character", shown.escape_debug());
-        return Err(refuse(message));
-    }
-    let branch = match target_branch {
-        Some(branch) => branch.to_owned(),
-        None => git::current_branch(&root).await.ok_or_else(|| {
-            refuse(format!("{} has no branch checked out", root.display())).hint(format!(
-                "Call the tool again with {branch_field}, a branch of the repository."
-            ))
-        })?,
-    };
-    if tip(&root, &branch).await?.is_none() {
-        let again = |other: &str| format!("{branch_field} = {other:?}");
-        return Err(no_branch(&root, &branch, again).await);
-    }
-    let remotes = remotes(&root).await.map_err(|error| unusable(&root, &error))?;
-    let name = root.file_name().unwrap_or(root.as_os_str()).to_string_lossy();
-    let (name, path) = (name.into_owned(), shown.into_owned());
-    Ok(NewRepo { name, path, default_target_branch: branch, remotes })
-}
-
-/// The commit at the tip of a branch, if there is such a branch.
-async fn tip(repo: &Path, branch: &str) -> Result<Option<String>, Refusal> {
-    git::branch_tip(repo, branch).await.map_err(|error| unusable(repo, &error))
-}
-
-/// The refusal when git can't read a repository.
-fn unusable(repo: &Path, error: &GitError) -> Refusal {
-    let repo = repo.display().to_string();
-    let message = format!("the repository at {repo} can't be used: {error}");
-    let refusal = match error {
-        GitError::Failed(_) => Refusal::new(Code::WorkspaceFailed, message)
-            .hint("Put the repository back where it was, then call the tool again."),
-        error if error.is_shortage() => Refusal::shortage(message),
-        _ => Refusal::new(Code::WorkspaceFailed, message),
-    };
-    refusal.detail("repo_path", repo)
-}
-
-/// `again` spells out the field that would name another branch.
-async fn no_branch(repo: &Path, branch: &str, again: impl FnOnce(&str) -> String) -> Refusal {
-    let branches = git::branches(repo, 20).await.unwrap_or_default();
-    let near = nearest(branch, branches.iter().map(String::as_str));
-    let current = git::current_branch(repo).await.filter(|name| branches.contains(name));
-    let hint = match near.or(current.as_deref()).or(branches.first().map(String::as_str)) {
-        Some(other) => format!("Call the tool again with {}.", again(other)),
-        None => "Make a first commit in the repository, then call the tool again.".to_owned(),
-    };
-    Refusal::new(
-        Code::BranchNotFound,
-        format!("{} has no branch {branch:?} with a commit on it", repo.display()),
-    )
-    .hint(hint)
-    .detail("target_branch", branch)
-    .detail("branches", branches)
-}
+use super::repository::{no_branch, tip, unusable};
 
 /// A start, down to the last name; its phase is still to be decided.
 pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Refusal> {

@@ -1,4 +1,4 @@
-//! Which attempts may be in each other's way, and what merges of their snapshots gave.
+//! Which attempts may conflict, and what merges of their snapshots gave.
 
 use async_trait::async_trait;
 use serde::Deserialize;

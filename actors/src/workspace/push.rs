@@ -274,7 +274,7 @@ mod tests {
         assert!(told.contains("Git LFS") && told.contains(&with), "{told}");
         git(&["update-ref", "refs/remotes/origin/x", &with]).await;
         let later = commit("on top").await;
-        branch.push(&later, None).await.unwrap();
+        branch.push(&later, Some(&on_top)).await.unwrap();
         assert!(is_branch(&repo, "a/b").await.unwrap());
         assert!(!is_branch(&repo, "a..b").await.unwrap());
     }

@@ -97,7 +97,7 @@ impl AppServer {
             let resumes = self.dialogue.as_ref().is_some_and(|it| it.resume.is_some());
             let forks = self.dialogue.as_ref().is_some_and(|it| it.forks);
             // Other errors, such as a full disk, may pass: the thread is still there. What can't
-            // be copied, also because Codex is too old for that, is told by a recap.
+            // be copied, also because Codex is too old for that, gets a recap instead.
             if *id == "thread" && resumes && (forks || vocabulary::is_lost_session(text)) {
                 out.push(Observed::SessionLost);
             }

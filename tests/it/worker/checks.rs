@@ -220,7 +220,7 @@ fn a_check_has_an_environment_of_its_own() {
         assert!(!log.contains(absent), "{log}");
     }
     let shown = provost.verb(["checks", &id]).stdout;
-    assert!(shown.contains("sh -c env; cat; exit 3") && shown.contains("rework"), "{shown}");
+    assert!(shown.contains("sh -c 'env; cat; exit 3'") && shown.contains("rework"), "{shown}");
     let json = provost.verb(["--json", "checks", &id]).json();
     assert_eq!(json["receipts"][1]["exit_code"], 3);
     let missing = provost.verb(["checks", "TASK-001", "--log", "none"]);

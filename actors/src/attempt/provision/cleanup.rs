@@ -1,6 +1,6 @@
 //! The cleanup of worktrees that are to be collected: one script for each repository that has one.
-//! One that fails is told, and keeps no worktree. If the worktrees are used again after all, they
-//! are set up again first.
+//! The answer names one that fails; it keeps no worktree. If the worktrees are used again after
+//! all, they are set up again first.
 
 use tokio::sync::watch;
 

@@ -102,11 +102,13 @@ mod tests {
                 assert!(request.starts_with("GET /a?b HTTP/1.0\r\nHost: 127.0.0.1:"), "{request}");
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
+            // It is still to be found at its port.
+            listener
         });
         let target = Target { host: "127.0.0.1".to_owned(), port, path: "/a?b".to_owned() };
         let marker = Marker { attempt: AttemptId::new(), process: ProcessId::new() };
         let foreign = answered(&target, marker, None).await.unwrap();
-        serving.await.unwrap();
+        drop(serving.await.unwrap());
         let own = format!("port {port} is answered by process {} (", std::process::id());
         assert!(foreign.starts_with(&own), "it is not the server's: {foreign}");
     }
