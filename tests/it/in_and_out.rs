@@ -94,9 +94,9 @@ const PYTHON: Kind = Kind {
              http.server.HTTPServer(('127.0.0.1', port), Answer).serve_forever()\n",
         ),
     ],
-    lock: "pip3 install --quiet --root-user-action ignore --target vendor -r requirements.txt",
+    lock: "python3 -m pip install --quiet --root-user-action ignore --target vendor -r requirements.txt",
     settings: "copy = ['/.env']\nports.names = ['WEB_PORT']\nsetup.run = \
-               'pip3 install --quiet --root-user-action ignore --target vendor -r requirements.txt'\n\
+               'python3 -m pip install --quiet --root-user-action ignore --target vendor -r requirements.txt'\n\
                dev_server.run = 'exec python3 serve.py'\ndev_server.port = 'WEB_PORT'\n\
                dev_server.ready = 'http://127.0.0.1:$WEB_PORT/'\n",
     part: ("parts/NAME.py", "VALUE = 1"),
