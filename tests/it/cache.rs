@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::cleanup::collected;
 use crate::harness::{Attempt, Provost, wait_until};
 
 /// A setup that counts its runs, and makes `deps` from `lock.txt`.
@@ -75,6 +76,16 @@ fn an_agents_files_never_get_into_the_cache() {
     let entries = || provost.verb(["--json", "gc", "--empty-cache"]).json()["entries"].clone();
     cache_of(&board.start("fake", "say done"));
     provost.verb(["gc", "--empty-cache", "--yes"]);
+    // A branch that anyone may have written.
+    board.repo().git(&["branch", "proposed"]);
+    board.repo().commit("more.txt", "x");
+    board.repo().git(&["checkout", "--quiet", "proposed"]);
+    board.repo().commit("theirs.txt", "x");
+    board.repo().git(&["checkout", "--quiet", "main"]);
+    let proposed = json!([{"repo_id": board.repo_ids[0], "target_branch": "proposed"}]);
+    let told = cache_of(&board.start_with("fake", &json!({"repos": proposed, "prompt": "say x"})));
+    assert_eq!(told["state"], "not_kept", "{told}");
+    assert!(told["reason"].as_str().unwrap().contains("not on the default branch"), "{told}");
     // A fork begins with an agent's files.
     let agent = board.start("fake", "write lock.txt evil\nsay done");
     agent.settled();
@@ -88,12 +99,7 @@ fn an_agents_files_never_get_into_the_cache() {
     assert_eq!(entries(), json!([]));
     assert!(count(&runs) >= 2);
     // A worktree that is made anew begins with its agent's branch.
-    wait_until("the worktrees are collected", || {
-        let told = provost.verb(["--json", "gc", "--yes", "--snapshot"]).json();
-        let attempts = told["attempts"].as_array().unwrap();
-        let is_it = |it: &&Value| it["attempt_id"] == agent.id;
-        attempts.iter().find(is_it).is_some_and(|it| it["verdict"] == "collected")
-    });
+    collected(&provost, &agent);
     let again = json!({"action": "send", "attempt_id": agent.id, "prompt": "say again"});
     provost.call("follow_up", &again);
     agent.has_said("again");

@@ -13,7 +13,7 @@ fn gc(provost: &Provost, attempt: &Attempt) -> Value {
 }
 
 /// Collects once nothing of the settled turn is alive any more.
-fn collected(provost: &Provost, attempt: &Attempt) -> Value {
+pub fn collected(provost: &Provost, attempt: &Attempt) -> Value {
     let mut told = Value::Null;
     wait_until("the worktrees are collected", || {
         told = gc(provost, attempt);

@@ -86,7 +86,7 @@ fn an_orchestrator_starts_and_ends_a_dev_server_by_a_tool() {
     has_nobody(&attempt);
     let of = |repo: &str| json!({"attempt_id": attempt.id, "action": "preview", "repo": repo});
     assert_eq!(provost.refusal("follow_up", &of("other"))["code"], "invalid_argument");
-    // While another program has the port it does not start, and nobody takes that for it.
+    // While another program has the port it does not start, and that program does not count as it.
     let port = attempt.status()["provision"]["ports"]["WEB_PORT"].as_u64().unwrap();
     let taken = TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
     let failed = provost.call("follow_up", &of("app"))["preview"].clone();

@@ -9,6 +9,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
+use crate::cleanup::collected;
 use crate::harness::{Attempt, Board, Provost, Repo, wait_until};
 
 /// A daemon with settings of the person for the repository `app` of the board's project.
@@ -438,12 +439,7 @@ fn an_agent_has_no_say_in_the_settings_of_its_repository() {
     let from = json!({"from_attempt_id": agent.id, "prompt": "say forked", "executor": "fake"});
     is_right(&board.start_with("fake", &from));
     // Worktrees that are made anew begin with the agent's branch.
-    wait_until("the worktrees are collected", || {
-        let told = provost.verb(["--json", "gc", "--yes", "--snapshot"]).json();
-        let attempts = told["attempts"].as_array().unwrap();
-        let is_it = |it: &&Value| it["attempt_id"] == agent.id;
-        attempts.iter().find(is_it).is_some_and(|it| it["verdict"] == "collected")
-    });
+    collected(&provost, &agent);
     let again = json!({"action": "send", "attempt_id": agent.id, "prompt": "say again"});
     provost.call("follow_up", &again);
     agent.has_said("again");

@@ -40,8 +40,17 @@ pub async fn is_trusted(
     settings: &RepoSettings,
 ) -> Result<bool, Refusal> {
     let Some(hash) = settings.commands_hash() else { return Ok(true) };
+    world.journal.is_trusted(&repo.path, &hash).await
+}
+
+/// The same for what can wait until the store can be read.
+pub(super) async fn is_trusted_by_then(
+    world: &World,
+    repo: &AttemptRepo,
+    settings: &RepoSettings,
+) -> Result<bool, Refusal> {
     let what = format!("reading whether {} is trusted", repo.path);
-    while_store_fails(what, || world.journal.is_trusted(&repo.path, &hash)).await
+    while_store_fails(what, || is_trusted(world, repo, settings)).await
 }
 
 /// The command by which a person sees and approves exactly what an attempt waits for.
@@ -58,8 +67,10 @@ pub(super) async fn wait(
     handle: &TurnHandle,
     signals: &SetupSignals,
 ) -> Result<(), String> {
-    let is_trusted =
-        async || is_trusted(world, repo, settings).await.map_err(|refusal| refusal.message);
+    let is_trusted = async || {
+        let read = is_trusted_by_then(world, repo, settings).await;
+        read.map_err(|refusal| refusal.message)
+    };
     if is_trusted().await? {
         return Ok(());
     }

@@ -110,7 +110,8 @@ async fn run(
     let begun = provided.cleanup.as_ref().map(|run| run.process_id);
     let process_id = begun.unwrap_or_else(ProcessId::new);
     if begun.is_none() {
-        let is_trusted = approval::is_trusted(world, repo, &settings).await.unwrap_or(false);
+        let is_trusted = approval::is_trusted_by_then(world, repo, &settings).await;
+        let is_trusted = is_trusted.unwrap_or(false);
         if command.is_repos && !is_trusted {
             let see = trust_command(attempt.attempt_id);
             let reason =
