@@ -6,6 +6,7 @@
 //! copy, up to a limit.
 
 mod credentials;
+mod folders;
 mod listed;
 mod named;
 
@@ -13,23 +14,23 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{self, Links};
 use super::git::{self, GitError};
+use super::plain_file;
 use super::reflink::Reflink;
 use crate::blocking::blocking;
 use crate::secret::file::is_credential;
 pub use credentials::{credentials_of_checkout, credentials_of_worktree};
+use folders::{Folders, in_the_way, regular};
 use listed::{ignored_there, matching};
 pub use named::credential_lines;
 use named::{Named, line_for};
@@ -150,27 +151,24 @@ fn because(reason: impl Into<String>) -> Skip {
 }
 
 struct Copier<'a> {
-    from: BorrowedFd<'a>,
-    to: BorrowedFd<'a>,
+    sources: Folders<'a>,
+    copies: Folders<'a>,
     named: Named,
     reflink: Reflink,
     max_bytes: u64,
     left_bytes: u64,
-    /// The folder of the last file, in the worktree.
-    folder: Option<(PathBuf, OwnedFd)>,
     receipt: CopyReceipt,
 }
 
 impl<'a> Copier<'a> {
     fn new(from: BorrowedFd<'a>, to: BorrowedFd<'a>, what: &Copying) -> Self {
         Self {
-            from,
-            to,
+            sources: Folders::of_checkout(from),
+            copies: Folders::of_worktree(to),
             named: Named::read(&what.patterns),
             reflink: Reflink::new(),
             max_bytes: what.max_bytes,
             left_bytes: what.max_bytes,
-            folder: None,
             receipt: CopyReceipt::default(),
         }
     }
@@ -212,22 +210,20 @@ impl<'a> Copier<'a> {
         if beneath::is_of_git(path) {
             return Err(because("it belongs to git"));
         }
-        let source = open_regular(self.from, path)?;
-        let found = source.metadata()?;
+        let at = path.parent().unwrap_or(Path::new(""));
+        let (source, found) = regular(self.sources.at(at)?, name)?;
         let secret = self.credential(path, &source)?;
-        let size = found.len();
+        let size = u64::try_from(found.st_size).unwrap_or(0);
         if !self.reflink.may_share {
             self.require_room(size)?;
         }
-        let folder = self.folder(path.parent().unwrap_or(Path::new("")))?;
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
-        let made = beneath::open_beneath(folder, Path::new(name), flags, Links::Refuse);
-        let made = File::from(made.map_err(in_the_way)?);
+        let folder = self.copies.at(at)?;
+        let made = plain_file::create(folder, name, &found).map_err(in_the_way)?;
         if self.reflink.share(&source, &made) {
             self.receipt.cloned += 1;
         } else {
             if let Err(skip) = self.require_room(size) {
-                let folder = self.folder(path.parent().unwrap_or(Path::new("")))?;
+                let folder = self.copies.at(at)?;
                 unlinkat(folder, name, UnlinkatFlags::NoRemoveDir).map_err(io::Error::from)?;
                 return Err(skip);
             }
@@ -235,8 +231,7 @@ impl<'a> Copier<'a> {
             self.left_bytes -= size;
             self.receipt.copied += 1;
         }
-        made.set_modified(found.modified()?)?;
-        made.set_permissions(std::fs::Permissions::from_mode(found.mode() & 0o777))?;
+        plain_file::complete(&made, &found).map_err(io::Error::from)?;
         self.receipt.credentials.extend(secret);
         Ok(size)
     }
@@ -262,66 +257,6 @@ impl<'a> Copier<'a> {
         let line = line_for(&shown);
         Err(because(format!("it looks like credentials: add the line `{line}` to copy it")))
     }
-
-    /// A folder of the worktree, made where it is missing. No link leads there.
-    fn folder(&mut self, path: &Path) -> Result<BorrowedFd<'_>, Skip> {
-        if self.folder.as_ref().is_none_or(|(at, _)| at != path) {
-            let mut at = self.to.try_clone_to_owned()?;
-            let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
-            for part in path.components() {
-                let part = Path::new(part.as_os_str());
-                match mkdirat(at.as_fd(), part, Mode::from_bits_truncate(0o777)) {
-                    Ok(()) | Err(Errno::EEXIST) => {}
-                    Err(error) => return Err(in_the_way(error)),
-                }
-                let opened = beneath::open_beneath(at.as_fd(), part, flags, Links::Refuse);
-                at = opened.map_err(in_the_way)?;
-            }
-            self.folder = Some((path.to_owned(), at));
-        }
-        match &self.folder {
-            Some((_, folder)) => Ok(folder.as_fd()),
-            None => Err(because("it has no folder")),
-        }
-    }
-}
-
-/// What stands in the worktree already stays.
-fn in_the_way(error: Errno) -> Skip {
-    match error {
-        Errno::EEXIST => because("the worktree has it already"),
-        Errno::ELOOP | Errno::ENOTDIR | Errno::EXDEV => {
-            because("the worktree has a link or a file where its folder would be")
-        }
-        error => Skip::Fault(error.into()),
-    }
-}
-
-/// Opens a regular file beneath the checkout; nothing else is opened at all.
-fn open_regular(checkout: BorrowedFd<'_>, path: &Path) -> Result<File, Skip> {
-    let unreadable = |error: Errno| match error {
-        Errno::ELOOP | Errno::EXDEV => because("a link is on the way to it"),
-        error => because(format!("it can't be read: {error}")),
-    };
-    let open = |flags: OFlag| {
-        beneath::open_beneath(checkout, path, flags | OFlag::O_NOFOLLOW, Links::Refuse)
-            .map_err(unreadable)
-    };
-    let kind = |fd: BorrowedFd<'_>| {
-        let stat = fstat(fd).map_err(io::Error::from)?;
-        Ok::<_, Skip>(SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT)
-    };
-    match kind(open(OFlag::O_PATH)?.as_fd())? {
-        SFlag::S_IFREG => {}
-        SFlag::S_IFLNK => return Err(because("it is a link")),
-        _ => return Err(because("it is not a regular file")),
-    }
-    let file = open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?;
-    // It may have been replaced meanwhile.
-    if kind(file.as_fd())? != SFlag::S_IFREG {
-        return Err(because("it is not a regular file"));
-    }
-    Ok(file.into())
 }
 
 /// A `.pem` without a private key: the certificates of authorities are in many packages.

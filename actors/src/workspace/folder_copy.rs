@@ -8,16 +8,17 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat};
-use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
 use nix::unistd::symlinkat;
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{self, Links};
+use super::plain_file;
 use super::reflink::Reflink;
 
 /// Folders in folders. A real one has far fewer.
@@ -120,24 +121,20 @@ impl FolderCopy {
         (above, depth): (usize, Option<usize>),
     ) -> Result<(), FolderError> {
         let path = Path::new(name);
-        let open =
-            |flags| beneath::open_beneath(from, path, flags | OFlag::O_NOFOLLOW, Links::Refuse);
-        let found = open(OFlag::O_PATH)?;
         self.done.entries += 1;
         self.stay_within(0)?;
-        match kind(found.as_fd())? {
+        match plain_file::kind_at(from, name)? {
             SFlag::S_IFREG => {
-                let source = open(OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?;
-                if kind(source.as_fd())? != SFlag::S_IFREG {
-                    return Err(refused(name, "is not a regular file"));
-                }
-                self.file(&source.into(), to, path)
+                let source = plain_file::open(from, name)?;
+                let source = source.ok_or_else(|| refused(name, "is not a regular file"))?;
+                self.file(&source, to, name)
             }
             SFlag::S_IFDIR => {
                 let inner = depth.map_or(0, |depth| depth + 1);
                 if inner > DEPTH_MAX {
                     return Err(refused(name, "lies too deep"));
                 }
+                let found = beneath::open_beneath(from, path, FOLDER, Links::Refuse)?;
                 self.folder(found.as_fd(), to, path, (above, inner))
             }
             SFlag::S_IFLNK => {
@@ -187,21 +184,24 @@ impl FolderCopy {
         Ok(())
     }
 
-    fn file(&mut self, source: &File, to: BorrowedFd<'_>, path: &Path) -> Result<(), FolderError> {
-        let found = source.metadata()?;
-        self.stay_within(found.len())?;
-        self.look_for_path(source, path)?;
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
-        let made = File::from(beneath::open_beneath(to, path, flags, Links::Refuse)?);
+    fn file(
+        &mut self,
+        (source, found): &(File, FileStat),
+        to: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<(), FolderError> {
+        let size = u64::try_from(found.st_size).unwrap_or(0);
+        self.stay_within(size)?;
+        self.look_for_path(source, Path::new(name))?;
+        let made = plain_file::create(to, name, found)?;
         if self.reflink.share(source, &made) {
             self.done.cloned += 1;
         } else {
-            io::copy(&mut io::Read::take(source, found.len()), &mut &made)?;
+            io::copy(&mut io::Read::take(source, size), &mut &made)?;
         }
-        made.set_modified(found.modified()?)?;
-        made.set_permissions(Permissions::from_mode(found.mode() & 0o777))?;
+        plain_file::complete(&made, found)?;
         self.done.files += 1;
-        self.done.bytes += found.len();
+        self.done.bytes += size;
         Ok(())
     }
 
@@ -228,10 +228,6 @@ fn refused(name: &OsStr, why: &str) -> FolderError {
     FolderError::Refused(format!("{:?} {why}", name.to_string_lossy()))
 }
 
-fn kind(fd: BorrowedFd<'_>) -> Result<SFlag, FolderError> {
-    Ok(SFlag::from_bits_truncate(fstat(fd)?.st_mode) & SFlag::S_IFMT)
-}
-
 /// A folder beneath another one. No link leads there.
 pub(super) fn folder(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     if path.as_os_str().is_empty() {
@@ -252,7 +248,7 @@ fn stays(target: &Path, depth: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
 

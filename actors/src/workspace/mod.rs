@@ -28,6 +28,7 @@ mod index_lock;
 pub mod merge;
 mod owner;
 pub mod page;
+mod plain_file;
 pub mod probe;
 pub mod proof;
 pub mod push;

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use nix::fcntl::OFlag;
 
-use super::{open_checkout, open_regular};
+use super::folders::{Folders, regular};
+use super::open_checkout;
 use crate::workspace::beneath::{self, Links};
 
 /// Bytes of the longest file of credentials that is read.
@@ -33,9 +34,14 @@ pub fn credentials_of_worktree(
 
 fn read(root: io::Result<OwnedFd>, paths: &[String]) -> Vec<(String, String)> {
     let Ok(root) = root else { return Vec::new() };
+    let mut folders = Folders::of_checkout(root.as_fd());
     let mut texts = Vec::new();
     for path in paths {
-        let Ok(file) = open_regular(root.as_fd(), Path::new(path)) else { continue };
+        let at = Path::new(path);
+        let Some((folder, name)) = at.parent().zip(at.file_name()) else { continue };
+        let Ok(Ok((file, _))) = folders.at(folder).map(|folder| regular(folder, name)) else {
+            continue;
+        };
         let mut text = String::new();
         if file.take(CREDENTIALS_MAX).read_to_string(&mut text).is_ok() {
             texts.push((path.clone(), text));

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io::{self, Seek, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{CopyError, Copying};
 use crate::blocking::blocking;
@@ -46,11 +46,7 @@ pub(super) async fn matching(
             output => Ok(output.stdout),
         }
     };
-    let wanted = list(&by_patterns).await?;
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
-    let ignored = list("--exclude-standard").await?;
+    let (wanted, ignored) = tokio::try_join!(list(&by_patterns), list("--exclude-standard"))?;
     let ignored: HashSet<&[u8]> = ignored.split(|byte| *byte == 0).collect();
     let paths = wanted.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     Ok(paths.filter(|path| ignored.contains(path)).map(<[u8]>::to_vec).collect())
@@ -69,9 +65,10 @@ pub(super) async fn ignored_there(
     let (scratch, worktree) = (what.scratch.clone(), what.worktrees.join(&what.below));
     let place = worktree.clone();
     let asked = blocking(move || {
+        let mut links = Links { worktree: &place, last: None };
         // git refuses to say anything of these, and nothing is copied there.
         let (beyond, asked): (Vec<_>, Vec<_>) =
-            paths.into_iter().partition(|path| is_beyond_link(&place, path));
+            paths.into_iter().partition(|path| links.are_before(path));
         let mut file = tempfile::tempfile_in(scratch)?;
         file.write_all(&asked.join(&0))?;
         file.rewind()?;
@@ -92,17 +89,37 @@ pub(super) async fn ignored_there(
     Ok((found, not_there))
 }
 
-/// Whether a link is on the way to a path beneath a worktree.
-fn is_beyond_link(worktree: &Path, path: &[u8]) -> bool {
-    let folder = Path::new(OsStr::from_bytes(path)).parent();
-    let mut at = worktree.to_owned();
-    for part in folder.into_iter().flat_map(Path::components) {
-        at.push(part);
-        match at.symlink_metadata() {
-            Ok(found) if found.is_symlink() => return true,
-            Ok(_) => {}
-            Err(_) => return false,
+/// The links on the way to paths beneath a worktree.
+struct Links<'a> {
+    worktree: &'a Path,
+    /// The folder of the last path, and whether there is one before it: git lists the files of a
+    /// folder one after the other.
+    last: Option<(PathBuf, bool)>,
+}
+
+impl Links<'_> {
+    fn are_before(&mut self, path: &[u8]) -> bool {
+        let folder = Path::new(OsStr::from_bytes(path)).parent().unwrap_or(Path::new(""));
+        match &self.last {
+            Some((last, is_one)) if last == folder => *is_one,
+            _ => {
+                let is_one = self.is_in(folder);
+                self.last = Some((folder.to_owned(), is_one));
+                is_one
+            }
         }
     }
-    false
+
+    fn is_in(&self, folder: &Path) -> bool {
+        let mut at = self.worktree.to_owned();
+        for part in folder.components() {
+            at.push(part);
+            match at.symlink_metadata() {
+                Ok(found) if found.is_symlink() => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
 }

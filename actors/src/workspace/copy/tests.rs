@@ -1,8 +1,9 @@
 //! Copies of ignored files, in real repositories.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::*;
