@@ -465,6 +465,39 @@ fn an_attempt_that_waits_for_trust_can_be_stopped_and_survives_a_daemon() {
 }
 
 #[test]
+fn an_attempt_that_waits_for_its_credentials_survives_a_daemon_and_gets_them_once_approved() {
+    let provost = Provost::running();
+    let board = provost.board();
+    ignore(board.repo(), "*.env\n");
+    board.repo().commit("provost.toml", "copy = ['/secret.env']\n");
+    write(board.repo(), "secret.env", "A=b");
+    let attempt = board.start("fake", "run test -s secret.env && echo there");
+    let is_shown = || {
+        let shown = provost.verb(["trust", &attempt.id, "--show"]);
+        assert!(shown.stdout.contains("copy: /secret.env"), "{shown:?}");
+    };
+    attempt.in_phase("waiting");
+    // A daemon that makes the worktree anew does so as well.
+    fs::remove_file(worktree(&attempt).join("provost.toml")).unwrap();
+    is_shown();
+    for _ in 0..2 {
+        provost.kill_and_start();
+        is_shown();
+        attempt.in_phase("waiting");
+    }
+    assert!(!worktree(&attempt).join("secret.env").exists());
+    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    assert_eq!(pending["approvals"].as_array().unwrap().len(), 1, "{pending}");
+    assert_eq!(provost.verb(["trust", &attempt.id, "--yes"]).code, 0);
+    let status = attempt.settled();
+    assert_eq!(status["state"], "completed", "{status}");
+    assert_eq!(attempt.said("tool_result"), ["there"]);
+    let copied = &of_app(&status)["copied"];
+    assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(1), &json!(0)), "{copied}");
+    assert_eq!(board.repo().worktrees().len(), 2, "one worktree, however often it was begun");
+}
+
+#[test]
 fn the_persons_settings_win_and_need_no_approval() {
     let provost = configured("setup = { run = 'echo mine > made.txt' }");
     let board = provost.board();

@@ -68,18 +68,37 @@ impl Declared<'_> {
     }
 }
 
-/// What applies to a repository of an attempt. `Err` is a sentence.
+/// What applies to a repository of an attempt, whatever its worktree has by now. `Err` is a
+/// sentence.
 pub async fn of(
     world: &World,
     attempt: &Attempt,
     repo: &AttemptRepo,
 ) -> Result<RepoSettings, String> {
-    let failed = |why: String| format!("setup of {}: {why}", repo.name);
-    let commit = commit(world, attempt, repo).await.map_err(failed)?;
+    let commit = commit(world, attempt, repo).await.map_err(|why| failed(repo, &why))?;
+    read(world, attempt, repo, (&commit, None)).await
+}
+
+/// The same right after its worktree was made.
+pub(super) async fn of_made(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+) -> Result<RepoSettings, String> {
+    let commit = commit(world, attempt, repo).await.map_err(|why| failed(repo, &why))?;
     // Later worktrees are made from the attempt's branch, which agents write.
     let is_checked_out = attempt.process.turn == 1 && commit == repo.base_commit;
     let checkout = is_checked_out.then(|| world.settings.worktrees_dir.join(below(attempt, repo)));
-    let declared = Declared { repo: Path::new(&repo.path), commit: &commit, checkout };
+    read(world, attempt, repo, (&commit, checkout)).await
+}
+
+async fn read(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    (commit, checkout): (&str, Option<PathBuf>),
+) -> Result<RepoSettings, String> {
+    let declared = Declared { repo: Path::new(&repo.path), commit, checkout };
     let config = &world.settings.repos;
     let over = config.of(&attempt.project_id.to_string(), &attempt.project_name, &repo.name);
     declared.read(config, over).await.map_err(|error| {
@@ -89,8 +108,12 @@ pub async fn of(
             }
             DeclaredError::Unreadable { .. } | DeclaredError::Configured(_) => String::new(),
         };
-        failed(format!("{error}{mend}"))
+        failed(repo, &format!("{error}{mend}"))
     })
+}
+
+fn failed(repo: &AttemptRepo, why: &str) -> String {
+    format!("setup of {}: {why}", repo.name)
 }
 
 /// The commit whose files count: the attempt's base, or the tip of a person's branch if an agent

@@ -227,7 +227,7 @@ pub async fn provide(
 ) -> Result<(), String> {
     let mut provision = Provision::default();
     for repo in &attempt.repos {
-        let settings = declared::of(world, attempt, repo).await?;
+        let settings = declared::of_made(world, attempt, repo).await?;
         if settings.asks_first() {
             approval::wait(world, attempt, repo, &settings, handle, signals).await?;
         }
