@@ -278,6 +278,22 @@ fn a_file_in_git_lfs_keeps_its_content_when_its_worktree_is_gone() {
 }
 
 #[test]
+fn a_filter_that_keeps_content_in_the_repository_is_named_and_nothing_is_committed() {
+    let provost = Provost::running();
+    let store = "store=$(git rev-parse --git-common-dir)/kept; mkdir -p \"$store\"";
+    let clean = provost.script("clean", &format!("{store}; cat >\"$store/content\"; echo kept"));
+    provost.person_configures(&format!("[filter \"keep\"]\n\tclean = {}\n", clean.display()));
+    let board = provost.board();
+    board.repo().commit(".gitattributes", "*.bin filter=keep\n");
+    let attempt = attempt(&board, "write x.bin precious");
+    let before = tip(board.repo(), "main");
+    let refusal = refused(&provost, &attempt, "merge", &json!({}));
+    assert!(refusal["message"].as_str().unwrap().contains("folder kept"), "{refusal}");
+    assert_eq!(tip(board.repo(), "main"), before);
+    assert_eq!(fs::read_to_string(worktree(&attempt).join("x.bin")).unwrap(), "precious\n");
+}
+
+#[test]
 fn of_several_repositories_all_move_or_none() {
     let provost = Provost::running();
     let board = Board::new(&provost, vec![provost.repo("app"), provost.repo("lib")]);

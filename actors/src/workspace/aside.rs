@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::git::{self, Git, GitError};
 use super::{quote, regular};
-use crate::blocking::blocking;
+use crate::blocking::{blocking, if_there};
 
 const HARMLESS: &str =
     r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
@@ -24,6 +24,8 @@ const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
 /// git treats larger files as binary, and never holds them in memory.
 const BIG: &str = "core.bigFileThreshold=16m";
 const LIST_MAX: u64 = 16 << 20;
+/// Folders that git and this module make in it.
+const OWN: [&str; 5] = ["files", "info", "lfs", "objects", "refs"];
 /// Longest list of the commits at which a shallow clone's history ends, in bytes.
 const SHALLOW_MAX: u64 = 64 << 20;
 
@@ -53,22 +55,52 @@ impl Aside {
         Ok(self)
     }
 
+    fn has_filter(&self, prefix: &[u8]) -> bool {
+        self.config.iter().any(|it| it.as_bytes().starts_with(prefix))
+    }
+
     /// Has the content that Git LFS takes out of files go where the repository has it. Call it
     /// before files become objects.
     pub async fn keep_lfs(&self) -> Result<(), GitError> {
-        let is_of_lfs = |it: &OsString| it.as_bytes().starts_with(b"filter.lfs.");
         let (path, common) = (self.path().to_owned(), self.common.clone());
-        if !self.config.iter().any(is_of_lfs) || path.join("lfs").is_symlink() {
+        if !self.has_filter(b"filter.lfs.") || path.join("lfs").is_symlink() {
             return Ok(());
         }
         blocking(move || {
             let lfs = common.join("lfs");
+            // What was only compared may have been stored here.
+            if_there(fs::remove_dir_all(path.join("lfs")))?;
             // It may stand there as something else, which is no place to keep anything.
             let _ = fs::create_dir(&lfs);
             link_lfs(&path, &common)?;
             let is_linked = path.join("lfs").is_symlink();
             let no_folder = || io::Error::other(format!("{} is no folder", lfs.display()));
             if is_linked { Ok(()) } else { Err(no_folder().into()) }
+        })
+        .await
+    }
+
+    /// Fails if another filter has kept content beside the objects, which goes with this
+    /// repository. Call it once files became objects.
+    pub async fn refuse_storing_filters(&self) -> Result<(), GitError> {
+        let path = self.path().to_owned();
+        if !self.has_filter(b"filter.") {
+            return Ok(());
+        }
+        blocking(move || {
+            for entry in fs::read_dir(path)? {
+                let entry = entry?;
+                let name = entry.file_name();
+                if entry.file_type()?.is_dir() && !OWN.iter().any(|own| name == *own) {
+                    let folder = name.display();
+                    return Err(GitError::Failed(format!(
+                        "a filter of your configuration keeps the content of files in the \
+                         repository's folder {folder}, which is done here for Git LFS alone: \
+                         commit by git in a terminal"
+                    )));
+                }
+            }
+            Ok(())
         })
         .await
     }

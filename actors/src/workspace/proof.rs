@@ -212,6 +212,7 @@ impl Proof {
         let staged = self.write(&["write-tree"], Some(&index)).await?;
         self.snapshot.aside.keep_lfs().await?;
         self.write(&["add", "--all"], None).await?;
+        self.snapshot.aside.refuse_storing_filters().await?;
         self.snapshot.withhold(None).await?;
         let tree = self.write(&["write-tree"], None).await?;
         if tree == before && staged == before && self.strays.is_empty() {

@@ -2,6 +2,8 @@
 //! objects: credentials, proxies and the like are those of the person's and the system's
 //! configuration, and neither a hook nor a setting of the repository has any effect.
 
+mod lfs;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -43,35 +45,18 @@ impl RemoteBranch<'_> {
         Ok(tips.find(|(_, name)| *name == reference).map(|(tip, _)| tip.to_owned()))
     }
 
-    /// A commit that the remote lacks, as far as that is known, and that has a file in Git LFS.
-    async fn lfs(&self, commit: &str) -> Result<Option<String>, GitError> {
-        let (aside, mut git) = self.git().await?;
-        git.command.env("GIT_LITERAL_PATHSPECS", "0");
-        let grep = ["grep", "-q", "-F", "filter=lfs", commit, "--", ":(glob)**/.gitattributes"];
-        if !git.output(&grep, SETTINGS_MAX).await?.status.success() {
-            return Ok(None);
-        }
-        let list = ["for-each-ref", "--format=^%(objectname)", "refs/remotes"];
-        let range = format!("{commit}\n{}\n", git::run(self.repo, &list).await?);
-        let git = aside.git(aside.path()).patient().input(aside.path(), range.into()).await?;
-        let log =
-            ["log", "-1", "--format=%H", "--no-ext-diff", "--no-textconv", "--no-show-signature"];
-        let pointers = ["-G", "^oid sha256:", "--ignore-missing", "--stdin"];
-        Ok(Some(git.text(&[&log[..], &pointers].concat()).await?).filter(|it| !it.is_empty()))
-    }
-
     /// Has it get the commit. With a lease, commits that it has are overwritten if it is exactly
     /// there; "" stands for no branch.
     pub async fn push(&self, commit: &str, lease: Option<&str>) -> Result<(), PushError> {
-        if let Some(with) = self.lfs(commit).await? {
+        let (aside, git) = self.git().await?;
+        if let Some(path) = lfs::pointer(self.repo, &aside, commit).await? {
             // Only git-lfs sends the files' content, and a repository can say where to.
             return Err(PushError::Git(GitError::Failed(format!(
-                "commit {with} has files in Git LFS, which are not sent from here; push commit \
-                 {commit} to its branch {} in a terminal",
+                "{path} is in Git LFS, whose files are not sent from here; push commit {commit} \
+                 to its branch {} in a terminal",
                 self.branch
             ))));
         }
-        let (_aside, git) = self.git().await?;
         let reference = format!("refs/heads/{}", self.branch);
         let lease = lease.map(|old| format!("--force-with-lease={reference}:{old}"));
         let refspec = format!("{commit}:{reference}");
@@ -263,15 +248,23 @@ mod tests {
         assert!(branch.has(&other).await.unwrap());
         assert!(!branch.has(&first).await.unwrap(), "the other one took its place");
         assert!(!ran.exists());
-        // What only git-lfs can push.
+        // What only git-lfs can push, whatever file of attributes says so.
         std::fs::create_dir(repo.join("d")).unwrap();
-        std::fs::write(repo.join("d/.gitattributes"), "*.bin filter=lfs\n").unwrap();
         let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{first}\n");
-        std::fs::write(repo.join("d/x.bin"), pointer).unwrap();
+        std::fs::write(repo.join("d/about.md"), format!("A pointer is:\n{pointer}")).unwrap();
+        std::fs::write(repo.join("d/large x.bin"), pointer).unwrap();
         git(&["add", "--all"]).await;
         let with = commit("with a large file").await;
-        let told = branch.push(&with, None).await.unwrap_err().to_string();
-        assert!(told.contains("Git LFS") && told.contains(&with), "{told}");
+        std::fs::remove_file(repo.join("d/large x.bin")).unwrap();
+        git(&["add", "--all"]).await;
+        let without = commit("without it").await;
+        for commit in [&with, &without] {
+            let told = branch.push(commit, None).await.unwrap_err().to_string();
+            assert!(
+                told.contains("d/large x.bin is in Git LFS") && told.contains(commit),
+                "{told}"
+            );
+        }
         git(&["update-ref", "refs/remotes/origin/x", &with]).await;
         let later = commit("on top").await;
         branch.push(&later, Some(&on_top)).await.unwrap();

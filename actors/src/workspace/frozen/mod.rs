@@ -49,6 +49,7 @@ pub(super) async fn write_tree(
 ) -> Result<String, SnapshotError> {
     snapshot.aside.keep_lfs().await?;
     take_in(snapshot, objects).await?;
+    snapshot.aside.refuse_storing_filters().await?;
     Ok(snapshot.writing(objects).text(&["write-tree"]).await?)
 }
 
