@@ -6,6 +6,7 @@ pub use provost_actors::journal::State as AttemptState;
 
 use crate::api::Refusable;
 use crate::api::conflicts::ConflictWith;
+use crate::api::finish::LastFinish;
 use crate::api::prelude::*;
 
 /// What happens to it now.
@@ -254,6 +255,8 @@ pub struct AttemptStatus {
     pub latest_snapshot_turn: Option<u32>,
     /// What its last snapshot does not merge with: other attempts, or its target branch.
     pub conflicts_with: Vec<ConflictWith>,
+    /// Last finish_attempt since its last turn; null if there was none.
+    pub finish: Option<LastFinish>,
     /// Tokens that all its turns used so far; null if the executor does not report them.
     pub usage: Option<AttemptUsage>,
     /// Limits that the configuration sets for that process.

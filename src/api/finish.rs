@@ -62,6 +62,8 @@ pub struct FinishAttemptOutput {
     pub checks: Vec<Receipt>,
     /// What can't be merged; empty unless state is conflicts.
     pub conflicts: Vec<MergeConflict>,
+    /// Why an open one does not get on: it tries again.
+    pub waits_for: Option<String>,
     pub hint: Option<String>,
 }
 
@@ -89,6 +91,15 @@ pub struct FinishedRepo {
     /// Remote and branch that have the commit: origin/BRANCH; null if none were asked for.
     pub pushed_to: Option<String>,
     pub pull_request: Option<PullRequest>,
+}
+
+/// A finish, as the status of its attempt has it.
+#[apply(output)]
+pub struct LastFinish {
+    pub action: FinishAction,
+    pub state: FinishState,
+    /// Why an open one does not get on: it tries again.
+    pub waits_for: Option<String>,
 }
 
 /// Open; the same call finds it again.

@@ -141,6 +141,7 @@ pub async fn rm(context: &mut Context, args: &RmArgs) -> Result<Exit, Failure> {
         if done.0.state != FinishState::Open {
             break done;
         }
+        say_why_it_waits(&done.0);
     };
     context.show(&done, |out, done| lines(&done.0).iter().try_for_each(|line| out.line(line)))
 }
@@ -155,12 +156,19 @@ async fn call(context: &mut Context, attempt: &str, mut finish: Value) -> Result
         if done.state != FinishState::Open {
             break done;
         }
+        say_why_it_waits(&done);
     };
     context.show(&done, |out, done| lines(done).iter().try_for_each(|line| out.line(line)))?;
     match done.state {
         FinishState::Conflicts => Ok(Exit::Conflict),
         FinishState::ChecksFailed => Ok(Exit::Refused),
         _ => Ok(Exit::Done),
+    }
+}
+
+fn say_why_it_waits(open: &FinishAttemptOutput) {
+    if let Some(why) = &open.waits_for {
+        anstream::eprintln!("waiting: {}", harmless(why));
     }
 }
 
@@ -210,8 +218,15 @@ fn lines(done: &FinishAttemptOutput) -> Vec<String> {
     }
     if matches!(done.state, FinishState::Conflicts | FinishState::ChecksFailed) {
         let id = done.attempt_id.short();
+        let has_moved =
+            |repo: &FinishedRepo| repo.merged && repo.target_before != repo.target_after;
+        let merged = if done.repos.iter().any(has_moved) {
+            "not all was merged"
+        } else {
+            "nothing was merged"
+        };
         lines.push(format!(
-            "nothing was merged; tell the agent what to mend with `provost queue {id} PROMPT`"
+            "{merged}; tell the agent what to mend with `provost queue {id} PROMPT`"
         ));
     }
     lines
@@ -240,6 +255,8 @@ mod tests {
         let conflict = json!({"path": "app/a", "kind": "contents", "hunks": "<<<<<<< x\n1\n"});
         let told = lines(&done("conflicts", false, &json!({"conflicts": [conflict]})));
         assert_eq!(told[1..4], ["conflict (contents) in app/a", "    <<<<<<< x", "    1"]);
-        assert!(told[4].contains("provost queue"), "{told:?}");
+        assert!(told[4].starts_with("nothing was merged; ") && told[4].contains("provost queue"));
+        let left = lines(&done("conflicts", true, &json!({})));
+        assert!(left[2].starts_with("not all was merged; "), "{left:?}");
     }
 }

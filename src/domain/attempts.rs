@@ -9,7 +9,7 @@ use provost_actors::journal::{ApprovalStatus, AttemptRepo, AttemptStopped, State
 use provost_actors::text::{cut, cut_front};
 
 use super::conflicts::shortened;
-use super::finish::after_finish;
+use super::finish::{after_finish, last_finish};
 use super::short::fitting;
 use super::{Domain, answered, cursor};
 use crate::api::args::ToTurn;
@@ -257,6 +257,7 @@ impl Domain {
             queue_held: status.queue_held && status.queued_follow_ups > 0,
             latest_snapshot_turn,
             conflicts_with: Vec::new(),
+            finish: status.finish.map(last_finish),
             usage: status.usage,
             limits: status.limits,
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),
@@ -282,7 +283,9 @@ fn next_action(status: &store::AttemptRow) -> String {
         return after_quota(quota, overview.resume_at, *id);
     }
     let is_over = matches!(phase, AttemptPhase::Settled | AttemptPhase::Idle);
-    if let Some(next) = status.finish.filter(|_| is_over).and_then(|it| after_finish(it, *id)) {
+    if let Some(next) =
+        status.finish.as_ref().filter(|_| is_over).and_then(|it| after_finish(it, *id))
+    {
         return next;
     }
     match (state, phase) {

@@ -18,11 +18,12 @@ use tokio::time::{Instant, timeout_at};
 use super::Domain;
 use super::waits::cut_off;
 use crate::api::finish::{
-    FinishAttemptInput, FinishAttemptOutput, FinishTools, FinishedRepo, MergeConflict, PullRequest,
+    FinishAttemptInput, FinishAttemptOutput, FinishTools, FinishedRepo, LastFinish, MergeConflict,
+    PullRequest,
 };
 use crate::api::remotes::DiscardParams;
 use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
-use crate::store::LastFinish;
+use crate::store;
 
 /// Most conflicts in an answer, and most bytes of all their hunks.
 const CONFLICTS_MAX: usize = 50;
@@ -147,6 +148,7 @@ fn answer(finish: Finish, checks: Vec<Receipt>) -> Result<FinishAttemptOutput, R
         repos,
         checks,
         conflicts,
+        waits_for: finish.receipt.waits_for,
         hint,
     })
 }
@@ -191,13 +193,24 @@ fn conflicts(repo: &str, found: Vec<Conflict>) -> Vec<MergeConflict> {
     told.collect()
 }
 
+/// As the status of its attempt has it.
+pub(super) fn last_finish(finish: store::LastFinish) -> LastFinish {
+    let store::LastFinish { action, state, waits_for } = finish;
+    LastFinish { action, state, waits_for }
+}
+
+fn tried_again(why: &str) -> String {
+    format!("{}; it is tried again", why.trim_end_matches('.'))
+}
+
 /// What is best done with an attempt after its last finish; `None`: what else its status says.
-pub(super) fn after_finish(finish: LastFinish, id: AttemptId) -> Option<String> {
-    let LastFinish { action, state } = finish;
-    let then = match (state, action) {
+pub(super) fn after_finish(finish: &store::LastFinish, id: AttemptId) -> Option<String> {
+    let then = match (finish.state, finish.action) {
         (FinishState::Open, _) => {
+            let why = finish.waits_for.as_ref().map(|why| format!(" ({})", tried_again(why)));
+            let why = why.unwrap_or_default();
             return Some(format!(
-                "It is being finished: call wait_for_attempts with attempt_ids [{id}]."
+                "It is being finished{why}: call wait_for_attempts with attempt_ids [{id}]."
             ));
         }
         (FinishState::Conflicts, _) => "Its merge has conflicts, which follow_up can have resolved",
@@ -223,7 +236,9 @@ fn hint(finish: &Finish, checks: &[Receipt]) -> Option<String> {
         (FinishState::Open, _) => {
             let until = "Call wait_for_attempts until it has ended, then finish_attempt again. \
                          Give the same arguments and the same request_id.";
-            return Some(until.to_owned());
+            let why = finish.receipt.waits_for.as_ref();
+            let why = why.map(|why| format!(" What it waits for: {}.", tried_again(why)));
+            return Some(until.to_owned() + &why.unwrap_or_default());
         }
         (FinishState::Conflicts, Some(Ending::Conflicts(found))) => {
             let into = finish.request.repos.iter().find(|repo| repo.name == found.repo);
@@ -244,8 +259,14 @@ fn hint(finish: &Finish, checks: &[Receipt]) -> Option<String> {
         }
         _ => return None,
     };
+    let left = finish.left();
+    let merged = if left.is_empty() {
+        "Nothing was merged".to_owned()
+    } else {
+        format!("Merged is only what could not go back ({})", left.join(", "))
+    };
     Some(format!(
-        "Call follow_up with action = \"queue\", then finish_attempt again. Nothing was merged. A \
+        "Call follow_up with action = \"queue\", then finish_attempt again. {merged}. A \
          prompt for attempt {}: \"{what}.\" The next finish_attempt, once that has settled, takes \
          a new request_id.",
         finish.attempt_id

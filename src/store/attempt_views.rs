@@ -76,10 +76,12 @@ pub struct AttemptRow {
 }
 
 /// The newest finish of an attempt that was not refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct LastFinish {
     pub action: FinishAction,
     pub state: FinishState,
+    /// Why its step under way is not done yet.
+    pub waits_for: Option<String>,
 }
 
 /// Where an attempt's work is.
@@ -99,7 +101,8 @@ macro_rules! statuses {
         concat!(
             "SELECT o.*, o.title AS task_title, o.branch AS workspace_branch,
                     t.handle, t.status AS task_status,
-                    (SELECT json_object('action', f.request ->> 'action', 'state', f.state)
+                    (SELECT json_object('action', f.request ->> 'action', 'state', f.state,
+                                        'waits_for', f.receipt ->> 'waits_for')
                      FROM finishes f
                      WHERE f.attempt_id = o.attempt_id AND f.state <> 'refused'
                        AND f.finish_id > o.process_id

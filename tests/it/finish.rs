@@ -483,6 +483,37 @@ fn a_merge_cut_off_between_any_two_steps_is_completed_once() {
 }
 
 #[test]
+fn a_merge_that_git_can_not_go_on_with_says_why_until_it_can() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let repo = board.repo();
+    let attempt = attempt(&board, "write new.txt text");
+    let merge = arguments(&attempt, "merge", &json!({"request_id": "r", "timeout_ms": 1}));
+    provost.kill();
+    provost.start_to_die_at("advance.moved");
+    provost.connect().begin("finish_attempt", &merge);
+    assert_eq!(provost.ended(), None, "killed by a signal");
+    let (git, away) = (repo.path.join(".git"), repo.path.join("away"));
+    fs::rename(&git, &away).unwrap();
+    provost.start();
+    attempt.until("the reason", |status| {
+        let next = status["next_action"].as_str().unwrap();
+        next.contains("branch main can't be moved") && next.contains("it is tried again")
+    });
+    let open = provost.call("finish_attempt", &merge);
+    assert_eq!(open["state"], "open", "{open}");
+    assert!(open["waits_for"].as_str().unwrap().contains("not a git repository"), "{open}");
+    fs::rename(&away, &git).unwrap();
+    attempt.until("the end", |status| {
+        !status["next_action"].as_str().unwrap().contains("tried again")
+    });
+    let done = provost.call("finish_attempt", &merge);
+    assert_eq!((&done["state"], &done["waits_for"]), (&json!("done"), &Value::Null), "{done}");
+    assert_eq!(done["repos"][0]["target_after"], tip(repo, "main"));
+    is_clean(repo, &attempt);
+}
+
+#[test]
 fn checks_cut_off_between_any_two_steps_are_run_for_the_finish_that_asked() {
     let provost = with_check("exit 0");
     let board = provost.board();

@@ -108,6 +108,9 @@ pub struct FinishReceipt {
     pub is_discarded: bool,
     /// How it ends. Branches that moved before that was known still have to go back.
     pub ending: Option<Ending>,
+    /// Why the step under way is not done yet: it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,6 +214,14 @@ impl Finish {
         let receipt = FinishReceipt { repos, ..FinishReceipt::default() };
         let (finish_id, state) = (FinishId::new(), FinishState::Open);
         Self { finish_id, attempt_id, request, state, receipt, error: None }
+    }
+
+    /// The repositories whose target has the work and can't go back, although this is not done.
+    pub fn left(&self) -> Vec<&str> {
+        let repos = self.receipt.repos.iter().zip(&self.request.repos);
+        let is_left = |merged: &MergeReceipt| merged.place == Place::Left;
+        let left = repos.filter(|(receipt, _)| receipt.merged.as_ref().is_some_and(is_left));
+        left.map(|(_, request)| &*request.name).collect()
     }
 }
 

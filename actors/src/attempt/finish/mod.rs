@@ -18,6 +18,7 @@
 
 pub mod compose;
 pub mod leave;
+mod moving;
 pub(super) mod owner;
 pub(super) mod task;
 
@@ -131,6 +132,7 @@ fn outward(finish: &Finish) -> Step {
 
 /// Adds the result of a step to the receipt.
 pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
+    receipt.waits_for = None;
     match (step, stepped) {
         // The first reason stays the finish's.
         (Step::Return(at), Stepped::Elsewhere | Stepped::Refused(_)) => {
@@ -190,6 +192,20 @@ fn keeps_moving() -> Refusal {
     );
     Refusal::new(Code::WorkspaceFailed, message)
         .hint("Call the tool again when nothing else moves the target branch.")
+}
+
+/// Says of a refused finish that some branches have its work nevertheless.
+fn with_left(mut refusal: Refusal, left: &[&str]) -> Refusal {
+    if left.is_empty() {
+        return refusal;
+    }
+    let told = format!(
+        " The target branch of {} had moved already and could not go back: it has the work.",
+        left.join(", ")
+    );
+    refusal.message.push_str(&told);
+    refusal.hint.push_str(" The rest follows then.");
+    refusal.detail("merged", left.to_vec())
 }
 
 #[cfg(test)]

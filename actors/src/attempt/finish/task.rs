@@ -2,14 +2,13 @@
 //! a turn that begins meanwhile waits. Each step is idempotent by the finish's id or by the
 //! commits that it names, so that a daemon takes up what an earlier one left.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ractor::ActorRef;
 use tokio::task::AbortHandle;
 
-use super::{Step, Stepped, next, record};
+use super::{Step, Stepped, next, record, with_left};
 use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict, Lend, Lent};
 use crate::attempt::provision::checks::planned;
 use crate::attempt::provision::{self, trust_command};
@@ -23,7 +22,6 @@ use crate::journal::{
 use crate::radar;
 use crate::refusal::{Code, Refusal};
 use crate::retry::until_done;
-use crate::workspace::advance::{Advance, Advanced, advance};
 use crate::workspace::commit::{Commit, CommitError, commit};
 use crate::workspace::git::{self, GitError};
 use crate::workspace::merge::{Merge, Merged, Signature, Strategy, merge};
@@ -117,7 +115,7 @@ impl FinishTask {
     }
 
     /// Writes the receipt, and the run of checks that it names first.
-    async fn keep(&mut self) {
+    pub(super) async fn keep(&mut self) {
         let Self { world, finish, attempt, planned, .. } = self;
         let finish = &*finish;
         let what = format!("attempt {}: writing the receipt of a finish", attempt.attempt_id);
@@ -131,11 +129,8 @@ impl FinishTask {
 
     async fn end(mut self, ending: Ending) {
         self.finish.state = ending.state();
-        if let Ending::Refused(mut refusal) = ending {
-            for repo in self.left() {
-                let _ = write!(refusal.message, " The target branch of {repo} could not go back.");
-            }
-            self.finish.error = Some(refusal);
+        if let Ending::Refused(refusal) = ending {
+            self.finish.error = Some(with_left(refusal, &self.finish.left()));
         }
         let Self { world, finish, attempt, .. } = &self;
         let (id, state) = (attempt.attempt_id, finish.state);
@@ -143,14 +138,6 @@ impl FinishTask {
         let what = format!("attempt {id}: writing the end of a finish");
         until_done(what, || world.journal.end_finish(finish)).await;
         radar::look(world, &[id]);
-    }
-
-    /// The repositories whose target has the work, although the finish is not done.
-    fn left(&self) -> Vec<String> {
-        let repos = self.finish.receipt.repos.iter().zip(&self.finish.request.repos);
-        let is_left = |merged: &MergeReceipt| merged.place == Place::Left;
-        let left = repos.filter(|(receipt, _)| receipt.merged.as_ref().is_some_and(is_left));
-        left.map(|(_, request)| request.name.clone()).collect()
     }
 
     /// Has the owner take the worktrees away, if that is still to be done.
@@ -304,54 +291,9 @@ impl FinishTask {
             }
         }
     }
-
-    /// Moves a target to the result, or back to where it was.
-    async fn move_target(&self, at: usize, is_return: bool) -> Result<Stepped, Refusal> {
-        let repo = &self.attempt.repos[at];
-        let request = &self.finish.request.repos[at];
-        let merged = &self.finish.receipt.repos[at].merged;
-        let (Some(into), Some(merged)) = (request.into.clone(), merged.clone()) else {
-            return Ok(Stepped::Moved);
-        };
-        let (old, new) =
-            if is_return { (merged.new, merged.old) } else { (merged.old, merged.new) };
-        let to = Advance {
-            repo: PathBuf::from(&repo.path),
-            scratch: self.world.settings.scratch_dir.clone(),
-            branch: into.clone(),
-            old,
-            new,
-            mark: self.mark(),
-            reason: format!("provost: finish of {}", self.attempt.branch),
-        };
-        let failed = |error: &GitError| git_failed(&format!("{into} can't be moved"), repo, error);
-        // An error says nothing about where the branch is, or its checkouts are.
-        let what = format!("moving {into} of {}", repo.path);
-        let moved = until_done(what, || {
-            let (to, path) = (to.clone(), to.repo.clone());
-            async move {
-                let moving = async move { Box::pin(advance(&to)).await };
-                match self.world.repositories.in_turn(&path, moving).await {
-                    Err(error) if path.exists() => Err(error),
-                    moved => Ok(moved),
-                }
-            }
-        });
-        match moved.await.map_err(|error| failed(&error))? {
-            Advanced::Failed(error) => Err(failed(&error)),
-            Advanced::Moved => Ok(Stepped::Moved),
-            Advanced::Elsewhere(Some(_)) => Ok(Stepped::Elsewhere),
-            Advanced::Elsewhere(None) => Err(branch_gone(repo, &into)),
-            Advanced::InTheWay { checkout, why } => {
-                let checkout = checkout.display().to_string();
-                let message = format!("the checkout {checkout} of {into} can't follow: {why}");
-                Err(Refusal::new(Code::CheckoutInTheWay, message).detail("checkout", checkout))
-            }
-        }
-    }
 }
 
-fn git_failed(what: &str, repo: &AttemptRepo, error: &GitError) -> Refusal {
+pub(super) fn git_failed(what: &str, repo: &AttemptRepo, error: &GitError) -> Refusal {
     Refusal::of_git(format!("{what} in {}: {error}", repo.path), error.is_shortage())
 }
 
@@ -361,7 +303,7 @@ fn not_committed(repo: &AttemptRepo, error: &CommitError) -> Refusal {
     Refusal::of_git(message, is_shortage)
 }
 
-fn branch_gone(repo: &AttemptRepo, into: &str) -> Refusal {
+pub(super) fn branch_gone(repo: &AttemptRepo, into: &str) -> Refusal {
     let message = format!("the repository {} has no branch {into}", repo.path);
     Refusal::new(Code::BranchNotFound, message)
         .hint("Call the tool again with into, a branch that exists.")

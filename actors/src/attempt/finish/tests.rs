@@ -158,6 +158,15 @@ fn what_can_not_go_back_is_left_and_the_first_reason_stays() {
         step(&mut it, &Step::Return(0), stepped);
         assert_eq!(next(&it), Step::End(Ending::Refused(refused())));
         assert_eq!(it.receipt.repos[0].merged.as_ref().unwrap().place, Place::Left);
+        assert_eq!(it.left(), ["a"]);
+        let told = with_left(refused(), &it.left());
+        assert!(
+            told.message.ends_with(
+                "The target branch of a had moved already and could not go back: it has the work."
+            ),
+            "{told}"
+        );
+        assert_eq!(told.details["merged"], serde_json::json!(["a"]));
     }
 }
 
