@@ -12,12 +12,13 @@ use crate::report::Cell;
 use crate::{CHECK_MAX, GLANCE, PATIENCE, Result, processes};
 
 /// In the order of the table.
-pub const CHECKS: [&str; 10] = [
+pub const CHECKS: [&str; 11] = [
     "start",
     "edit",
     "slash",
     "approvals",
     "follow-up",
+    "fork",
     "interrupt",
     "stop",
     "errors",
@@ -67,6 +68,7 @@ impl Trial<'_> {
             "slash" => self.slash().await,
             "approvals" => self.approvals().await,
             "follow-up" => self.follow_up().await,
+            "fork" => self.fork().await,
             "interrupt" => self.interrupt().await,
             "stop" => self.stop().await,
             "errors" => self.errors().await,
@@ -202,6 +204,48 @@ impl Trial<'_> {
             return Err(format!("usage is {first}, and then {both}").into());
         }
         Ok(String::new())
+    }
+
+    /// An attempt that begins from another one's turn knows what that was asked, and the other
+    /// one goes on. Notes how it knows.
+    async fn fork(&mut self) -> Result<String> {
+        let attempt = self.begin("Say something. [[text]]").await?;
+        self.completed(&attempt).await?;
+        self.saved(&attempt).await?;
+        let more = json!({"prompt": "And now? [[recall]]", "from_attempt_id": attempt});
+        let forked = self.client.start_with(more).await?;
+        self.attempts.push(forked.clone());
+        let said = self.completed(&forked).await?["final_message"].take();
+        let log = self.client.log(&forked, "normalized").await?;
+        let notices = of_kind(&log, "system_message");
+        let is_told = |words: &str| notices.iter().any(|it| text(&it["text"]).contains(words));
+        let how = if is_told("what was done so far") {
+            "summary"
+        } else if is_told("a copy of the agent's own session")
+            && is_recalled(text(&said), "[[text]]")
+        {
+            "session"
+        } else {
+            return Err(format!("the fork says: {said}").into());
+        };
+        self.recalls(&attempt, "[[text]]").await?;
+        Ok(how.to_owned())
+    }
+
+    /// Waits until the last turn of an attempt can be begun from.
+    async fn saved(&self, attempt: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = json!({"attempt_id": attempt});
+            let status = self.client.call("get_attempt_status", status).await?;
+            if status["latest_snapshot_turn"] == 1 {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err("its turn has no snapshot".into());
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
     }
 
     /// A turn in full flow is interrupted, and the conversation can go on.
@@ -366,8 +410,7 @@ impl Trial<'_> {
         self.client.call("follow_up", send).await?;
         let status = self.completed(attempt).await?;
         let said = text(&status["final_message"]);
-        let some = said.starts_with("I remember: ") && !said.starts_with("I remember: 0 ");
-        if some && said.contains(first) {
+        if is_recalled(said, first) {
             return Ok(());
         }
         Err(format!("the follow-up says: {said}").into())
@@ -416,6 +459,12 @@ impl Trial<'_> {
         seen.push(self.lab.daemon_said());
         seen.join("\n")
     }
+}
+
+/// Whether the model says that it was asked this before.
+fn is_recalled(said: &str, first: &str) -> bool {
+    let some = said.starts_with("I remember: ") && !said.starts_with("I remember: 0 ");
+    some && said.contains(first)
 }
 
 fn no_list() -> Result<String> {

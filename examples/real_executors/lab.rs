@@ -49,6 +49,8 @@ impl Lab {
             fs::write(file, content)?;
         }
         fs::create_dir_all(within("home"))?;
+        let person = "[user]\n\tname = Real\n\temail = real@localhost\n";
+        fs::write(within("home").join(".gitconfig"), person)?;
         fs::create_dir(within("provost"))?;
         fs::create_dir(within("tmp"))?;
         let mut config = format!("[executors.{executor}.env]\n");
@@ -186,8 +188,13 @@ impl Client {
 
     /// Starts an attempt; its id. `None`: the default variant.
     pub async fn start(&self, prompt: &str, variant: Option<&str>) -> Result<String> {
-        let start = json!({"task_id": self.task, "executor": self.executor, "variant": variant,
-            "prompt": prompt});
+        self.start_with(json!({"variant": variant, "prompt": prompt})).await
+    }
+
+    /// The same with these arguments.
+    pub async fn start_with(&self, mut start: Value) -> Result<String> {
+        start["task_id"] = self.task.clone();
+        start["executor"] = json!(self.executor);
         let started = self.call("start_task_attempt", start).await?;
         Ok(started["attempt_id"].as_str().unwrap_or_default().to_owned())
     }

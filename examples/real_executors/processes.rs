@@ -29,15 +29,21 @@ impl Process {
 /// yet have no environment any more.
 pub fn with_variable(name: &str, value: &str) -> Vec<Process> {
     let wanted = format!("{name}={value}").into_bytes();
+    select(|folder| has_variable(folder, &wanted))
+}
+
+/// Those that work in a folder or below it, save Provost's own git, which looks at what a turn
+/// has left.
+pub fn working_below(dir: &Path) -> Vec<Process> {
     select(|folder| {
-        let environ = fs::read(folder.join("environ")).unwrap_or_default();
-        environ.split(|byte| *byte == 0).any(|variable| variable == wanted)
+        let works = fs::read_link(folder.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+        works && !has_variable(folder, b"GIT_GRAFT_FILE=/dev/null/none")
     })
 }
 
-/// Those that work in a folder or below it.
-pub fn working_below(dir: &Path) -> Vec<Process> {
-    select(|folder| fs::read_link(folder.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir)))
+fn has_variable(folder: &Path, wanted: &[u8]) -> bool {
+    let environ = fs::read(folder.join("environ")).unwrap_or_default();
+    environ.split(|byte| *byte == 0).any(|variable| variable == wanted)
 }
 
 fn select(is_wanted: impl Fn(&Path) -> bool) -> Vec<Process> {
