@@ -255,7 +255,9 @@ pub struct AttemptStatus {
     pub latest_snapshot_turn: Option<u32>,
     /// What its last snapshot does not merge with: other attempts, or its target branch.
     pub conflicts_with: Vec<ConflictWith>,
-    /// Last finish_attempt since its last turn; null if there was none.
+    /// Last finish_attempt since its last turn: action, state, waits_for; left out if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
     pub finish: Option<LastFinish>,
     /// Tokens that all its turns used so far; null if the executor does not report them.
     pub usage: Option<AttemptUsage>,

@@ -1,6 +1,7 @@
 //! `provost ps` and `status`: attempts as people see them.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::conflicts;
 use super::path::worktree;
@@ -153,11 +154,15 @@ fn status_lines(
     let held = if status.queue_held { ", held since the stop" } else { "" };
     let queued = Some(status.queued_follow_ups).filter(|count| *count > 0);
     let worktree = status.worktree.as_ref().and_then(|it| worktree(it, None).ok());
+    // There is none before a first turn has begun.
+    let is_gone = |path: &String| status.last_activity_at.is_some() && !Path::new(path).exists();
+    let worktree = worktree.map(|it| if is_gone(&it) { format!("{it} (gone)") } else { it });
     let lines = [
         ("attempt", Some(status.attempt_id.to_string())),
         ("task", Some(task)),
         ("project", Some(project)),
         ("state", Some(ended(&state, "", status.exit_code, status.exit_signal))),
+        ("next", way_out(status)),
         ("failure", Some(for_person(why))),
         ("executor", Some(executor(&status.executor, status.variant.as_deref()))),
         ("branch", Some(status.workspace_branch.clone())),
@@ -166,6 +171,7 @@ fn status_lines(
         ("ports", status.provision.as_ref().map(ports)),
         ("conflict", Some(conflicts::lines(&status.conflicts_with))),
         ("server", status.provision.as_ref().map(server)),
+        ("finish", status.finish.as_ref().map(finish)),
         ("session", status.latest_session_id.map(|id| id.to_string())),
         ("created", Some(time(status.created_at))),
         ("active", status.last_activity_at.map(time)),
@@ -177,6 +183,24 @@ fn status_lines(
     ];
     let given = lines.into_iter().filter_map(|(label, value)| Some((label, value?)));
     given.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// What a person does about an attempt that waits for one: the verb.
+pub fn way_out(status: &AttemptStatus) -> Option<String> {
+    let verb = |text: &str| {
+        text.split('`').nth(1).filter(|it| it.starts_with("provost ")).map(str::to_owned)
+    };
+    (status.waiting_on.as_deref() == Some("approval")).then(|| {
+        let told = status.next_action.as_deref().and_then(verb);
+        told.unwrap_or_else(|| "provost approvals".to_owned())
+    })
+}
+
+/// `merge done`, `merge open: …`.
+fn finish(last: &LastFinish) -> String {
+    let why = last.waits_for.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    let did = format!("{} {}", word(&last.action), word(&last.state));
+    did.replace('_', " ") + &why
 }
 
 /// The files that each repository's worktree got: `app: 12 files, 3456 bytes, 1 left out`.
@@ -271,6 +295,7 @@ mod tests {
             "state": "failed", "phase": "settled", "exit_code": 3,
             "failure_summary": "exit code 3", "final_message": "one\ntwo",
             "usage": {"input_tokens": 10, "output_tokens": 2, "cost_usd": null},
+            "finish": {"action": "merge", "state": "open", "waits_for": "git fails"},
             "limits": [{"limit": "nice", "value": 3, "hold": "kernel", "reason": null},
                 {"limit": "processes", "value": 9, "hold": "watched", "reason": "no cgroup"}],
         });
@@ -279,5 +304,19 @@ mod tests {
         let lines = status_lines(&status, "TASK-001 Fix it".to_owned(), "app".to_owned(), false);
         let lines: Vec<String> = lines.iter().map(|(k, v)| format!("{k}: {v:?}")).collect();
         insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn what_waits_for_a_person_names_the_verb() {
+        let shown = |waiting_on: Option<&str>, next: &str| {
+            let mut status: Value = crate::cli::tests::status();
+            (status["waiting_on"], status["next_action"]) = (json!(waiting_on), json!(next));
+            way_out(&serde_json::from_value(status).unwrap())
+        };
+        let trust = "A person has to approve it: `provost trust 01234567` shows and approves it.";
+        assert_eq!(shown(Some("approval"), trust).as_deref(), Some("provost trust 01234567"));
+        let other = "It waits for a permission: call list_inbox, then answer.";
+        assert_eq!(shown(Some("approval"), other).as_deref(), Some("provost approvals"));
+        assert_eq!(shown(Some("a running slot"), trust), None);
     }
 }

@@ -141,6 +141,9 @@ fn called(call: &str, verb: &str) -> Option<String> {
         Some((rest, _)) => (rest, ", then run this again"),
         None => (rest, ""),
     };
+    if let Some(verb) = follow_up(tool, rest) {
+        return Some(format!("Run `provost {verb} ATTEMPT PROMPT`{then}"));
+    }
     let typed = typed(tool)?;
     if rest == "instead" {
         return Some(format!("Run `{typed}` instead"));
@@ -148,6 +151,11 @@ fn called(call: &str, verb: &str) -> Option<String> {
     let (field, value) = rest.strip_prefix("with ")?.split_once(" = ")?;
     let place = flag(field, "")?;
     Some(format!("Run `{}`{then}", typed.replace(place, &shown(value)?)))
+}
+
+fn follow_up(tool: &str, rest: &str) -> Option<&'static str> {
+    let action = rest.strip_prefix("with action = ").filter(|_| tool == "follow_up")?;
+    ["send", "queue"].into_iter().find(|verb| action == format!("\"{verb}\""))
 }
 
 /// `executor = "a" and variant = "b"`, `executor from list_executors`, `path, which …`.
@@ -274,6 +282,11 @@ mod tests {
                 "run",
                 "Call start_task_attempt again with executor = \"claude\" and variant = \"plan\".",
                 "Run it again with --executor claude --variant plan.",
+            ),
+            (
+                "merge",
+                "Call follow_up with action = \"send\", then finish_attempt again. It makes the worktrees.",
+                "Run `provost send ATTEMPT PROMPT`, then run this again. It makes the worktrees.",
             ),
             (
                 "init",

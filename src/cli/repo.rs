@@ -165,8 +165,10 @@ fn shown(out: &mut Output, found: &TrustedRepos) -> std::io::Result<()> {
     for attempt in &found.released {
         out.line(&format!("attempt {} goes on", attempt.short()))?;
     }
-    if found.revoked > 0 {
-        out.line(&format!("{} approvals were taken back", found.revoked))?;
+    match found.revoked {
+        0 => {}
+        1 => out.line("1 approval was taken back")?,
+        count => out.line(&format!("{count} approvals were taken back"))?,
     }
     Ok(())
 }

@@ -177,7 +177,7 @@ async fn has_work(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
     let has = attempt::has_worktrees(world, id).await;
     if !has.map_err(|error| refuse(format!("the folder of attempt {id}: {error}")))? {
         let why = match attempt::was_collected(world, id).await {
-            Ok(true) => "its worktrees were collected (`provost gc`)",
+            Ok(true) => "they were collected or discarded",
             _ => "nothing has run in it",
         };
         let message = format!("attempt {id} has no worktrees: {why}");

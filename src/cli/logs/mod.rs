@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use provost_actors::event::Channel;
 
+use super::attempts::way_out;
 use super::prelude::*;
 use super::render;
 
@@ -107,6 +108,7 @@ impl Reader {
         context: &mut Context,
     ) -> Result<Answer<AttemptStatus>, Failure> {
         let mut pause = SHORTEST_PAUSE;
+        let mut told = None;
         loop {
             // Read before the page: what was written by then is on the page.
             let status = json!({"attempt_id": self.attempt});
@@ -115,6 +117,11 @@ impl Reader {
             if page.has_more {
                 continue;
             }
+            let way_out = way_out(&status);
+            if let Some(verb) = way_out.as_ref().filter(|_| way_out != told) {
+                anstream::eprintln!("waits for approval: `{}`", harmless(verb));
+            }
+            told = way_out;
             let has_settled = matches!(status.phase, AttemptPhase::Settled | AttemptPhase::Idle);
             let latest = match self.channel {
                 Channel::Normalized => status.latest_entry_index.normalized,
