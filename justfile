@@ -41,6 +41,12 @@ clients:
     cargo build
     tests/clients/run target/debug/provost
 
+# The page in headless Chromium, on real daemons; needs Node.js and Python 3, and
+# installs Chromium if it is root. Screenshots are in target/browser/shots.
+browser *PARTS:
+    cargo build
+    tests/browser/run target/debug/provost {{ PARTS }}
+
 # Licences, sources and duplicates of all crates, and their advisories where the
 # advisory database can be reached; installs cargo-deny if it is missing.
 deny:

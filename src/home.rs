@@ -23,12 +23,15 @@ const DATABASE: &str = "provost.db";
 const CONFIG: &str = "config.toml";
 
 /// What a folder may hold before it is a home: remains, and what new file systems contain.
-const BEFORE_A_DATABASE: [&str; 10] = [
+const BEFORE_A_DATABASE: [&str; 13] = [
     CONFIG,
     "attempts",
+    "audit.jsonl",
     "cache",
     "checks",
     "daemon.log",
+    "http-port",
+    "http-token",
     "lost+found",
     "run",
     "scratch",
@@ -176,6 +179,11 @@ impl Home {
 
     pub fn config_file(&self) -> PathBuf {
         self.config_dir.join(CONFIG)
+    }
+
+    /// The socket of the HTTP face, in the folder of the other one.
+    pub fn http_socket(&self) -> PathBuf {
+        self.socket.with_file_name("http.sock")
     }
 
     pub fn database(&self) -> PathBuf {

@@ -7,6 +7,7 @@
 extern crate macro_rules_attribute;
 
 mod api;
+mod audit;
 mod bridge;
 mod cli;
 mod client;
@@ -16,11 +17,13 @@ mod doctor;
 mod domain;
 mod executors;
 mod home;
+mod http;
 mod jsonrpc;
 mod mcp;
 mod role;
 mod store;
 mod telemetry;
+mod tools;
 mod work;
 
 use std::process::ExitCode;

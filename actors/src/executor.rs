@@ -102,6 +102,12 @@ pub trait Executor: Send + Sync {
         None
     }
 
+    /// Whether the program says that it has credentials; `None` if it does not say it. It is asked
+    /// anew each time, within seconds.
+    async fn is_logged_in(&self) -> Option<bool> {
+        None
+    }
+
     /// The command line of a turn. `Err` is a sentence.
     fn launch(&self, turn: &Turn) -> Result<Launch, String>;
 

@@ -96,6 +96,10 @@ ids! {
     CheckRunId,
     /// What becomes of an attempt's work, as one call asked for.
     FinishId,
+    /// A comment on lines that an attempt changed.
+    CommentId,
+    /// Comments that one follow-up carries.
+    ReviewId,
 }
 
 /// To shims each run of checks is an attempt of its own.

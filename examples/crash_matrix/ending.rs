@@ -13,10 +13,13 @@ use crate::scratch::{IGNORED, IGNORED_TEXT};
 use crate::{PATIENCE, Result, check, wait_until};
 
 /// What may lie in a home and beside it.
-const HOME: [&str; 10] = [
+const HOME: [&str; 13] = [
     "attempts",
+    "audit.jsonl",
     "config.toml",
     "daemon.log",
+    "http-port",
+    "http-token",
     "provost.db",
     "provost.db-shm",
     "provost.db-wal",
@@ -28,7 +31,7 @@ const HOME: [&str; 10] = [
 /// Length of an attempt's short id.
 const SHORT: usize = 8;
 const ROOT: [&str; 5] = ["home", "person", "remote", "repo", "witnesses"];
-const RUN: [&str; 2] = ["daemon.lock", "daemon.sock"];
+const RUN: [&str; 3] = ["daemon.lock", "daemon.sock", "http.sock"];
 
 impl Fleet {
     /// Stops all that runs and looks at what is left.

@@ -12,8 +12,8 @@
 //! - `script` and `executor`: what the executors do, and doing it.
 //! - `init`: the first process, to which everything falls that loses its parent.
 //! - `scratch`, `session`, `processes`: a home, a client, and who is alive.
-//! - `fleet` and `finishes`: what is asked for. `faults`: who dies. `judge` and `ending`: what
-//!   is found after each round, and when a home is left.
+//! - `fleet` and `finishes`: what is asked for. `faults`: who dies. `inject`: their deaths.
+//!   `judge` and `ending`: what is found after each round, and when a home is left.
 
 mod ending;
 mod executor;
@@ -21,6 +21,7 @@ mod faults;
 mod finishes;
 mod fleet;
 mod init;
+mod inject;
 mod judge;
 mod processes;
 mod report;

@@ -119,7 +119,7 @@ pub type Description = Text<0, 1_000_000>;
 pub struct Limit<const DEFAULT: usize, const CAP: usize>(usize);
 
 schema!([const DEFAULT: usize, const CAP: usize] Limit<DEFAULT, CAP>, |_| {
-    let means = format!("Most to return, {CAP} at most.");
+    let means = format!("{CAP} at most.");
     json_schema!({ "type": "integer", "minimum": 1, "description": means })
 });
 

@@ -13,13 +13,11 @@ type Count = Limit<1, { usize::MAX }>;
 
 pub const GET_ATTEMPT_CHANGES: &str = "\
 Use when: you want to know which files an attempt changed, and by how much.
-Optional: force, to list the files although they are many.
 Next: get_attempt_patch with paths from files; get_attempt_file for a whole file.
 Avoid: force when summary alone answers the question.";
 
 pub const GET_ATTEMPT_FILE: &str = "\
 Use when: you want to read a file in an attempt's worktree, changed or not.
-Required: attempt_id, path (repository name first, as in get_attempt_changes).
 Optional: start_line, line_count, or else offset, max_bytes (never both pairs).
 Next: follow hint to read on; get_attempt_patch for what changed in it.
 Avoid: whole large files.";
@@ -35,11 +33,11 @@ pub const FILE_RULES: &[FieldRule] =
 #[apply(input)]
 pub struct GetAttemptChangesInput {
     pub attempt_id: AttemptId,
-    /// true lists the files (5000 at most) even if a guard would block. Default false.
+    /// true lists the files (5000 at most) even if a guard would block.
     pub force: bool,
-    /// Only what changed after this turn had ended; 0, the default, is the merge base.
+    /// What changed after this turn; 0, the default, is the merge base.
     pub from_turn: Option<FromTurn>,
-    /// Only what changed until this turn had ended; until now if left out.
+    /// What changed until the end of this turn; until now if left out.
     pub to_turn: Option<ToTurn>,
 }
 
@@ -100,15 +98,15 @@ pub struct GetAttemptChangesOutput {
 #[apply(input)]
 pub struct GetAttemptFileInput {
     pub attempt_id: AttemptId,
-    /// <repository>/<path>, as get_attempt_changes gives it; also of an unchanged file.
+    /// <repository>/<path>, as in get_attempt_changes; also of an unchanged file.
     pub path: ArtifactPath,
-    /// First line, from 1. Not with offset or max_bytes.
+    /// First line, from 1.
     pub start_line: Option<Count>,
-    /// Most lines; as many as fit if left out. Not with offset or max_bytes.
+    /// Most lines; as many as fit if left out.
     pub line_count: Option<Count>,
-    /// First byte, from 0. Not with start_line or line_count.
+    /// First byte, from 0.
     pub offset: Option<Index>,
-    /// Most bytes; 16384 if left out, over the limit of the daemon it blocks. Not with start_line or line_count.
+    /// Most bytes; 16384 if left out; over the daemon's limit it blocks.
     pub max_bytes: Option<Count>,
 }
 
@@ -153,9 +151,9 @@ pub struct GetAttemptFileOutput {
 #[apply(input)]
 pub struct GetAttemptPatchInput {
     pub attempt_id: AttemptId,
-    /// Changed files as get_attempt_changes gives them; over the limit of the daemon (100 unless set) it blocks.
+    /// Changed files as get_attempt_changes gives them; over the daemon's limit (100 unless set) it blocks.
     pub paths: List<ArtifactPath, 1, 5000>,
-    /// Most bytes of patch; 16384 if left out, over the limit of the daemon it blocks.
+    /// As in get_attempt_file.
     pub max_bytes: Option<Count>,
     /// As in get_attempt_changes.
     pub from_turn: Option<FromTurn>,

@@ -56,11 +56,11 @@ Avoid: guessing executor names (list_executors has them); retrying without reque
 #[apply(input)]
 pub struct StartTaskAttemptInput {
     pub task_id: TaskId,
-    /// Executor that does the work: a name from list_executors.
+    /// A name from list_executors.
     pub executor: Text<1, 128>,
     /// A variant of that executor from list_executors; its default if left out.
     pub variant: Option<Text<1, 128>>,
-    /// Which repositories, 1 to 50; all of the project's at their default branch if left out.
+    /// 1 to 50; all of the project's at their default branch if left out.
     pub repos: Option<List<AttemptRepo, 1, 50>>,
     /// The agent's prompt; the task's title and description if left out.
     pub prompt: Option<Text<1, 1_000_000>>,
@@ -68,13 +68,13 @@ pub struct StartTaskAttemptInput {
     pub ignore_dependencies: bool,
     /// Begin from what this attempt had, committed or not, instead of the target branches.
     pub from_attempt_id: Option<AttemptId>,
-    /// The turn at whose end from_attempt_id had it; its last one if left out.
+    /// At the end of this turn; its last if left out.
     pub from_turn: Option<ToTurn>,
 }
 
 pub const START_RULES: &[FieldRule] = &[FieldRule::Together(&["from_turn"], &["from_attempt_id"])];
 
-/// A repository of an attempt.
+// A repository of an attempt.
 #[apply(input)]
 pub struct AttemptRepo {
     /// The repository, a UUID from list_repos.
@@ -154,19 +154,18 @@ Use when: you want to know whether attempts run, are done or failed, and why.
 Required: exactly one of attempt_id and attempt_ids.
 Optional: max_bytes (attempt_ids).
 Next: tail_attempt_logs with the attempt_id, or what next_action says.
-Avoid: one call per attempt, attempt_ids takes up to 50; polling, wait_for_attempts wakes you.";
+Avoid: one call per attempt; polling, wait_for_attempts wakes you.";
 
 pub const STATUS_RULES: &[FieldRule] = &[FieldRule::OneTarget("attempt_id", "attempt_ids")];
 
 /// One of the two is there.
 #[apply(input)]
 pub struct GetAttemptStatusInput {
-    /// One attempt, a UUID from start_task_attempt or list_task_attempts. Not with attempt_ids.
     pub attempt_id: Option<AttemptId>,
-    /// 1 to 50 attempts, UUIDs; the answer has them in attempts. Not with attempt_id.
+    /// 1 to 50 UUIDs; the answer has them in attempts.
     #[schemars(with = "Option<List<Id, 1, 50>>")]
     pub attempt_ids: Option<List<AttemptId, 1, 50>>,
-    /// Most bytes to answer attempt_ids with, 1048576 at most; above it each status is shortened.
+    /// Most bytes, 1048576 at most; above it each status is shortened.
     pub max_bytes: Limit<16_384, 1_048_576>,
 }
 
@@ -224,7 +223,7 @@ pub struct AttemptStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub worktree: Option<Worktree>,
-    /// Files copied into its worktrees, their setup and its ports; left out if nothing is configured. Not with attempt_ids.
+    /// Files copied, setup and ports; left out if nothing is configured. Not with attempt_ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub provision: Option<Value>,
@@ -246,7 +245,7 @@ pub struct AttemptStatus {
     pub latest_execution_process_id: Option<ProcessId>,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
-    /// Why it failed, never empty then; null unless state is failed.
+    /// Why it failed; null unless state is failed.
     pub failure_summary: Option<String>,
     pub queued_follow_ups: u32,
     /// Whether a stop holds the queue until the next follow_up.
@@ -255,7 +254,7 @@ pub struct AttemptStatus {
     pub latest_snapshot_turn: Option<u32>,
     /// What its last snapshot does not merge with: other attempts, or its target branch.
     pub conflicts_with: Vec<ConflictWith>,
-    /// Last finish_attempt since its last turn: action, state, waits_for; left out if there was none.
+    /// Last finish_attempt since its last turn; left out if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub finish: Option<LastFinish>,
@@ -265,7 +264,7 @@ pub struct AttemptStatus {
     pub limits: Vec<AttemptLimit>,
     /// Last message of the agent in the last finished turn, at most 2000 characters; 200 with attempt_ids.
     pub final_message: Option<String>,
-    /// Where the logs end: each channel's number is an after_entry_index of tail_attempt_logs.
+    /// Where the logs end: an after_entry_index for each channel.
     pub latest_entry_index: LatestEntryIndex,
     /// The most useful next call; null if there is none.
     pub next_action: Option<String>,

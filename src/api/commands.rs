@@ -1,6 +1,7 @@
 //! The daemon's methods that only the command line calls: what each takes (`…Params`) and
 //! returns. Pure.
 
+mod users;
 mod worktrees;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use provost_actors::attempt::Collection;
 
 pub use crate::api::plans::*;
 use crate::api::prelude::*;
+pub use users::*;
 pub use worktrees::*;
 
 /// What an id can name.
@@ -119,9 +121,36 @@ pub struct CheckLog {
     pub is_cut: bool,
 }
 
+/// The severity of a finding of the doctor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckStatus {
+    Ok,
+    /// Worth knowing.
+    Note,
+    /// Something is wrong, but Provost works.
+    Warn,
+    /// Something does not work.
+    Fail,
+}
+
+/// A line of `provost doctor --json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Finding {
+    pub name: String,
+    pub status: CheckStatus,
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
 /// What a daemon says about itself.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Info {
+    /// Where the page is; null if it is not served.
+    pub page: Option<String>,
+    /// Why it is not served.
+    pub no_page: Option<String>,
     pub version: String,
     pub pid: u32,
     pub home: PathBuf,

@@ -56,13 +56,7 @@ pub const ANSWER_RULES: &[FieldRule] = &[
     FieldRule::Apart(&["question_id"], &["decision", "reason"]),
     FieldRule::Together(&["approval_id"], &["decision"]),
     FieldRule::Together(&["question_id"], &["answer"]),
-    FieldRule::ByValue(
-        "decision",
-        &[
-            Case { value: "approve", requires: &[], forbids: &["reason"] },
-            Case { value: "deny", requires: &[], forbids: &[] },
-        ],
-    ),
+    FieldRule::Only(&["reason"], "decision", &["deny"]),
 ];
 
 #[apply(input)]
@@ -71,7 +65,7 @@ pub struct AnswerInput {
     pub approval_id: Option<ApprovalId>,
     /// approve: this once. deny: the agent continues without it.
     pub decision: Option<ApprovalDecision>,
-    /// Why it is denied; the agent sees it if its protocol can carry it. Only with deny.
+    /// Why it is denied; the agent sees it if its protocol can carry it.
     pub reason: Option<Text<1, 2000>>,
     /// UUID from list_inbox, or Q-001 or TK-001.
     pub question_id: Option<Text<1, 64>>,

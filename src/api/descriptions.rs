@@ -8,11 +8,11 @@ pub type FieldLine = (&'static str, &'static str);
 
 /// Fields that the tools for the board take.
 pub const BOARD_INPUTS: &[FieldLine] = &[
-    ("attempt_id", "Its UUID, from list_task_attempts."),
-    ("cursor", "Older page: the `next_cursor` of the last answer, unchanged."),
+    ("attempt_id", "UUID from list_task_attempts."),
+    ("cursor", "Older page: next_cursor of the last answer."),
     ("path", "Absolute path of a git repository's working tree."),
-    ("project_id", "The project, a UUID from list_projects."),
-    ("target_branch", "Branch that attempts start from; the branch checked out now if left out."),
+    ("project_id", "UUID from list_projects."),
+    ("target_branch", "Branch that attempts start from; else the one checked out."),
     ("task_id", "The task: UUID or handle."),
 ];
 
@@ -43,9 +43,9 @@ pub const OUTPUTS: &[FieldLine] = &[
     ("handle", "The task's handle: TASK-001."),
     ("has_more", "Whether there are more."),
     ("hint", "The next useful call; null if there is none."),
-    ("latest_execution_process_id", "Its latest process, a UUID; null before the first."),
+    ("latest_execution_process_id", "Its latest process; null before the first."),
     ("latest_session_executor", "Executor of that session."),
-    ("latest_session_id", "Its latest session, a UUID; null if it has none yet."),
+    ("latest_session_id", "Its latest session; null if it has none yet."),
     ("logged", "true."),
     ("nearest", "The passages that match the question best, five at most."),
     ("next_cursor", "The cursor of the next page; null on the last one."),

@@ -24,8 +24,8 @@ pub enum FieldRule {
     ByValue(&'static str, &'static [Case]),
     /// These fields go only with these values of a required field.
     Only(&'static [&'static str], &'static str, &'static [&'static str]),
-    /// This value of a required field asks for a field.
-    Needs(&'static str, &'static str, &'static str),
+    /// These values of a required field ask for all of these fields.
+    Needs(&'static str, &'static [&'static str], &'static [&'static str]),
 }
 
 /// One value of a [`FieldRule::ByValue`] field.
@@ -96,9 +96,9 @@ impl FieldRule {
                     depend(schema, only, json!({"properties": {field: {"enum": values}}}));
                 }
             }
-            Self::Needs(field, value, needed) => {
-                let other = json!({"properties": {field: {"not": {"enum": [value]}}}});
-                depend(schema, field, json!({"anyOf": [{"required": [needed]}, other]}));
+            Self::Needs(field, values, needed) => {
+                let other = json!({"properties": {field: {"not": {"enum": values}}}});
+                depend(schema, field, json!({"anyOf": [{"required": needed}, other]}));
             }
         }
     }
@@ -150,9 +150,10 @@ impl FieldRule {
                 let given = fields.iter().find(|name| has(name))?;
                 (!values.contains(&value)).then(|| extra(tool, field, value, given))
             }
-            Self::Needs(field, value, needed) => {
-                let is_it = arguments.get(field)? == value && !has(needed);
-                is_it.then(|| missing(tool, field, value, needed))
+            Self::Needs(field, values, needed) => {
+                let value = arguments.get(field)?.as_str().filter(|it| values.contains(it))?;
+                let lacking = needed.iter().find(|needed| !has(needed))?;
+                Some(missing(tool, field, value, lacking))
             }
             Self::OneTarget(..) | Self::AnyOf(_) => None,
         }
@@ -237,7 +238,7 @@ mod tests {
         FieldRule::Apart(&["b", "c"], &["d", "e"]),
         FieldRule::Together(&["c", "e"], &["b", "e"]),
         FieldRule::Only(&["d", "a"], "f", &["x", "y"]),
-        FieldRule::Needs("f", "z", "e"),
+        FieldRule::Needs("f", &["z", "x"], &["e", "d"]),
     ];
 
     proptest! {

@@ -18,7 +18,7 @@ pub const FINISH_RULES: &[FieldRule] = &[
     FieldRule::Only(&["into"], "action", &["merge", "apply_to", "create_pr"]),
     FieldRule::Only(&["message"], "action", &["commit", "merge", "apply_to", "push", "create_pr"]),
     FieldRule::Only(&["remote", "branch", "force_with_lease"], "action", REMOTE),
-    FieldRule::Needs("action", "apply_to", "into"),
+    FieldRule::Needs("action", &["apply_to"], &["into"]),
 ];
 
 #[apply(input)]
@@ -28,7 +28,7 @@ pub struct FinishAttemptInput {
     /// the target. apply_to: onto another attempt's branch, unchecked. push: to a remote. create_pr:
     /// push, open a pull request. discard: worktree to the trash.
     pub action: FinishAction,
-    /// merge if left out. Only with merge and apply_to.
+    /// merge if left out.
     #[schemars(with = "Option<crate::api::args::Strategies>")]
     pub strategy: Option<MergeStrategy>,
     /// merge, create_pr: branch that gets the work, its target branch if left out. apply_to: id of the
@@ -36,13 +36,13 @@ pub struct FinishAttemptInput {
     pub into: Option<Text<1, 255>>,
     /// Commit message, made of the task and the last message if left out. create_pr: title and text.
     pub message: Option<Text<1, 20_000>>,
-    /// Only with push and create_pr; origin if left out.
+    /// origin if left out.
     pub remote: Option<Text<1, 255>>,
-    /// Only with push and create_pr: branch of the remote; the attempt's own name if left out.
+    /// Branch of the remote; the attempt's own name if left out.
     pub branch: Option<Text<1, 255>>,
-    /// Only with push and create_pr: overwrite what that branch has.
+    /// Overwrite what that branch has.
     pub force_with_lease: bool,
-    /// How long to wait for the end, in milliseconds; 600000 at most.
+    /// Longest wait in milliseconds; 600000 at most.
     pub timeout_ms: Limit<50_000, 600_000>,
 }
 
@@ -62,7 +62,7 @@ pub struct FinishAttemptOutput {
     pub checks: Vec<Receipt>,
     /// What can't be merged; empty unless state is conflicts.
     pub conflicts: Vec<MergeConflict>,
-    /// Why an open one does not get on: it tries again.
+    /// Why an open finish waits; it is tried again.
     pub waits_for: Option<String>,
     pub hint: Option<String>,
 }
@@ -98,7 +98,7 @@ pub struct FinishedRepo {
 pub struct LastFinish {
     pub action: FinishAction,
     pub state: FinishState,
-    /// Why an open one does not get on: it tries again.
+    /// Why an open finish waits; it is tried again.
     pub waits_for: Option<String>,
 }
 

@@ -13,17 +13,11 @@ Optional: variant (send, queue), repo (preview), request_id.
 Next: wait_for_attempts, then tail_attempt_logs.
 Avoid: send while a turn runs (use queue); cancel to end a turn (use stop_attempt).";
 
+const OF_A_TURN: &[&str] = &["send", "queue"];
+
 pub const FOLLOW_UP_RULES: &[FieldRule] = &[
-    FieldRule::ByValue(
-        "action",
-        &[
-            Case { value: "send", requires: &["prompt"], forbids: &[] },
-            Case { value: "queue", requires: &["prompt"], forbids: &[] },
-            Case { value: "cancel", requires: &[], forbids: &["prompt", "variant"] },
-            Case { value: "preview", requires: &[], forbids: &["prompt", "variant"] },
-            Case { value: "end_preview", requires: &[], forbids: &["prompt", "variant"] },
-        ],
-    ),
+    FieldRule::Only(&["prompt", "variant"], "action", OF_A_TURN),
+    FieldRule::Needs("action", OF_A_TURN, &["prompt"]),
     FieldRule::Only(&["repo"], "action", &["preview"]),
     FieldRule::OneTarget("attempt_id", "session_id"),
 ];
@@ -66,15 +60,15 @@ pub struct FollowUpInput {
     /// send: run the prompt now. queue: when the turns before it have ended. cancel: drop all that waits.
     /// preview: start its dev server. end_preview: end it.
     pub action: FollowUpMode,
-    /// The attempt to continue, a UUID. Not with session_id.
+    /// The attempt to continue, a UUID.
     pub attempt_id: Option<AttemptId>,
-    /// The session to continue, a UUID. Not with attempt_id.
+    /// The session to continue, a UUID.
     pub session_id: Option<SessionId>,
-    /// The agent's prompt. Only with send and queue.
+    /// The agent's prompt.
     pub prompt: Option<Text<1, 1_000_000>>,
-    /// The executor's variant (list_executors); else the last turn's. Only with send and queue.
+    /// The executor's variant (list_executors); else the last turn's.
     pub variant: Option<Text<1, 128>>,
-    /// Whose dev server, if several repositories have one. Only with preview.
+    /// Whose dev server, if several repositories have one.
     pub repo: Option<Text<1, 128>>,
 }
 

@@ -21,13 +21,13 @@ pub struct TailAttemptLogsInput {
     /// normalized (messages, tool calls, results) or raw (lines as written).
     #[serde(default = "normalized")]
     pub channel: Channel,
-    /// Most entries to return; 50 of normalized or 200 of raw if left out, 1000 at most.
+    /// 1000 at most; 50 of normalized or 200 of raw if left out.
     limit: Option<Limit<50, 1000>>,
-    /// Most bytes of entries to return, 1048576 at most; one entry always fits.
+    /// Most bytes, 1048576 at most; one entry always fits.
     pub max_bytes: Limit<16_384, 1_048_576>,
-    /// Older page: the entries before this index, a next_cursor. Not with after_entry_index.
+    /// Older page: the entries before this index, a next_cursor.
     cursor: Option<Index>,
-    /// Newer page: the first entries after this index; -1 from the beginning. Not with cursor.
+    /// Newer page: the first entries after this index; -1 from the beginning.
     after_entry_index: Option<After>,
 }
 

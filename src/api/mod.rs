@@ -11,6 +11,7 @@ pub mod artifacts;
 pub mod attempts;
 pub mod brief;
 pub mod commands;
+pub mod comments;
 pub mod conflicts;
 pub mod decisions;
 pub mod descriptions;
@@ -28,7 +29,10 @@ pub mod projects;
 pub mod remotes;
 pub mod sessions;
 pub mod tasks;
+pub mod timeline;
+pub mod users;
 pub mod waits;
+pub mod window;
 pub mod worker;
 
 use std::path::PathBuf;
@@ -59,6 +63,17 @@ pub struct Caller {
     pub access: Access,
     /// The caller's working directory, if it said.
     pub cwd: Option<PathBuf>,
+    /// Who it is and by which way it came, for the audit log.
+    pub origin: Origin,
+}
+
+/// Who calls, and by which way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The name of a user of the HTTP face; `None`: whoever the socket's file lets in.
+    pub user: Option<String>,
+    /// Such as `socket pid 4711` or `127.0.0.1:53124`.
+    pub from: String,
 }
 
 /// A JSON-RPC error of a method outside MCP. Any code is allowed.
@@ -94,6 +109,7 @@ pub trait Service:
     + artifacts::FileTool
     + artifacts::PatchTool
     + attempts::AttemptTools
+    + comments::CommentTools
     + decisions::DecisionTools
     + executors::ExecutorTools
     + finish::FinishTools
@@ -102,7 +118,9 @@ pub trait Service:
     + projects::ProjectTools
     + sessions::SessionTools
     + tasks::TaskTools
+    + timeline::TimelineReads
     + waits::WaitTools
+    + window::WindowReads
     + worker::question::ConsultTools
     + worker::question::ImmediateTools
     + worker::inbox::InboxTools
@@ -111,10 +129,28 @@ pub trait Service:
     + worker::ReportTools
     + Reach
     + TaskNames
+    + Audit
+    + users::Changes
+    + users::Users
     + Clarify
     + CliMethods
     + 'static
 {
+}
+
+/// A change whose beginning is in the audit log.
+#[derive(Debug)]
+#[must_use = "its end belongs in the audit log"]
+pub struct Change(pub uuid::Uuid);
+
+/// The log of who changed what.
+pub trait Audit: Send + Sync {
+    /// Records a change before it has an effect. A log that can't be written holds up nothing: the
+    /// daemon's own log says so.
+    fn begin_change(&self, caller: &Caller, what: &str, arguments: &Map<String, Value>) -> Change;
+
+    /// Records how it ended. A change without an end was given up by its caller, or cut off.
+    fn end_change(&self, change: Change, refused: Option<&str>);
 }
 
 /// What a caller may do.

@@ -33,7 +33,7 @@ pub struct ProjectSummary {
 pub const LIST_REPOS: &str = "\
 Use when: you need the repositories of a project, to choose some for an attempt.
 Next: start_task_attempt with repos, if not all at their default branch.
-Avoid: calling it before every attempt; without repos an attempt gets all of them.";
+Avoid: calling it before every attempt, which gets all of them.";
 
 #[apply(input)]
 pub struct ListReposInput {
@@ -64,13 +64,13 @@ Avoid: a second project for the same repositories.";
 
 #[apply(input)]
 pub struct CreateProjectInput {
-    /// Name of the project, 1 to 200 characters.
+    /// 1 to 200 characters.
     pub name: Text<1, 200>,
     /// Its git repositories, 1 to 50.
     pub repos: List<NewRepo, 1, 50>,
 }
 
-/// A git repository to register.
+// A git repository to register.
 #[apply(input)]
 pub struct NewRepo {
     pub path: Text<1, 4096>,
@@ -87,7 +87,7 @@ pub struct CreateProjectOutput {
 pub const ADD_REPO: &str = "\
 Use when: a project needs one more git repository.
 Next: start_task_attempt; new attempts get the repository too.
-Avoid: a repository whose last path part equals that of another one of the project.";
+Avoid: one whose last path part another one of the project has.";
 
 #[apply(input)]
 pub struct AddRepoInput {

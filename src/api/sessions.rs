@@ -14,12 +14,12 @@ pub const MESSAGES_RULES: &[FieldRule] = &[FieldRule::OneTarget("attempt_id", "s
 /// Exactly one of `attempt_id` and `session_id` is there.
 #[apply(input)]
 pub struct TailSessionMessagesInput {
-    /// Attempt whose latest session to read, a UUID. Not with session_id.
+    /// Its latest session is read.
     pub attempt_id: Option<AttemptId>,
-    /// Session to read, a UUID: latest_session_id of get_attempt_status. Not with attempt_id.
+    /// A UUID: latest_session_id of get_attempt_status.
     pub session_id: Option<SessionId>,
     pub limit: Limit<20, 200>,
-    /// Most bytes of messages to return, 1048576 at most; one message always fits.
+    /// Most bytes, 1048576 at most; one message always fits.
     pub max_bytes: Limit<16_384, 1_048_576>,
     /// Older page: the messages before this index, a next_cursor.
     pub cursor: Option<Index>,

@@ -18,10 +18,10 @@ pub struct CreateTaskInput {
     pub title: Title,
     /// Everything that the agent needs to know; title and description are its default prompt.
     pub description: Option<Description>,
-    /// low, medium, high or critical: the order in which waiting attempts start.
+    /// The order in which waiting attempts start.
     #[serde(default)]
     pub priority: Priority,
-    /// Tasks that must be done before this one is started: UUIDs or handles from list_tasks.
+    /// Tasks to be done before it: UUIDs or handles.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[schemars(with = "Vec<TaskName>")]
     pub depends_on: BTreeSet<TaskRef>,
@@ -152,13 +152,15 @@ pub const UPDATE_RULES: &[FieldRule] =
 #[apply(input)]
 pub struct UpdateTaskInput {
     pub task_id: TaskId,
-    /// New title, 1 to 1000 characters.
+    /// 1 to 1000 characters.
     pub title: Option<Title>,
     /// New description; an empty string removes it.
     pub description: Option<Description>,
+    /// New status.
     pub status: Option<TaskStatus>,
+    /// New priority.
     pub priority: Option<Priority>,
-    /// All tasks that must be done first, replacing the old list: UUIDs or handles.
+    /// The whole new list: UUIDs or handles.
     #[schemars(with = "Option<Vec<TaskName>>")]
     pub depends_on: Option<BTreeSet<TaskRef>>,
     /// New brief, as create_task takes it; {} removes it.

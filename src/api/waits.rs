@@ -23,16 +23,16 @@ pub enum Until {
 
 #[apply(input)]
 pub struct WaitForAttemptsInput {
-    /// Attempts to wait for, 1 to 50 UUIDs from start_task_attempt or list_task_attempts.
+    /// 1 to 50 UUIDs from start_task_attempt or list_task_attempts.
     #[schemars(with = "List<Id, 1, ATTEMPTS_MAX>")]
     pub attempt_ids: List<AttemptId, 1, ATTEMPTS_MAX>,
     /// any_settled (default: one of them neither runs nor waits), all_settled, or any_change (of state,
-    /// phase, queue, turn or a wait for the disk; not log lines).
+    /// phase, queue, turn, comments or a wait for the disk; not log lines).
     #[serde(default)]
     pub until: Until,
-    /// The `after` of the last answer for the same attempts, so that no change is missed.
+    /// The `after` of the last answer for the same attempts: no change is missed.
     pub after: Option<Text<1, 64>>,
-    /// How long to wait at most, in milliseconds; more than 50000 counts as 50000.
+    /// Longest wait in milliseconds; more than 50000 counts as 50000.
     pub timeout_ms: Limit<30_000, 50_000>,
 }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 pub use crate::api::worker::inbox::*;
 pub use crate::api::{
-    approvals::*, artifacts::*, attempts::*, commands::*, conflicts::*, executors::*, finish::*,
-    follow_up::*, person::*, projects::*, remotes::*, tasks::*, waits::*,
+    approvals::*, artifacts::*, attempts::*, commands::*, comments::*, conflicts::*, executors::*,
+    finish::*, follow_up::*, person::*, projects::*, remotes::*, tasks::*, waits::*,
 };
 use crate::client::CallOutput;
 
@@ -20,6 +20,7 @@ macro_rules! calls {
 
 calls! {
     "answer_question" => AnswerQuestionOutput,
+    "comment_on_changes" => CommentOnChangesOutput,
     "create_project" => CreateProjectOutput,
     "create_task" => CreateTaskOutput,
     "delete_task" => DeleteTaskOutput,
@@ -47,13 +48,16 @@ calls! {
     "provost/attempts" => Attempts,
     "provost/check_executor" => Empty,
     "provost/check_log" => CheckLog,
+    "provost/comments" => AttemptComments,
     "provost/conflicts" => Conflicts,
     "provost/discard" => Discarded,
     "provost/empty_cache" => CachedSetups,
     "provost/empty_trash" => Trash,
     "provost/environment" => Environment,
     "provost/gc" => Collected,
+    "provost/give_token" => UserToken,
     "provost/import_tasks" => ImportedTasks,
+    "provost/open" => Login,
     "provost/plans" => Plans,
     "provost/preview" => PreviewedAttempt,
     "provost/remotes" => Remotes,
@@ -61,15 +65,22 @@ calls! {
     "provost/remove_project" => RemovedProject,
     "provost/repo_settings" => ShownRepos,
     "provost/resolve" => Resolved,
+    "provost/revoke_user" => RevokedUser,
     "provost/shutdown" => Shutdown,
     "provost/started_as" => StartedAs,
     "provost/trust" => TrustedRepos,
+    "provost/users" => UsersListed,
 }
 
 /// A discard with the branch.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Discarded(pub FinishAttemptOutput);
+
+/// The users after one of them was revoked.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct RevokedUser(pub UsersListed);
 
 /// A page of a log. Its entries stay JSON, so that those of unknown kinds are shown too.
 #[derive(Clone, Debug, Deserialize)]

@@ -222,6 +222,7 @@ fn not_found(kind: &str, message: String) -> Failure {
     let (code, list) = match kind {
         "task" => (Code::TaskNotFound, "provost task list"),
         "project" => (Code::ProjectNotFound, "provost project list"),
+        "comment" => (Code::FileNotFound, "provost review list ATTEMPT"),
         "pending approval" => (Code::FileNotFound, "provost approvals"),
         _ => (Code::AttemptNotFound, "provost ps --all"),
     };

@@ -20,6 +20,9 @@ pub struct DaemonArgs {
     /// Milliseconds from a stop's SIGINT to its SIGKILL; SIGTERM is half-way [default: 5000]
     #[arg(long, value_name = "MS")]
     stop_grace_ms: Option<String>,
+    /// Where the page and the API listen: an address and a port, or off [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
     /// Leave the caller's session: another verb starts this daemon
     #[arg(long, hide = true)]
     background: bool,
@@ -49,6 +52,7 @@ fn flags(args: &DaemonArgs) -> Vec<Flag> {
     let flags = [
         ("daemon.max_running_attempts", &args.max_running_attempts),
         ("daemon.stop_grace_ms", &args.stop_grace_ms),
+        ("http.listen", &args.listen),
     ];
     flags.into_iter().filter_map(|(path, text)| Some((path, text.clone()?))).collect()
 }
@@ -137,6 +141,7 @@ mod tests {
     fn flags_become_settings() {
         let args = DaemonArgs {
             max_running_attempts: None,
+            listen: None,
             stop_grace_ms: Some("7".to_owned()),
             background: false,
         };

@@ -18,6 +18,12 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("answer", "answer", "ANSWER"),
     ("answer", "question_id", "ID"),
     ("logs", "limit", "--limit N"),
+    ("review add", "path", "PATH:LINE"),
+    ("review add", "line", "PATH:LINE"),
+    ("review add", "last_line", "PATH:LINE-LINE"),
+    ("", "side", "--side SIDE"),
+    ("", "turn", "--turn TURN"),
+    ("", "comment_id", "COMMENT"),
     ("plan add", "name", "--name NAME"),
     ("plan add", "version", "--version VERSION"),
     ("plan remove", "name", "NAME"),
@@ -44,8 +50,16 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("", "variant", "--variant NAME"),
 ];
 
+/// Other actions of a tool, and the verbs that take them.
+const ACTIONS: &[(&str, &str)] = &[
+    ("action = \"queue\"", "provost queue ATTEMPT PROMPT"),
+    ("action = \"list\"", "provost review list ATTEMPT"),
+    ("action, which is add", "provost review add ATTEMPT PATH:LINE TEXT"),
+];
+
 /// Tools, and the verbs that do the same.
 const VERBS: &[(&str, &str)] = &[
+    ("comment_on_changes", "provost review list ATTEMPT"),
     ("finish_attempt", "provost merge ATTEMPT"),
     ("follow_up", "provost send ATTEMPT PROMPT"),
     ("get_attempt_changes", "provost diff --stat ATTEMPT"),
@@ -160,8 +174,9 @@ fn follow_up(tool: &str, rest: &str) -> Option<&'static str> {
 
 /// `executor = "a" and variant = "b"`, `executor from list_executors`, `path, which …`.
 fn again_with(with: &str, verb: &str) -> Option<String> {
-    if with.starts_with("action = \"queue\"") {
-        return Some("Run `provost queue ATTEMPT PROMPT` instead".to_owned());
+    let instead = ACTIONS.iter().find(|(action, _)| with.starts_with(action));
+    if let Some((_, typed)) = instead {
+        return Some(format!("Run `{typed}` instead"));
     }
     let field = with.split([' ', ',']).next()?;
     let flag = flag(field, verb)?;

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod attempts;
+mod audit;
 mod brief;
 mod calls;
 mod checks;
@@ -22,6 +23,7 @@ mod gc;
 mod hints;
 mod inbox;
 mod logs;
+mod open;
 mod output;
 mod path;
 mod plan;
@@ -32,6 +34,7 @@ mod render;
 mod replay;
 mod repo;
 mod retry;
+mod review;
 mod run;
 mod stop;
 mod table;
@@ -39,6 +42,7 @@ mod task;
 mod text;
 mod tools;
 mod usage;
+mod user;
 mod wait;
 mod worktree;
 
@@ -126,8 +130,8 @@ enum Command {
     ///
     /// The exit code is the shell's.
     Shell(worktree::ShellArgs),
-    /// Open an attempt's worktree in your editor: $VISUAL, $EDITOR or the desktop's
-    Open(path::PathArgs),
+    /// Print a link to the page, and open it in your browser
+    Open(open::OpenArgs),
     /// Try an attempt's task again: another attempt, started as this one was
     Retry(retry::RetryArgs),
     /// Commit an attempt's work on its branch: everything that git does not ignore
@@ -156,6 +160,9 @@ enum Command {
     /// What is not merged is kept as a commit under refs/provost/snapshots, and with --branch the
     /// branch's own commits under refs/provost/branches.
     Rm(finish::RmArgs),
+    /// Comment on the lines that an attempt changed, and send the comments as one prompt
+    #[command(subcommand)]
+    Review(review::ReviewCommand),
     /// Send the agent its next prompt now
     Send(follow_up::SendArgs),
     /// Queue a prompt for when the running turn ends
@@ -216,6 +223,11 @@ enum Command {
     /// its commits are merged into its target branch, and no process uses it. Branches are never
     /// deleted.
     Gc(gc::GcArgs),
+    /// Add, list and revoke users of the page and the API
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Show who changed what, when and from where
+    Audit(audit::AuditArgs),
     /// Show the configuration
     #[command(subcommand)]
     Config(daemon::ConfigCommand),
@@ -282,7 +294,9 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Diff(args) => diff::diff(context, &args).await,
         Command::Path(args) => path::path(context, &args).await,
         Command::Shell(args) => worktree::shell(context, &args).await,
-        Command::Open(args) => worktree::open(context, &args).await,
+        Command::Open(args) => open::open(context, args).await,
+        Command::User(command) => user::user(context, command).await,
+        Command::Audit(args) => audit::audit(context, &args),
         Command::Retry(args) => retry::retry(context, &args).await,
         Command::Commit(args) => finish::commit(context, &args).await,
         Command::Merge(args) => finish::merge(context, &args).await,
@@ -290,6 +304,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Push(args) => finish::push(context, &args).await,
         Command::Pr(args) => finish::pr(context, &args).await,
         Command::Rm(args) => finish::rm(context, &args).await,
+        Command::Review(command) => review::review(context, command).await,
         Command::Send(args) => follow_up::send(context, &args).await,
         Command::Queue(args) => follow_up::queue(context, &args).await,
         Command::Approvals(args) => approvals::approvals(context, &args).await,

@@ -8,10 +8,10 @@ use super::prelude::*;
 #[derive(clap::Args, Debug)]
 pub struct PathArgs {
     /// The attempt's id, or 8 or more characters of its start or end
-    attempt: String,
+    pub attempt: String,
     /// With several repositories, the name of one [default: the folder that holds all of them]
     #[arg(value_name = "REPOSITORY")]
-    repository: Option<String>,
+    pub repository: Option<String>,
 }
 
 pub async fn path(context: &mut Context, args: &PathArgs) -> Result<Exit, Failure> {

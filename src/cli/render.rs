@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::text::{harmless, word};
+use crate::work::attention::is_stopped;
 
 /// Columns before the text.
 const INDENT: usize = 9;
@@ -95,11 +96,6 @@ fn tool_result(ended: String, text: &str) -> String {
         body.push(format!("… {} more lines", shown.len() - RESULT_LINES));
     }
     body.join("\n")
-}
-
-/// Whether a failure's summary, or the end of a process, says that a person stopped it.
-pub fn is_stopped(summary: &str) -> bool {
-    summary.starts_with("stopped") || summary.contains("; stopped by stop_attempt")
 }
 
 /// A failure's summary without the names of tools.

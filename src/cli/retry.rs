@@ -35,5 +35,5 @@ pub async fn retry(context: &mut Context, args: &RetryArgs) -> Result<Exit, Fail
         "ignore_dependencies": args.ignore_dependencies,
         "from_attempt_id": started.from_attempt_id, "from_turn": started.from_turn,
     });
-    run::start_as(context, start, args.follow).await
+    run::start_as(context, start, run::Then::following(args.follow)).await
 }

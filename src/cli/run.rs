@@ -2,6 +2,7 @@
 //! starts one.
 
 use super::logs::Reader;
+use super::open;
 use super::prelude::*;
 use super::project::{ProjectArg, choose_aloud};
 
@@ -33,6 +34,29 @@ pub struct AgentArgs {
     /// Print the log until the attempt has settled; exit code 7 if it failed
     #[arg(long)]
     follow: bool,
+    /// Print a link to the attempt's page, and open it in your browser
+    #[arg(long, conflicts_with = "follow")]
+    open: bool,
+}
+
+/// What to do once an attempt has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Print,
+    Follow,
+    Open,
+}
+
+impl AgentArgs {
+    fn then(&self) -> Then {
+        if self.open { Then::Open } else { Then::following(self.follow) }
+    }
+}
+
+impl Then {
+    pub fn following(follow: bool) -> Self {
+        if follow { Self::Follow } else { Self::Print }
+    }
 }
 
 pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> {
@@ -52,7 +76,7 @@ pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> 
             context.call::<DeleteTaskOutput>(json!({"task_id": task})).await?;
             Err(refused)
         }
-        started => show(context, &started?, args.agent.follow).await,
+        started => show(context, &started?, args.agent.then()).await,
     }
 }
 
@@ -64,23 +88,27 @@ pub async fn start(
 ) -> Result<Exit, Failure> {
     start["executor"] = json!(executor(context, agent).await?);
     start["variant"] = json!(agent.variant);
-    start_as(context, start, agent.follow).await
+    start_as(context, start, agent.then()).await
 }
 
 /// Starts an attempt with these arguments.
-pub async fn start_as(context: &mut Context, start: Value, follow: bool) -> Result<Exit, Failure> {
+pub async fn start_as(context: &mut Context, start: Value, then: Then) -> Result<Exit, Failure> {
     let started = context.call::<StartTaskAttemptOutput>(start).await?;
-    show(context, &started, follow).await
+    show(context, &started, then).await
 }
 
-/// Prints the id, short for people as `ps` does; or follows the log.
+/// Prints the id, short for people as `ps` does; or follows the log, or opens the page.
 async fn show(
     context: &mut Context,
     started: &Answer<StartTaskAttemptOutput>,
-    follow: bool,
+    then: Then,
 ) -> Result<Exit, Failure> {
     let attempt = started.attempt_id;
-    if follow {
+    if then == Then::Open {
+        anstream::eprintln!("attempt {}", attempt.short());
+        return open::page(context, Some(attempt), false).await;
+    }
+    if then == Then::Follow {
         anstream::eprintln!("attempt {}", attempt.short());
         let failed = Reader::new(attempt).follow(context).await?.state == AttemptState::Failed;
         return Ok(if failed { Exit::AttemptFailed } else { Exit::Done });

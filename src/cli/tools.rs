@@ -4,8 +4,9 @@ use std::io::Read;
 
 use super::prelude::*;
 use super::text::harmless_json;
-use crate::mcp::tools::{Tool, listed};
 use crate::role::Role;
+use crate::tools::Tool;
+use crate::tools::table::listed;
 
 #[derive(clap::Args, Debug)]
 pub struct ToolsArgs {

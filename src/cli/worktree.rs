@@ -1,4 +1,4 @@
-//! `provost shell` and `provost open`: a person's own programs in an attempt's worktree. They take
+//! `provost shell` and `provost open --editor`: a person's own programs in a worktree. They take
 //! the place of this process, so their exit codes and signals are its own.
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub async fn shell(context: &mut Context, args: &ShellArgs) -> Result<Exit, Fail
 }
 
 /// Opens the worktree in the person's editor.
-pub async fn open(context: &mut Context, args: &PathArgs) -> Result<Exit, Failure> {
+pub async fn edit(context: &mut Context, args: &PathArgs) -> Result<Exit, Failure> {
     let (attempt, path) = path::find(context, args).await?;
     let Some(opener) = opener(variable, is_program) else {
         let nothing = "there is no program that could open the worktree";
@@ -56,6 +56,12 @@ pub async fn open(context: &mut Context, args: &PathArgs) -> Result<Exit, Failur
     let mut command = program(SHELL);
     command.args(["-c", &format!("{opener} \"$@\""), &opener, &path]);
     run(context, command, &path, &environment.variables)
+}
+
+/// What opens a link on this desktop; `None`: there is no desktop.
+pub fn desktop_opener() -> Option<String> {
+    variable("BROWSER")
+        .or_else(|| opener(|name| variable(name).filter(|_| name.ends_with("DISPLAY")), is_program))
 }
 
 /// The command that opens a folder; `None`: there is none.

@@ -123,6 +123,9 @@ pub struct ExecutorConfig {
     pub role: Role,
     /// How to install the program, in a line.
     pub install: Option<String>,
+    /// Arguments with which the program exits with 0 if it is logged in, and else with 1.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub login_status: Vec<String>,
     /// Its own values of `[limits]`.
     pub limits: BTreeMap<&'static str, u64>,
     pub variants: BTreeMap<String, VariantConfig>,
@@ -139,7 +142,8 @@ const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
 pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
-    variants options on_quota fork role limits install note";
+    variants options on_quota fork role limits install login_status \
+    note";
 
 /// The built-in executors, overridden by the table `[executors]`.
 pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorConfig>> {
@@ -196,6 +200,7 @@ fn read_one(
     let roles = [("worker", Role::Worker), ("orchestrator", Role::Orchestrator)];
     table.read("role", &mut executor.role, |item| item.one_of(&roles))?;
     table.read("install", &mut executor.install, |item| item.text().map(Some))?;
+    table.read("login_status", &mut executor.login_status, Item::texts)?;
     table.read("note", &mut executor.note, |item| item.text().map(Some))?;
     executor.env.extend(table.value("env", Item::environment)?);
     executor.env_pass.extend(table.value("env_pass", read_env_pass)?);

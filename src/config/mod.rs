@@ -19,9 +19,9 @@ use provost_actors::repo_settings::RepoSettings;
 use reader::{Item, Source, Table};
 pub use repo_file::read_repo_file;
 use serde_json::{Value, json};
-pub use settings::ports;
-pub use settings::{Answers, Checks, Guards, Limits, Settings, Worker};
+pub use settings::{Answers, Checks, Guards, Http, Limits, Settings, Worker};
 use settings::{Setting, TABLE};
+pub use settings::{listen, ports};
 
 /// Why the configuration can't be used, and where that stands. The CLI ends with exit code 2.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! The table of settings. The typed structs, the keys of `config.toml`, the names of
 //! environment variables and `config show` all come from it. Pure.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use provost_actors::journal::PORTS_IN_BLOCK;
@@ -19,6 +20,14 @@ pub enum Allowed {
     SecretNames,
     /// The first and the last of a range of ports.
     Ports,
+    /// An address and a port, or `off`.
+    Listen,
+    /// Names of hosts; in the environment, separated by commas.
+    HostNames,
+    /// An absolute path, or none.
+    Path,
+    /// One of these words.
+    Word(&'static [&'static str]),
 }
 
 /// One setting.
@@ -63,6 +72,10 @@ impl Setting {
             Allowed::Ports => {
                 "a range of at least 10 ports from 1024 on, such as \"24000-31999\"".to_owned()
             }
+            Allowed::Listen => "an address such as \"127.0.0.1:4100\", or \"off\"".to_owned(),
+            Allowed::HostNames => "an array of names such as \"box.example\"".to_owned(),
+            Allowed::Path => "an absolute path, or \"\"".to_owned(),
+            Allowed::Word(words) => format!("one of {}", words.join(", ")),
         }
     }
 
@@ -77,6 +90,12 @@ impl Setting {
                 text.is_some_and(|text| text.chars().all(is_plain))
             }
             Allowed::Ports => text.is_some_and(|text| ports(text).is_some()),
+            Allowed::Listen => text.is_some_and(|text| text == OFF || listen(text).is_some()),
+            Allowed::Path => text.is_some_and(|text| text.is_empty() || text.starts_with('/')),
+            Allowed::Word(words) => text.is_some_and(|text| words.contains(&text)),
+            Allowed::HostNames => value.as_array().is_some_and(|names| {
+                names.iter().all(|name| name.as_str().is_some_and(is_host_name))
+            }),
             Allowed::SecretNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(SecretNames::is_pattern))
             }),
@@ -87,8 +106,13 @@ impl Setting {
     pub fn parse(&self, text: &str) -> Option<Value> {
         let value = match self.allowed {
             Allowed::Integer(_) => json!(text.trim().parse::<u64>().ok()?),
-            Allowed::BranchPrefix | Allowed::Name | Allowed::Ports => json!(text),
-            Allowed::SecretNames => {
+            Allowed::BranchPrefix
+            | Allowed::Name
+            | Allowed::Ports
+            | Allowed::Listen
+            | Allowed::Path
+            | Allowed::Word(_) => json!(text),
+            Allowed::SecretNames | Allowed::HostNames => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
                 names.collect()
             }
@@ -103,6 +127,19 @@ pub fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
     let is_wide = last.checked_sub(first)? >= PORTS_IN_BLOCK - 1;
     (first >= 1024 && is_wide).then_some(first..=last)
+}
+
+/// The word for a face that listens nowhere.
+const OFF: &str = "off";
+
+/// Where the HTTP face listens; `None`: nowhere.
+pub fn listen(text: &str) -> Option<SocketAddr> {
+    text.parse().ok()
+}
+
+fn is_host_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+    !name.is_empty() && name.chars().all(is_plain)
 }
 
 fn is_branch_prefix(text: &str) -> bool {
@@ -253,6 +290,19 @@ settings! {
         /// Tokens of which a question with its context may take up 80 %.
         token_limit: u64 = 8000u64, Allowed::Integer(100..=10_000_000);
     }
+    /// The page and the API over HTTP.
+    http Http {
+        /// Where it listens, or "off". Port 0: a free one, the same as before if it can be had.
+        listen: String = "127.0.0.1:0", Allowed::Listen;
+        /// Further names that requests may ask for, such as this machine's.
+        names: Vec<String> = [], Allowed::HostNames;
+        /// The file with the certificate chain, in PEM; with it, HTTPS is spoken.
+        tls_certificate: String = "", Allowed::Path;
+        /// The file with the certificate's private key, in PEM.
+        tls_key: String = "", Allowed::Path;
+        /// Where plain HTTP may be spoken: "loopback", or "everywhere", which lets others read along.
+        plain: String = "loopback", Allowed::Word(&["loopback", "everywhere"]);
+    }
     /// What no log and no file may contain.
     secrets Secrets {
         /// Variables of executors whose values are secrets.
@@ -309,6 +359,10 @@ mod tests {
                 Allowed::Name => json!("other"),
                 Allowed::SecretNames => json!(["OTHER"]),
                 Allowed::Ports => json!("2000-2999"),
+                Allowed::Listen => json!("off"),
+                Allowed::HostNames => json!(["other"]),
+                Allowed::Path => json!("/other"),
+                Allowed::Word(words) => json!(words[1]),
             };
             (setting.set)(&mut settings, value.clone());
             for other in TABLE {

@@ -38,6 +38,12 @@ memory_bytes = 0
 processes = 0
 [approvals]
 timeout_secs = 3600
+[http]
+listen = "127.0.0.1:0"
+names = []
+tls_certificate = ""
+tls_key = ""
+plain = "loopback"
 [secrets]
 names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
 [answers]

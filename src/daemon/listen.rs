@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Hello, Welcome};
 use crate::domain::Domain;
 use crate::home::Home;
-use crate::mcp::{self, Rates, Shared};
+use crate::mcp;
 
 /// How long a connection may take to say hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -35,10 +35,9 @@ pub fn bind(home: &Home) -> io::Result<UnixListener> {
 pub async fn serve(
     listener: UnixListener,
     domain: Arc<Domain>,
-    rates: Rates,
+    limits: mcp::Limits,
     ending: CancellationToken,
 ) {
-    let limits = mcp::Limits::new(Arc::new(rates), Shared::default());
     let mut sessions = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -78,6 +77,8 @@ async fn session(
         let stranger = format!("uid {}", peer.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, stranger));
     }
+    let from =
+        peer.pid().map_or_else(|| "socket".to_owned(), |pid| format!("socket, process {pid}"));
     // Before the first read: the client may exit at any time.
     let place = domain.place_of(&stream)?;
     let (read, mut write) = stream.into_split();
@@ -86,7 +87,7 @@ async fn session(
     let mut start = (&mut read).take(HELLO_MAX);
     tokio::time::timeout(HELLO_WITHIN, start.read_until(b'\n', &mut line)).await??;
     let hello: Hello = serde_json::from_slice(&line)?;
-    let caller = domain.caller(&hello, place).await;
+    let caller = domain.caller(&hello, place, from).await;
     let mut welcome = serde_json::to_vec(&Welcome::of_process())?;
     welcome.push(b'\n');
     write.write_all(&welcome).await?;

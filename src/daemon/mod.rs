@@ -2,6 +2,7 @@
 //! the attempts of an earlier daemon, and serves the socket. Executors survive its end: their
 //! shims need no daemon, and the next one adopts them.
 
+mod face;
 mod listen;
 mod lock;
 mod orphans;
@@ -37,8 +38,9 @@ use crate::config::{self, Config};
 use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
 use crate::home::{Home, environment};
-use crate::mcp::{Rate, Rates};
+use crate::mcp;
 use crate::store::{OpenError, Store, TimesToLive};
+use crate::tools::{Rate, Rates};
 pub use lock::{HomeLock, LockError};
 
 /// How often stored answers are pruned.
@@ -139,7 +141,9 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     let config::Worker { agent_per_minute, all_per_minute, burst_per_second, .. } =
         config.settings.worker;
     let rates = Rates::new(Rate { agent_per_minute, all_per_minute, burst_per_second });
-    let serving = tokio::spawn(listen::serve(socket, domain, rates, ending.clone()));
+    let limits = mcp::Limits::new(Arc::new(rates), mcp::Shared::default());
+    let face = serve_face(home, config, &domain, limits.clone(), ending.clone()).await;
+    let serving = tokio::spawn(listen::serve(socket, domain, limits, ending.clone()));
     tracing::info!(home = %home.data_dir.display(), pid = std::process::id(), "ready");
 
     let mut terminate = signal(SignalKind::terminate())?;
@@ -160,10 +164,42 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     chores.abort();
     taking_up.abort();
     let _ = serving.await;
+    if let Some(face) = face {
+        let _ = face.await;
+    }
     // It is ours: the lock is still held.
     home.remove_socket();
     store.close().await;
     ended
+}
+
+/// Begins to serve the HTTP face. A daemon that can't goes on without it, and says why.
+async fn serve_face(
+    home: &Home,
+    config: &Config,
+    domain: &Arc<Domain>,
+    limits: mcp::Limits,
+    ending: CancellationToken,
+) -> Option<JoinHandle<()>> {
+    let http = &config.settings.http;
+    let sockets = match domain.keep_owner().await {
+        Ok(()) => face::Sockets::bind(home, http),
+        Err(refusal) => Err(refusal.message),
+    };
+    match sockets {
+        Ok(sockets) => {
+            tracing::info!(url = sockets.url(), "the page is served");
+            domain.set_face(Ok(sockets.url()));
+            Some(tokio::spawn(sockets.serve(Arc::clone(domain), limits, ending)))
+        }
+        Err(why) => {
+            if http.listen != "off" {
+                tracing::warn!(why, "the page is not served");
+            }
+            domain.set_face(Err(why));
+            None
+        }
+    }
 }
 
 async fn start_actors(

@@ -4,20 +4,8 @@ use std::io;
 
 use serde::Serialize;
 
+pub use crate::api::commands::CheckStatus;
 use crate::home::Home;
-
-/// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckStatus {
-    Ok,
-    /// Worth knowing.
-    Note,
-    /// Something is wrong, but Provost works.
-    Warn,
-    /// Something does not work.
-    Fail,
-}
 
 /// What was checked, and the result.
 #[derive(Serialize)]

@@ -80,7 +80,7 @@ async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
         let hello = Hello::of_process(Peer::Cli, None);
         Connection::open(&home.socket, &hello).await?.call::<Info>(json!({})).await
     };
-    let Info { version, pid, running, queued, path, .. } =
+    let Info { version, pid, running, queued, path, page, no_page, .. } =
         match tokio::time::timeout(DEADLINE, info).await {
             Ok(Ok(info)) => info.output,
             silent => {
@@ -93,7 +93,11 @@ async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
             }
         };
     let own = env!("CARGO_PKG_VERSION");
-    let facts = format!("version {version}, pid {pid}, {running} running, {queued} queued");
+    let page = page.map_or_else(
+        || format!("no page ({})", no_page.unwrap_or_default()),
+        |url| format!("page at {url}"),
+    );
+    let facts = format!("version {version}, pid {pid}, {running} running, {queued} queued, {page}");
     if version == own {
         return (path, Check::ok(DAEMON, facts));
     }

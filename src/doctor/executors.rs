@@ -105,7 +105,15 @@ async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
         Some(version) => format!(": {version}"),
         None => "; version unknown".to_owned(),
     };
-    Check::ok(&name, format!("{program}{version}{variants}"))
+    let found = format!("{program}{version}");
+    match executor.is_logged_in().await {
+        Some(false) => {
+            let hint = "Log in with the program itself, or give it a key by `env_pass` or `env`.";
+            Check::note(&name, format!("{found}; not logged in{variants}"), hint)
+        }
+        Some(true) => Check::ok(&name, format!("{found}; logged in{variants}")),
+        None => Check::ok(&name, format!("{found}{variants}")),
+    }
 }
 
 #[cfg(test)]

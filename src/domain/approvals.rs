@@ -70,7 +70,7 @@ pub(super) const TEXT_MAX: usize = 1000;
 /// A page ends once its actions have as many bytes, as JSON.
 const PAGE_MAX: usize = 128 * 1024;
 
-fn summary(approval: Approval) -> ApprovalSummary {
+pub(super) fn summary(approval: Approval) -> ApprovalSummary {
     let request = approval.request;
     ApprovalSummary {
         approval_id: approval.approval_id,

@@ -1,14 +1,16 @@
 //! Who is at the other end of a connection.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use provost_actors::ids::AttemptId;
 use provost_actors::process::place::Peer as Process;
+use provost_actors::process::sockets;
 use tokio::net::UnixStream;
 
 use super::Domain;
-use crate::api::{Access, Caller, Code, Place, Role};
+use crate::api::{Access, Caller, Code, Origin, Place, Role};
 use crate::client::{Hello, Peer};
 
 impl Domain {
@@ -17,9 +19,18 @@ impl Domain {
         Ok(self.world.shims.place_of(&Process::of(stream)?))
     }
 
+    /// Where the process at the other end of a TCP connection of this machine is; one of another
+    /// machine is outside. Searches `/proc`.
+    pub fn place_of_port(&self, ours: u16, theirs: SocketAddr) -> Place {
+        if !theirs.ip().is_loopback() {
+            return Place::Outside;
+        }
+        self.world.shims.place_of_all(&sockets::connected(theirs.port(), ours))
+    }
+
     /// The caller of a connection: inside an attempt by where its process is, outside
     /// by what it says of itself.
-    pub async fn caller(&self, hello: &Hello, place: Place) -> Caller {
+    pub async fn caller(&self, hello: &Hello, place: Place, from: String) -> Caller {
         let (attempt, role, access) = match place {
             // A worker where the environment or the working directory names an attempt, unless
             // it asks for something else.
@@ -58,6 +69,7 @@ impl Domain {
             agent,
             access,
             cwd: hello.cwd.as_ref().map(PathBuf::from),
+            origin: Origin { user: None, from },
         }
     }
 

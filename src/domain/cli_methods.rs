@@ -10,15 +10,31 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::payload_hash;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Domain, blocking};
 use crate::api::commands::{
     AttemptLine, Attempts, AttemptsParams, CheckExecutorParams, Empty, ImportParams, ImportedTasks,
     Info, ResolveParams, Resolved, Shutdown, ShutdownParams, Survivor,
 };
-use crate::api::{Caller, CliMethods, Code, CustomError, Key, Refusal, inside};
+use crate::api::{Audit, Caller, CliMethods, Code, CustomError, Key, Refusal, inside};
 use crate::work::import;
+
+/// The methods that change nothing, and leave no line in the audit log.
+const READS: [&str; 12] = [
+    "provost/resolve",
+    "provost/attempts",
+    "provost/check_log",
+    "provost/info",
+    "provost/conflicts",
+    "provost/doctor",
+    "provost/environment",
+    "provost/started_as",
+    "provost/plans",
+    "provost/remotes",
+    "provost/repo_settings",
+    "provost/users",
+];
 
 #[async_trait]
 impl CliMethods for Domain {
@@ -34,6 +50,23 @@ impl CliMethods for Domain {
         if !caller.is_person {
             return Err(CustomError::method_not_found(method));
         }
+        if READS.contains(&method) {
+            return self.run_method(method, params).await;
+        }
+        let none = Map::new();
+        let arguments = params.as_ref().and_then(Value::as_object).unwrap_or(&none);
+        let change = self.begin_change(caller, method, arguments);
+        let done = self.run_method(method, params).await;
+        let refused = done.as_ref().err().map(|error| {
+            error.data.as_ref().and_then(|data| data["code"].as_str()).unwrap_or("invalid_argument")
+        });
+        self.end_change(change, refused);
+        done
+    }
+}
+
+impl Domain {
+    async fn run_method(&self, method: &str, params: Option<Value>) -> Result<Value, CustomError> {
         let params = params.unwrap_or_else(|| json!({}));
         match method {
             "provost/resolve" => answer(self.resolve(read(params)?).await),
@@ -41,7 +74,9 @@ impl CliMethods for Domain {
             "provost/check_executor" => answer(self.check_executor(read(params)?).await),
             "provost/check_log" => answer(self.check_log(read(params)?).await),
             "provost/info" => answer(self.info().await),
+            "provost/comments" => answer(self.comments_by(read(params)?).await),
             "provost/conflicts" => answer(self.conflicts(read(params)?).await),
+            "provost/doctor" => answer(self.findings().await),
             "provost/environment" => answer(self.environment(read(params)?).await),
             "provost/started_as" => answer(self.started_as(read(params)?).await),
             "provost/remove_project" => answer(self.remove_project(read(params)?).await),
@@ -57,6 +92,10 @@ impl CliMethods for Domain {
             "provost/remotes" => answer(self.remotes(read(params)?).await),
             "provost/repo_settings" => answer(self.repo_settings(read(params)?).await),
             "provost/trust" => answer(self.trust(read(params)?).await),
+            "provost/open" => answer(self.open(read(params)?).await),
+            "provost/users" => answer(self.list_users().await),
+            "provost/give_token" => answer(self.give_token(read(params)?).await),
+            "provost/revoke_user" => answer(self.revoke_user(read(params)?).await),
             "provost/shutdown" => answer(self.shutdown(read(params)?).await),
             _ => Err(CustomError::method_not_found(method)),
         }
@@ -101,7 +140,14 @@ impl Domain {
     async fn info(&self) -> Result<Info, Refusal> {
         let (running, queued) = ractor::call!(self.gateway, GatewayMessage::Counts)
             .map_err(|error| Refusal::internal(error.to_string()))?;
+        let (page, no_page) = match self.face.get().cloned() {
+            Some(Ok(url)) => (Some(url), None),
+            Some(Err(why)) => (None, Some(why)),
+            None => (None, Some("it is not ready yet".to_owned())),
+        };
         Ok(Info {
+            page,
+            no_page,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             home: self.data_dir.clone(),

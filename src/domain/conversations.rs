@@ -39,6 +39,7 @@ impl FollowUpTools for Domain {
             prompt: input.prompt.map(Into::into).unwrap_or_default(),
             variant: input.variant.map(Into::into),
             unless_stopped: false,
+            review: None,
         };
         let answer = gateway::follow_up(&self.gateway, &self.world, key, request).await?;
         let worktree = self.worktree(attempt_id).await;
@@ -67,6 +68,7 @@ impl Domain {
             length: waiting.len(),
             held,
             waiting,
+            review: None,
         };
         let output = output(done, self.worktree(attempt_id).await);
         Ok(FollowUpOutput { action, preview: Some(found.preview), ..output })

@@ -153,7 +153,7 @@ fn answer(finish: Finish, checks: Vec<Receipt>) -> Result<FinishAttemptOutput, R
     })
 }
 
-fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> FinishedRepo {
+pub(super) fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> FinishedRepo {
     let merged = receipt.merged.as_ref();
     let pushed = request.push.as_ref().filter(|_| receipt.pushed == Some(true));
     FinishedRepo {

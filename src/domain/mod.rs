@@ -4,14 +4,17 @@
 mod approvals;
 mod artifacts;
 mod attempts;
+mod audit;
 mod board;
 mod callers;
 mod clarify;
 mod cli_methods;
 mod collect;
+mod comments;
 mod conflicts;
 mod conversations;
 mod decisions;
+mod doctor;
 mod finish;
 mod logs;
 mod person;
@@ -20,13 +23,16 @@ mod reach;
 mod remotes;
 mod repo_settings;
 mod short;
+mod timeline;
+mod users;
 mod waits;
+mod window;
 mod work;
 mod worktrees;
 
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use artifacts::Artifacts;
 use provost_actors::checks;
@@ -37,6 +43,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{Code, Once, Refusal, Service};
+use crate::audit::AuditLog;
 use crate::config::{Answers, Guards};
 use crate::store::Store;
 
@@ -52,7 +59,10 @@ pub struct Domain {
     artifacts: Artifacts,
     answers: Answers,
     data_dir: PathBuf,
+    audit: AuditLog,
     searches: Semaphore,
+    /// Where the HTTP face answers, or why it does not; empty while it starts.
+    face: OnceLock<Result<String, String>>,
     ending: CancellationToken,
 }
 
@@ -75,7 +85,28 @@ impl Domain {
         let Owners { gateway, checks } = owners;
         let artifacts = Artifacts::new(guards);
         let searches = Semaphore::new(SEARCHES);
-        Self { store, gateway, checks, world, artifacts, answers, data_dir, searches, ending }
+        let audit = AuditLog::of(&data_dir);
+        Self {
+            store,
+            gateway,
+            checks,
+            world,
+            artifacts,
+            answers,
+            data_dir,
+            audit,
+            searches,
+            face: OnceLock::new(),
+            ending,
+        }
+    }
+}
+
+impl Domain {
+    /// Notes where the HTTP face answers, or why it does not.
+    pub fn set_face(&self, face: Result<String, String>) {
+        // There is one face.
+        let _ = self.face.set(face);
     }
 }
 

@@ -1,6 +1,7 @@
 //! An executor of the configuration: its program, protocol and variants.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use provost_actors::environment::inherited;
@@ -13,7 +14,7 @@ use tokio::sync::Mutex;
 
 use super::call::Call;
 use super::version::Version;
-use super::{acp, claude, codex, fake, lines, program};
+use super::{acp, ask, claude, codex, fake, lines, program};
 use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 
 pub struct Configured {
@@ -72,6 +73,14 @@ impl Configured {
         known.map(Some).ok_or_else(|| format!("executor {} has no variant {name}", self.name))
     }
 
+    /// The program and its environment, to ask it about itself.
+    fn asked(&self) -> Option<(PathBuf, BTreeMap<String, String>)> {
+        let call = self.call(self.variant(None).ok()?).ok()?;
+        let mut env = self.base.clone();
+        env.extend(call.env);
+        Some((call.program, env))
+    }
+
     fn call(&self, variant: Option<&VariantConfig>) -> Result<Call, String> {
         let (program, args) = match self.config.command.split_first() {
             Some((name, fixed)) => (program::find(name, &self.search)?, fixed.to_vec()),
@@ -120,13 +129,24 @@ impl Executor for Configured {
         if self.config.protocol == Protocol::Fake {
             return Some(env!("CARGO_PKG_VERSION").to_owned());
         }
-        let call = self.call(self.variant(None).ok()?).ok()?;
-        let mut env = self.base.clone();
-        env.extend(call.env);
+        let (program, env) = self.asked()?;
         let mut version = self.version.lock().await;
         let known = version.take();
-        *version = Version::find(call.program, env, known).await;
+        *version = Version::find(program, env, known).await;
         version.as_ref()?.version.clone()
+    }
+
+    async fn is_logged_in(&self) -> Option<bool> {
+        let args = &self.config.login_status;
+        if args.is_empty() {
+            return None;
+        }
+        let (program, env) = self.asked()?;
+        match ask::run(&program, args, &env).await?.code {
+            Some(0) => Some(true),
+            Some(1) => Some(false),
+            _ => None,
+        }
     }
 
     fn launch(&self, turn: &Turn) -> Result<Launch, String> {

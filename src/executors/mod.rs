@@ -3,6 +3,7 @@
 
 mod acp;
 mod action;
+mod ask;
 mod call;
 mod claude;
 mod codex;

@@ -4,18 +4,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
+use super::ask;
 
-/// How long to wait for a program's version.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// How much of its answer is read, in bytes, and kept, in characters.
-const ANSWER_MAX: u64 = 4096;
+/// How much of an answer is kept, in characters.
 const KEPT: usize = 60;
 /// How far above a program its package's folder may be.
 const LEVELS: usize = 4;
@@ -68,35 +61,9 @@ fn package_version(program: &Path) -> Option<String> {
 
 /// The first line of the program's `--version`.
 async fn reported(program: &Path, env: &BTreeMap<String, String>) -> Option<String> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a program asked for its version is no attempt's"
-    )]
-    let mut command = Command::new(program);
-    let nowhere = tempfile::Builder::new().prefix("provost-version-").tempdir().ok()?;
-    command
-        .arg("--version")
-        .env_clear()
-        .envs(env)
-        .current_dir(nowhere.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut child = command.spawn().ok()?;
-    let answer = async {
-        let mut said = Vec::new();
-        let stdout = child.stdout.take()?;
-        stdout.take(ANSWER_MAX).read_to_end(&mut said).await.ok()?;
-        child.wait().await.ok()?.success().then_some(said)
-    };
-    let said = tokio::time::timeout(DEADLINE, answer).await.ok().flatten();
-    // A process that was waited for has no pid any more: another may have it.
-    if let Some(leader) = child.id().filter(|_| said.is_none()) {
-        let _ = killpg(Pid::from_raw(leader.cast_signed()), Signal::SIGKILL);
-    }
-    let said = String::from_utf8_lossy(&said?).into_owned();
+    let answer = ask::run(program, &["--version".to_owned()], env).await?;
+    let said = String::from_utf8_lossy(&answer.said).into_owned();
+    let said = Some(said).filter(|_| answer.code == Some(0))?;
     said.lines().map(str::trim).find(|line| !line.is_empty()).map(kept)
 }
 

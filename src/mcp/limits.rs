@@ -4,18 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backlog::Shared;
-use super::rates::Rates;
+use crate::tools::{Rates, Room};
 
 /// What one connection may use.
 #[derive(Clone)]
 pub struct Limits {
-    /// Calls in flight; more are refused as `rate_limited`.
-    pub calls: usize,
-    /// Waiting calls in flight: they sleep until there is news, cost next to nothing, and do
-    /// not count as `calls`.
-    pub sleepers: usize,
-    /// The longest a call may take.
-    pub time: Duration,
+    pub room: Room,
     /// How long calls in flight may still be answered once the peer has sent
     /// its last line.
     pub grace: Duration,
@@ -37,9 +31,7 @@ impl Limits {
     /// Those of one connection, under those of all.
     pub fn new(rates: Arc<Rates>, shared: Shared) -> Self {
         Self {
-            calls: 256,
-            sleepers: 2048,
-            time: Duration::from_mins(10),
+            room: Room::default(),
             grace: Duration::from_secs(1),
             beat: Duration::from_secs(7),
             line: 16 * 1024 * 1024,
@@ -54,7 +46,7 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         let none =
-            super::rates::Rate { agent_per_minute: 0, all_per_minute: 0, burst_per_second: 0 };
+            crate::tools::Rate { agent_per_minute: 0, all_per_minute: 0, burst_per_second: 0 };
         Self::new(Arc::new(Rates::new(none)), Shared::default())
     }
 }

@@ -9,9 +9,8 @@ use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Map, Value, json};
 
-use super::tool::Tool;
-use super::tools;
 use crate::api::Caller;
+use crate::tools::{Tool, table};
 
 /// How many attempts a list shows.
 pub const LISTED: usize = 20;
@@ -52,7 +51,7 @@ const VIEWS: [View; 3] = [
 impl View {
     /// The tool behind the view, if there is one that the caller may use.
     fn tool(&self, caller: &Caller) -> Option<&'static Tool> {
-        tools::find(self.tool).filter(|tool| tool.is_for(caller))
+        table::find(self.tool).filter(|tool| tool.is_for(caller))
     }
 }
 

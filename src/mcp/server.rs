@@ -1,13 +1,10 @@
-//! The MCP server of one connection: both eras of the protocol, one choke point
-//! for calls, whether by a tool's name or a resource's URI. It guards (role, number
-//! and time of calls, panics, cancellation) and leaves what a call means to its
-//! [`Tool`](super::tool::Tool).
+//! The MCP server of one connection, or of one HTTP request: both eras of the protocol. Calls, by
+//! a tool's name or a resource's URI, go to [`Calls`]; what is the connection's own (what its
+//! peer has not read, its end, reports of progress) is here.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use provost_actors::refusal::{Code, Refusal};
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
@@ -22,17 +19,15 @@ use rmcp::service::{RequestContext, RoleServer, serve_directly_with_ct};
 use rmcp::{ErrorData, ServerHandler};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::backlog::Backlog;
 use super::instructions;
 use super::limits::Limits;
-use super::row::RunKind;
-use super::tool::{Call, Tool};
 use super::transport::LineTransport;
-use super::{envelope, prompts, refusals, resources, tools, worker_error};
+use super::{envelope, prompts, resources};
 use crate::api::{Caller, CustomError, Once, Role, Service};
+use crate::tools::{self, Calls, RunKind, Seats, Tool, table, worker_error};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
@@ -54,13 +49,13 @@ pub async fn serve<S>(
     let (read, write) = tokio::io::split(stream);
     let backlog = Arc::new(Backlog::new(limits.shared.clone()));
     let transport = LineTransport::new(read, write, &limits, Arc::clone(&backlog), ended.clone());
+    let seats = Seats::new(limits.room);
+    let calls = Calls::new(service, caller, Arc::clone(&limits.rates), seats);
     let server = Server {
-        service,
-        caller,
-        calls: Semaphore::new(limits.calls),
-        sleepers: Semaphore::new(limits.sleepers),
-        limits,
-        backlog,
+        calls: Arc::new(calls),
+        grace: limits.grace,
+        beat: limits.beat,
+        backlog: Some(backlog),
         ended: ended.clone(),
     };
     // No handshake is waited for: methods of other APIs come without one, and
@@ -75,40 +70,35 @@ type Context = RequestContext<RoleServer>;
 type Page = Option<PaginatedRequestParams>;
 type Result<T, E = ErrorData> = std::result::Result<T, E>;
 
-struct Server {
-    service: Arc<dyn Service>,
-    caller: Caller,
-    limits: Limits,
-    calls: Semaphore,
-    sleepers: Semaphore,
-    backlog: Arc<Backlog>,
+/// Answers MCP requests of one caller.
+pub struct Server {
+    calls: Arc<Calls>,
+    grace: Duration,
+    beat: Duration,
+    /// What the peer of a byte stream has not read; HTTP has a stream for each answer.
+    backlog: Option<Arc<Backlog>>,
     /// Cancelled when the connection ends, from either side.
     ended: CancellationToken,
 }
 
 impl Server {
+    /// A server for one HTTP request.
+    pub fn of_request(calls: Arc<Calls>, limits: &Limits, ended: CancellationToken) -> Self {
+        Self { calls, grace: limits.grace, beat: limits.beat, backlog: None, ended }
+    }
+
+    fn caller(&self) -> &Caller {
+        &self.calls.caller
+    }
+
     async fn call(
         &self,
         tool: &Tool,
-        arguments: JsonObject,
-        bridge_id: Option<String>,
+        work: impl Future<Output = Result<Once<Value>, Refusal>>,
         context: &Context,
     ) -> Result<Once<Value>, Refusal> {
-        if tool.access() > self.caller.access {
-            return Err(refusals::beyond_access(tool, &self.caller));
-        }
-        if !self.caller.is_person && (tool.is_workers() || self.caller.role == Role::Worker) {
-            self.limits.rates.take(&self.caller.agent)?;
-        }
-        let call = Call { service: &*self.service, caller: &self.caller, arguments, bridge_id };
-        let room = if tool.kind == RunKind::Wait { &self.sleepers } else { &self.calls };
-        let work = self.beating(tool, tool.call(call), context);
-        let outcome = self.guarded(tool.name, room, tool.large_answer(), work, context).await;
-        outcome.flatten().inspect_err(|refusal| {
-            if refusal.code == Code::Internal {
-                tracing::error!(tool = tool.name, message = refusal.message, "internal fault");
-            }
-        })
+        let work = self.beating(tool, work, context);
+        self.awaited(tool.name, tool.large_answer(), work, context).await.flatten()
     }
 
     /// A call of the worker API as a method of its own, on any connection.
@@ -127,43 +117,43 @@ impl Server {
             }
         };
         let own = arguments.remove("_meta");
-        let bridge_id = call_id(&context.meta)
+        let id = call_id(&context.meta)
             .or_else(|| own.as_ref()?.get(CALL_ID)?.as_str().map(str::to_owned));
-        match self.call(tool, arguments.clone(), bridge_id, context).await {
+        // Boxed: a call's future is large, and is moved some times on its way.
+        let work = Box::pin(self.calls.call_any(tool, arguments.clone(), id));
+        match self.call(tool, work, context).await {
             Ok(success) => Ok(CustomResult::new(success.value)),
             Err(refusal) => {
                 let refusal = refusal.of_tool(tool.name);
-                Err(worker_error::error(&refusal, &self.caller.agent, &Value::Object(arguments)))
+                let agent = &self.caller().agent;
+                let arguments = Value::Object(arguments);
+                let (number, data) = worker_error::numbered(&refusal, agent, &arguments);
+                Err(ErrorData::new(ErrorCode(number), refusal.message, Some(data)))
             }
         }
     }
 
-    /// Runs what a request asks for, so that it is answered whatever happens. A large
-    /// answer is made when the peer has read enough of the earlier ones.
-    async fn guarded<T>(
+    /// Waits for what a request asks for, as long as its caller does. A large answer is made
+    /// when the peer has read enough of the earlier ones.
+    async fn awaited<T>(
         &self,
         what: &str,
-        room: &Semaphore,
         large_answer: Option<usize>,
         work: impl Future<Output = T>,
         context: &Context,
     ) -> Result<T, Refusal> {
         let done = async {
-            if let Some(bytes) = large_answer {
-                self.backlog.reserve(&context.id, bytes).await;
+            if let (Some(bytes), Some(backlog)) = (large_answer, &self.backlog) {
+                backlog.reserve(&context.id, bytes).await;
             }
-            admitted(what, room, work).await
+            work.await
         };
         tokio::select! {
             biased;
-            done = done => done,
+            done = done => Ok(done),
             () = self.given_up(&context.ct) => {
                 let message = format!("The connection ended while {what} was running.");
                 Err(Refusal::new(Code::DaemonRestarting, message))
-            }
-            () = tokio::time::sleep(self.limits.time) => {
-                let seconds = self.limits.time.as_secs();
-                Err(Refusal::internal(format!("{what} took longer than {seconds} s.")))
             }
         }
     }
@@ -174,7 +164,7 @@ impl Server {
         // A request's own token is cancelled at the end of the stream only once rmcp has
         // waited for its answer.
         tokio::select! {
-            () = self.ended.cancelled() => tokio::time::sleep(self.limits.grace).await,
+            () = self.ended.cancelled() => tokio::time::sleep(self.grace).await,
             () = cancelled.cancelled() => {}
         }
     }
@@ -190,9 +180,9 @@ impl Server {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = tokio::time::sleep(self.limits.beat) => {}
+                () = tokio::time::sleep(self.beat) => {}
             }
-            since += self.limits.beat;
+            since += self.beat;
             let progress = ProgressNotificationParam::new(token.clone(), since.as_secs_f64());
             // A peer that is gone ends the call elsewhere.
             let _ = context.peer.notify_progress(progress).await;
@@ -200,26 +190,9 @@ impl Server {
     }
 }
 
-/// Runs what a request asks for; a panic is the fault of this request alone.
-async fn admitted<T>(
-    what: &str,
-    room: &Semaphore,
-    work: impl Future<Output = T>,
-) -> Result<T, Refusal> {
-    let _permit = room.try_acquire().map_err(|_| {
-        Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
-    })?;
-    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        tracing::error!(what, panic = text.unwrap_or("?"), "a call panicked");
-        Refusal::internal(format!("{what} failed in the daemon."))
-    })
-}
-
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let instructions = match self.caller.role {
+        let instructions = match self.caller().role {
             Role::Worker => instructions::INSIDE,
             Role::Orchestrator | Role::All => instructions::BOARD,
         };
@@ -246,9 +219,9 @@ impl ServerHandler for Server {
 
     async fn list_tools(&self, request: Page, _: Context) -> Result<ListToolsResult> {
         only_page(request)?;
-        let access = self.caller.access;
-        let visible = tools::listed();
-        let visible = visible.filter(|tool| tool.is_for(&self.caller) && tool.access() <= access);
+        let caller = self.caller();
+        let visible = table::listed();
+        let visible = visible.filter(|tool| tool.is_for(caller) && tool.access() <= caller.access);
         let list = ListToolsResult::with_all_items(visible.map(Tool::definition).collect());
         Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
     }
@@ -258,21 +231,19 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: Context,
     ) -> Result<CallToolResponse> {
-        let Some(tool) = tools::find(&request.name) else {
-            return Err(refusals::unknown_tool(&request.name, &self.caller));
+        let Some(tool) = table::find(&request.name) else {
+            let tools::Unknown { message, data } = tools::unknown(&request.name, self.caller());
+            return Err(ErrorData::invalid_params(message, Some(data)));
         };
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = if tool.is_for(&self.caller) {
-            let bridge_id = call_id(&context.meta);
-            self.call(tool, arguments.clone(), bridge_id, &context).await
-        } else {
-            Err(refusals::not_permitted(tool, &self.caller))
-        };
+        let work = self.calls.call(tool, arguments.clone(), call_id(&context.meta));
+        let work = Box::pin(work);
+        let outcome = self.call(tool, work, &context).await;
         let result = match outcome {
             Ok(success) => envelope::success(success),
             Err(refusal) if tool.is_workers() => envelope::failure(worker_error::envelope(
                 &refusal.of_tool(tool.name),
-                &self.caller.agent,
+                &self.caller().agent,
                 &Value::Object(arguments),
             )),
             Err(refusal) => envelope::failure(refusal.envelope()),
@@ -283,12 +254,13 @@ impl ServerHandler for Server {
     async fn list_resources(&self, request: Page, context: Context) -> Result<ListResourcesResult> {
         only_page(request)?;
         // An attempt that may start others knows their ids.
-        if resources::templates(&self.caller).is_empty() || self.caller.place.is_inside() {
+        if resources::templates(self.caller()).is_empty() || self.caller().place.is_inside() {
             return Ok(ListResourcesResult::default());
         }
-        let asked = self.service.recent_attempts(resources::LISTED);
-        let listed = self.guarded("the list", &self.calls, None, asked, &context).await;
-        let attempts = listed.flatten().map_err(resources::fault)?;
+        let asked = self.calls.service.recent_attempts(resources::LISTED);
+        let asked = self.calls.quick("the list", asked);
+        let listed = self.awaited("the list", None, asked, &context).await;
+        let attempts = listed.flatten().flatten().map_err(resources::fault)?;
         let listed = attempts.iter().map(resources::listed).collect();
         Ok(ListResourcesResult::with_all_items(listed))
     }
@@ -299,7 +271,7 @@ impl ServerHandler for Server {
         _: Context,
     ) -> Result<ListResourceTemplatesResult> {
         only_page(request)?;
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&self.caller)))
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(self.caller())))
     }
 
     async fn read_resource(
@@ -307,10 +279,11 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: Context,
     ) -> Result<ReadResourceResponse> {
-        let Some((tool, arguments)) = resources::call(&request.uri, &self.caller) else {
+        let Some((tool, arguments)) = resources::call(&request.uri, self.caller()) else {
             return Err(resources::unknown(&request.uri));
         };
-        let read = self.call(tool, arguments, None, &context).await.map_err(resources::fault)?;
+        let work = Box::pin(self.calls.call(tool, arguments, None));
+        let read = self.call(tool, work, &context).await.map_err(resources::fault)?;
         Ok(resources::contents(&request.uri, &read.value).into())
     }
 
@@ -321,7 +294,7 @@ impl ServerHandler for Server {
 
     async fn list_prompts(&self, request: Page, _: Context) -> Result<ListPromptsResult> {
         only_page(request)?;
-        Ok(ListPromptsResult::with_all_items(prompts::list(&self.caller)))
+        Ok(ListPromptsResult::with_all_items(prompts::list(self.caller())))
     }
 
     async fn get_prompt(
@@ -330,7 +303,7 @@ impl ServerHandler for Server {
         _: Context,
     ) -> Result<GetPromptResponse> {
         let arguments = request.arguments.unwrap_or_default();
-        Ok(prompts::get(&request.name, &arguments, &self.caller)?.into())
+        Ok(prompts::get(&request.name, &arguments, self.caller())?.into())
     }
 
     async fn on_custom_request(
@@ -339,11 +312,11 @@ impl ServerHandler for Server {
         context: Context,
     ) -> Result<CustomResult> {
         let CustomRequest { method, params, .. } = request;
-        if let Some(tool) = tools::find(&method).filter(|tool| tool.is_workers()) {
+        if let Some(tool) = table::find(&method).filter(|tool| tool.is_workers()) {
             return self.bare(tool, params, &context).await;
         }
-        let asked = self.service.call_method(&self.caller, &method, params);
-        match self.guarded(&method, &self.calls, None, asked, &context).await {
+        let asked = self.calls.method(&method, params);
+        match self.awaited(&method, None, asked, &context).await.flatten() {
             Ok(Ok(value)) => Ok(CustomResult::new(value)),
             Ok(Err(CustomError { code, message, data })) => {
                 Err(ErrorData::new(ErrorCode(code), message, data))
@@ -369,19 +342,4 @@ fn only_page(request: Page) -> Result<()> {
 /// The bridge's id of a call.
 fn call_id(meta: &RequestMetaObject) -> Option<String> {
     meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_panic_is_answered_as_internal_and_takes_no_room() {
-        let room = Semaphore::new(1);
-        let panics = async { panic!("asked to panic") };
-        let refusal = admitted::<()>("get_task", &room, panics).await.unwrap_err();
-        assert_eq!(room.available_permits(), 1);
-        assert_eq!(refusal.code, Code::Internal);
-        assert_eq!(refusal.message, "get_task failed in the daemon.");
-    }
 }

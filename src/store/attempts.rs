@@ -29,6 +29,7 @@ macro_rules! select {
                      ORDER BY turn DESC, process_id DESC LIMIT 1) AS ended_as,
                     json_object('process_id', x.process_id, 'run_reason', x.run_reason,
                                 'turn', x.turn, 'prompt', x.prompt, 'variant', x.variant,
+                                'queue_id', x.queue_id,
                                 'executor_session_id', s.executor_session_id,
                                 'status', x.status, 'exit_code', x.exit_code,
                                 'exit_signal', x.exit_signal) AS process,

@@ -8,11 +8,37 @@ use std::sync::{Arc, Mutex};
 
 use provost_actors::blocking::lock;
 use provost_actors::ids::AttemptId;
-use tokio::sync::Notify;
+use provost_actors::refusal::Refusal;
+use tokio::sync::{Notify, watch};
 
-/// The registry of waiters. Cheap to clone: there is one.
+use super::Store;
+use super::sql::Sql;
+use crate::api::users::Changed;
+
+impl Store {
+    /// The last changes of the objects that changed after a number, in their order.
+    pub async fn changes_after(&self, number: u64, limit: usize) -> Result<Vec<Changed>, Refusal> {
+        let sql = "SELECT number, topic, id FROM changes WHERE number > ?1
+                   ORDER BY number LIMIT ?2";
+        self.read(async |db| db.all(sql, (number, limit)).await).await
+    }
+
+    /// The number of the newest change; 0: there was none.
+    pub async fn newest_change(&self) -> Result<u64, Refusal> {
+        let sql = "SELECT coalesce(max(number), 0) FROM changes";
+        self.read(async |db| db.one(sql, ()).await).await
+    }
+
+    /// Is marked as changed after every commit.
+    pub fn commits(&self) -> watch::Receiver<()> {
+        self.changes.1.subscribe()
+    }
+}
+
+/// The registry of waiters, and the bell of those that follow everything. Cheap to clone: there
+/// is one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Changes(Arc<Mutex<Waiting>>);
+pub(super) struct Changes(Arc<Mutex<Waiting>>, watch::Sender<()>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -23,6 +49,11 @@ struct Waiting {
 }
 
 impl Changes {
+    /// Wakes those that follow everything.
+    pub(super) fn committed(&self) {
+        self.1.send_replace(());
+    }
+
     /// Wakes the watches of an attempt or a question. Call it after the commit: a waiter that
     /// is woken before it would read the old rows and sleep again.
     pub(super) fn announce(&self, topic: impl ToString + Copy) {

@@ -10,6 +10,7 @@ mod attempt_views;
 mod attempts;
 mod board;
 mod changes;
+mod comments;
 mod dependencies;
 mod error;
 mod finishes;
@@ -29,17 +30,23 @@ mod sessions;
 mod sql;
 mod task_status;
 mod tasks;
+mod timeline;
 mod turn_snapshots;
+mod users;
 mod wal;
+mod window;
 mod work;
 mod write_retry;
 
 pub use attempt_views::{AttemptOverview, AttemptRow, LastFinish, Quota, WorkspaceView};
+pub use comments::{Amendment, Author, DRAFTS_CHANGED, KeptComment, NewComment};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use projects::busy_project;
 pub use reach::Named;
+pub use timeline::{Beside, FinishRow};
 pub use wal::is_damaged as is_log_damaged;
+pub use window::OpenFacts;
 pub use work::{Asking, NewDocument, NewPlan, NewQuestion, Question, WorkerCall};
 
 use std::path::PathBuf;
@@ -107,14 +114,19 @@ impl Store {
         let mut db = self.reader.acquire().await.map_err(fault)?;
         Ok(work(&mut db).await?)
     }
-}
 
-/// Commits what was written; `what` names the places before and after.
-async fn commit(writing: sqlx::Transaction<'_, sqlx::Sqlite>, what: &str) -> Result<(), Refusal> {
-    failpoint::hit(what, "written");
-    writing.commit().await.map_err(fault)?;
-    failpoint::hit(what, "committed");
-    Ok(())
+    /// Commits what was written; `what` names the places before and after.
+    async fn commit(
+        &self,
+        writing: sqlx::Transaction<'_, sqlx::Sqlite>,
+        what: &str,
+    ) -> Result<(), Refusal> {
+        failpoint::hit(what, "written");
+        writing.commit().await.map_err(fault)?;
+        self.changes.committed();
+        failpoint::hit(what, "committed");
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Change, Outcome, Phase, Processes, State};
 
 use super::{
-    Db, Patience, Refusal, Result, Sql, Store, approvals, now, session_queue, task_status,
+    Db, Patience, Refusal, Result, Sql, Store, approvals, comments, now, session_queue, task_status,
 };
 
 impl Store {
@@ -152,5 +152,5 @@ async fn settle(db: Db<'_>, process: ProcessId, outcome: &Outcome) -> Result<()>
          WHERE process_id = ?1";
     db.run(sql, (process, outcome.usage, outcome.at.millis(), quota, resume_at)).await?;
     approvals::withdraw_if_ended(db, process).await?;
-    Ok(())
+    comments::give_back_unbegun(db, process).await
 }

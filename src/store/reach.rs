@@ -26,6 +26,10 @@ impl Named {
                 "SELECT EXISTS (SELECT 1 FROM approvals v JOIN attempts a USING (attempt_id)
                                 WHERE v.approval_id = lower(?1) AND a.parent_id = ?2)"
             }
+            "comment_id" => {
+                "SELECT EXISTS (SELECT 1 FROM comments c JOIN attempts a USING (attempt_id)
+                                WHERE c.comment_id = lower(?1) AND a.parent_id = ?2)"
+            }
             // By id or handle; only the attempts that it started have asked or opened it.
             "question_id" => {
                 "WITH asked AS (

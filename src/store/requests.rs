@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Db, Patience, Refusal, Result, Sql, Store, StoreError, commit, fault, now};
+use super::{Db, Patience, Refusal, Result, Sql, Store, StoreError, fault, now};
 
 enum Found {
     Nothing,
@@ -72,7 +72,7 @@ impl Store {
             let answer = serde_json::to_string(&value).map_err(StoreError::from)?;
             write(&mut db, key, None, Some(answer)).await?;
         }
-        commit(db, name).await?;
+        self.commit(db, name).await?;
         Ok(Once { value, deduplicated: false })
     }
 }

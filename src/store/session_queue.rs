@@ -6,7 +6,7 @@ use provost_actors::ids::{AttemptId, SessionId};
 use provost_actors::journal::{FollowUp, Next, Process, Turnover};
 use serde_json::json;
 
-use super::{Code, Db, Refusal, Result, Sql, StoreError, now, task_status};
+use super::{Code, Db, Refusal, Result, Sql, StoreError, comments, now, task_status};
 
 /// Writes what a step of the queue changes. A row of another epoch belongs to a newer owner,
 /// and fails the whole step.
@@ -16,8 +16,15 @@ pub(super) async fn turn_over(
     epoch: u64,
     turnover: &Turnover,
 ) -> Result<()> {
+    let begun = turnover.begun.as_ref().and_then(|next| next.process.queue_id);
     for id in &turnover.taken {
         db.run("DELETE FROM follow_ups WHERE queue_id = ?1", (id,)).await?;
+        if begun != Some(*id) {
+            comments::give_back(db, *id).await?;
+        }
+    }
+    if let Some(review) = &turnover.review {
+        comments::send(db, attempt, review).await?;
     }
     if let Some(added) = &turnover.added {
         enqueue(db, attempt, added, None).await?;
@@ -84,7 +91,8 @@ pub(super) async fn insert_process(
     let row = json!({
         "process_id": process.process_id, "session_id": session, "attempt_id": attempt,
         "run_reason": process.run_reason, "turn": process.turn, "prompt": process.prompt,
-        "variant": process.variant, "status": process.status, "created_at": now,
+        "variant": process.variant, "status": process.status, "queue_id": process.queue_id,
+        "created_at": now,
     });
     db.insert("INTO processes", row).await?;
     Ok(())

@@ -5,15 +5,16 @@ use provost_actors::event::{Action, ActionKind, ProcessStatus, RunReason, Timest
 use provost_actors::executor::Request;
 use provost_actors::gateway::NewRepo;
 use provost_actors::ids::{
-    ApprovalId, AttemptId, CheckRunId, ProcessId, ProjectId, QueueId, SessionId, TaskId,
+    ApprovalId, AttemptId, CheckRunId, CommentId, ProcessId, ProjectId, QueueId, ReviewId,
+    SessionId, TaskId,
 };
 use provost_actors::journal::checks::{CheckCommand, PlannedCheck, Submission};
 use provost_actors::journal::{
     Approval, ApprovalStatus, Approvals, Attempt, AttemptRepo, AttemptStarted, Attempts, Begun,
     Change, CheckVerdict, Checks, Ending, Finish, FinishAction, FinishRequest, FinishState,
     Finishes, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Probe,
-    Probes, Process, Processes, Receipt, RepoRequest, Requests, Sessions, Snapshots, State, Task,
-    Tasks, TurnSnapshot, Turnover,
+    Probes, Process, Processes, Receipt, RepoRequest, Requests, Review, Sessions, Snapshots, State,
+    Task, Tasks, TurnSnapshot, Turnover,
 };
 use provost_actors::workspace::merge::{Signature, Strategy};
 use serde_json::json;
@@ -21,6 +22,7 @@ use serde_json::json;
 use super::*;
 use crate::api::attempts::AttemptPhase;
 use crate::api::commands::IdKind;
+use crate::api::comments::{CommentState, Side};
 use crate::api::sessions::{MessageRole, SessionMessage};
 use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
 
@@ -135,6 +137,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
             turn: 1,
             prompt: "say hi".into(),
             variant: None,
+            queue_id: None,
             executor_session_id: None,
             status: ProcessStatus::Planned,
             exit_code: None,
@@ -395,8 +398,121 @@ async fn queue(store: &Store, key: Option<&Key>, attempt: &Attempt, turnover: Tu
         held: turnover.held,
         length: 1,
         waiting: vec![],
+        review: None,
     };
     store.record_follow_up(key, attempt, &turnover, &answer).await.unwrap();
+}
+
+async fn commented(store: &Store, attempt: AttemptId, by: &Author) -> CommentId {
+    let comment = NewComment {
+        repo: "a".into(),
+        path: "a/f".into(),
+        file: "a/f".into(),
+        side: Side::New,
+        first_line: 1,
+        last_line: 2,
+        turn: 1,
+        blob_id: "b".into(),
+        quoted: "x".into(),
+        text: "t".into(),
+    };
+    store.add_comment(None, attempt, by, &comment).await.unwrap().value.comment_id
+}
+
+async fn states(store: &Store, attempt: AttemptId) -> Vec<(CommentState, Option<u32>)> {
+    let kept = store.comments(attempt).await.unwrap();
+    kept.iter().map(|comment| (comment.told().state, comment.delivered)).collect()
+}
+
+#[tokio::test]
+async fn comments_are_sent_with_their_follow_up_or_not_at_all() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Preparing).await;
+    let id = one.attempt_id;
+    let person = Author { name: "person".into(), attempt: None };
+    let (first, second) =
+        (commented(&store, id, &person).await, commented(&store, id, &person).await);
+    let edit = Amendment::Edit("better".into());
+    store.amend_comment(None, id, &person, second, &edit).await.unwrap();
+
+    let sending = |added: &FollowUp, drafts: Vec<(CommentId, u32)>| Turnover {
+        added: Some(added.clone()),
+        review: Some(Review {
+            review_id: ReviewId::new(),
+            queue_id: added.queue_id,
+            submitted_at: Timestamp::now(),
+            message: None,
+            drafts,
+        }),
+        ..Turnover::default()
+    };
+    let added = follow_up("a review");
+    let answer = FollowedUp {
+        action: FollowUpAction::Queue,
+        attempt_id: id,
+        session_id: one.session_id,
+        execution_process_id: None,
+        held: false,
+        length: 1,
+        waiting: vec![],
+        review: None,
+    };
+    // The second one was edited since.
+    let stale = sending(&added, vec![(first, 1), (second, 1)]);
+    let refused = store.record_follow_up(None, &one, &stale, &answer).await.unwrap_err();
+    assert!(refused.details.contains_key(DRAFTS_CHANGED), "{refused:?}");
+    assert_eq!(states(&store, id).await, [(CommentState::Draft, None); 2]);
+    assert!(store.attempt(id).await.unwrap().unwrap().waiting.is_empty());
+
+    let revision = store.status(id).await.unwrap().revision;
+    queue(&store, None, &one, sending(&added, vec![(first, 1), (second, 2)])).await;
+    assert_eq!(states(&store, id).await, [(CommentState::Sent, None); 2]);
+    assert!(store.status(id).await.unwrap().revision > revision);
+    let sent = store.amend_comment(None, id, &person, first, &Amendment::Remove).await;
+    assert_eq!(sent.unwrap_err().code, Code::InvalidArgument);
+    // It is dropped.
+    let taken = vec![added.queue_id];
+    queue(&store, None, &one, Turnover { taken, ..Turnover::default() }).await;
+    assert_eq!(states(&store, id).await, [(CommentState::Draft, None); 2]);
+
+    // It begins, and ends before its process runs; the next one runs.
+    let mut one = one;
+    for runs in [false, true] {
+        let drafts = store.comments(id).await.unwrap();
+        let drafts = drafts.iter().map(|it| (it.comment_id, it.version)).collect();
+        let added = follow_up("a review");
+        let process = Process {
+            process_id: ProcessId::new(),
+            turn: one.process.turn + 1,
+            queue_id: Some(added.queue_id),
+            ..one.process.clone()
+        };
+        let begun = Some(Next { process: process.clone(), has_slot: true });
+        let turnover = Turnover { added: None, begun, ..sending(&added, drafts) };
+        queue(&store, None, &one, turnover).await;
+        one = store.attempt(id).await.unwrap().unwrap();
+        assert_eq!(one.process.queue_id, Some(added.queue_id));
+        assert_eq!(states(&store, id).await, [(CommentState::Sent, None); 2]);
+        let exit_signal = runs.then_some(9);
+        let Change::Settled(outcome, turnover) = failed() else { unreachable!() };
+        let settled = Change::Settled(Outcome { exit_signal, ..outcome }, turnover);
+        advance(&store, &one, &settled).await;
+        one = store.attempt(id).await.unwrap().unwrap();
+    }
+    let turn = Some(one.process.turn);
+    assert_eq!(states(&store, id).await, [(CommentState::Delivered, turn); 2]);
+    let reviews = store.reviews(id).await.unwrap();
+    assert_eq!((reviews.len(), reviews[0].turn), (1, turn));
+
+    // An agent changes its own comments only.
+    let agent = Author { name: "agent".into(), attempt: Some(id) };
+    let refused = store.amend_comment(None, id, &agent, first, &Amendment::Resolve).await;
+    assert_eq!(refused.unwrap_err().code, Code::NotPermitted);
+    store.amend_comment(None, id, &person, first, &Amendment::Resolve).await.unwrap();
+    assert_eq!(states(&store, id).await[0].0, CommentState::Resolved);
+    assert!(store.reaches(id, Named::by("comment_id", "t").unwrap(), "x").await.is_ok());
 }
 
 #[tokio::test]
@@ -813,4 +929,60 @@ async fn what_a_remote_leads_to_is_recorded_and_replaced() {
     let other = [("fork".to_owned(), "/r".to_owned())].into();
     store.record_remotes(repo, &other).await.unwrap();
     assert_eq!(recorded().await, other);
+}
+
+#[tokio::test]
+async fn the_turns_of_an_attempt_come_by_page_each_with_its_processes() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Queued).await;
+    let other = attempt(&store, project, &of, Phase::Queued).await;
+    turn(&store, &one, 2, "failed", None).await;
+    turn(&store, &one, 2, "completed", Some("done")).await;
+    turn(&store, &one, 3, "running", None).await;
+    turn(&store, &other, 9, "running", None).await;
+    let long = "UPDATE processes SET prompt = printf('%.*c', 30000, 'ä') WHERE turn = 3";
+    sqlx::query(long).execute(&store.writer).await.unwrap();
+    let page = store.turns(one.attempt_id, None, 2).await.unwrap();
+    let counts: Vec<_> =
+        page.items.iter().map(|turn| (turn.number, turn.processes.len())).collect();
+    assert_eq!((counts, page.has_more), (vec![(2, 2), (3, 1)], true));
+    assert_eq!(page.items[0].prompt, "prompt 2");
+    assert_eq!(page.items[0].agent().unwrap().final_message.as_deref(), Some("done"));
+    let cut = page.items[1].prompt.chars().count();
+    assert_eq!((cut, page.items[1].prompt_length), (20_000, 30_000));
+    let first = store.turns(one.attempt_id, Some(2), 2).await.unwrap();
+    let numbers: Vec<_> = first.items.iter().map(|turn| turn.number).collect();
+    assert_eq!((numbers, first.has_more), (vec![1], false));
+    assert!(store.turns(one.attempt_id, Some(1), 2).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn what_belongs_to_an_attempt_besides_its_turns() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Settled).await;
+    let waiting = Turnover { added: Some(follow_up("more")), ..Turnover::default() };
+    queue(&store, None, &one, waiting).await;
+    let finish = merge_of(&one);
+    store.record_finish(None, &finish).await.unwrap();
+    let submission = Submission {
+        run_id: CheckRunId::new(),
+        attempt_id: Some(one.attempt_id),
+        repos: vec![],
+        is_empty_diff: None,
+        checks: vec![],
+    };
+    store.plan_finish_checks(&finish, of.task_id, &submission).await.unwrap();
+    let receipt = Receipt { name: "test".to_owned(), ..Receipt::default() };
+    store.keep_receipt(submission.run_id, &receipt).await.unwrap();
+    let beside = store.beside_turns(one.attempt_id).await.unwrap();
+    assert_eq!(beside.waiting[0].prompt, "more");
+    assert_eq!(beside.finishes[0].request, finish.request);
+    assert_eq!(beside.checks[0].finish_id, Some(finish.finish_id));
+    assert_eq!(beside.checks[0].receipts[0].name, "test");
+    let unknown = store.beside_turns(AttemptId::new()).await.map(drop);
+    assert_eq!(unknown.unwrap_err().code, Code::AttemptNotFound);
 }

@@ -7,7 +7,8 @@ use provost_actors::ids::{AttemptId, ProjectId};
 use provost_actors::journal::{DueSnapshot, Snapshots, TurnSnapshot};
 use serde_json::json;
 
-use super::{Patience, Refusal, Sql, Store, now};
+use super::approvals::count_change;
+use super::{Patience, Refusal, Sql, Store, comments, now};
 
 /// An attempt and its turns that have snapshots.
 pub type SnapshotTurns = (AttemptId, Vec<u32>);
@@ -69,9 +70,20 @@ impl Snapshots for Store {
             // Those of earlier turns can't be made any more.
             let sql = "UPDATE processes SET snapshot_due = 0
                  WHERE attempt_id = ?1 AND turn <= ?2 AND snapshot_due = 1";
-            db.run(sql, (attempt, turn)).await.map(drop)
+            db.run(sql, (attempt, turn)).await?;
+            // It may have changed lines that were commented on.
+            let is_news = !snapshots.is_empty() && comments::has_sent(db, attempt).await?;
+            if is_news {
+                count_change(db, attempt).await?;
+            }
+            Ok(is_news)
         })
         .await
+        .map(|is_news| {
+            if is_news {
+                self.changes.announce(attempt);
+            }
+        })
     }
 
     async fn snapshot_turns(&self, attempt: AttemptId) -> Result<Vec<u32>, Refusal> {

@@ -10,7 +10,7 @@ use sqlx::{Sqlite, Transaction};
 use tokio::time::timeout;
 
 use super::error::{locked, primary_code};
-use super::{Code, Db, Refusal, Result, Store, commit, fault};
+use super::{Code, Db, Refusal, Result, Store, fault};
 
 /// How long SQLite itself waits in each try.
 pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -48,7 +48,7 @@ impl Store {
     ) -> Result<T, Refusal> {
         let mut db = self.transaction(patience).await?;
         let done = work(&mut db).await?;
-        commit(db, name).await?;
+        self.commit(db, name).await?;
         Ok(done)
     }
 

@@ -1,4 +1,4 @@
-//! The rules behind the worker API. Pure: no database, no protocol. A request goes as it is
+//! The rules behind the worker API, and those of comments. Pure: no database, no protocol. A request goes as it is
 //! from the tool to the store, and the response comes back from the transaction that made it
 //! true:
 //!
@@ -8,8 +8,10 @@
 //! ```
 
 pub mod answer;
+pub mod attention;
 pub mod brief;
 pub mod cause;
+pub mod comments;
 pub mod dependencies;
 pub mod failure;
 pub mod import;

@@ -364,6 +364,7 @@ fn an_orchestrator_inside_reaches_its_own_children_and_its_project() {
         ("respond_approval", json!({"approval_id": asked["approval_id"], "decision": "approve"})),
         ("create_project", json!({"name": "x", "repos": [{"path": "/"}]})),
         ("delete_task", json!({"task_id": task})),
+        ("comment_on_changes", json!({"attempt_id": others.id, "action": "submit"})),
         ("finish_attempt", json!({"attempt_id": others.id, "action": "commit"})),
         ("list_questions", json!({})),
     ];

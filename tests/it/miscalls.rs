@@ -190,6 +190,8 @@ updateTask update_task
 list_repositories list_repos
 send_follow_up follow_up
 reply follow_up
+add_comment comment_on_changes
+review comment_on_changes
 resume_attempt follow_up
 wait wait_for_attempts
 wait_for_attempt wait_for_attempts

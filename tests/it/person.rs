@@ -59,11 +59,11 @@ fn a_shell_and_an_editor_need_a_worktree_and_a_program() {
     let missing = provost.verb(["shell", id, "middle"]);
     assert!(missing.code == 2 && missing.stderr.contains("back, front"), "{missing:?}");
 
-    let nothing = provost.verb(["open", id]);
+    let nothing = provost.verb(["open", "--editor", id]);
     assert_eq!(nothing.code, 4, "{nothing:?}");
     assert!(nothing.stderr.contains("VISUAL or EDITOR"), "{nothing:?}");
     let editor = provost.script("my editor", "echo \"$1 $2\" > \"$PROVOST_HOME/opened\"\nexit 3");
-    let mut command = provost.command(&["open", id, "front"]);
+    let mut command = provost.command(&["open", "--editor", id, "front"]);
     command.env("EDITOR", format!("'{}' --wait", editor.display()));
     assert_eq!(Provost::done(command).code, 3, "the editor's own");
     let opened = fs::read_to_string(provost.home().join("opened")).unwrap();
@@ -73,8 +73,8 @@ fn a_shell_and_an_editor_need_a_worktree_and_a_program() {
         let told = provost.verb(["gc", "--json", "--yes"]).json();
         told["attempts"][0]["verdict"] == "collected"
     });
-    for verb in ["shell", "open"] {
-        let gone = provost.verb([verb, id]);
+    for words in [&["shell", id][..], &["open", "--editor", id]] {
+        let gone = Provost::done(provost.command(words));
         assert!(gone.code == 4 && gone.stderr.contains("provost send"), "{gone:?}");
     }
 }

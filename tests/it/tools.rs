@@ -73,6 +73,14 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
     let path = json!({"attempt_id": attempt, "path": "app/a.txt"});
     assert_eq!(tour.call("get_attempt_file", &path)["content"], "text\n");
     assert_eq!(tour.call("stop_attempt", &target)["stopped"], true);
+    eventually("its turn has a snapshot", || {
+        let status = tour.call("get_attempt_status", &target);
+        Some(()).filter(|()| status["latest_snapshot_turn"] == 1)
+    });
+    let comment = json!({"attempt_id": attempt, "action": "add", "path": "app/a.txt", "line": 1,
+        "text": "why?"});
+    let commented = tour.call("comment_on_changes", &comment);
+    assert_eq!(commented["comments"][0]["quoted"], "text");
     let commit = json!({"attempt_id": attempt, "action": "commit"});
     assert_eq!(tour.call("finish_attempt", &commit)["state"], "done");
     let attempts = tour.call("list_task_attempts", &json!({"task_id": task}));

@@ -2,7 +2,9 @@
 //! a turn begins.
 
 use crate::event::{ProcessStatus, Timestamp};
-use crate::journal::{FollowUp, FollowUpAction, FollowedUp, Key, Once, Turnover, remembered};
+use crate::journal::{
+    FollowUp, FollowUpAction, FollowedUp, Key, Once, Review, Turnover, remembered,
+};
 use crate::refusal::{Code, Refusal};
 use crate::text::cut;
 
@@ -41,7 +43,8 @@ impl AttemptActorState {
         request: FollowUpRequest,
         has_slot: bool,
     ) -> Result<Once<FollowedUp>, Refusal> {
-        let FollowUpRequest { queue_id, action, prompt, variant, unless_stopped, .. } = request;
+        let FollowUpRequest { queue_id, action, prompt, variant, unless_stopped, review, .. } =
+            request;
         // The first call may have begun the turn with which this one would collide.
         if let Some(answer) = remembered(&*self.world.journal, key).await? {
             return Ok(answer);
@@ -63,6 +66,7 @@ impl AttemptActorState {
         let next = step.begin.map(|follow_up| self.next(follow_up, has_slot));
         let turnover = Turnover {
             added: step.added,
+            review,
             taken: step.taken,
             held: queue.held,
             begun: next.clone(),
@@ -75,6 +79,7 @@ impl AttemptActorState {
             held: queue.held && !queue.waiting.is_empty(),
             length: queue.waiting.len(),
             waiting: queue.waiting.iter().take(LISTED_MAX).map(shortened).collect(),
+            review: turnover.review.as_ref().map(Review::submitted),
         };
         let journal = &self.world.journal;
         let answer = journal.record_follow_up(key, &self.attempt, &turnover, &answer).await?;

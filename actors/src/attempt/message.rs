@@ -15,6 +15,7 @@ use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, FinishId, ProcessId, QueueId};
 use crate::journal::{
     Approval, AttemptStopped, FinishRequest, FollowUpAction, FollowedUp, Key, Once, Priority,
+    Review,
 };
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
@@ -88,6 +89,8 @@ pub struct FollowUpRequest {
     pub variant: Option<String>,
     /// Refused once the attempt was stopped: then only a client's own call continues it.
     pub unless_stopped: bool,
+    /// What its prompt was made of, if it is a review. One whose drafts have changed is refused.
+    pub review: Option<Review>,
 }
 
 /// What happened to a turn's process.

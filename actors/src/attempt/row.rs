@@ -90,8 +90,8 @@ impl AttemptActorState {
             None => queue.step(queue::QueueEvent::TurnEnded).unwrap_or_default(),
         };
         let next = replaced.or_else(|| step.begin.map(|follow_up| self.next(follow_up, true)));
-        let turnover =
-            Turnover { added: None, taken: step.taken, held: queue.held, begun: next.clone() };
+        let (taken, held, begun) = (step.taken, queue.held, next.clone());
+        let turnover = Turnover { taken, held, begun, ..Turnover::default() };
         let quota = outcome.quota.filter(|quota| quota.resumes);
         let settled = Change::Settled(outcome, Box::new(turnover));
         let (id, epoch) = (self.attempt.attempt_id, self.attempt.epoch);

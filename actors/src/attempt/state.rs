@@ -130,6 +130,7 @@ impl AttemptActorState {
             turn: last.turn + u32::from(is_new),
             prompt: follow_up.prompt,
             variant: follow_up.variant.or_else(|| last.variant.clone()),
+            queue_id: Some(follow_up.queue_id),
             status: ProcessStatus::Planned,
             exit_code: None,
             exit_signal: None,
@@ -151,8 +152,10 @@ impl AttemptActorState {
 
     /// The newest turn's prompt, to be run once more.
     pub(super) fn prompt_again(&self) -> FollowUp {
-        let Process { prompt, variant, .. } = self.attempt.process.clone();
-        FollowUp { queue_id: QueueId::new(), prompt, variant, queued_at: Timestamp::now() }
+        let Process { prompt, variant, queue_id, .. } = self.attempt.process.clone();
+        // A row of an older daemon does not name its follow-up.
+        let queue_id = queue_id.unwrap_or_else(QueueId::new);
+        FollowUp { queue_id, prompt, variant, queued_at: Timestamp::now() }
     }
 
     /// A turn has been written down: runs it, or asks for its slot.

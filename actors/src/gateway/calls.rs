@@ -56,6 +56,7 @@ pub async fn notify_worker(
         prompt,
         variant: None,
         unless_stopped: true,
+        review: None,
     };
     match follow_up(gateway, world, Some(key), request).await {
         Ok(_) => Ok(true),

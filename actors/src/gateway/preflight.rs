@@ -77,6 +77,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             turn: 1,
             prompt: request.prompt.clone().unwrap_or_else(|| default_prompt(&context)),
             variant: request.variant.clone(),
+            queue_id: None,
             executor_session_id: None,
             status: ProcessStatus::Planned,
             exit_code: None,

@@ -148,6 +148,7 @@ async fn resume(
         prompt: GO_ON.to_owned(),
         variant: None,
         unless_stopped: false,
+        review: None,
     };
     follow_up(gateway, world, Some(key), request).await.map(drop)
 }

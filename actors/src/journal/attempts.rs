@@ -5,7 +5,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{ProcessStatus, RunReason, Timestamp, TokenUsage};
-use crate::ids::{AttemptId, FinishId, ProcessId, ProjectId, QueueId, RepoId, SessionId, TaskId};
+use crate::ids::{
+    AttemptId, CommentId, FinishId, ProcessId, ProjectId, QueueId, RepoId, ReviewId, SessionId,
+    TaskId,
+};
 use crate::limits::Applied;
 use crate::refusal::Refusal;
 
@@ -122,6 +125,9 @@ pub struct Process {
     pub turn: u32,
     pub prompt: String,
     pub variant: Option<String>,
+    /// The follow-up whose prompt it is; `None`: that of the attempt's start.
+    #[serde(default)]
+    pub queue_id: Option<QueueId>,
     /// The executor's own id of the conversation, once known.
     pub executor_session_id: Option<String>,
     pub status: ProcessStatus,
@@ -191,6 +197,43 @@ pub struct FollowedUp {
     pub length: usize,
     /// The first of those that wait, their prompts cut.
     pub waiting: Vec<FollowUp>,
+    /// The review that it sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Submitted>,
+}
+
+/// A review that a follow-up carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    pub review_id: ReviewId,
+    pub queue_id: QueueId,
+    pub submitted_at: Timestamp,
+    pub comment_count: usize,
+}
+
+/// Comments that become the prompt of one follow-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Review {
+    pub review_id: ReviewId,
+    /// The follow-up.
+    pub queue_id: QueueId,
+    pub submitted_at: Timestamp,
+    /// What precedes the comments.
+    pub message: Option<String>,
+    /// The drafts, each with the count of its changes: the prompt was made of them as they were
+    /// then.
+    pub drafts: Vec<(CommentId, u32)>,
+}
+
+impl Review {
+    pub fn submitted(&self) -> Submitted {
+        Submitted {
+            review_id: self.review_id,
+            queue_id: self.queue_id,
+            submitted_at: self.submitted_at,
+            comment_count: self.drafts.len(),
+        }
+    }
 }
 
 /// A turn that has ended, for an agent that does not remember it.
@@ -260,6 +303,8 @@ pub struct Quota {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turnover {
     pub added: Option<FollowUp>,
+    /// The review that the new follow-up carries, whether it waits or begins.
+    pub review: Option<Review>,
     pub taken: Vec<QueueId>,
     pub held: bool,
     /// The turn that it begins, with the attempt's next epoch.

@@ -32,6 +32,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 mod attach;
 pub mod cgroup;
 mod control;
+pub mod family;
 pub mod identity;
 pub mod kill;
 pub mod place;

@@ -101,6 +101,12 @@ impl Shims {
         if is_alive { place } else { Place::Inside(None) }
     }
 
+    /// Where several processes that share something belong: inside an attempt if one of them does.
+    pub fn place_of_all(&self, pids: &[i32]) -> Place {
+        let places = pids.iter().map(|pid| self.place(*pid));
+        places.into_iter().find(|place| place.is_inside()).unwrap_or(Place::Outside)
+    }
+
     pub fn own_place(&self) -> Place {
         match nix::unistd::getppid().as_raw() {
             // The first process of its namespace.

@@ -1,4 +1,5 @@
-//! Which processes listen at a TCP port of this machine, as `/proc` shows it.
+//! Which processes listen at a TCP port of this machine, or are connected to one, as `/proc` shows
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,12 +9,44 @@ use super::proc;
 
 /// The state of a socket that listens (`TCP_LISTEN`).
 const LISTEN: &str = "0A";
+/// The state of a socket that is connected (`TCP_ESTABLISHED`).
+const ESTABLISHED: &str = "01";
 
 /// The processes that have a socket open that listens at a port. One of another user is not seen.
 pub fn listeners(port: u16) -> Vec<i32> {
+    holders(|socket| socket.state == LISTEN && socket.local == Some(port))
+}
+
+/// The processes that have a socket open that is connected from a port to another one of this
+/// machine.
+pub fn connected(from: u16, to: u16) -> Vec<i32> {
+    holders(|socket| {
+        socket.state == ESTABLISHED && (socket.local, socket.remote) == (Some(from), Some(to))
+    })
+}
+
+/// A line of a table of sockets.
+struct Socket<'a> {
+    local: Option<u16>,
+    remote: Option<u16>,
+    state: &'a str,
+    inode: &'a str,
+}
+
+impl<'a> Socket<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let port = |field: &str| u16::from_str_radix(field.rsplit_once(':')?.1, 16).ok();
+        let (local, remote) = (port(fields.get(1)?), port(fields.get(2)?));
+        Some(Self { local, remote, state: fields.get(3)?, inode: fields.get(9)? })
+    }
+}
+
+fn holders(is_it: impl Fn(&Socket) -> bool) -> Vec<i32> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| {
         let text = fs::read_to_string(table).unwrap_or_default();
-        text.lines().filter_map(|line| listening(line, port)).collect::<BTreeSet<_>>()
+        let sockets = text.lines().filter_map(Socket::read).filter(&is_it);
+        sockets.map(|socket| format!("socket:[{}]", socket.inode)).collect::<BTreeSet<_>>()
     });
     let sockets: BTreeSet<String> = tables.into_iter().flatten().collect();
     if sockets.is_empty() {
@@ -30,15 +63,6 @@ pub fn described(pids: &[i32]) -> String {
     }
 }
 
-/// The link of a socket that listens at the port, from a line of a table.
-fn listening(line: &str, port: u16) -> Option<String> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
-    let (_, at) = local.rsplit_once(':')?;
-    let is_it = *state == LISTEN && u16::from_str_radix(at, 16) == Ok(port);
-    is_it.then(|| format!("socket:[{inode}]"))
-}
-
 fn has_one_of(pid: i32, sockets: &BTreeSet<String>) -> bool {
     let open = fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd"));
     open.into_iter().flatten().flatten().any(|entry| {
@@ -49,7 +73,7 @@ fn has_one_of(pid: i32, sockets: &BTreeSet<String>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{IpAddr, TcpListener, TcpStream};
 
     use super::*;
 
@@ -59,6 +83,12 @@ mod tests {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let port = listener.local_addr().unwrap().port();
             assert!(listeners(port).contains(&std::process::id().cast_signed()));
+            let client = TcpStream::connect(("127.0.0.1".parse::<IpAddr>().unwrap(), port));
+            let client = client.or_else(|_| TcpStream::connect(("::1", port))).unwrap();
+            let from = client.local_addr().unwrap().port();
+            assert_eq!(connected(from, port), [std::process::id().cast_signed()]);
+            assert_eq!(connected(port, from + 1), [0; 0]);
+            drop(client);
             drop(listener);
             assert!(!listeners(port).contains(&std::process::id().cast_signed()));
         }

@@ -85,7 +85,7 @@ impl Between {
         Ok(new.into_iter().map(|(_, path)| path.to_vec()).zip(sizes).collect())
     }
 
-    fn git(&self) -> Git {
+    pub(super) fn git(&self) -> Git {
         let mut git = self.aside.git(self.aside.path());
         // The attributes are those of the new files, as they are in a worktree.
         git.command.env("GIT_ATTR_SOURCE", &self.to);

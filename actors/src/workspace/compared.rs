@@ -1,9 +1,16 @@
 //! Two states of a repository that are compared: a commit with the files of an attempt's worktree
 //! as they are now, or a commit with a later one.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+
 use super::between::Between;
-use super::changes::Change;
+use super::changes::{self, Change};
+use super::git::Git;
+use super::page::Range;
 use super::snapshot::{Snapshot, SnapshotError, Source};
+use crate::blocking::blocking;
 
 /// Which states: the worktree since the merge base with the target branch or since a commit, or
 /// what is between two commits.
@@ -56,6 +63,37 @@ impl Compared {
         }
     }
 
+    /// The bytes of a changed file before or after the change; `None` where there is no file or it
+    /// has more than `limit` bytes. What did not change is not given.
+    pub async fn blob(
+        &self,
+        path: &[u8],
+        is_old: bool,
+        limit: usize,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let all = self.changes().await?;
+        let Some(change) = changes::find(&all, path).map(|index| &all[index]) else {
+            return Ok(None);
+        };
+        let old = change.old_path.as_ref().unwrap_or(&change.path);
+        match self {
+            Self::Worktree(snapshot) if is_old => {
+                committed(snapshot.run(), &snapshot.base, old, limit).await
+            }
+            Self::Commits(it) if is_old => committed(it.git(), &it.from, old, limit).await,
+            Self::Commits(it) => committed(it.git(), &it.to, &change.path, limit).await,
+            Self::Worktree(snapshot) => {
+                let (tree, path) = (Arc::clone(&snapshot.tree), change.path.clone());
+                let read = move || {
+                    let range = Range::Bytes { offset: 0, max_bytes: limit };
+                    tree.read(&path, range).ok().filter(|piece| piece.next_offset().is_none())
+                };
+                let piece = blocking(move || Ok::<_, SnapshotError>(read())).await?;
+                Ok(piece.map(|piece| piece.content))
+            }
+        }
+    }
+
     /// The patch of these paths; `None` when it is longer than `limit` bytes. See
     /// [`Snapshot::patch`].
     pub async fn patch(
@@ -69,4 +107,16 @@ impl Compared {
             Self::Commits(between) => between.patch(paths, below, limit).await,
         }
     }
+}
+
+/// A file of a commit.
+async fn committed(
+    git: Git,
+    commit: &str,
+    path: &[u8],
+    limit: usize,
+) -> Result<Option<Vec<u8>>, SnapshotError> {
+    let object = OsString::from_vec([commit.as_bytes(), b":", path].concat());
+    let output = git.output(&["cat-file".into(), "blob".into(), object], limit).await?;
+    Ok((output.status.success() && !output.is_cut).then_some(output.stdout))
 }

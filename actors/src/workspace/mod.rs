@@ -20,6 +20,7 @@ pub mod committed;
 pub mod compared;
 mod concerned;
 pub mod copy;
+pub mod file_versions;
 pub mod folder_copy;
 pub mod frozen;
 pub mod git;

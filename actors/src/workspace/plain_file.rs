@@ -24,7 +24,7 @@ pub fn open(folder: BorrowedFd<'_>, name: &OsStr) -> nix::Result<Option<(File, F
     Ok((kind(&found) == SFlag::S_IFREG).then(|| (file.into(), found)))
 }
 
-/// Makes an empty file, where nothing may stand. Nobody may do more with it than with the other.
+/// Makes an empty file, where nothing may stand. It grants no more rights than the other file.
 pub fn create(folder: BorrowedFd<'_>, name: &OsStr, like: &FileStat) -> nix::Result<File> {
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | ALWAYS;
     openat(folder, name, flags, mode(like)).map(File::from)

@@ -1,7 +1,10 @@
 //! What an attempt made, as clients may see it: bounded, with a hint how to read on. Paths come
 //! from the store, everything else from git and the worktrees; no actor is asked.
 
+mod blob;
 mod changes;
+mod commented;
+mod course;
 mod file;
 mod patch;
 mod suggest;
@@ -30,6 +33,7 @@ use super::{Domain, blocking};
 use crate::api::artifacts::ChangedFile;
 use crate::config::Guards;
 use crate::store::WorkspaceView;
+pub(super) use commented::Lines;
 use turns::Turns;
 
 /// Calls that run git at once; each runs one git at a time.

@@ -26,6 +26,13 @@ impl Turns {
     }
 }
 
+impl Turns {
+    /// From the merge base to the end of a turn.
+    pub fn until(turn: u32) -> Self {
+        Self { from: None, to: Some(turn) }
+    }
+}
+
 impl Domain {
     /// What is compared in each repository, by its name.
     pub(super) async fn spans(
@@ -94,7 +101,13 @@ fn reversed(tool: &str, from: u32, to: u32) -> Refusal {
 }
 
 /// The refusal that names the turns that there are.
-fn no_turn(tool: &str, field: &str, attempt: AttemptId, turn: u32, turns: &[u32]) -> Refusal {
+pub(super) fn no_turn(
+    tool: &str,
+    field: &str,
+    attempt: AttemptId,
+    turn: u32,
+    turns: &[u32],
+) -> Refusal {
     let (message, hint) = match turns {
         [] => (
             format!("no turn of attempt {attempt} has a snapshot yet: it is made after a turn"),

@@ -14,10 +14,7 @@ use super::scratch::{Scratch, caller};
 use crate::api::Role;
 use crate::mcp::instructions;
 use crate::mcp::prompts::ORCHESTRATE;
-use crate::mcp::row::Effect;
-use crate::mcp::tool::Tool;
-use crate::mcp::tools;
-use crate::mcp::worker_error;
+use crate::tools::{Effect, Tool, table as tools, worker_error};
 
 fn definition(tool: &Tool) -> Value {
     serde_json::to_value(tool.definition()).unwrap()
@@ -272,6 +269,18 @@ fn published_schemas_refuse_what_the_server_refuses() {
         ("follow_up", json!({"action": "cancel", "attempt_id": ID, "prompt": "x"})),
         ("follow_up", json!({"attempt_id": ID, "prompt": "x"})),
         ("follow_up", json!({"action": "stop", "attempt_id": ID})),
+        ("comment_on_changes", json!({"attempt_id": ID})),
+        (
+            "comment_on_changes",
+            json!({"attempt_id": ID, "action": "add", "path": "r/f", "line": 1}),
+        ),
+        ("comment_on_changes", json!({"attempt_id": ID, "action": "edit", "comment_id": ID})),
+        ("comment_on_changes", json!({"attempt_id": ID, "action": "resolve"})),
+        ("comment_on_changes", json!({"attempt_id": ID, "action": "list", "path": "r/f"})),
+        (
+            "comment_on_changes",
+            json!({"attempt_id": ID, "action": "remove", "comment_id": ID, "text": "t"}),
+        ),
         ("tail_attempt_logs", json!({"attempt_id": ID, "cursor": 5, "after_entry_index": 3})),
         ("tail_attempt_logs", json!({"attempt_id": ID, "after_entry_index": -2})),
         ("tail_attempt_logs", json!({"attempt_id": ID, "limit": 0})),

@@ -66,6 +66,10 @@ pub fn arguments(tool: &str) -> Value {
             json!({"approval_id": ID, "decision": "deny", "reason": "no"})
         }
         "follow_up" => json!({"attempt_id": ID, "action": "send", "prompt": "go on"}),
+        "comment_on_changes" => json!({
+            "attempt_id": ID, "action": "add", "path": "r/f", "line": 1, "last_line": 2,
+            "side": "old", "turn": 1, "text": "t",
+        }),
         "wait_for_attempts" => json!({"attempt_ids": [ID], "until": "any_change"}),
         "finish_attempt" => json!({
             "attempt_id": ID, "action": "merge", "strategy": "squash", "into": "main",

@@ -26,9 +26,8 @@ use crate::config::Config;
 use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
 use crate::home::Home;
-use crate::mcp::tool::Call;
-use crate::mcp::tools;
 use crate::store::{Store, TimesToLive};
+use crate::tools::{Call, table as tools};
 
 /// A domain whose folder is removed when the test ends, whether it passes or fails.
 pub struct Scratch {
@@ -109,7 +108,7 @@ impl Scratch {
         arguments: Value,
     ) -> Result<Once<Value>, Refusal> {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-        let call = Call { service: &*self.domain, caller, arguments, bridge_id: None };
+        let call = Call { service: &*self.domain, caller, arguments, id: None };
         tools::find(tool).unwrap().call(call).await
     }
 }
@@ -124,6 +123,7 @@ pub fn caller(role: Role, attempt: Option<&str>) -> Caller {
         agent: "an-agent".to_owned(),
         access: Access::of(role),
         cwd: None,
+        origin: crate::api::Origin::default(),
     }
 }
 

@@ -16,6 +16,7 @@ use super::scratch::{Scratch, caller};
 use crate::api::{Caller, Role};
 use crate::mcp::limits::Limits;
 use crate::mcp::server::serve;
+use crate::tools::Room;
 
 /// Far beyond what anything here takes; only a hanging test gets here.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -209,7 +210,11 @@ async fn an_oversized_line_is_refused_with_its_id() {
 
 #[tokio::test]
 async fn a_taken_id_is_refused_and_free_again_after_a_cancel() {
-    let mut peer = Peer::orchestrator(Limits { calls: 1, ..Limits::default() }).await;
+    let mut peer = Peer::orchestrator(Limits {
+        room: Room { calls: 1, ..Room::default() },
+        ..Limits::default()
+    })
+    .await;
     let _no_call_can_read = peer.scratch.store.hold_reads().await;
     peer.request_call(5, "get_attempt_status", json!({"attempt_id": ID})).await;
     peer.request_call(5, "list_executors", json!({})).await;
@@ -226,7 +231,10 @@ async fn a_taken_id_is_refused_and_free_again_after_a_cancel() {
 
 #[tokio::test]
 async fn what_takes_too_long_is_answered_as_internal() {
-    let limits = Limits { calls: 1, time: Duration::from_millis(20), ..Limits::default() };
+    let limits = Limits {
+        room: Room { calls: 1, time: Duration::from_millis(20), ..Room::default() },
+        ..Limits::default()
+    };
     let person = Caller { is_person: true, ..caller(Role::Orchestrator, None) };
     let mut peer = Peer::new(person, limits).await;
     let _no_call_can_read = peer.scratch.store.hold_reads().await;
@@ -247,7 +255,11 @@ async fn what_takes_too_long_is_answered_as_internal() {
 
 #[tokio::test]
 async fn calls_over_the_cap_are_rate_limited() {
-    let mut peer = Peer::orchestrator(Limits { calls: 1, ..Limits::default() }).await;
+    let mut peer = Peer::orchestrator(Limits {
+        room: Room { calls: 1, ..Room::default() },
+        ..Limits::default()
+    })
+    .await;
     let no_call_can_read = peer.scratch.store.hold_reads().await;
     peer.request_call(9, "get_attempt_status", json!({"attempt_id": ID})).await;
     let result = peer.call("list_executors", json!({})).await;
@@ -419,7 +431,8 @@ async fn a_peer_that_does_not_read_is_held_back_and_loses_nothing() {
 
 #[tokio::test]
 async fn calls_that_sleep_take_no_room_from_those_that_work() {
-    let limits = Limits { calls: 1, sleepers: 2, ..Limits::default() };
+    let limits =
+        Limits { room: Room { calls: 1, sleepers: 2, ..Room::default() }, ..Limits::default() };
     let mut peer = Peer::orchestrator(limits).await;
     let queued = peer.scratch.board().await.attempt;
     let wait = json!({"attempt_ids": [queued]});

@@ -1,6 +1,6 @@
 """An agent that speaks Claude Code's two-way stream-json, scripted by its prompt.
 
-One command a line: `say TEXT`, `ask COMMAND` (for permission to run it), `wait`
+One command a line: `say TEXT`, `words JSON` (a text of many lines), `run COMMAND` (says what a shell prints), `ask COMMAND` (for permission to run it), `wait`
 (for an interrupt), `limit EPOCH` (a rate limit ends the turn), `forget` (the session), `linger` (after the
 turn, whatever is asked of it), `sneak PROVOST` (approves by itself what it asks for, the id of which is in `heard.asked`). It keeps every line that it hears.
 """
@@ -88,6 +88,12 @@ def turn(script):
         word, _, rest = line.partition(" ")
         if word == "say":
             assistant(rest)
+        elif word == "words":
+            assistant(json.loads(rest))
+        elif word == "run":
+            with subprocess.Popen(rest, shell=True, stdout=subprocess.PIPE, text=True) as shell:
+                for printed in shell.stdout:
+                    assistant(printed.rstrip("\n"))
         elif word == "ask":
             if not ask(number, rest):
                 return

@@ -21,6 +21,7 @@ pub mod processes;
 mod provost;
 mod published;
 mod repo;
+mod web;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -33,6 +34,7 @@ pub use client::{Answer, Client};
 pub use locked::Locked;
 pub use provost::{Done, EVENTS, PLAIN, Provost};
 pub use repo::Repo;
+pub use web::Web;
 
 /// How long anything may take before a test gives up on it.
 pub const PATIENCE: Duration = Duration::from_secs(90);

@@ -14,6 +14,9 @@ use tempfile::TempDir;
 
 use super::{Board, Client, Locked, Repo, eventually, processes, program};
 
+/// How often a daemon is started before a test gives up on it.
+const STARTS: usize = 20;
+
 /// The protocols that scripts speak.
 pub const PLAIN: &str = "plain";
 pub const EVENTS: &str = "events";
@@ -241,7 +244,7 @@ impl Provost {
         let file = |path| File::options().append(true).create(true).open(path).unwrap();
         let mut slot = self.daemon.lock().unwrap();
         assert!(slot.is_none(), "a daemon runs already");
-        loop {
+        for _ in 0..STARTS {
             let program = self.program.to_str().unwrap();
             let words = [wrapper, &[program, "daemon"]].concat();
             let mut daemon = self.command_of(words[0], &words[1..]);
@@ -263,6 +266,7 @@ impl Provost {
             daemon.wait().unwrap();
             processes::kill_hard(self.pid());
         }
+        panic!("no daemon of the test's own starts: {}", self.said());
     }
 
     /// Waits until a daemon answers that another process starts.

@@ -10,8 +10,10 @@ use crate::workspace::git::{self, Git, GitError};
 /// How a pointer begins, and the size that no pointer reaches (git-lfs, docs/spec.md).
 const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 const POINTER_MAX: u64 = 1024;
-/// Bytes of the longest list of objects, and of all small texts.
+/// Bytes of the longest list of objects.
 const LIST_MAX: usize = 1 << 30;
+/// Objects whose texts are read at once, to bound the memory that they take.
+const CHUNK: usize = 8192;
 
 /// The path of a pointer in the commits that the remotes lack, as far as that is known.
 pub(super) async fn pointer(
@@ -26,13 +28,17 @@ pub(super) async fn pointer(
         ["rev-list", "--objects", "--ignore-missing", "--missing=allow-any", &small, "--stdin"];
     let objects = listed(aside, &objects, range.into_bytes()).await?;
     let paths: HashMap<&[u8], &[u8]> = lines(&objects).filter_map(|line| parted(line)).collect();
-    let ids = joined(paths.keys().copied());
-    let kinds =
-        listed(aside, &["cat-file", "--batch-check=%(objecttype) %(objectname)"], ids).await?;
-    let files = lines(&kinds).filter_map(|line| line.strip_prefix(b"blob "));
-    let texts = listed(aside, &["cat-file", "--batch"], joined(files)).await?;
-    let found = first_pointer(&texts).and_then(|id| paths.get(id));
-    Ok(found.map(|path| String::from_utf8_lossy(path).into_owned()))
+    let ids: Vec<&[u8]> = paths.keys().copied().collect();
+    for ids in ids.chunks(CHUNK) {
+        let kinds = ["cat-file", "--batch-check=%(objecttype) %(objectname)"];
+        let kinds = listed(aside, &kinds, joined(ids.iter().copied())).await?;
+        let files = lines(&kinds).filter_map(|line| line.strip_prefix(b"blob "));
+        let texts = listed(aside, &["cat-file", "--batch"], joined(files)).await?;
+        if let Some(path) = first_pointer(&texts).and_then(|id| paths.get(id)) {
+            return Ok(Some(String::from_utf8_lossy(path).into_owned()));
+        }
+    }
+    Ok(None)
 }
 
 async fn listed(aside: &Aside, args: &[&str], input: Vec<u8>) -> Result<Vec<u8>, GitError> {

@@ -1,0 +1,115 @@
+//! The audit log of a home: who changed what, when and from where. A file of JSON lines, to which
+//! the daemon only appends; two lines for each change, so that one that was cut off shows too. It
+//! names tools and ids, never texts or secrets. Provost keeps every line: a full file is renamed
+//! with its time.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use provost_actors::blocking::lock;
+use provost_actors::event::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The log's name in the home.
+pub const FILE: &str = "audit.jsonl";
+/// A file of so many bytes is renamed, and a new one begun.
+const FULL: u64 = 64 * 1024 * 1024;
+
+/// A line of the log.
+#[serde_with::skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Line {
+    Begin {
+        at: Timestamp,
+        change: Uuid,
+        /// A user of the HTTP face, an attempt, or the name that the client gave itself.
+        who: String,
+        from: String,
+        /// The tool or the method.
+        what: String,
+        /// The ids among its arguments.
+        #[serde(default)]
+        of: serde_json::Map<String, serde_json::Value>,
+    },
+    End {
+        at: Timestamp,
+        change: Uuid,
+        /// `done`, or the code of its refusal.
+        outcome: String,
+    },
+}
+
+/// The log, to append to.
+#[derive(Debug)]
+pub struct AuditLog {
+    path: PathBuf,
+    file: Mutex<Option<File>>,
+}
+
+impl AuditLog {
+    pub fn of(data_dir: &Path) -> Self {
+        Self { path: data_dir.join(FILE), file: Mutex::default() }
+    }
+
+    /// Appends a line. It is in the kernel's hands when this returns, so that it outlives the
+    /// daemon. A line that can't be written is an entry of the daemon's own log.
+    pub fn append(&self, line: &Line) {
+        if let Err(error) = self.write(line) {
+            tracing::error!(%error, ?line, "the audit log can't be written");
+        }
+    }
+
+    fn write(&self, line: &Line) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        let mut held = lock(&self.file);
+        let is_full = |file: &File| file.metadata().is_ok_and(|it| it.len() >= FULL);
+        if held.as_ref().is_some_and(is_full) {
+            *held = None;
+            let at = Timestamp::now().millis();
+            std::fs::rename(&self.path, self.path.with_file_name(format!("audit-{at}.jsonl")))?;
+        }
+        if held.is_none() {
+            use std::os::unix::fs::OpenOptionsExt;
+            *held = Some(File::options().append(true).create(true).mode(0o600).open(&self.path)?);
+        }
+        // One write, so that lines never mix.
+        held.as_mut().map_or(Ok(()), |file| file.write_all(&bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_back_and_the_file_is_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let log = AuditLog::of(home.path());
+        let (at, change) = (Timestamp::now(), Uuid::now_v7());
+        let lines = [
+            Line::Begin {
+                at,
+                change,
+                who: "ana".into(),
+                from: "127.0.0.1:9".into(),
+                what: "stop_attempt".into(),
+                of: serde_json::Map::from_iter([("attempt_id".into(), "x".into())]),
+            },
+            Line::End { at, change, outcome: "done".into() },
+        ];
+        for line in &lines {
+            log.append(line);
+        }
+        let path = home.path().join(FILE);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let read: Vec<Line> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+        assert_eq!(read, lines);
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

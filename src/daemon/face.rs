@@ -1,0 +1,245 @@
+//! Where the HTTP face listens: a TCP port, and a Unix socket in the home. Accepts connections,
+//! speaks TLS if it is to, and looks where the peer's process is; what is served is `http`'s.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use provost_actors::blocking::if_there;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{self, Http};
+use crate::domain::Domain;
+use crate::home::Home;
+use crate::http::{self, Connection, Face, Names};
+use crate::mcp::Limits;
+
+/// Connections at once; further ones wait in the kernel.
+const CONNECTIONS: usize = 1024;
+/// How long a client may take for a TLS handshake, and for the headers of a request.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// How long a client may take no byte of an answer.
+const STALLED: Duration = Duration::from_mins(1);
+/// A pause after a failed accept(2), usually for lack of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long answers may take once the daemon ends.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The face's sockets.
+pub struct Sockets {
+    tcp: TcpListener,
+    unix: UnixListener,
+    tls: Option<TlsAcceptor>,
+    names: Names,
+    path: PathBuf,
+}
+
+impl Sockets {
+    /// Binds them; the error says why there is no face. A daemon works without one.
+    pub fn bind(home: &Home, http: &Http) -> Result<Self, String> {
+        let at = config::listen(&http.listen);
+        let at = at.ok_or_else(|| "http.listen is \"off\"".to_owned())?;
+        let tls = acceptor(http)?;
+        if tls.is_none() && !at.ip().is_loopback() && http.plain != "everywhere" {
+            return Err(format!(
+                "http.listen is {at}, where others could read along: set http.tls_certificate and \
+                 http.tls_key, or http.plain = \"everywhere\""
+            ));
+        }
+        let cannot = |error: io::Error| format!("{at} can't be listened at: {error}");
+        let tcp = listen(home, at).map_err(cannot)?;
+        let port = tcp.local_addr().map_err(cannot)?.port();
+        let path = home.http_socket();
+        let bind = || {
+            if_there(fs::remove_file(&path))?;
+            let unix = UnixListener::bind(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            io::Result::Ok(unix)
+        };
+        let unix = bind().map_err(|error| format!("{}: {error}", path.display()))?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let mut further = http.names.clone();
+        if !at.ip().is_loopback() && !at.ip().is_unspecified() {
+            further.push(at.ip().to_string());
+        }
+        let names = Names { scheme, port, further };
+        Ok(Self { tcp, unix, tls, names, path })
+    }
+
+    /// Where a browser of this machine finds the page.
+    pub fn url(&self) -> String {
+        let Names { scheme, port, further } = &self.names;
+        let is_local = self.tcp.local_addr().is_ok_and(|at| at.ip().is_loopback());
+        let host = further.first().filter(|_| !is_local).map_or("127.0.0.1", String::as_str);
+        format!("{scheme}://{host}:{port}")
+    }
+
+    /// Serves connections until the daemon ends.
+    pub async fn serve(self, domain: Arc<Domain>, limits: Limits, ending: CancellationToken) {
+        let Self { tcp, unix, tls, names, path } = self;
+        let port = names.port;
+        let face = Face::new(Arc::clone(&domain) as Arc<_>, limits, Some(names), ending.clone());
+        let server = Server {
+            router: http::router(Arc::new(face)),
+            domain,
+            tls,
+            port,
+            room: Arc::new(Semaphore::new(CONNECTIONS)),
+            ending: ending.clone(),
+        };
+        let mut open = JoinSet::new();
+        loop {
+            let Ok(permit) = Arc::clone(&server.room).acquire_owned().await else { break };
+            let accepted = tokio::select! {
+                () = ending.cancelled() => break,
+                Some(_) = open.join_next() => continue,
+                accepted = tcp.accept() => accepted.map(|(stream, from)| {
+                    open.spawn(server.clone().tcp(stream, from, permit));
+                }),
+                accepted = unix.accept() => accepted.map(|(stream, _)| {
+                    open.spawn(server.clone().unix(stream, permit));
+                }),
+            };
+            if let Err(error) = accepted {
+                tracing::warn!(%error, "an HTTP connection can't be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+        let all = async { while open.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(GRACE, all).await;
+        // It is ours: the home's lock is still held.
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[derive(Clone)]
+struct Server {
+    router: Router,
+    domain: Arc<Domain>,
+    tls: Option<TlsAcceptor>,
+    port: u16,
+    room: Arc<Semaphore>,
+    ending: CancellationToken,
+}
+
+impl Server {
+    async fn tcp(self, stream: TcpStream, from: SocketAddr, permit: OwnedSemaphorePermit) {
+        // Small answers and events are not to wait for more of them.
+        let _ = stream.set_nodelay(true);
+        let (domain, port) = (Arc::clone(&self.domain), self.port);
+        let place = move || domain.place_of_port(port, from);
+        let Ok(place) = tokio::task::spawn_blocking(place).await else { return };
+        let connection = Connection { place, is_unix: false, from: from.to_string() };
+        match self.tls.clone() {
+            None => self.http(stream, connection).await,
+            Some(tls) => {
+                let shaken = tokio::time::timeout(HEADERS_WITHIN, tls.accept(stream)).await;
+                if let Ok(Ok(stream)) = shaken {
+                    self.http(stream, connection).await;
+                }
+            }
+        }
+        drop(permit);
+    }
+
+    async fn unix(self, stream: UnixStream, permit: OwnedSemaphorePermit) {
+        let Ok(peer) = stream.peer_cred() else { return };
+        if peer.uid() != nix::unistd::geteuid().as_raw() {
+            return;
+        }
+        let Ok(place) = self.domain.place_of(&stream) else { return };
+        let process = peer.pid().map_or_else(String::new, |pid| format!(", process {pid}"));
+        let connection = Connection { place, is_unix: true, from: format!("socket{process}") };
+        self.http(stream, connection).await;
+        drop(permit);
+    }
+
+    async fn http(self, stream: impl AsyncRead + AsyncWrite + Send, connection: Connection) {
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(STALLED));
+        let router = TowerToHyperService::new(self.router);
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(connection.clone());
+            router.call(request)
+        });
+        let stream = std::pin::pin!(stream);
+        let stream: Pin<&mut TimeoutStream<_>> = stream;
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADERS_WITHIN)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut serving = std::pin::pin!(serving);
+        let served = tokio::select! {
+            served = serving.as_mut() => served,
+            () = self.ending.cancelled() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+        };
+        if let Err(error) = served {
+            tracing::debug!(%error, "an HTTP connection broke");
+        }
+    }
+}
+
+/// Listens at an address; of port 0 at the port of the daemon before, so that pages and bookmarks
+/// stay good, or at a free one.
+fn listen(home: &Home, at: SocketAddr) -> io::Result<TcpListener> {
+    let kept = home.data_dir.join("http-port");
+    let bind = |at: SocketAddr| {
+        let listener = std::net::TcpListener::bind(at)?;
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    };
+    if at.port() != 0 {
+        return bind(at);
+    }
+    let before = fs::read_to_string(&kept).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(listener) = before.and_then(|port| bind(SocketAddr::new(at.ip(), port)).ok()) {
+        return Ok(listener);
+    }
+    let listener = bind(at)?;
+    fs::write(&kept, format!("{}\n", listener.local_addr()?.port()))?;
+    Ok(listener)
+}
+
+/// What speaks TLS; `None`: it is not configured.
+fn acceptor(http: &Http) -> Result<Option<TlsAcceptor>, String> {
+    let (chain, key) = (&http.tls_certificate, &http.tls_key);
+    if chain.is_empty() && key.is_empty() {
+        return Ok(None);
+    }
+    if chain.is_empty() || key.is_empty() {
+        return Err("http.tls_certificate and http.tls_key go together".to_owned());
+    }
+    let unreadable = |path: &str| format!("{path} can't be read as PEM");
+    let certificates = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| format!("{}: {error}", unreadable(chain)))?;
+    let private = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| format!("{}: {error}", unreadable(key)))?;
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(certificates, private)
+        .map_err(|error| format!("the certificate in {chain} can't be used: {error}"))?;
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}

@@ -1,0 +1,31 @@
+//! A changed file whole, before or after the change, for a page that shows both.
+
+use provost_actors::workspace::compared::Compared;
+
+use super::plain;
+use super::turns::Turns;
+use crate::api::Refusable;
+use crate::api::timeline::{BLOB_MAX, BlobInput, FileSide};
+use crate::domain::Domain;
+
+const TOOL: &str = "get_attempt_file";
+
+impl Domain {
+    /// `None`: there is no such file, or it is too large.
+    pub(in crate::domain) async fn blob(&self, input: BlobInput) -> Refusable<Option<Vec<u8>>> {
+        let turns = Turns::new(input.from_turn, input.to_turn);
+        let workspace = self.workspace(TOOL, input.attempt_id, turns).await?;
+        let Some(path) = plain(&input.path).filter(|_| workspace.is_made) else { return Ok(None) };
+        let is_old = input.side == FileSide::Old;
+        let _turn = self.artifacts.turn().await?;
+        for repo in &workspace.view.repos {
+            for rest in workspace.within(repo, &path) {
+                let read = async |compared: Compared| compared.blob(rest, is_old, BLOB_MAX).await;
+                if let Some(bytes) = workspace.read(TOOL, repo, read).await? {
+                    return Ok(Some(bytes));
+                }
+            }
+        }
+        Ok(None)
+    }
+}

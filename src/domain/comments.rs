@@ -1,0 +1,269 @@
+//! Comments on the lines that an attempt changed. Drafts are rows of the store; a submit is one
+//! follow-up, which the attempt's owner writes down together with what it sends.
+
+use async_trait::async_trait;
+use provost_actors::event::Timestamp;
+use provost_actors::gateway::{self, FollowUpRequest};
+use provost_actors::ids::{AttemptId, CommentId, QueueId, ReviewId};
+use provost_actors::journal::{
+    FollowUpAction, FollowedUp, Key, Once, Review, TurnSnapshot, remembered,
+};
+use provost_actors::workspace::file_versions::Span;
+
+use super::artifacts::Lines;
+use super::{Domain, answered};
+use crate::api::comments::{
+    AttemptComments, Comment, CommentAction, CommentOnChangesInput, CommentOnChangesOutput,
+    CommentState, CommentTools, LinesNow, SubmittedReview,
+};
+use crate::api::person::OfAttemptParams;
+use crate::api::users::OWNER;
+use crate::api::{Caller, Code, Refusable, Refusal};
+use crate::store::{Amendment, Author, DRAFTS_CHANGED, KeptComment};
+use crate::work::comments::prompt;
+
+const TOOL: &str = "comment_on_changes";
+
+/// Most comments in an answer.
+const LISTED: usize = 100;
+
+/// How often a submit is made whose drafts change meanwhile.
+const TRIES: usize = 5;
+
+#[async_trait]
+impl CommentTools for Domain {
+    async fn comment_on_changes(
+        &self,
+        caller: &Caller,
+        key: Option<Key>,
+        input: CommentOnChangesInput,
+    ) -> Refusable<Once<CommentOnChangesOutput>> {
+        let (attempt, by) = (input.attempt_id, author(caller));
+        let id = input.comment_id;
+        match (input.action, id, &input.text) {
+            (CommentAction::Add, _, Some(text)) => {
+                let text = text.to_string();
+                self.add_comment(attempt, &by, key, &input, text).await
+            }
+            (CommentAction::Edit, Some(id), Some(text)) => {
+                self.amend(attempt, &by, key, id, Amendment::Edit(text.to_string())).await
+            }
+            (CommentAction::Remove, Some(id), _) => {
+                self.amend(attempt, &by, key, id, Amendment::Remove).await
+            }
+            (CommentAction::Resolve, Some(id), _) => {
+                self.amend(attempt, &by, key, id, Amendment::Resolve).await
+            }
+            (CommentAction::Submit, ..) => {
+                let message = input.text.map(String::from);
+                self.submit(attempt, &by, key, message).await
+            }
+            (CommentAction::List, ..) => {
+                let newest = newest(self.comments_of(attempt).await?);
+                Ok(Once { value: newest, deduplicated: false })
+            }
+            // The field rules refuse it before.
+            _ => Err(Refusal::new(Code::MissingRequired, "the action lacks a field")),
+        }
+    }
+
+    async fn comments_of(&self, attempt: AttemptId) -> Refusable<AttemptComments> {
+        let kept = self.store.comments(attempt).await?;
+        let reviews = self.store.reviews(attempt).await?;
+        let snapshots = self.store.all_snapshots(attempt).await?;
+        let latest_turn = snapshots.last().map(|(turn, _)| *turn);
+        let comments = self.judged(attempt, &kept, &snapshots).await?;
+        Ok(AttemptComments { attempt_id: attempt, comments, reviews, latest_turn })
+    }
+}
+
+impl Domain {
+    pub(super) async fn comments_by(&self, params: OfAttemptParams) -> Refusable<AttemptComments> {
+        self.comments_of(params.attempt_id).await
+    }
+
+    async fn add_comment(
+        &self,
+        attempt: AttemptId,
+        by: &Author,
+        key: Option<Key>,
+        input: &CommentOnChangesInput,
+        text: String,
+    ) -> Refusable<Once<CommentOnChangesOutput>> {
+        // The lines may be gone by the time of a repeated call.
+        if let Some(before) = remembered::<Comment>(&self.store, key.as_ref()).await? {
+            return Ok(answered(before, only));
+        }
+        let on = lines(input)?;
+        let comment = self.commented(attempt, &on, text).await?;
+        let added = self.store.add_comment(key.as_ref(), attempt, by, &comment).await?;
+        Ok(answered(added, only))
+    }
+
+    async fn amend(
+        &self,
+        attempt: AttemptId,
+        by: &Author,
+        key: Option<Key>,
+        id: CommentId,
+        amendment: Amendment,
+    ) -> Refusable<Once<CommentOnChangesOutput>> {
+        let done = self.store.amend_comment(key.as_ref(), attempt, by, id, &amendment).await?;
+        Ok(answered(done, only))
+    }
+
+    /// Sends the caller's drafts as one follow-up: inside an attempt those that were written
+    /// there, outside all others.
+    async fn submit(
+        &self,
+        attempt: AttemptId,
+        by: &Author,
+        key: Option<Key>,
+        message: Option<String>,
+    ) -> Refusable<Once<CommentOnChangesOutput>> {
+        if let Some(before) = remembered::<FollowedUp>(&self.store, key.as_ref()).await? {
+            return Ok(answered(before, sent));
+        }
+        self.store.session(Some(attempt), None).await?;
+        let mut tries = 1..TRIES;
+        loop {
+            let mut drafts = self.store.comments(attempt).await?;
+            let is_own = |it: &KeptComment| it.author_id == by.attempt;
+            drafts.retain(|it| it.state == CommentState::Draft && is_own(it));
+            if drafts.is_empty() {
+                return Err(no_drafts(attempt));
+            }
+            let request = self.review(attempt, &drafts, message.as_deref()).await?;
+            match gateway::follow_up(&self.gateway, &self.world, key.clone(), request).await {
+                Ok(done) => return Ok(answered(done, sent)),
+                Err(refusal) => {
+                    let is_over = !refusal.details.contains_key(DRAFTS_CHANGED);
+                    if is_over || tries.next().is_none() {
+                        return Err(refusal);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn review(
+        &self,
+        attempt: AttemptId,
+        drafts: &[KeptComment],
+        message: Option<&str>,
+    ) -> Result<FollowUpRequest, Refusal> {
+        let snapshots = self.store.all_snapshots(attempt).await?;
+        let comments = self.judged(attempt, drafts, &snapshots).await?;
+        let queue_id = QueueId::new();
+        let review = Review {
+            review_id: ReviewId::new(),
+            queue_id,
+            submitted_at: Timestamp::now(),
+            message: message.map(str::to_owned),
+            drafts: drafts.iter().map(|draft| (draft.comment_id, draft.version)).collect(),
+        };
+        Ok(FollowUpRequest {
+            attempt_id: attempt,
+            queue_id,
+            // At once, unless a turn runs.
+            action: FollowUpAction::Queue,
+            prompt: prompt(message, &comments),
+            variant: None,
+            unless_stopped: false,
+            review: Some(review),
+        })
+    }
+
+    /// Comments with what has become of their lines.
+    async fn judged(
+        &self,
+        attempt: AttemptId,
+        kept: &[KeptComment],
+        snapshots: &[(u32, TurnSnapshot)],
+    ) -> Result<Vec<Comment>, Refusal> {
+        let mut stands = self.standings(attempt, kept, snapshots).await?;
+        let judged = kept.iter().map(|kept| {
+            let mut comment = kept.told();
+            let Some((standing, path)) = stands.remove(&kept.comment_id) else { return comment };
+            comment.now = standing.now.map(|lines| LinesNow {
+                path,
+                first_line: lines.first,
+                last_line: lines.end() - 1,
+            });
+            comment.outdated = comment
+                .now
+                .as_ref()
+                .is_none_or(|now| (now.first_line, &now.path) != (kept.first_line, &kept.file));
+            if comment.state == CommentState::Delivered && standing.is_addressed {
+                comment.state = CommentState::Addressed;
+            }
+            comment
+        });
+        Ok(judged.collect())
+    }
+}
+
+/// Who writes: by where the caller's process is, or a user of the HTTP face.
+fn author(caller: &Caller) -> Author {
+    let attempt = caller.place.attempt();
+    let name = match attempt {
+        Some(attempt) => attempt.to_string(),
+        None if let Some(user) = caller.origin.user.as_ref().filter(|it| *it != OWNER) => {
+            user.clone()
+        }
+        None if caller.is_person => "person".to_owned(),
+        None => "orchestrator".to_owned(),
+    };
+    Author { name, attempt }
+}
+
+/// The lines that a comment is to be on.
+fn lines(input: &CommentOnChangesInput) -> Result<Lines<'_>, Refusal> {
+    let (Some(path), Some(line)) = (&input.path, input.line) else {
+        // The field rules refuse it before.
+        return Err(Refusal::new(Code::MissingRequired, "the action lacks a field"));
+    };
+    let first = line.get().unsigned_abs();
+    let last = input.last_line.map_or(first, |last| last.get().unsigned_abs());
+    if last < first {
+        let message = format!("last_line {last} is before line {first}");
+        return Err(Refusal::new(Code::InvalidArgument, message)
+            .hint(format!("Call {TOOL} again with line = {last} and last_line = {first}."))
+            .detail("path", "last_line"));
+    }
+    let span = Span { first, count: last - first + 1 };
+    let turn = input.turn.map(|turn| u32::try_from(turn.get()).unwrap_or(u32::MAX));
+    Ok(Lines { path, side: input.side.unwrap_or_default(), span, turn })
+}
+
+fn only(comment: Comment) -> CommentOnChangesOutput {
+    CommentOnChangesOutput { comments: vec![comment], has_more: false, review: None }
+}
+
+/// What a follow-up has sent.
+fn sent(done: FollowedUp) -> CommentOnChangesOutput {
+    let FollowedUp { session_id, execution_process_id, review, .. } = done;
+    let review = review.map(|review| SubmittedReview {
+        review_id: review.review_id,
+        comment_count: review.comment_count,
+        submitted_at: review.submitted_at,
+        session_id,
+        queue_id: review.queue_id,
+        execution_process_id,
+    });
+    CommentOnChangesOutput { comments: Vec::new(), has_more: false, review }
+}
+
+fn newest(all: AttemptComments) -> CommentOnChangesOutput {
+    let mut comments = all.comments;
+    let older = comments.len().saturating_sub(LISTED);
+    comments.drain(..older);
+    CommentOnChangesOutput { comments, has_more: older > 0, review: None }
+}
+
+fn no_drafts(attempt: AttemptId) -> Refusal {
+    let message = format!("attempt {attempt} has no drafts of yours to submit");
+    Refusal::new(Code::InvalidArgument, message)
+        .hint(format!("Call {TOOL} again with action, which is add for the first one."))
+        .detail("path", "action")
+}

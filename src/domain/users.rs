@@ -1,0 +1,165 @@
+//! Users of the HTTP face: their tokens, links and browsers. Each of these is 256 random bits, of
+//! which the store keeps a hash.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use provost_actors::event::Timestamp;
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+
+use super::Domain;
+use crate::api::commands::{
+    GiveTokenParams, Login, OpenParams, UserParams, UserToken, UsersListed,
+};
+use crate::api::users::{Changed, Changes, OWNER, User, Users};
+use crate::api::{Access, Code, Refusable, Refusal};
+
+/// How long a link waits for its browser.
+const LINK_FOR: Duration = Duration::from_mins(5);
+/// How long a browser stays logged in.
+const LOGIN_FOR: Duration = Duration::from_hours(30 * 24);
+/// The file of the home that has the owner's token, for programs of that person.
+const TOKEN_FILE: &str = "http-token";
+/// Longest name of a user, in bytes.
+const NAME_MAX: usize = 64;
+
+#[async_trait]
+impl Users for Domain {
+    async fn user_of_token(&self, token: &str) -> Refusable<Option<User>> {
+        self.store.user_of_token(&hash(token)).await
+    }
+
+    async fn user_of_cookie(&self, cookie: &str) -> Refusable<Option<User>> {
+        self.store.user_of_cookie(&hash(cookie)).await
+    }
+
+    async fn log_in(&self, code: &str) -> Refusable<Option<String>> {
+        let cookie = secret()?;
+        let is_in = self.store.use_link(&hash(code), &hash(&cookie), after(LOGIN_FOR)).await?;
+        Ok(is_in.then_some(cookie))
+    }
+
+    async fn log_out(&self, cookie: &str) -> Refusable<()> {
+        self.store.log_out(&hash(cookie)).await
+    }
+}
+
+#[async_trait]
+impl Changes for Domain {
+    async fn changes_after(&self, number: u64, limit: usize) -> Refusable<Vec<Changed>> {
+        self.store.changes_after(number, limit).await
+    }
+
+    async fn newest_change(&self) -> Refusable<u64> {
+        self.store.newest_change().await
+    }
+
+    fn commits(&self) -> watch::Receiver<()> {
+        self.store.commits()
+    }
+}
+
+impl Domain {
+    /// Makes sure that the owner of the home is a user, and that the home has its token.
+    pub async fn keep_owner(&self) -> Refusable<()> {
+        let kept = fs::read_to_string(self.token_file()).unwrap_or_default();
+        let known = self.store.user_of_token(&hash(kept.trim())).await?;
+        if known.is_some_and(|user| user.name == OWNER) {
+            return Ok(());
+        }
+        let token = self.new_owner_token()?;
+        if self.store.users().await?.iter().any(|user| user.name == OWNER) {
+            return self.store.renew_user(OWNER, &hash(&token)).await;
+        }
+        self.store.add_user(OWNER, Access::Admin, &hash(&token)).await
+    }
+
+    fn token_file(&self) -> PathBuf {
+        self.data_dir.join(TOKEN_FILE)
+    }
+
+    /// A new token, which is in the home before the store knows it: after a crash in between, the
+    /// next daemon makes another one.
+    fn new_owner_token(&self) -> Refusable<String> {
+        let token = secret()?;
+        let write = || {
+            let mut file = tempfile::NamedTempFile::new_in(&self.data_dir)?;
+            writeln!(file, "{token}")?;
+            file.persist(self.token_file()).map_err(|error| error.error)
+        };
+        let written: io::Result<_> = write();
+        written.map_err(|error| {
+            let path = self.token_file();
+            Refusal::internal(format!("{} can't be written: {error}", path.display()))
+        })?;
+        Ok(token)
+    }
+
+    pub(super) async fn list_users(&self) -> Refusable<UsersListed> {
+        Ok(UsersListed { users: self.store.users().await? })
+    }
+
+    /// Adds a user where `access` is given, and else gives one another token.
+    pub(super) async fn give_token(&self, params: GiveTokenParams) -> Refusable<UserToken> {
+        let GiveTokenParams { name, access } = params;
+        let Some(access) = access else {
+            let token = if name == OWNER { self.new_owner_token()? } else { secret()? };
+            self.store.renew_user(&name, &hash(&token)).await?;
+            return Ok(UserToken { name, token });
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
+        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(is_plain) {
+            let message = format!("`{name}` can't be the name of a user");
+            let hint = format!("Take 1 to {NAME_MAX} of the characters A-Z a-z 0-9 . _ - @.");
+            return Err(Refusal::new(Code::InvalidArgument, message).hint(hint));
+        }
+        let token = secret()?;
+        self.store.add_user(&name, access, &hash(&token)).await?;
+        Ok(UserToken { name, token })
+    }
+
+    pub(super) async fn revoke_user(&self, params: UserParams) -> Refusable<UsersListed> {
+        if params.name == OWNER {
+            let refusal = Refusal::new(Code::InvalidArgument, "the owner of the home stays");
+            return Err(refusal.hint("`provost user renew owner` gives it another token."));
+        }
+        self.store.revoke_user(&params.name).await?;
+        self.list_users().await
+    }
+
+    /// Makes a link that logs a browser in as the owner.
+    pub(super) async fn open(&self, OpenParams {}: OpenParams) -> Refusable<Login> {
+        let face = self.face.get().cloned().unwrap_or_else(|| Err("it is not ready yet".into()));
+        let url = face.map_err(|why| {
+            Refusal::new(Code::InvalidState, format!("the daemon serves no page: {why}"))
+                .hint("Set http.listen in the configuration, and restart the daemon.")
+        })?;
+        let code = secret()?;
+        self.store.add_link(&hash(&code), OWNER, after(LINK_FOR)).await?;
+        Ok(Login { url, code, seconds: LINK_FOR.as_secs() })
+    }
+}
+
+fn after(time: Duration) -> Timestamp {
+    let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(Timestamp::now().millis().saturating_add(millis))
+}
+
+/// 256 random bits, as text.
+fn secret() -> Refusable<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Refusal::internal(format!("the kernel gives no random bits: {error}")))?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// What the store knows of a secret. The secrets are random, so that a plain hash is enough.
+fn hash(secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(secret))
+}

@@ -1,0 +1,133 @@
+//! The first page: everything that needs a person, newest first, each answered in place.
+
+use axum::extract::{Path, Query};
+use maud::{Markup, html};
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{AttemptId, ProjectId};
+use serde::Deserialize;
+
+use super::colours;
+use super::form::Forms;
+use super::need;
+use super::parts::{encoded, visible, word};
+use super::projects::{self, Projects};
+use super::shell::{self, Live, Place};
+use crate::api::artifacts::{GetAttemptChangesInput, GetAttemptChangesOutput};
+use crate::api::window::{Attention, AttentionInput};
+use crate::http::Desk;
+use crate::http::page::Problem;
+
+/// Files that an item lists.
+const FILES_MAX: usize = 20;
+
+#[derive(Debug, Default, Deserialize)]
+pub struct Asked {
+    project: Option<String>,
+    cursor: Option<String>,
+}
+
+impl Asked {
+    fn project(&self) -> Option<ProjectId> {
+        self.project.as_deref().and_then(|id| id.parse().ok())
+    }
+
+    /// The address of this list, as a whole page or as a part of it.
+    fn path(&self, part: &str) -> String {
+        let given = [("project", &self.project), ("cursor", &self.cursor)];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        let given = given.filter(|(_, value)| !value.is_empty());
+        let pairs: Vec<_> =
+            given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        if pairs.is_empty() { part.to_owned() } else { format!("{part}?{}", pairs.join("&")) }
+    }
+}
+
+pub async fn page(desk: Desk, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
+    colours::prepare();
+    let projects = projects::of(&desk).await?;
+    let list = list(&desk, &asked).await?;
+    let body = whole(&projects, asked.project(), &list);
+    Ok(shell::page("Inbox", Some(Place::Inbox), desk.as_of, &body))
+}
+
+pub async fn fragment(desk: Desk, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
+    list(&desk, &asked).await
+}
+
+async fn list(desk: &Desk, asked: &Asked) -> Result<Markup, Problem> {
+    let cursor = asked.cursor.clone().filter(|cursor| !cursor.is_empty());
+    let input = AttentionInput { project_id: asked.project(), cursor, ..AttentionInput::default() };
+    let found = desk.service.attention(&desk.caller, input).await?;
+    let forms = Forms::new(&desk.caller, asked.path("/"));
+    Ok(items(&found, asked, &forms, Timestamp::now()))
+}
+
+/// The number beside the inbox's name.
+pub async fn waiting(desk: Desk) -> Result<Markup, Problem> {
+    let limit = crate::api::args::Limit::of(1);
+    let input = AttentionInput { limit, ..AttentionInput::default() };
+    let found = desk.service.attention(&desk.caller, input).await?;
+    Ok(shell::waiting(Some(found.total)))
+}
+
+/// The changed files of an attempt, in short.
+pub async fn files(desk: Desk, Path(attempt_id): Path<AttemptId>) -> Result<Markup, Problem> {
+    let input = GetAttemptChangesInput { attempt_id, force: false, from_turn: None, to_turn: None };
+    Ok(file_list(&desk.service.get_attempt_changes(&desk.caller, input).await?))
+}
+
+fn whole(projects: &Projects, chosen: Option<ProjectId>, list: &Markup) -> Markup {
+    html! {
+        div.head { h1 { "Inbox" } div.end { (projects.choice("/", chosen)) } }
+        (list)
+    }
+}
+
+fn items(found: &Attention, asked: &Asked, forms: &Forms, now: Timestamp) -> Markup {
+    let content = html! {
+        @if found.items.is_empty() {
+            div.empty {
+                p { strong { "Nothing needs you." } }
+                p { "What agents ask, fail at or finish comes up here by itself." }
+                p { a href="/board" { "Go to the board" } }
+            }
+        } @else {
+            ul.items aria-label="What needs you" {
+                @for it in &found.items { (need::item(it, forms, now)) }
+            }
+        }
+        @if let Some(cursor) = &found.next_cursor {
+            @let next = Asked { project: asked.project.clone(), cursor: Some(cursor.clone()) };
+            a.more href=(next.path("/")) {
+                "Older (" (found.total) " in all)"
+            }
+        }
+    };
+    let topics = "attempt task inbox project";
+    Live { id: "inbox", path: &asked.path("/inbox"), topics, of: None }.wrap(&content)
+}
+
+fn file_list(changes: &GetAttemptChangesOutput) -> Markup {
+    let summary = &changes.summary;
+    html! {
+        p.small {
+            (summary.file_count) @if summary.file_count == 1 { " file, " } @else { " files, " }
+            span.good-text { "+" (summary.added) } " " span.bad-text { "−" (summary.deleted) }
+        }
+        ul.mono {
+            @for file in changes.files.iter().take(FILES_MAX) {
+                li {
+                    (visible(&file.path)) " "
+                    span.muted { (word(&file.status)) " +" (file.added) " −" (file.deleted) }
+                }
+            }
+        }
+        @if changes.files.len() > FILES_MAX { p.small.muted { "… and more" } }
+        @if let Some(hint) = changes.hint.as_ref().filter(|_| changes.files.is_empty()) {
+            p.small.muted { (hint) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

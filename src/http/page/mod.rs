@@ -1,0 +1,171 @@
+//! The pages: each is a few calls of the service, then a pure function from their answers to
+//! markup.
+
+mod ansi;
+mod attempt;
+mod board;
+mod colours;
+mod compare;
+mod entries;
+mod form;
+mod inbox;
+mod line;
+mod markdown;
+mod need;
+mod parts;
+mod patch;
+mod projects;
+mod review;
+mod settings;
+mod shell;
+mod svg;
+mod task;
+mod usage;
+
+#[cfg(test)]
+mod samples;
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use maud::{DOCTYPE, Markup, html};
+use provost_actors::refusal::Refusal;
+use serde_json::Value;
+
+use super::{Face, assets, problem};
+
+/// The addresses of all pages and of the fragments that they refresh.
+pub fn routes() -> Router<Arc<Face>> {
+    Router::new()
+        .route("/", get(inbox::page))
+        .route("/inbox", get(inbox::fragment))
+        .route("/inbox/files/{attempt}", get(inbox::files))
+        .route("/waiting", get(inbox::waiting))
+        .route("/board", get(board::page))
+        .route("/board/columns", get(board::fragment))
+        .route("/tasks/{task}", get(task::page))
+        .route("/tasks/{task}/live", get(task::fragment))
+        .route("/tasks/{task}/tools", get(task::tools))
+        .route("/compare/{task}", get(compare::page))
+        .route("/compare/{task}/live", get(compare::fragment))
+        .route("/usage", get(usage::page))
+        .route("/settings", get(settings::page))
+        .route("/settings/executors", get(settings::executors))
+        .route("/settings/projects", get(settings::of_projects))
+        .route("/settings/doctor", get(settings::findings))
+        .merge(attempt::routes())
+        .merge(review::routes())
+}
+
+/// A refusal, where a page was asked for.
+pub struct Problem(Refusal);
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        refused(&self.0)
+    }
+}
+
+pub async fn not_found() -> Response {
+    let body = html! {
+        h1 { "Nothing is here" }
+        p { "There is no such page. " a href="/" { "Go to the inbox" } "." }
+    };
+    (StatusCode::NOT_FOUND, shell::page("Not found", None, None, &body)).into_response()
+}
+
+/// A refusal where a page or a fragment was asked for: [`told`] writes it, which knows for which.
+#[derive(Clone)]
+pub struct Refused(Arc<Refusal>);
+
+/// An answer that says why something was refused.
+pub fn refused(refusal: &Refusal) -> Response {
+    let told = Extension(Refused(Arc::new(refusal.clone())));
+    (problem::status(refusal.code), told).into_response()
+}
+
+/// Writes the refusal of an answer, if it is one: for a script a fragment, else a page.
+pub fn told(mut response: Response, is_script: bool) -> Response {
+    let Some(Refused(refusal)) = response.extensions_mut().remove() else { return response };
+    let (parts, _) = response.into_parts();
+    let told = if is_script { alert(&refusal) } else { whole(&refusal) };
+    let (mut told, body) = told.into_parts();
+    told.status = parts.status;
+    told.headers.extend(parts.headers);
+    Response::from_parts(told, body)
+}
+
+fn whole(refusal: &Refusal) -> Response {
+    let body = html! {
+        h1 { "That did not work" }
+        (alert_of(refusal))
+        p { a href="/" { "Go to the inbox" } }
+    };
+    (problem::status(refusal.code), shell::page("Refused", None, None, &body)).into_response()
+}
+
+/// The same as a fragment of a page.
+fn alert(refusal: &Refusal) -> Response {
+    (problem::status(refusal.code), alert_of(refusal)).into_response()
+}
+
+fn alert_of(refusal: &Refusal) -> Markup {
+    let hint = refusal.envelope()["hint"].as_str().unwrap_or_default().to_owned();
+    html! { p role="alert" { (refusal.envelope()["message"].as_str().unwrap_or_default()) " " (hint) } }
+}
+
+/// A fragment that says what became of an action. One that ended otherwise than it was meant to is
+/// no refusal: its answer says so, and what is to be done is in the inbox.
+pub fn done(title: &str, answer: &Value) -> Response {
+    let otherwise = match answer["state"].as_str() {
+        Some("conflicts") => Some("it does not merge; nothing has changed"),
+        Some("checks_failed") => Some("the checks did not pass; nothing was merged"),
+        _ => None,
+    };
+    let is_open = answer["state"] == "open";
+    html! {
+        @match otherwise {
+            Some(what) => p role="alert" { (title) ": " (what) },
+            None if is_open => p role="status" { (title) ": under way" },
+            None => p role="status" { (title) ": done" },
+        }
+    }
+    .into_response()
+}
+
+/// A page that leads on to a path of this site.
+pub fn lead_to(path: &str) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { "Provost" }
+                link rel="icon" type="image/svg+xml" href=(assets::path("provost.svg"));
+                meta http-equiv="refresh" content={"0;url=" (path)};
+            }
+            body { p { a href=(path) { "Go on" } } }
+        }
+    }
+}
+
+pub fn logged_out() -> Markup {
+    shell::page(
+        "Logged out",
+        None,
+        None,
+        &html! {
+            h1 { "You are logged out" }
+            p { "Run " code { "provost open" } " for another link." }
+        },
+    )
+}

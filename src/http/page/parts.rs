@@ -1,0 +1,222 @@
+//! Small parts of pages: badges, times, amounts, and text whose characters are all visible. Pure.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+use provost_actors::event::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::attempts::{AttemptPhase, AttemptState};
+use crate::api::tasks::Priority;
+
+/// What a badge means. Each tone has its own shape, so that colour is not needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Good,
+    Bad,
+    /// A person is needed.
+    Asks,
+    /// Something works.
+    Busy,
+    /// It waits for something that passes by itself.
+    Waits,
+    Quiet,
+}
+
+impl Tone {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Good => "badge good",
+            Self::Bad => "badge bad",
+            Self::Asks => "badge asks",
+            Self::Busy => "badge busy",
+            Self::Waits => "badge waits",
+            Self::Quiet => "badge quiet",
+        }
+    }
+
+    fn shape(self) -> &'static str {
+        match self {
+            Self::Good => "✓",
+            Self::Bad => "✕",
+            Self::Asks => "◆",
+            Self::Busy => "●",
+            Self::Waits => "◔",
+            Self::Quiet => "○",
+        }
+    }
+}
+
+pub fn badge(tone: Tone, text: &str) -> Markup {
+    html! { span class=(tone.class()) { span.shape aria-hidden="true" { (tone.shape()) } (text) } }
+}
+
+/// The state of an attempt, in a word and what it waits on.
+pub fn attempt_badge(state: AttemptState, phase: AttemptPhase, waiting_on: Option<&str>) -> Markup {
+    let (tone, text) = match (phase, state) {
+        (AttemptPhase::Queued, _) => (Tone::Waits, "queued"),
+        (AttemptPhase::Preparing, _) => (Tone::Busy, "preparing"),
+        (AttemptPhase::Running, _) => (Tone::Busy, "running"),
+        (AttemptPhase::Stopping, _) => (Tone::Busy, "stopping"),
+        (AttemptPhase::Waiting, _) => (Tone::Asks, "waiting"),
+        (_, AttemptState::Failed) => (Tone::Bad, "failed"),
+        (_, AttemptState::Completed) => (Tone::Good, "completed"),
+        (_, AttemptState::Running) => (Tone::Busy, "running"),
+        (_, AttemptState::Idle) => (Tone::Quiet, "idle"),
+    };
+    let on = waiting_on.map(|on| format!("{text}: {on}"));
+    badge(tone, on.as_deref().unwrap_or(text))
+}
+
+/// A priority other than the usual one.
+pub fn priority(priority: Priority) -> Markup {
+    let (class, mark) = match priority {
+        Priority::Critical => ("priority critical", "‼"),
+        Priority::High => ("priority high", "↑"),
+        Priority::Medium => return html! {},
+        Priority::Low => ("priority low", "↓"),
+    };
+    html! { span class=(class) { span aria-hidden="true" { (mark) } (word(&priority)) } }
+}
+
+/// A moment, as the time since then.
+pub fn ago(at: Timestamp, now: Timestamp) -> Markup {
+    let seconds = now.since(at).as_secs();
+    let text = if seconds < 10 { "now".to_owned() } else { format!("{} ago", span(seconds)) };
+    html! { time datetime=(at) title=(at) data-ago { (text) } }
+}
+
+/// A number of seconds in its largest unit.
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A large number in a few characters: 12.3k.
+pub fn amount(number: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
+    let unit = UNITS.iter().find(|(size, _)| number >= *size);
+    let Some((size, name)) = unit else { return number.to_string() };
+    let tenths = number / (size / 10);
+    if tenths >= 1000 {
+        return format!("{}{name}", tenths / 10);
+    }
+    format!("{}.{}{name}", tenths / 10, tenths % 10)
+}
+
+pub fn dollars(cost: f64) -> String {
+    if cost > 0.0 && cost < 0.01 { "< $0.01".to_owned() } else { format!("${cost:.2}") }
+}
+
+/// The word that stands for a value in the daemon's answers: `inreview`.
+pub fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        Ok(Value::Null) | Err(_) => String::new(),
+        Ok(other) => other.to_string(),
+    }
+}
+
+/// Text whose control characters, and those that reorder it, are escaped: what a person reads
+/// before they approve it has to be what runs.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '\n' | '\t') || !hides(c) {
+            shown.push(c);
+        } else {
+            shown.extend(c.escape_default());
+        }
+    }
+    shown
+}
+
+/// Control characters, the bidirectional controls (Unicode Standard Annex 9), and those without
+/// width.
+fn hides(c: char) -> bool {
+    let reorders = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let has_no_width =
+        matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || reorders || has_no_width
+}
+
+/// The first line of a text, cut to a number of characters.
+pub fn headline(text: &str, most: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default().trim_end();
+    if line.chars().count() <= most {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(most.saturating_sub(1)).collect();
+    format!("{}…", cut.trim_end())
+}
+
+/// A value in a path or query: everything but unreserved characters (RFC 3986) is escaped.
+pub fn encoded(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a string can't fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn amounts_are_short() {
+        let shown = [0, 999, 1000, 12_345, 999_999, 1_000_000, 3_456_000_000].map(amount);
+        assert_eq!(shown, ["0", "999", "1.0k", "12.3k", "999k", "1.0M", "3.4G"]);
+    }
+
+    #[test]
+    fn times_are_in_their_largest_unit() {
+        assert_eq!(
+            [0, 59, 60, 3599, 3600, 86_400].map(span),
+            ["0s", "59s", "1m", "59m", "1h", "1d"]
+        );
+    }
+
+    #[test]
+    fn every_tone_has_its_own_shape() {
+        let tones = [Tone::Good, Tone::Bad, Tone::Asks, Tone::Busy, Tone::Waits, Tone::Quiet]
+            .map(Tone::shape);
+        let different: std::collections::BTreeSet<_> = tones.iter().collect();
+        assert_eq!(different.len(), tones.len());
+    }
+
+    #[test]
+    fn a_command_can_not_hide_what_it_does() {
+        assert_eq!(visible("rm \u{202e}x\u{1b}[8m"), "rm \\u{202e}x\\u{1b}[8m");
+        assert_eq!(visible("a\n\tb"), "a\n\tb");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_plain_and_says_the_same(text in any::<String>()) {
+            let encoded = encoded(&text);
+            prop_assert!(encoded.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~%".contains(&b)));
+            let form = format!("value={encoded}");
+            let back: Vec<(String, String)> = serde_urlencoded_pairs(&form);
+            prop_assert_eq!(&back[0].1, &text);
+        }
+    }
+
+    /// As a server reads a query.
+    fn serde_urlencoded_pairs(query: &str) -> Vec<(String, String)> {
+        let uri: axum::http::Uri = format!("/?{query}").parse().unwrap();
+        axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri).unwrap().0
+    }
+}

@@ -1,0 +1,43 @@
+//! The projects of a page: their names, and the choice of one.
+
+use maud::{Markup, html};
+use provost_actors::ids::ProjectId;
+
+use crate::api::args::Limit;
+use crate::api::projects::{ListProjectsInput, ProjectSummary};
+use crate::http::Desk;
+use crate::http::page::Problem;
+
+/// The newest ones.
+pub struct Projects(pub Vec<ProjectSummary>);
+
+pub async fn of(desk: &Desk) -> Result<Projects, Problem> {
+    let input = ListProjectsInput { limit: Limit::of(200), cursor: None };
+    let mut projects = desk.service.list_projects(&desk.caller, input).await?.projects;
+    projects.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Projects(projects))
+}
+
+impl Projects {
+    /// A form that shows a page for one project; nothing where there is no choice.
+    pub fn choice(&self, path: &str, chosen: Option<ProjectId>) -> Markup {
+        if self.0.len() < 2 && chosen.is_none() {
+            return html! {};
+        }
+        html! {
+            form.fields method="get" action=(path) {
+                label {
+                    span.unseen { "Project" }
+                    select name="project" data-submit {
+                        option value="" { "All projects" }
+                        @for project in &self.0 {
+                            option value=(project.project_id)
+                                selected[chosen == Some(project.project_id)] { (project.name) }
+                        }
+                    }
+                }
+                button.plain.unscripted type="submit" { "Show" }
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Users of the HTTP face, the links that log a browser in, and the browsers that are logged in.
+//! What identifies any of them is here as a hash only.
+
+use provost_actors::event::Timestamp;
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::json;
+
+use super::sql::{Sql, now};
+use super::{Patience, Store};
+use crate::api::Access;
+use crate::api::users::{User, UserLine};
+
+impl Store {
+    /// The users that are not revoked, and those that are.
+    pub async fn users(&self) -> Result<Vec<UserLine>, Refusal> {
+        let sql =
+            "SELECT name, access, created_at, revoked_at FROM users ORDER BY created_at, name";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
+    /// Adds a user, or gives a revoked one another token.
+    pub async fn add_user(&self, name: &str, access: Access, hash: &str) -> Result<(), Refusal> {
+        let values = (name, access, hash, now());
+        let sql = "INSERT INTO users (name, access, token_hash, created_at) VALUES (?1, ?2, ?3, ?4)
+                   ON CONFLICT (name) DO UPDATE SET access = excluded.access,
+                   token_hash = excluded.token_hash, revoked_at = NULL
+                   WHERE revoked_at IS NOT NULL";
+        let work = async |db: super::Db<'_>| db.run(sql, values).await;
+        match self.write(Patience::Short, "add_user", work).await? {
+            0 => Err(Refusal::new(Code::InvalidArgument, format!("there is a user {name}"))
+                .hint(format!("`provost user renew {name}` gives it another token."))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a user another token; the old one and its browsers are out.
+    pub async fn renew_user(&self, name: &str, hash: &str) -> Result<(), Refusal> {
+        let work = async |db: super::Db<'_>| {
+            db.run("DELETE FROM logins WHERE user = ?1", (name,)).await?;
+            db.run("DELETE FROM login_links WHERE user = ?1", (name,)).await?;
+            let sql = "UPDATE users SET token_hash = ?2 WHERE name = ?1 AND revoked_at IS NULL";
+            db.run(sql, (name, hash)).await
+        };
+        self.changed(self.write(Patience::Short, "renew_user", work).await?, name)
+    }
+
+    /// Ends a user's token and its browsers.
+    pub async fn revoke_user(&self, name: &str) -> Result<(), Refusal> {
+        let work = async |db: super::Db<'_>| {
+            db.run("DELETE FROM logins WHERE user = ?1", (name,)).await?;
+            db.run("DELETE FROM login_links WHERE user = ?1", (name,)).await?;
+            let sql = "UPDATE users SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL";
+            db.run(sql, (name, now())).await
+        };
+        self.changed(self.write(Patience::Long, "revoke_user", work).await?, name)
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as part of the writes above")]
+    fn changed(&self, rows: u64, name: &str) -> Result<(), Refusal> {
+        if rows > 0 {
+            return Ok(());
+        }
+        Err(Refusal::new(Code::InvalidArgument, format!("there is no user {name}"))
+            .hint("`provost user list` lists them."))
+    }
+
+    pub async fn user_of_token(&self, hash: &str) -> Result<Option<User>, Refusal> {
+        let sql = "SELECT name, access FROM users WHERE token_hash = ?1 AND revoked_at IS NULL";
+        self.read(async |db| db.find(sql, (hash,)).await).await
+    }
+
+    pub async fn user_of_cookie(&self, hash: &str) -> Result<Option<User>, Refusal> {
+        let sql = "SELECT name, access FROM logins JOIN users ON name = user
+                   WHERE cookie_hash = ?1 AND expires_at > ?2 AND revoked_at IS NULL";
+        self.read(async |db| db.find(sql, (hash, now())).await).await
+    }
+
+    /// Keeps a link that logs a browser in as this user.
+    pub async fn add_link(&self, hash: &str, user: &str, until: Timestamp) -> Result<(), Refusal> {
+        let work = async |db: super::Db<'_>| {
+            db.run("DELETE FROM login_links WHERE expires_at <= ?1", (now(),)).await?;
+            let row = json!({"code_hash": hash, "user": user, "expires_at": until.millis()});
+            db.insert("INTO login_links", row).await
+        };
+        self.write(Patience::Short, "add_link", work).await.map(|_| ())
+    }
+
+    /// Uses up a link, and logs its browser in. `false`: there is no such link any more.
+    pub async fn use_link(
+        &self,
+        hash: &str,
+        cookie_hash: &str,
+        until: Timestamp,
+    ) -> Result<bool, Refusal> {
+        let work = async |db: super::Db<'_>| {
+            let sql = "DELETE FROM login_links WHERE code_hash = ?1 AND expires_at > ?2
+                       RETURNING user";
+            let Some(user) = db.find::<String>(sql, (hash, now())).await? else {
+                return Ok(false);
+            };
+            db.run("DELETE FROM logins WHERE expires_at <= ?1", (now(),)).await?;
+            let row = json!({"cookie_hash": cookie_hash, "user": user, "created_at": now(),
+                "expires_at": until.millis()});
+            db.insert("INTO logins", row).await?;
+            Ok(true)
+        };
+        self.write(Patience::Short, "use_link", work).await
+    }
+
+    /// Logs a browser out.
+    pub async fn log_out(&self, cookie_hash: &str) -> Result<(), Refusal> {
+        let sql = "DELETE FROM logins WHERE cookie_hash = ?1";
+        let work = async |db: super::Db<'_>| db.run(sql, (cookie_hash,)).await;
+        self.write(Patience::Short, "log_out", work).await.map(|_| ())
+    }
+}

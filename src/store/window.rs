@@ -1,0 +1,278 @@
+//! What the pages read: the facts of all open tasks and of their attempts, by a few statements
+//! however many there are; then what is shown of those on the page.
+
+use provost_actors::event::Timestamp;
+use provost_actors::ids::{ApprovalId, AttemptId, ProjectId, TaskId};
+use provost_actors::journal::Approval;
+use serde::Deserialize;
+
+use super::{Refusal, Result, Sql, Store};
+use crate::api::window::{FailedCheck, Outcome, TaskLine, UsageRow};
+use crate::work::attention::{AttemptFacts, TaskFacts};
+
+/// A statement with `open`: the tasks that are not closed, and those whose work was verified and
+/// may still have to be merged; of the project `?1`, or of all.
+macro_rules! of_open {
+    ($rest:literal) => {
+        concat!(
+            "WITH live AS MATERIALIZED (
+                 SELECT project_id FROM projects
+                 WHERE deleted_at IS NULL AND (?1 IS NULL OR project_id = ?1)),
+             open AS (
+                 SELECT task_id, priority, updated_at, status, standing FROM tasks
+                 WHERE status NOT IN ('done', 'cancelled') AND deleted_at IS NULL
+                   AND kind <> 'answer' AND project_id IN (SELECT project_id FROM live)
+                 UNION ALL
+                 SELECT task_id, priority, updated_at, status, standing FROM tasks
+                 WHERE status = 'done' AND standing = 'verified' AND deleted_at IS NULL
+                   AND kind <> 'answer' AND project_id IN (SELECT project_id FROM live)) ",
+            $rest
+        )
+    };
+}
+
+/// What is asked of them is the same for all tasks, so it is read once.
+const TASK_FACTS: &str = of_open!(
+    "SELECT o.task_id, o.priority, o.updated_at, o.status, o.standing,
+            EXISTS (SELECT 1 FROM task_dependencies d JOIN tasks u ON u.task_id = d.depends_on
+                    WHERE d.task_id = o.task_id AND u.status <> 'done' AND u.deleted_at IS NULL)
+                AS waits,
+            (o.task_id IN (SELECT a.task_id FROM question_askers a
+                           JOIN questions q ON q.question_id = a.question_id
+                           WHERE q.status = 'open' AND a.task_id IS NOT NULL)
+             OR o.task_id IN (SELECT k.blocks_task_id FROM tickets k
+                              WHERE k.status = 'open' AND k.kind <> 'investigation'
+                                AND k.blocks_task_id IS NOT NULL)) AS asks
+     FROM open o"
+);
+
+/// The attempts of a task come oldest first.
+const ATTEMPT_FACTS: &str = of_open!(
+    "SELECT a.attempt_id, a.task_id, a.updated_at, a.phase, a.state,
+            coalesce(x.ended_at, a.updated_at) AS settled_at,
+            (a.phase IN ('preparing', 'running') AND EXISTS (
+                 SELECT 1 FROM approvals v
+                 WHERE v.attempt_id = a.attempt_id AND v.status = 'pending')) AS asks,
+            (a.phase = 'settled' AND x.quota IS 'ask') AS quota_asks,
+            (a.phase = 'settled' AND x.quota IS 'auto') AS resumes,
+            f.request ->> 'action' AS finish, f.state AS finish_state,
+            EXISTS (SELECT 1 FROM probes p
+                    WHERE p.attempt_id = a.attempt_id AND p.other_id = '' AND p.path_count > 0)
+                AS conflicts,
+            iif(a.state = 'failed', x.failure_summary, NULL) AS failure
+     FROM open o
+     CROSS JOIN attempts a ON a.task_id = o.task_id
+     LEFT JOIN processes x ON x.process_id = (
+         SELECT process_id FROM processes
+         WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent' AND ended_at IS NOT NULL
+         ORDER BY turn DESC, process_id DESC LIMIT 1)
+     LEFT JOIN finishes f ON f.finish_id = (
+         SELECT finish_id FROM finishes
+         WHERE attempt_id = a.attempt_id AND state <> 'refused'
+           AND finish_id > coalesce(x.process_id, '')
+         ORDER BY finish_id DESC LIMIT 1)
+     ORDER BY a.created_at, a.attempt_id DESC"
+);
+
+/// A statement about the closed tasks of the project `?1`, or of all.
+macro_rules! of_closed {
+    ($select:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $select,
+            " FROM tasks
+             WHERE status IN ('done', 'cancelled') AND deleted_at IS NULL
+               AND (status = 'cancelled' OR standing IS NOT 'verified') AND kind <> 'answer'
+               AND project_id IN (SELECT project_id FROM projects
+                                  WHERE deleted_at IS NULL AND (?1 IS NULL OR project_id = ?1)) ",
+            $rest
+        )
+    };
+}
+
+const CLOSED_COUNT: &str = of_closed!("count(*)", "");
+const CLOSED: &str = of_closed!("task_id, updated_at", "ORDER BY updated_at DESC LIMIT ?2");
+
+/// By the index of those that are pending, which are few: `+` keeps SQLite from reading all of them
+/// in the order that is asked for.
+const PENDING: &str = "SELECT v.approval_id, v.asked_at FROM approvals v
+    JOIN attempts a ON a.attempt_id = v.attempt_id JOIN tasks t ON t.task_id = a.task_id
+    WHERE v.status = 'pending' AND (?1 IS NULL OR t.project_id = ?1)
+    ORDER BY +v.approval_id DESC LIMIT ?2";
+
+const TASK_LINES: &str = "SELECT t.task_id, t.handle, t.title, t.status, t.priority, t.project_id,
+           p.name AS project_name, t.blocked_reason,
+           (SELECT json_group_array(u.handle ORDER BY u.task_id)
+            FROM task_dependencies d JOIN tasks u ON u.task_id = d.depends_on
+            WHERE d.task_id = t.task_id AND u.status <> 'done' AND u.deleted_at IS NULL)
+               AS waits_for,
+           (SELECT count(*) FROM attempts a WHERE a.task_id = t.task_id) AS attempts
+    FROM json_each(?1) e
+    JOIN tasks t ON t.task_id = e.value JOIN projects p ON p.project_id = t.project_id";
+
+/// Those of an attempt's last run that did not pass.
+const FAILED_CHECKS: &str =
+    "SELECT e.value AS attempt_id, c.name, c.command, c.outcome, c.exit_code, c.reason
+    FROM json_each(?1) e
+    JOIN receipts c ON c.run_id = (
+        SELECT max(r.run_id) FROM check_runs r
+        WHERE r.attempt_id = e.value AND r.attempt_id IS NOT NULL AND r.verdict IS NOT NULL)
+    WHERE c.outcome <> 'passed' ORDER BY c.run_id, c.name";
+
+/// Those of the last merge that was tried, and those that the radar has found with the target.
+const CONFLICT_PATHS: &str = "SELECT e.value, j.value ->> 'path'
+    FROM json_each(?1) e
+    JOIN finishes f ON f.finish_id = (
+        SELECT finish_id FROM finishes
+        WHERE attempt_id = e.value AND state = 'conflicts' ORDER BY finish_id DESC LIMIT 1)
+    JOIN json_each(f.receipt, '$.ending.conflicts.conflicts') j
+    UNION
+    SELECT e.value, j.value
+    FROM json_each(?1) e
+    JOIN probes p ON p.attempt_id = e.value AND p.other_id = '' AND p.path_count > 0
+    JOIN json_each(p.paths) j";
+
+const OUTCOMES: &str = "SELECT a.attempt_id,
+           (SELECT count(*) FROM processes x
+            WHERE x.attempt_id = a.attempt_id AND x.run_reason = 'coding_agent'
+              AND x.ended_at IS NOT NULL) AS turns,
+           (SELECT coalesce(sum(max(x.ended_at - x.created_at, 0)), 0) FROM processes x
+            WHERE x.attempt_id = a.attempt_id AND x.run_reason = 'coding_agent'
+              AND x.ended_at IS NOT NULL) AS turns_ms,
+           f.request ->> 'action' AS finish, f.state AS finish_state,
+           (SELECT json_group_array(json_object('name', c.name, 'outcome', c.outcome)
+                                    ORDER BY c.name)
+            FROM receipts c WHERE c.run_id = (
+                SELECT max(r.run_id) FROM check_runs r
+                WHERE r.attempt_id = a.attempt_id AND r.attempt_id IS NOT NULL
+                  AND r.verdict IS NOT NULL)) AS checks
+    FROM attempts a
+    LEFT JOIN finishes f ON f.finish_id = (
+        SELECT finish_id FROM finishes WHERE attempt_id = a.attempt_id AND state <> 'refused'
+        ORDER BY finish_id DESC LIMIT 1)
+    WHERE a.task_id = ?1 ORDER BY a.created_at DESC, a.attempt_id LIMIT ?2";
+
+/// `?1` is the moment at which the first day begins; `?2` the length of a day.
+const USAGE: &str = "SELECT (x.ended_at - ?1) / ?2 AS day, t.project_id, p.name AS project_name,
+           s.executor, count(*) AS turns,
+           coalesce(sum(x.usage ->> 'input_tokens'), 0) AS input_tokens,
+           coalesce(sum(x.usage ->> 'output_tokens'), 0) AS output_tokens,
+           coalesce(sum(x.usage ->> 'cost_usd'), 0.0) AS cost_usd,
+           count(*) - count(x.usage ->> 'cost_usd') AS without_cost
+    FROM processes x
+    JOIN sessions s ON s.session_id = x.session_id
+    JOIN attempts a ON a.attempt_id = x.attempt_id
+    JOIN tasks t ON t.task_id = a.task_id
+    JOIN projects p ON p.project_id = t.project_id
+    WHERE x.run_reason = 'coding_agent' AND x.ended_at >= ?1
+    GROUP BY day, t.project_id, s.executor ORDER BY day, p.name, s.executor";
+
+/// The facts of all open tasks.
+#[derive(Clone, Debug, Default)]
+pub struct OpenFacts {
+    pub tasks: Vec<TaskFacts>,
+    pub attempts: Vec<AttemptFacts>,
+}
+
+/// A closed task and when it changed last.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ClosedTask {
+    pub task_id: TaskId,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct CheckRow {
+    attempt_id: AttemptId,
+    name: String,
+    command: String,
+    outcome: String,
+    exit_code: Option<i32>,
+    reason: Option<String>,
+}
+
+impl Store {
+    pub async fn open_facts(&self, project: Option<ProjectId>) -> Result<OpenFacts, Refusal> {
+        let (tasks, mut attempts): (_, Vec<AttemptFacts>) = self
+            .read(async |db| {
+                let tasks = db.all(TASK_FACTS, (project,)).await?;
+                Ok((tasks, db.all(ATTEMPT_FACTS, (project,)).await?))
+            })
+            .await?;
+        for attempt in &mut attempts {
+            attempt.waits_for_disk = self.changes.waits_for_disk(attempt.attempt_id).is_some();
+        }
+        Ok(OpenFacts { tasks, attempts })
+    }
+
+    /// How many tasks somebody has closed, and the newest of them.
+    pub async fn closed_tasks(
+        &self,
+        project: Option<ProjectId>,
+        most: usize,
+    ) -> Result<(usize, Vec<ClosedTask>), Refusal> {
+        self.read(async |db| {
+            let count = db.one(CLOSED_COUNT, (project,)).await?;
+            Ok((count, db.all(CLOSED, (project, most)).await?))
+        })
+        .await
+    }
+
+    /// The newest approvals that wait for a decision, and when each was asked for.
+    pub async fn pending_approvals(
+        &self,
+        project: Option<ProjectId>,
+        most: usize,
+    ) -> Result<Vec<(ApprovalId, Timestamp)>, Refusal> {
+        self.read(async |db| db.all(PENDING, (project, most)).await).await
+    }
+
+    pub async fn approvals_by_id(&self, ids: &[ApprovalId]) -> Result<Vec<Approval>, Refusal> {
+        let sql = "SELECT * FROM approvals
+             WHERE approval_id IN (SELECT value FROM json_each(?1))";
+        self.read(async |db| db.all(sql, (ids,)).await).await
+    }
+
+    /// These tasks, in any order.
+    pub async fn task_lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, Refusal> {
+        self.read(async |db| db.all(TASK_LINES, (tasks,)).await).await
+    }
+
+    pub async fn failed_checks(
+        &self,
+        attempts: &[AttemptId],
+    ) -> Result<Vec<(AttemptId, FailedCheck)>, Refusal> {
+        let rows: Vec<CheckRow> =
+            self.read(async |db| db.all(FAILED_CHECKS, (attempts,)).await).await?;
+        let check = |row: CheckRow| {
+            let CheckRow { attempt_id, name, command, outcome, exit_code, reason } = row;
+            (attempt_id, FailedCheck { name, command, outcome, exit_code, reason })
+        };
+        Ok(rows.into_iter().map(check).collect())
+    }
+
+    /// The paths of attempts that do not merge with their target.
+    pub async fn conflict_paths(
+        &self,
+        attempts: &[AttemptId],
+    ) -> Result<Vec<(AttemptId, String)>, Refusal> {
+        self.read(async |db| db.all(CONFLICT_PATHS, (attempts,)).await).await
+    }
+
+    /// The newest attempts of a task, newest first.
+    pub async fn outcomes(&self, task: TaskId, most: usize) -> Result<Vec<Outcome>, Refusal> {
+        self.read(async |db| db.all(OUTCOMES, (task, most)).await).await
+    }
+
+    /// What turns that ended since a moment used, by day, project and executor.
+    pub async fn usage_since(
+        &self,
+        from: Timestamp,
+        day_ms: i64,
+    ) -> Result<Vec<UsageRow>, Refusal> {
+        self.read(async |db| db.all(USAGE, (from.millis(), day_ms)).await).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! The choke point of all calls: what a caller may use (role, access, rate, number, time), and
+//! the line that each change leaves in the audit log. What a call means is left to its [`Tool`].
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::rates::Rates;
+use super::refusals;
+use super::row::{Effect, RunKind};
+use super::tool::{Call, Tool};
+use crate::api::{Caller, CustomError, Once, Role, Service};
+
+/// How much may go on for one connection at once, and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Calls in flight; more are refused as `rate_limited`.
+    pub calls: usize,
+    /// Waiting calls in flight: they sleep until there is news, cost next to nothing, and do
+    /// not count as `calls`.
+    pub sleepers: usize,
+    /// The longest a call may take.
+    pub time: Duration,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { calls: 256, sleepers: 2048, time: Duration::from_mins(10) }
+    }
+}
+
+/// The room of a connection, or of all HTTP requests together. Cheap to clone: there is one.
+#[derive(Clone, Debug)]
+pub struct Seats {
+    calls: Arc<Semaphore>,
+    sleepers: Arc<Semaphore>,
+    time: Duration,
+}
+
+impl Seats {
+    pub fn new(room: Room) -> Self {
+        let Room { calls, sleepers, time } = room;
+        let [calls, sleepers] = [calls, sleepers].map(|most| Arc::new(Semaphore::new(most)));
+        Self { calls, sleepers, time }
+    }
+}
+
+/// The calls of one caller.
+pub struct Calls {
+    pub service: Arc<dyn Service>,
+    pub caller: Caller,
+    rates: Arc<Rates>,
+    seats: Seats,
+}
+
+impl Calls {
+    pub fn new(service: Arc<dyn Service>, caller: Caller, rates: Arc<Rates>, seats: Seats) -> Self {
+        Self { service, caller, rates, seats }
+    }
+
+    /// Calls a tool, if it is one of the caller's. `id` is the client's id of this call, the same
+    /// when it is sent again.
+    pub async fn call(
+        &self,
+        tool: &Tool,
+        arguments: Map<String, Value>,
+        id: Option<String>,
+    ) -> Result<Once<Value>, Refusal> {
+        let is_for = tool.is_for(&self.caller);
+        let may = is_for.then_some(()).ok_or_else(|| refusals::not_permitted(tool, &self.caller));
+        self.recorded(tool, arguments, id, may).await
+    }
+
+    /// The same for a tool of any role: the worker API's bare methods are there for all.
+    pub async fn call_any(
+        &self,
+        tool: &Tool,
+        arguments: Map<String, Value>,
+        id: Option<String>,
+    ) -> Result<Once<Value>, Refusal> {
+        self.recorded(tool, arguments, id, Ok(())).await
+    }
+
+    /// Calls a tool, and records a change in the audit log, also one that is refused.
+    async fn recorded(
+        &self,
+        tool: &Tool,
+        arguments: Map<String, Value>,
+        id: Option<String>,
+        may: Result<(), Refusal>,
+    ) -> Result<Once<Value>, Refusal> {
+        let change = (tool.effect != Effect::Reads)
+            .then(|| self.service.begin_change(&self.caller, tool.name, &arguments));
+        let outcome = match may.and_then(|()| self.may_now(tool)) {
+            Ok(()) => self.run(tool, arguments, id).await,
+            Err(refusal) => Err(refusal),
+        };
+        if let Some(change) = change {
+            self.service
+                .end_change(change, outcome.as_ref().err().map(|refusal| refusal.code.as_str()));
+        }
+        outcome
+    }
+
+    /// Whether the caller's access and rate allow the call.
+    fn may_now(&self, tool: &Tool) -> Result<(), Refusal> {
+        if tool.access() > self.caller.access {
+            return Err(refusals::beyond_access(tool, &self.caller));
+        }
+        if !self.caller.is_person && (tool.is_workers() || self.caller.role == Role::Worker) {
+            self.rates.take(&self.caller.agent)?;
+        }
+        Ok(())
+    }
+
+    async fn run(
+        &self,
+        tool: &Tool,
+        arguments: Map<String, Value>,
+        id: Option<String>,
+    ) -> Result<Once<Value>, Refusal> {
+        let call = Call { service: &*self.service, caller: &self.caller, arguments, id };
+        let Seats { calls, sleepers, .. } = &self.seats;
+        let room = if tool.kind == RunKind::Wait { sleepers } else { calls };
+        self.admitted(tool.name, room, tool.call(call)).await.flatten().inspect_err(|refusal| {
+            if refusal.code == Code::Internal {
+                tracing::error!(tool = tool.name, message = refusal.message, "internal fault");
+            }
+        })
+    }
+
+    /// Calls a method of the command line.
+    pub async fn method(
+        &self,
+        method: &str,
+        params: Option<Value>,
+    ) -> Result<Result<Value, CustomError>, Refusal> {
+        let asked = self.service.call_method(&self.caller, method, params);
+        self.admitted(method, &self.seats.calls, asked).await
+    }
+
+    /// Does a piece of work that is no call, in the same room.
+    pub async fn quick<T>(&self, what: &str, work: impl Future<Output = T>) -> Result<T, Refusal> {
+        self.admitted(what, &self.seats.calls, work).await
+    }
+
+    async fn admitted<T>(
+        &self,
+        what: &str,
+        room: &Semaphore,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Refusal> {
+        admitted(what, room, self.seats.time, work).await
+    }
+}
+
+/// Runs what a request asks for; a panic is the fault of this request alone.
+async fn admitted<T>(
+    what: &str,
+    room: &Semaphore,
+    time: Duration,
+    work: impl Future<Output = T>,
+) -> Result<T, Refusal> {
+    let _permit = room.try_acquire().map_err(|_| {
+        Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
+    })?;
+    let work = AssertUnwindSafe(work).catch_unwind();
+    let Ok(done) = tokio::time::timeout(time, work).await else {
+        let seconds = time.as_secs();
+        return Err(Refusal::internal(format!("{what} took longer than {seconds} s.")));
+    };
+    done.map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        tracing::error!(what, panic = text.unwrap_or("?"), "a call panicked");
+        Refusal::internal(format!("{what} failed in the daemon."))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_as_internal_and_takes_no_room() {
+        let room = Semaphore::new(1);
+        let panics = async { panic!("asked to panic") };
+        let time = Duration::from_mins(1);
+        let refusal = admitted::<()>("get_task", &room, time, panics).await.unwrap_err();
+        assert_eq!(room.available_permits(), 1);
+        assert_eq!(refusal.code, Code::Internal);
+        assert_eq!(refusal.message, "get_task failed in the daemon.");
+    }
+}

@@ -1,0 +1,36 @@
+//! The tools as every face offers them: the table, and the path of a call.
+//!
+//! ```text
+//!   mcp | http ▸ calls ───────────▸ tool ────────────────────▸ service ▸ the daemon
+//!                role, access,      check, parse, ask, render
+//!                rate, room, time,  row, schema, contract, validation, repair, coerce
+//!                audit
+//! ```
+//!
+//! [`Service`](crate::api::Service) is the only way out of here. Nothing in this folder owns
+//! state that outlives a connection, or knows SQL, actors or processes.
+
+mod calls;
+mod coerce;
+mod contract;
+mod fields;
+mod rates;
+mod refusals;
+mod repair;
+mod row;
+mod schema;
+mod suggest;
+pub mod table;
+mod tool;
+mod validation;
+pub mod worker_error;
+
+pub use calls::{Calls, Room, Seats};
+pub use rates::{Rate, Rates};
+pub use refusals::{Unknown, unknown};
+pub use row::RunKind;
+pub use schema::REQUEST_ID;
+pub use tool::Tool;
+
+#[cfg(test)]
+pub use {row::Effect, tool::Call};

@@ -1,0 +1,260 @@
+//! A tool: its definition as clients see it, and the path of a call through it:
+//! prepare, check, parse, ask, render. The table of all tools is `table`.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use provost_actors::failpoint;
+use provost_actors::ids::TaskRef;
+use provost_actors::refusal::Refusal;
+use rmcp::model::{JsonObject, MetaObject};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::contract::ToolContract;
+use super::row::{Audience, Load, Row, RunKind};
+use super::schema::{self, REQUEST_ID};
+use crate::api::args::TASK_PATTERN;
+use crate::api::field_path::pointer_of;
+use crate::api::{Callee, Caller, Key, Once, Service};
+
+/// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
+/// this one to every call.
+const FOREIGN: [&str; 1] = ["wait_for_previous"];
+
+/// The most bytes of a large answer, which stands in the result once as text and once as
+/// structure.
+const LARGE_ANSWER: usize = 4 * 1024 * 1024;
+
+/// A call on its way to the domain.
+pub struct Call<'a> {
+    pub service: &'a dyn Service,
+    pub caller: &'a Caller,
+    pub arguments: Map<String, Value>,
+    /// The client's id of this call: the same when it is sent again.
+    pub id: Option<String>,
+}
+
+type Answer<'a, O> = BoxFuture<'a, Result<O, Refusal>>;
+/// `Err` is the path of a value that passed the schema and not the parser.
+type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Once<Value>>, String> + Send + Sync;
+
+/// A tool, ready to be listed and called.
+pub struct Tool {
+    input: Arc<JsonObject>,
+    output: Arc<JsonObject>,
+    contract: ToolContract,
+    run: Box<Run>,
+    #[cfg(test)]
+    parses: fn(Map<String, Value>) -> bool,
+}
+
+impl Deref for Tool {
+    type Target = Row;
+
+    fn deref(&self) -> &Row {
+        &self.contract.row
+    }
+}
+
+impl Tool {
+    /// A tool that changes nothing.
+    pub fn read<I, O, F>(row: Row, method: F) -> Self
+    where
+        I: DeserializeOwned + JsonSchema,
+        O: Serialize + JsonSchema + 'static,
+        F: for<'a> Fn(&'a dyn Service, &'a Caller, I) -> Answer<'a, O> + Send + Sync + 'static,
+    {
+        let run: Box<Run> = Box::new(move |call| {
+            let asked = method(call.service, call.caller, parse::<I>(call.arguments)?);
+            Ok(Box::pin(async move { rendered(asked.await?, false) }))
+        });
+        Self::new::<I, O>(row, run)
+    }
+
+    /// A tool with an effect: it also takes `request_id`.
+    pub fn change<I, O, F>(row: Row, method: F) -> Self
+    where
+        I: DeserializeOwned + JsonSchema + Serialize,
+        O: Serialize + JsonSchema + 'static,
+        F: for<'a> Fn(&'a dyn Service, &'a Caller, Option<Key>, I) -> Answer<'a, Once<O>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let tool = row.name;
+        let run: Box<Run> = Box::new(move |mut call| {
+            let given = take_request_id(&mut call.arguments)?;
+            let input = parse::<I>(call.arguments)?;
+            // Each origin has a prefix of its own, so that neither can forge the other.
+            let request_id = given.map(|id| format!("request:{}", &*id));
+            let request_id = request_id.or(call.id.map(|id| format!("call:{id}")));
+            let key = request_id.map(|request_id| Key::new(tool, request_id, &input));
+            let asked = method(call.service, call.caller, key, input);
+            Ok(Box::pin(async move {
+                let Once { value, deduplicated } = asked.await?;
+                rendered(value, deduplicated)
+            }))
+        });
+        Self::new::<I, O>(row, run)
+    }
+
+    fn new<I: DeserializeOwned + JsonSchema, O: JsonSchema>(mut row: Row, run: Box<Run>) -> Self {
+        let input = schema::input::<I>(row.rules, row.kind == RunKind::Change, row.is_workers());
+        row.description = described(&row.description, &input).into();
+        let schema = Value::Object(input.clone());
+        #[expect(clippy::expect_used, reason = "the schemas are constants; a test compiles each")]
+        let validator = jsonschema::draft202012::options()
+            .should_validate_formats(true)
+            .build(&schema)
+            .expect("a published schema compiles");
+        Self {
+            input: Arc::new(schema::published(input, row.is_workers())),
+            output: Arc::new(schema::output::<O>(row.is_workers())),
+            contract: ToolContract { row, schema, validator },
+            run,
+            #[cfg(test)]
+            parses: |mut arguments| {
+                take_request_id(&mut arguments).is_ok() && parse::<I>(arguments).is_ok()
+            },
+        }
+    }
+
+    /// The most bytes that an answer may hold, where that is much.
+    pub fn large_answer(&self) -> Option<usize> {
+        (self.kind == RunKind::Bulk).then_some(LARGE_ANSWER)
+    }
+
+    /// The definition as `tools/list` gives it.
+    pub fn definition(&self) -> rmcp::model::Tool {
+        let mut tool =
+            rmcp::model::Tool::new(self.name, self.description.clone(), Arc::clone(&self.input))
+                .with_title(self.title)
+                .with_raw_output_schema(Arc::clone(&self.output))
+                .with_annotations(self.annotations());
+        if self.load == Load::Always {
+            let always = Map::from_iter([("anthropic/alwaysLoad".to_owned(), json!(true))]);
+            tool.meta = Some(MetaObject(always));
+        }
+        tool
+    }
+
+    /// Runs one call from the raw arguments to its outcome. The domain is asked
+    /// once, and only with arguments that fit.
+    pub async fn call(&self, mut call: Call<'_>) -> Result<Once<Value>, Refusal> {
+        call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
+        let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
+        drop_nulls(&mut arguments);
+        let service = call.service;
+        // What a hint would name may be beyond an attempt's reach.
+        let is_clarified = !self.is_workers() && !call.caller.place.is_inside();
+        let outcome = self.outcome(call, &arguments).await;
+        failpoint::hit(self.name, "answering");
+        let outcome = match outcome {
+            Err(refusal) if is_clarified => {
+                let callee = Callee {
+                    name: self.name,
+                    fields: &self.contract.schema["properties"],
+                    is_destructive: self.is_destructive(),
+                };
+                Err(service.clarify(&callee, &arguments, refusal).await)
+            }
+            outcome => outcome,
+        };
+        outcome.map_err(|refusal| refusal.of_tool(self.name))
+    }
+
+    async fn outcome(&self, mut call: Call<'_>, arguments: &Value) -> Result<Once<Value>, Refusal> {
+        if let Some(refusal) = self.contract.fault(arguments) {
+            return Err(refusal);
+        }
+        call.arguments = arguments.as_object().cloned().unwrap_or_default();
+        if !self.is_workers() {
+            self.name_tasks(&mut call).await?;
+        }
+        if self.audience == Audience::Board && call.caller.place.is_inside() {
+            let Call { service, caller, arguments, .. } = &call;
+            service.permit(caller, self.name, self.access(), arguments).await?;
+        }
+        match (self.run)(call) {
+            Ok(outcome) => outcome.await,
+            Err(path) => Err(self.contract.invalid(&pointer_of(&path), arguments)),
+        }
+    }
+
+    /// Puts ids in place of tasks' handles, so that a call by either name is the same call.
+    /// Lists of tasks are resolved by the store: their project is in the call.
+    async fn name_tasks(&self, call: &mut Call<'_>) -> Result<(), Refusal> {
+        let project = call.arguments.get("project_id").and_then(Value::as_str).map(str::to_owned);
+        for (name, value) in &mut call.arguments {
+            let node = self.contract.schema.pointer(&format!("/properties/{name}/pattern"));
+            let is_task = node.is_some_and(|pattern| pattern == TASK_PATTERN);
+            let Some(task) = value.as_str().filter(|_| is_task) else { continue };
+            let Ok(TaskRef::Handle(handle)) = TaskRef::try_from(task.to_owned()) else { continue };
+            let id = call.service.task_id(call.caller, &handle, project.as_deref()).await;
+            *value = id.map_err(|refusal| refusal.detail("path", name.as_str()))?.into();
+        }
+        Ok(())
+    }
+
+    /// Whether the published schema takes these arguments.
+    #[cfg(test)]
+    pub fn is_valid(&self, arguments: &Value) -> bool {
+        self.contract.validator.is_valid(arguments)
+    }
+
+    /// Whether the typed parser takes these arguments.
+    #[cfg(test)]
+    pub fn parses(&self, arguments: &Value) -> bool {
+        (self.parses)(arguments.as_object().cloned().unwrap_or_default())
+    }
+}
+
+/// A description with the lines that name the fields, where it has none of its own.
+fn described(description: &str, input: &JsonObject) -> String {
+    let required = input["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let required: Vec<&str> = required.collect();
+    let all = input["properties"].as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let optional: Vec<&str> = all.filter(|name| !required.contains(name)).collect();
+    let line = |heading: &str, names: &[&str]| {
+        let own = description.lines().find(|line| line.starts_with(heading));
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        own.map_or_else(|| format!("{heading}: {names}."), str::to_owned)
+    };
+    let [when, next, avoid] = ["Use when", "Next", "Avoid"].map(|heading| line(heading, &[]));
+    let (required, optional) = (line("Required", &required), line("Optional", &optional));
+    [when, required, optional, next, avoid].join("\n")
+}
+
+/// Members that are `null` count as left out.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+fn parse<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, String> {
+    serde_path_to_error::deserialize(Value::Object(arguments))
+        .map_err(|error| error.path().to_string())
+}
+
+fn take_request_id(
+    arguments: &mut Map<String, Value>,
+) -> Result<Option<schema::RequestId>, String> {
+    let given = arguments.remove(REQUEST_ID).map(serde_json::from_value).transpose();
+    given.map_err(|_| REQUEST_ID.to_owned())
+}
+
+fn rendered(output: impl Serialize, deduplicated: bool) -> Result<Once<Value>, Refusal> {
+    let value = serde_json::to_value(output)
+        .map_err(|fault| Refusal::internal(format!("the result can't be written: {fault}")))?;
+    Ok(Once { value, deduplicated })
+}

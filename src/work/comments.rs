@@ -1,0 +1,186 @@
+//! Comments on changed lines: where the lines are in a later version of their file, whether a turn
+//! has changed them, and the prompt that an agent gets of them. Pure.
+//!
+//! Lines are followed from version to version by what differs between two of them. What replaced
+//! lines, and the gap that deleted ones leave, is followed in the same way:
+//!
+//! ```text
+//!   commented ──image──▶ as the review's turn found it ──is_touched?──▶ newest: addressed
+//!       └───────────────────────moved────────────────────────────────▶ newest: outdated, now
+//! ```
+
+use std::fmt::Write;
+
+use provost_actors::text::cut;
+use provost_actors::workspace::file_versions::{Hunk, Span};
+use provost_actors::workspace::quote;
+
+use crate::api::comments::{Comment, Side};
+
+/// Most lines and characters of the quoted text.
+const QUOTED_LINES: usize = 40;
+const QUOTED_CHARS: usize = 2000;
+
+/// What differs between two versions of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// These lines, in order.
+    Lines(Vec<Hunk>),
+    /// One of the versions is not there, or can't be compared.
+    All,
+}
+
+impl Difference {
+    pub const NONE: Self = Self::Lines(Vec::new());
+
+    /// Where the lines are in the other version, unless one of them has changed.
+    pub fn moved(&self, lines: Span) -> Option<Span> {
+        (!self.is_touched(lines)).then(|| self.image(lines))
+    }
+
+    /// Whether any of the lines has changed, or something was put between them; of a gap, whether
+    /// something was put into it.
+    pub fn is_touched(&self, lines: Span) -> bool {
+        match self {
+            Self::Lines(hunks) => hunks.iter().any(|hunk| touches(hunk, lines)),
+            Self::All => true,
+        }
+    }
+
+    /// What stands in the other version in place of the lines: those that are still there, and all
+    /// that replaced one of them.
+    pub fn image(&self, lines: Span) -> Span {
+        let Self::Lines(hunks) = self else { return Span { first: 1, count: 0 } };
+        let is_before = |hunk: &&Hunk| hunk.old.end() <= lines.first && !touches(hunk, lines);
+        let before = hunks.iter().rfind(is_before);
+        let mut touching = hunks.iter().filter(|hunk| touches(hunk, lines));
+        let Some(head) = touching.next() else {
+            return Span { first: after(before, lines.first), ..lines };
+        };
+        let last = touching.next_back().unwrap_or(head);
+        let (starts, ends) = (head.old.first <= lines.first, last.old.end() >= lines.end());
+        let first = if starts { head.new.first } else { after(before, lines.first) };
+        let end = if ends { last.new.end() } else { after(Some(last), lines.end()) };
+        Span { first, count: end.saturating_sub(first) }
+    }
+}
+
+fn touches(hunk: &Hunk, lines: Span) -> bool {
+    let old = hunk.old;
+    match (lines.count, old.count) {
+        (0, _) => old.first <= lines.first && lines.first <= old.end(),
+        // What is put before the first or behind the last leaves them as they are.
+        (_, 0) => lines.first < old.first && old.first < lines.end(),
+        _ => old.first < lines.end() && lines.first < old.end(),
+    }
+}
+
+/// The number that a line has in the other version, where this is the last hunk before it.
+fn after(hunk: Option<&Hunk>, line: u64) -> u64 {
+    hunk.map_or(line, |hunk| hunk.new.end() + line.saturating_sub(hunk.old.end()))
+}
+
+/// What a comment is judged by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// From the version that was commented on to its newest.
+    pub to_now: Difference,
+    /// The lines that the comment is on, or those in their place, after the changes.
+    pub changed: Span,
+    /// From there to what the review's turn found; and from that to the newest snapshot, if that
+    /// turn has one.
+    pub to_turn: Difference,
+    pub by_turns: Option<Difference>,
+}
+
+/// What has become of commented lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Where they are now, unless one of them has changed.
+    pub now: Option<Span>,
+    pub is_addressed: bool,
+}
+
+impl Course {
+    pub fn standing(&self, lines: Span) -> Standing {
+        let found = self.to_turn.image(self.changed);
+        let is_addressed = self.by_turns.as_ref().is_some_and(|it| it.is_touched(found));
+        Standing { now: self.to_now.moved(lines), is_addressed }
+    }
+}
+
+/// The lines of a text, the first being 1, as they are quoted.
+///
+/// # Errors
+/// It has only so many lines.
+pub fn quoted(content: &[u8], lines: Span) -> Result<String, u64> {
+    let content = String::from_utf8_lossy(content);
+    let all = u64::try_from(content.lines().count()).unwrap_or(u64::MAX);
+    if lines.end() > all.saturating_add(1) {
+        return Err(all);
+    }
+    let first = usize::try_from(lines.first).unwrap_or(usize::MAX).saturating_sub(1);
+    let count = usize::try_from(lines.count).unwrap_or(usize::MAX).min(QUOTED_LINES);
+    let those: Vec<&str> = content.lines().skip(first).take(count).collect();
+    Ok(cut(those.join("\n"), QUOTED_CHARS))
+}
+
+/// What the agent is asked to do: the message, then file by file each comment with its place and
+/// its lines.
+pub fn prompt(message: Option<&str>, comments: &[Comment]) -> String {
+    let message = message.unwrap_or("Please address these review comments on your changes.");
+    let mut text = message.trim().to_owned();
+    let mut sorted: Vec<&Comment> = comments.iter().collect();
+    sorted.sort_by_key(|it| (&it.path, it.first_line, it.last_line, it.comment_id));
+    let mut path = None;
+    for comment in sorted {
+        // Writing to a string can't fail.
+        if path != Some(&comment.path) {
+            let _ = write!(text, "\n\n## {}", on_a_line(&comment.path));
+            path = Some(&comment.path);
+        }
+        let _ = write!(text, "\n\n### {}\n{}", place(comment), fenced(comment));
+        let _ = write!(text, "\n{}", comment.text.trim());
+    }
+    text
+}
+
+/// `path:first-last`, and what says more exactly which lines these are.
+fn place(comment: &Comment) -> String {
+    let at = |path: &str, first: u64, last: u64| {
+        let last = if last > first { format!("-{last}") } else { String::new() };
+        format!("{}:{first}{last}", on_a_line(path))
+    };
+    let Comment { path, first_line, last_line, .. } = comment;
+    let commented = at(path, *first_line, *last_line);
+    match (comment.side, &comment.now) {
+        (Side::Old, _) => format!("{commented} (as it was before your changes)"),
+        (Side::New, Some(now)) if comment.outdated => {
+            let now = at(&now.path, now.first_line, now.last_line);
+            format!("{now} (at the end of turn {}: {commented})", comment.turn)
+        }
+        (Side::New, None) if comment.outdated => {
+            format!("{commented} (at the end of turn {}; changed since)", comment.turn)
+        }
+        (Side::New, _) => commented,
+    }
+}
+
+fn on_a_line(path: &str) -> String {
+    let is_plain = !path.chars().any(char::is_control);
+    if is_plain { path.to_owned() } else { quote::quoted(path.as_bytes()) }
+}
+
+/// The quoted lines between fences that none of them can end.
+fn fenced(comment: &Comment) -> String {
+    let quoted = &comment.quoted;
+    let longest = quoted.split(|letter| letter != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat((longest + 1).max(3));
+    let all = comment.last_line.saturating_sub(comment.first_line).saturating_add(1);
+    let left = all.saturating_sub(u64::try_from(quoted.split('\n').count()).unwrap_or(u64::MAX));
+    let more = if left > 0 { format!("\n(and {left} more lines)") } else { String::new() };
+    format!("{fence}\n{quoted}\n{fence}{more}")
+}
+
+#[cfg(test)]
+mod tests;
