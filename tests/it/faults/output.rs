@@ -186,12 +186,13 @@ fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
     let (gate, never) = (provost.path("gate"), provost.path("never"));
     let [ending, stopped, found] =
         [&gate, &never, &never].map(|gate| board.start("ticker", &gate.to_string_lossy()));
-    for attempt in [&ending, &stopped, &found] {
+    let [_, _, ticker] = [&ending, &stopped, &found].map(|attempt| {
         attempt.has_said("tick 3");
         let (leader, dir) = (attempt.leader(), attempt.dir());
         fs::remove_dir_all(dir).unwrap();
         assert!(processes::is_alive(leader));
-    }
+        leader
+    });
     let answer = stopped.stop();
     assert_eq!((&answer["stopped"], &answer["survivors"]), (&json!(true), &json!(0)));
     stopped.leaves_nobody();
@@ -199,14 +200,15 @@ fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
     assert_eq!(ending.settled()["exit_code"], 5);
     ending.leaves_nobody();
     // Nothing tells the next daemon how that one is: it is ended, and said to have failed.
-    let worktree = fs::read_link(format!("/proc/{}/cwd", found.processes()[0])).unwrap();
+    let worktree = fs::read_link(format!("/proc/{ticker}/cwd")).unwrap();
     assert!(processes::working_in(&worktree).len() > 1);
     provost.kill_and_start();
     let status = found.settled();
     assert_eq!(status["state"], "failed");
     assert!(status["failure_summary"].as_str().unwrap().contains("deleted"), "{status}");
     found.leaves_nobody();
-    assert_eq!(processes::working_in(&worktree), [0; 0], "nor one without an environment");
+    // The daemon's own git works there for a moment: the snapshot after the turn.
+    wait_until("nor one without an environment", || processes::working_in(&worktree).is_empty());
     // What was shown before is shown still, and the daemon serves.
     assert_eq!(ending.normalized()[0]["kind"], "user_message");
     assert_eq!(board.start("fake", "say next").settled()["state"], "completed");
