@@ -89,13 +89,21 @@ impl WindowReads for Domain {
         let wants = |column| input.column.is_none_or(|only| only == column);
         let most_closed = if wants(Column::Done) { most } else { 0 };
         let (closed, newest) = self.store.closed_tasks(input.project_id, most_closed).await?;
+        let most_unbegun = if wants(Column::Waiting) { most } else { 0 };
+        let (unbegun, first) = self.store.unbegun_tasks(input.project_id, most_unbegun).await?;
         let attempts = by_task(facts.attempts);
         let mut columns = Column::ALL.map(|_| Vec::new());
+        let mut totals = Column::ALL.map(|_| 0);
         for task in &facts.tasks {
             let (column, why) = place(task, of(&attempts, task));
             columns[column as usize].push(Placed::new(task, column, why));
+            totals[column as usize] += 1;
         }
-        let mut totals = columns.each_ref().map(Vec::len);
+        totals[Column::Waiting as usize] += unbegun;
+        columns[Column::Waiting as usize].extend(first.iter().map(|task| {
+            let (column, why) = place(task, &[]);
+            Placed::new(task, column, why)
+        }));
         totals[Column::Done as usize] += closed;
         columns[Column::Done as usize].extend(newest.iter().map(|task| Placed {
             task: task.task_id,

@@ -1,4 +1,4 @@
-//! What the pages read: the facts of all open tasks and of their attempts, by a few statements
+//! What the pages read: the facts of the open tasks and of their attempts, by a few statements
 //! however many there are; then what is shown of those on the page.
 
 use provost_actors::event::Timestamp;
@@ -11,40 +11,66 @@ use crate::api::window::{FailedCheck, Outcome, TaskLine, UsageRow};
 use crate::work::attention::{AttemptFacts, TaskFacts};
 
 /// A statement with `open`: the tasks that are not closed, and those whose work was verified and
-/// may still have to be merged; of the project `?1`, or of all.
+/// may still have to be merged; of the project `?1`, or of all. Of those that nobody has begun
+/// there may be thousands, and there is nothing to know of each, so they are told apart.
 macro_rules! of_open {
-    ($rest:literal) => {
+    ($($rest:literal),+) => {
         concat!(
             "WITH live AS MATERIALIZED (
                  SELECT project_id FROM projects
                  WHERE deleted_at IS NULL AND (?1 IS NULL OR project_id = ?1)),
-             open AS (
+             asking AS MATERIALIZED (
+                 SELECT a.task_id FROM questions q
+                 JOIN question_askers a ON a.question_id = q.question_id
+                 WHERE q.status = 'open' AND a.task_id IS NOT NULL
+                 UNION ALL
+                 SELECT k.blocks_task_id FROM tickets k
+                 WHERE k.status = 'open' AND k.kind <> 'investigation'
+                   AND k.blocks_task_id IS NOT NULL),
+             found AS (
                  SELECT task_id, priority, updated_at, status, standing FROM tasks
                  WHERE status NOT IN ('done', 'cancelled') AND deleted_at IS NULL
                    AND kind <> 'answer' AND project_id IN (SELECT project_id FROM live)
                  UNION ALL
                  SELECT task_id, priority, updated_at, status, standing FROM tasks
                  WHERE status = 'done' AND standing = 'verified' AND deleted_at IS NULL
-                   AND kind <> 'answer' AND project_id IN (SELECT project_id FROM live)) ",
+                   AND kind <> 'answer' AND project_id IN (SELECT project_id FROM live)),
+             open AS (
+                 SELECT *, status = 'todo' AND standing IS NULL
+                     AND task_id NOT IN (SELECT task_id FROM asking)
+                     AND NOT EXISTS (SELECT 1 FROM attempts b WHERE b.task_id = found.task_id)
+                     AS is_unbegun
+                 FROM found) ",
+            $($rest),+
+        )
+    };
+}
+
+/// The facts of some open tasks, `o`.
+macro_rules! task_facts {
+    ($rest:literal) => {
+        of_open!(
+            "SELECT o.task_id, o.priority, o.updated_at, o.status, o.standing,
+                    EXISTS (SELECT 1 FROM task_dependencies d
+                            JOIN tasks u ON u.task_id = d.depends_on
+                            WHERE d.task_id = o.task_id AND u.status <> 'done'
+                              AND u.deleted_at IS NULL) AS waits,
+                    o.task_id IN (SELECT task_id FROM asking) AS asks
+             FROM ",
             $rest
         )
     };
 }
 
-/// What is asked of them is the same for all tasks, so it is read once.
-const TASK_FACTS: &str = of_open!(
-    "SELECT o.task_id, o.priority, o.updated_at, o.status, o.standing,
-            EXISTS (SELECT 1 FROM task_dependencies d JOIN tasks u ON u.task_id = d.depends_on
-                    WHERE d.task_id = o.task_id AND u.status <> 'done' AND u.deleted_at IS NULL)
-                AS waits,
-            (o.task_id IN (SELECT a.task_id FROM question_askers a
-                           JOIN questions q ON q.question_id = a.question_id
-                           WHERE q.status = 'open' AND a.task_id IS NOT NULL)
-             OR o.task_id IN (SELECT k.blocks_task_id FROM tickets k
-                              WHERE k.status = 'open' AND k.kind <> 'investigation'
-                                AND k.blocks_task_id IS NOT NULL)) AS asks
-     FROM open o"
+const TASK_FACTS: &str = task_facts!("open o WHERE NOT o.is_unbegun");
+
+/// In the order in which they would be begun.
+const UNBEGUN: &str = task_facts!(
+    "(SELECT * FROM open WHERE is_unbegun
+      ORDER BY CASE priority WHEN 'critical' THEN 3 WHEN 'high' THEN 2 WHEN 'medium' THEN 1
+               ELSE 0 END DESC, task_id DESC LIMIT ?2) o"
 );
+const UNBEGUN_COUNT: &str = of_open!("SELECT count(*) FROM open WHERE is_unbegun");
 
 /// The attempts of a task come oldest first.
 const ATTEMPT_FACTS: &str = of_open!(
@@ -167,7 +193,7 @@ const USAGE: &str = "SELECT (x.ended_at - ?1) / ?2 AS day, t.project_id, p.name 
     WHERE x.run_reason = 'coding_agent' AND x.ended_at >= ?1
     GROUP BY day, t.project_id, s.executor ORDER BY day, p.name, s.executor";
 
-/// The facts of all open tasks.
+/// The facts of the open tasks that somebody has begun or asks about.
 #[derive(Clone, Debug, Default)]
 pub struct OpenFacts {
     pub tasks: Vec<TaskFacts>,
@@ -203,6 +229,19 @@ impl Store {
             attempt.waits_for_disk = self.changes.waits_for_disk(attempt.attempt_id).is_some();
         }
         Ok(OpenFacts { tasks, attempts })
+    }
+
+    /// How many open tasks nobody has begun, and those of them that come first.
+    pub async fn unbegun_tasks(
+        &self,
+        project: Option<ProjectId>,
+        most: usize,
+    ) -> Result<(usize, Vec<TaskFacts>), Refusal> {
+        self.read(async |db| {
+            let count = db.one(UNBEGUN_COUNT, (project,)).await?;
+            Ok((count, db.all(UNBEGUN, (project, most)).await?))
+        })
+        .await
     }
 
     /// How many tasks somebody has closed, and the newest of them.

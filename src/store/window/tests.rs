@@ -88,6 +88,8 @@ async fn what_pages_read_is_found_by_indexes() {
     let none: Option<ProjectId> = None;
     let plans = [
         ("open tasks", plan(&store, TASK_FACTS, (none,)).await),
+        ("tasks not begun", plan(&store, UNBEGUN, (none, 10)).await),
+        ("how many of those", plan(&store, UNBEGUN_COUNT, (none,)).await),
         ("their attempts", plan(&store, ATTEMPT_FACTS, (none,)).await),
         ("closed tasks", plan(&store, CLOSED, (none, 10)).await),
         ("how many closed tasks", plan(&store, CLOSED_COUNT, (none,)).await),
@@ -101,7 +103,7 @@ async fn what_pages_read_is_found_by_indexes() {
     for (what, plan) in plans {
         // What is read in full is in memory, small, or an index of exactly what is meant.
         let is_meant = |line: &str| {
-            let of = ["live", "o", "e", "j", "projects", "open"];
+            let of = ["live", "o", "e", "j", "projects", "open", "found", "asking"];
             let indexes = ["closed_tasks", "open_questions", "pending_approvals"];
             line.split(' ').nth(1).is_some_and(|name| of.contains(&name))
                 || indexes.iter().any(|index| line.contains(&format!("INDEX {index}")))
@@ -118,8 +120,13 @@ async fn a_large_board_is_read_whole_and_each_task_once() {
     let (store, _dir) = scratch().await;
     let project = fill(&store).await;
     let facts = store.open_facts(Some(project)).await.unwrap();
-    assert_eq!(facts.tasks.len(), TASKS - TASKS / 100);
+    assert_eq!(facts.tasks.len(), ATTEMPTS - ATTEMPTS / 100);
     assert_eq!(facts.attempts.len(), ATTEMPTS - ATTEMPTS / 100);
+    let (unbegun, first) = store.unbegun_tasks(Some(project), 5).await.unwrap();
+    assert_eq!(unbegun, (TASKS - ATTEMPTS) - (TASKS - ATTEMPTS) / 100);
+    assert!(first.is_sorted_by_key(|task| std::cmp::Reverse(task.task_id)));
+    let is_waiting = |task| place(task, &[]).0 == crate::api::window::Column::Waiting;
+    assert!(first.len() == 5 && first.iter().all(is_waiting));
     let (closed, newest) = store.closed_tasks(None, 5).await.unwrap();
     assert_eq!((closed, newest.len()), (TASKS / 100, 5));
     assert!(newest.is_sorted_by_key(|task| std::cmp::Reverse(task.updated_at)));

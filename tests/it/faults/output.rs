@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, PLAIN, Provost, processes, texts};
+use crate::harness::{Attempt, PLAIN, Provost, processes, texts, wait_until};
 use crate::lines::contiguous;
 
 /// What taking in a log of any length may add to the daemon's memory, in KiB: the
