@@ -18,6 +18,11 @@ pub const FILE: &str = "audit.jsonl";
 /// A file of so many bytes is renamed, and a new one begun.
 const FULL: u64 = 64 * 1024 * 1024;
 
+/// Whether a file of a home is a log that was full.
+pub fn is_full_log(name: &str) -> bool {
+    name.strip_prefix("audit-").is_some_and(|rest| rest.ends_with(".jsonl"))
+}
+
 /// A line of the log.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]

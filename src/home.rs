@@ -259,7 +259,8 @@ fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
     for entry in entries {
         let name = entry.map_err(failed(path))?.file_name();
-        if BEFORE_A_DATABASE.iter().any(|known| name == *known) {
+        let is_known = BEFORE_A_DATABASE.iter().any(|known| name == *known);
+        if is_known || crate::audit::is_full_log(&name.to_string_lossy()) {
             continue;
         }
         // Looked for last: another process may make this folder a home while we read it.

@@ -71,9 +71,7 @@ impl Calls {
         arguments: Map<String, Value>,
         id: Option<String>,
     ) -> Result<Once<Value>, Refusal> {
-        let is_for = tool.is_for(&self.caller);
-        let may = is_for.then_some(()).ok_or_else(|| refusals::not_permitted(tool, &self.caller));
-        self.recorded(tool, arguments, id, may).await
+        self.recorded(tool, arguments, id, tool.is_for(&self.caller)).await
     }
 
     /// The same for a tool of any role: the worker API's bare methods are there for all.
@@ -83,20 +81,25 @@ impl Calls {
         arguments: Map<String, Value>,
         id: Option<String>,
     ) -> Result<Once<Value>, Refusal> {
-        self.recorded(tool, arguments, id, Ok(())).await
+        self.recorded(tool, arguments, id, true).await
     }
 
-    /// Calls a tool, and records a change in the audit log, also one that is refused.
+    /// Calls a tool, and records a change in the audit log, also one that is refused. A call
+    /// beyond a rate leaves no line there: a client in a loop would fill the disk with them.
     async fn recorded(
         &self,
         tool: &Tool,
         arguments: Map<String, Value>,
         id: Option<String>,
-        may: Result<(), Refusal>,
+        is_for: bool,
     ) -> Result<Once<Value>, Refusal> {
+        let may = self.may(tool, is_for);
+        if may.is_ok() {
+            self.take_rate(tool)?;
+        }
         let change = (tool.effect != Effect::Reads)
             .then(|| self.service.begin_change(&self.caller, tool.name, &arguments));
-        let outcome = match may.and_then(|()| self.may_now(tool)) {
+        let outcome = match may {
             Ok(()) => self.run(tool, arguments, id).await,
             Err(refusal) => Err(refusal),
         };
@@ -107,12 +110,20 @@ impl Calls {
         outcome
     }
 
-    /// Whether the caller's access and rate allow the call.
-    fn may_now(&self, tool: &Tool) -> Result<(), Refusal> {
+    /// Whether the caller's role and access allow the call.
+    fn may(&self, tool: &Tool, is_for: bool) -> Result<(), Refusal> {
+        if !is_for {
+            return Err(refusals::not_permitted(tool, &self.caller));
+        }
         if tool.access() > self.caller.access {
             return Err(refusals::beyond_access(tool, &self.caller));
         }
-        if !self.caller.is_person && (tool.is_workers() || self.caller.role == Role::Worker) {
+        Ok(())
+    }
+
+    fn take_rate(&self, tool: &Tool) -> Result<(), Refusal> {
+        let has_rate = tool.is_workers() || self.caller.role == Role::Worker;
+        if has_rate && !self.caller.is_person {
             self.rates.take(&self.caller.agent)?;
         }
         Ok(())
