@@ -84,13 +84,14 @@ impl WindowReads for Domain {
     }
 
     async fn board(&self, _: &Caller, input: BoardInput) -> Refusable<Board> {
-        let facts = self.store.open_facts(input.project_id).await?;
         let most = input.skip.saturating_add(input.limit.get());
         let wants = |column| input.column.is_none_or(|only| only == column);
-        let most_closed = if wants(Column::Done) { most } else { 0 };
-        let (closed, newest) = self.store.closed_tasks(input.project_id, most_closed).await?;
-        let most_unbegun = if wants(Column::Waiting) { most } else { 0 };
-        let (unbegun, first) = self.store.unbegun_tasks(input.project_id, most_unbegun).await?;
+        let most_of = |column| if wants(column) { most } else { 0 };
+        let (facts, (unbegun, first), (closed, newest)) = tokio::try_join!(
+            self.store.open_facts(input.project_id),
+            self.store.unbegun_tasks(input.project_id, most_of(Column::Waiting)),
+            self.store.closed_tasks(input.project_id, most_of(Column::Done)),
+        )?;
         let attempts = by_task(facts.attempts);
         let mut columns = Column::ALL.map(|_| Vec::new());
         let mut totals = Column::ALL.map(|_| 0);
@@ -203,21 +204,24 @@ fn of_attempts(facts: OpenFacts) -> Vec<Found> {
 
 impl Domain {
     async fn found(&self, input: &AttentionInput) -> Result<Vec<Found>, Refusal> {
-        let mut found = of_attempts(self.store.open_facts(input.project_id).await?);
-        let approvals = self.store.pending_approvals(input.project_id, ASKED_MAX).await?;
-        found.extend(approvals.into_iter().map(|(id, at)| Found {
-            kind: NeedKind::Approval,
-            at,
-            id: id.to_string(),
-            of: Of::Approval(id),
-        }));
         let questions = ListQuestionsInput {
             project_id: input.project_id,
             status: QuestionsAsked::Open,
             limit: Limit::of(ASKED_MAX),
             cursor: None,
         };
-        let questions = self.store.inbox(&questions).await?;
+        let (facts, approvals, questions) = tokio::try_join!(
+            self.store.open_facts(input.project_id),
+            self.store.pending_approvals(input.project_id, ASKED_MAX),
+            self.store.inbox(&questions),
+        )?;
+        let mut found = of_attempts(facts);
+        found.extend(approvals.into_iter().map(|(id, at)| Found {
+            kind: NeedKind::Approval,
+            at,
+            id: id.to_string(),
+            of: Of::Approval(id),
+        }));
         found.extend(questions.items.into_iter().map(|question| Found {
             kind: NeedKind::Question,
             at: question.asked_at,

@@ -219,12 +219,9 @@ struct CheckRow {
 
 impl Store {
     pub async fn open_facts(&self, project: Option<ProjectId>) -> Result<OpenFacts, Refusal> {
-        let (tasks, mut attempts): (_, Vec<AttemptFacts>) = self
-            .read(async |db| {
-                let tasks = db.all(TASK_FACTS, (project,)).await?;
-                Ok((tasks, db.all(ATTEMPT_FACTS, (project,)).await?))
-            })
-            .await?;
+        let tasks = self.read(async |db| db.all(TASK_FACTS, (project,)).await);
+        let attempts = self.read(async |db| db.all(ATTEMPT_FACTS, (project,)).await);
+        let (tasks, mut attempts): (_, Vec<AttemptFacts>) = tokio::try_join!(tasks, attempts)?;
         for attempt in &mut attempts {
             attempt.waits_for_disk = self.changes.waits_for_disk(attempt.attempt_id).is_some();
         }
@@ -237,11 +234,9 @@ impl Store {
         project: Option<ProjectId>,
         most: usize,
     ) -> Result<(usize, Vec<TaskFacts>), Refusal> {
-        self.read(async |db| {
-            let count = db.one(UNBEGUN_COUNT, (project,)).await?;
-            Ok((count, db.all(UNBEGUN, (project, most)).await?))
-        })
-        .await
+        let count = self.read(async |db| db.one(UNBEGUN_COUNT, (project,)).await);
+        let first = self.read(async |db| db.all(UNBEGUN, (project, most)).await);
+        tokio::try_join!(count, first)
     }
 
     /// How many tasks somebody has closed, and the newest of them.

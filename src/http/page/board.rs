@@ -18,7 +18,7 @@ use crate::http::Desk;
 use crate::http::page::Problem;
 
 /// Most cards of a column; the rest is on pages of its own.
-const CARDS: usize = 50;
+const CARDS: usize = 30;
 
 /// Longest reason on a card, in characters.
 const REASON_MAX: usize = 160;

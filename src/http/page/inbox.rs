@@ -12,11 +12,14 @@ use super::need;
 use super::parts::{encoded, visible, word};
 use super::projects::{self, Projects};
 use super::shell::{self, Live, Place};
+use crate::api::args::Limit;
 use crate::api::artifacts::{GetAttemptChangesInput, GetAttemptChangesOutput};
 use crate::api::window::{Attention, AttentionInput};
 use crate::http::Desk;
 use crate::http::page::Problem;
 
+/// Most items of a page; older ones are on pages of their own.
+const ITEMS: usize = 30;
 /// Files that an item lists.
 const FILES_MAX: usize = 20;
 
@@ -56,7 +59,7 @@ pub async fn fragment(desk: Desk, Query(asked): Query<Asked>) -> Result<Markup, 
 
 async fn list(desk: &Desk, asked: &Asked) -> Result<Markup, Problem> {
     let cursor = asked.cursor.clone().filter(|cursor| !cursor.is_empty());
-    let input = AttentionInput { project_id: asked.project(), cursor, ..AttentionInput::default() };
+    let input = AttentionInput { project_id: asked.project(), cursor, limit: Limit::of(ITEMS) };
     let found = desk.service.attention(&desk.caller, input).await?;
     let forms = Forms::new(&desk.caller, asked.path("/"));
     Ok(items(&found, asked, &forms, Timestamp::now()))
@@ -64,7 +67,7 @@ async fn list(desk: &Desk, asked: &Asked) -> Result<Markup, Problem> {
 
 /// The number beside the inbox's name.
 pub async fn waiting(desk: Desk) -> Result<Markup, Problem> {
-    let limit = crate::api::args::Limit::of(1);
+    let limit = Limit::of(1);
     let input = AttentionInput { limit, ..AttentionInput::default() };
     let found = desk.service.attention(&desk.caller, input).await?;
     Ok(shell::waiting(Some(found.total)))

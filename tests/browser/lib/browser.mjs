@@ -53,7 +53,7 @@ export async function open(browser, provost, { scripts = [], isOffline = () => f
 
 /// A sheet or script as it is in a checkout's folder of assets: to try a change without a build.
 async function fromDisk(route) {
-  const name = path.basename(new URL(route.request().url()).pathname).replace(/^[0-9a-f]{16}-/, '');
+  const name = path.basename(new URL(route.request().url()).pathname).replace(/^[\w-]{12}-/, '');
   return route.fulfill({ path: path.join(process.env.ASSETS, name) });
 }
 
