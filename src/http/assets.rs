@@ -27,7 +27,7 @@ macro_rules! assets {
     };
 }
 
-static ASSETS: LazyLock<[Asset; 7]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[Asset; 8]> = LazyLock::new(|| {
     assets! {
         "attempt.css" "text/css; charset=utf-8";
         "attempt.js" "text/javascript; charset=utf-8";
@@ -36,6 +36,7 @@ static ASSETS: LazyLock<[Asset; 7]> = LazyLock::new(|| {
         "provost.css" "text/css; charset=utf-8";
         "provost.js" "text/javascript; charset=utf-8";
         "provost.svg" "image/svg+xml";
+        "start.js" "text/javascript; charset=utf-8";
     }
 });
 

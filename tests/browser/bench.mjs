@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { go, open } from './lib/browser.mjs';
 
 const TASKS = 10_000;
-const ROUNDS = 5;
+const ROUNDS = 15;
 
 export default async function bench({ browser, provost, told }) {
   await provost.start();

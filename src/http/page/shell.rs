@@ -65,8 +65,9 @@ pub fn page(title: &str, here: Option<Place>, as_of: Option<u64>, body: &Markup)
                 title { (title) " · Provost" }
                 link rel="icon" type="image/svg+xml" href=(assets::path("provost.svg"));
                 link rel="stylesheet" href=(assets::path("provost.css"));
-                script src=(assets::path("htmx.min.js")) defer {}
-                script src=(assets::path("provost.js")) defer {}
+                (script("htmx.min.js"))
+                (script("provost.js"))
+                script src=(assets::path("start.js")) async {}
             }
             body {
                 a.skip href="#main" { "Skip to content" }
@@ -77,6 +78,11 @@ pub fn page(title: &str, here: Option<Place>, as_of: Option<u64>, body: &Markup)
             }
         }
     }
+}
+
+/// A script, which runs once the page has been painted, after those named before it.
+pub fn script(name: &str) -> Markup {
+    html! { link rel="preload" as="script" href=(assets::path(name)) data-run; }
 }
 
 fn top(here: Option<Place>) -> Markup {
@@ -217,7 +223,7 @@ mod tests {
     #[test]
     fn a_page_has_its_landmarks() {
         let markup = page("Inbox", Some(Place::Inbox), Some(7), &html! { h1 { "Inbox" } });
-        let names = ["provost.svg", "provost.css", "provost.js", "htmx.min.js"];
+        let names = ["provost.svg", "provost.css", "provost.js", "htmx.min.js", "start.js"];
         let shown = names.into_iter().fold(markup.into_string(), |shown, name| {
             // Without the hash of what is in it.
             shown.replace(&assets::path(name), &format!("/assets/{name}"))

@@ -113,7 +113,7 @@ fn body(
     html! {
         link rel="stylesheet" href=(assets::path("colours.css"));
         link rel="stylesheet" href=(assets::path("attempt.css"));
-        script src=(assets::path("attempt.js")) defer {}
+        (shell::script("attempt.js"))
         div.wide {
             (live(id, "head", &head::head(status, timeline, forms, now)))
             (live(id, "approvals", approvals))

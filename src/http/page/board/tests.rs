@@ -41,12 +41,12 @@ fn a_board_has_its_columns_and_a_form_for_a_new_task() {
 fn the_rest_of_a_column_is_on_pages_of_its_own() {
     let whole = board(|_| vec![card(None, false)]);
     let column = whole.columns[0].clone();
-    let asked = Asked { column: Some(Column::Waiting), skip: 50, ..Asked::default() };
-    let rest = Board { columns: vec![BoardColumn { skipped: 50, total: 200, ..column }] };
+    let asked = Asked { column: Some(Column::Waiting), skip: CARDS, ..Asked::default() };
+    let rest = Board { columns: vec![BoardColumn { skipped: CARDS, total: 200, ..column }] };
     let shown = shown(&rest, &asked);
     assert!(shown.contains("href=\"/board?column=waiting&amp;skip=0\""), "{shown}");
-    assert!(shown.contains("href=\"/board?column=waiting&amp;skip=51\""), "{shown}");
-    assert!(shown.contains("149 more"));
+    assert!(shown.contains("href=\"/board?column=waiting&amp;skip=31\""), "{shown}");
+    assert!(shown.contains("169 more"));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::http::page::form::{Button, Call, Forms, Look};
 use crate::http::page::line;
 use crate::http::page::need::FINISH_MS;
 use crate::http::page::parts::{attempt_badge, badge};
-use crate::http::page::shell::Live;
+use crate::http::page::shell::{self, Live};
 
 /// Turns that have a link of their own.
 const TURNS: u32 = 8;
@@ -43,7 +43,7 @@ pub fn page(review: &Review<'_>) -> Markup {
     html! {
         link rel="stylesheet" href=(assets::path("colours.css"));
         link rel="stylesheet" href=(assets::path("attempt.css"));
-        script src=(assets::path("attempt.js")) defer {}
+        (shell::script("attempt.js"))
         div.wide {
             div.head {
                 div {
