@@ -47,6 +47,11 @@ browser *PARTS:
     cargo build
     tests/browser/run target/debug/provost {{ PARTS }}
 
+# How soon the pages are painted, with 1,000 attempts and 10,000 tasks.
+browser-bench:
+    cargo build --release
+    tests/browser/run target/release/provost bench
+
 # Licences, sources and duplicates of all crates, and their advisories where the
 # advisory database can be reached; installs cargo-deny if it is missing.
 deny:

@@ -20,7 +20,7 @@ const FULL: u64 = 64 * 1024 * 1024;
 
 /// Whether a file of a home is a log that was full.
 pub fn is_full_log(name: &str) -> bool {
-    name.strip_prefix("audit-").is_some_and(|rest| rest.ends_with(".jsonl"))
+    name.strip_prefix("audit-").and_then(|rest| rest.strip_suffix(".jsonl")).is_some()
 }
 
 /// A line of the log.
