@@ -26,7 +26,7 @@ const CONFIG: &str = "config.toml";
 const BEFORE_A_DATABASE: [&str; 13] = [
     CONFIG,
     "attempts",
-    "audit.jsonl",
+    crate::audit::FILE,
     "cache",
     "checks",
     "daemon.log",

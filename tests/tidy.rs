@@ -56,10 +56,10 @@ const ACTORS: &[(&str, &[&str])] = &[
 #[rustfmt::skip]
 const SRC: &[(&str, &[&str])] = &[
     ("role", &[]),
-    ("home", &[]),
+    ("audit", &[]),
+    ("home", &["audit"]),
     ("jsonrpc", &[]),
     ("telemetry", &[]),
-    ("audit", &[]),
     ("api", &["role"]),
     ("config", &["role"]),
     ("work", &["api"]),
