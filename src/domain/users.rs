@@ -89,7 +89,10 @@ impl Domain {
     fn new_owner_token(&self) -> Refusable<String> {
         let token = secret()?;
         let write = || {
-            let mut file = tempfile::NamedTempFile::new_in(&self.data_dir)?;
+            // A daemon empties this folder at its start: a kill leaves no copy of the token.
+            let scratch = &self.world.settings.scratch_dir;
+            fs::create_dir_all(scratch)?;
+            let mut file = tempfile::NamedTempFile::new_in(scratch)?;
             writeln!(file, "{token}")?;
             file.persist(self.token_file()).map_err(|error| error.error)
         };
