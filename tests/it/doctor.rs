@@ -304,6 +304,8 @@ fn sleep_with(command: &std::process::Command) -> std::process::Child {
 fn a_daemon_that_is_stopped_is_told_and_does_not_hang_the_doctor() {
     let provost = Provost::running();
     processes::signal(provost.pid(), nix::sys::signal::Signal::SIGSTOP);
+    // Its threads stop one by one, when each is next scheduled.
+    wait_until("it is stopped", || processes::state(provost.pid()) == Some('T'));
     let checks = doctor(&provost);
     processes::signal(provost.pid(), nix::sys::signal::Signal::SIGCONT);
     one(&checks, "lock", "fail", "is stopped");
