@@ -9,19 +9,24 @@ demo:
 # The cost of a thousand live attempts and of 10 GB of log: the figures of
 # docs/scale.md. Takes about ten minutes and 40 GB of disk.
 scale:
-    cargo build --release --bin provost --example scale
-    target/release/examples/scale live 1000
-    target/release/examples/scale flood 50 200
+    cargo build --release --bin provost --example bench
+    target/release/examples/bench live 1000
+    target/release/examples/bench flood 50 200
 
 # Measures the worker API in a project of 10,000 tasks and 5,000 sections.
 bench:
     cargo bench --bench worker_api
 
+# What a call through `provost mcp` takes beside the same answer of a bare rmcp server.
+bench-calls:
+    cargo build --release --bin provost --example bench
+    target/release/examples/bench calls
+
 # The cost of a worktree with 20,000 ignored files beside a bare `git worktree add`: needs root, and
 # mkfs.xfs or mkfs.btrfs.
 bench-worktree:
-    cargo build --release --bin provost --example scale
-    target/release/examples/scale worktree 20000
+    cargo build --release --bin provost --example bench
+    target/release/examples/bench worktree 20000
 
 test:
     cargo test --workspace

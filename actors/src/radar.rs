@@ -2,7 +2,7 @@
 //! other, and each with its target branch.
 //!
 //! It looks after each snapshot and after each finish, and at attempts at rest whenever their
-//! status is read: so a target that others moved is noticed at the next status, for one git
+//! status is read: so a target that others moved is noticed soon after the next status, for one git
 //! process, and whoever waits for a change is woken. Looks run one after the other in tasks that
 //! nothing waits for, so each pair of snapshots is merged once, and only if both have changed the
 //! same files. What a crash prevents is done by the next look.
@@ -10,8 +10,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
 
 use crate::blocking::lock;
 use crate::ids::AttemptId;
@@ -21,8 +23,12 @@ use crate::workspace::git::{self, GitError};
 use crate::workspace::probe::{Probed, Side, probe};
 use crate::world::World;
 
-/// Two looks at once would merge a pair twice.
-static ONE: Semaphore = Semaphore::const_new(1);
+/// When the last look ended. Held during a look: two at once would merge a pair twice.
+static LAST: Mutex<Option<Instant>> = Mutex::const_new(None);
+
+/// Between two looks at what callers read: one that asks for a status again and again costs no git
+/// process each time.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// The tips of target branches, by repository and branch.
 type Tips = HashMap<(String, String), Option<String>>;
@@ -33,7 +39,13 @@ pub fn look(world: &Arc<World>, attempts: &[AttemptId]) {
     // Else a task is about to take them.
     if want(world, attempts) {
         let world = Arc::clone(world);
-        tokio::spawn(async move { take(&world).await });
+        tokio::spawn(async move {
+            let last = *LAST.lock().await;
+            if let Some(last) = last {
+                sleep_until(last + PAUSE).await;
+            }
+            take(&world).await;
+        });
     }
 }
 
@@ -53,8 +65,7 @@ fn want(world: &World, attempts: &[AttemptId]) -> bool {
 
 /// Looks at all that are wanted. When it returns, each of them has been looked at.
 async fn take(world: &World) {
-    // It is never closed.
-    let _turn = ONE.acquire().await;
+    let mut last = LAST.lock().await;
     let wanted = std::mem::take(&mut *lock(&world.to_probe));
     if let Err(refusal) = end_others(world).await {
         tracing::warn!(%refusal, "conflicts that are over are not removed");
@@ -63,6 +74,7 @@ async fn take(world: &World) {
     if let Err(refusal) = look_at(world, &wanted).await {
         tracing::warn!(?wanted, %refusal, "their conflicts are not known");
     }
+    *last = Some(Instant::now());
 }
 
 /// Removes what is known of attempts that are not in the way of others any more.

@@ -30,7 +30,7 @@ impl Scratch {
     /// The same, with more lines of the configuration.
     pub fn make_with(attempts: usize, args: &[&str], more: &str) -> Result<Self> {
         let own = std::env::current_exe()?;
-        // This file is target/release/examples/scale.
+        // This file is target/release/examples/bench.
         let folder = own.ancestors().nth(2).ok_or("an unknown layout of target")?;
         let program = folder.join("provost");
         if !program.exists() {
@@ -88,6 +88,11 @@ impl Scratch {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Err("no daemon".into())
+    }
+
+    /// A bridge, to be started.
+    pub fn bridge(&self) -> std::process::Command {
+        self.provost(&["mcp", "--role", "all"])
     }
 
     /// A client over a bridge.

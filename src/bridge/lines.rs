@@ -1,18 +1,12 @@
-//! The client's side: one thread reads lines from standard input, another writes answers to
-//! standard output. Reads of tokio's own standard streams can't be cancelled.
+//! The client's lines, cut from its bytes. Pure.
 
-use std::io::{self, BufRead, Read, Write};
-
-use tokio::sync::mpsc;
+use std::io::{self, BufRead, Read};
 
 /// The longest line that is taken, in bytes.
-const MAX_LINE: usize = 16 << 20;
+pub const MAX_LINE: usize = 16 << 20;
 
 /// Bytes of a longer line that are kept, to find its id.
 const HEAD: usize = 1024;
-
-/// Lines between a thread and the bridge.
-const QUEUE: usize = 64;
 
 /// One line of the client, without its line feed.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,50 +31,6 @@ pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<Bri
     line.truncate(HEAD);
     line.shrink_to_fit();
     Ok(Some(BridgeLine::TooLong(line)))
-}
-
-/// Starts the thread that reads standard input until its end.
-pub fn from_stdin() -> io::Result<mpsc::Receiver<BridgeLine>> {
-    let (sender, receiver) = mpsc::channel(QUEUE);
-    let read = move || {
-        let mut stdin = io::stdin().lock();
-        loop {
-            match read_line(&mut stdin, MAX_LINE) {
-                Ok(Some(line)) => {
-                    if sender.blocking_send(line).is_err() {
-                        return;
-                    }
-                }
-                Ok(None) => return,
-                Err(error) => return tracing::warn!(%error, "standard input can't be read"),
-            }
-        }
-    };
-    std::thread::Builder::new().name("stdin".to_owned()).spawn(read)?;
-    Ok(receiver)
-}
-
-/// Starts the thread that writes standard output. It ends when its sender is dropped and all
-/// is written, or when the reader is gone; the second channel closes then.
-pub fn to_stdout() -> io::Result<(mpsc::Sender<Vec<u8>>, mpsc::Receiver<()>)> {
-    let (sender, mut receiver) = mpsc::channel::<Vec<u8>>(QUEUE);
-    let (running, ended) = mpsc::channel(1);
-    let write = move || {
-        let _running = running;
-        let mut stdout = io::BufWriter::new(io::stdout().lock());
-        while let Some(line) = receiver.blocking_recv() {
-            let mut write = || -> io::Result<()> {
-                stdout.write_all(&line)?;
-                stdout.write_all(b"\n")?;
-                if receiver.is_empty() { stdout.flush() } else { Ok(()) }
-            };
-            if let Err(error) = write() {
-                return tracing::debug!(%error, "the client does not read");
-            }
-        }
-    };
-    std::thread::Builder::new().name("stdout".to_owned()).spawn(write)?;
-    Ok((sender, ended))
 }
 
 #[cfg(test)]

@@ -21,20 +21,22 @@
 mod frame;
 mod lines;
 mod pending;
+mod relay;
 
-use std::io;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lines::BridgeLine;
-use pending::{LineVerdict, PendingRequests};
 use provost_actors::blocking::lock;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use relay::Link;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::client::{ClientError, Connection, Hello, Starter, connect_or_start};
 
@@ -58,197 +60,156 @@ const LIMITS: Limits = Limits {
 /// Between two tries to reach the daemon.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// Of a thread, in bytes: what one touches stays resident.
+const STACK: usize = 256 * 1024;
+
 /// Serves the client on standard input and output until it leaves or a signal arrives.
 pub async fn run(starter: Starter, hello: Hello) -> io::Result<()> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
-    let (output, mut written) = lines::to_stdout()?;
-    let bridge = Bridge::new(starter, hello, lines::from_stdin()?, output, LIMITS);
+    // Files: the standard library's own streams have buffers and locks besides.
+    let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+    let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+    let bridge = Bridge::start(starter, hello, File::from(stdin), File::from(stdout), LIMITS)?;
     tokio::select! {
-        () = bridge.serve() => {
-            // The bridge has dropped its sender: the writer finishes.
-            let _ = timeout(LIMITS.drain, written.recv()).await;
-        }
-        _ = written.recv() => {}
+        () = bridge.serve() => {}
         _ = interrupted.recv() => {}
         _ = terminated.recv() => {}
     }
     Ok(())
 }
 
-struct Bridge {
+/// The control: it connects whenever a request waits, and ends when the client has left.
+struct Bridge<W: Write> {
     starter: Starter,
     hello: Hello,
     limits: Limits,
-    pending: Mutex<PendingRequests>,
-    input: mpsc::Receiver<BridgeLine>,
-    /// The client closed its side.
-    input_ended: bool,
-    output: mpsc::Sender<Vec<u8>>,
+    link: Arc<Link<W>>,
 }
 
-impl Bridge {
-    fn new(
+impl<W: Write + Send + 'static> Bridge<W> {
+    /// Starts to read what the client says.
+    fn start(
         starter: Starter,
         hello: Hello,
-        input: mpsc::Receiver<BridgeLine>,
-        output: mpsc::Sender<Vec<u8>>,
+        input: impl Read + Send + 'static,
+        output: W,
         limits: Limits,
-    ) -> Self {
-        let pending = Mutex::default();
-        Self { starter, hello, limits, pending, input, input_ended: false, output }
+    ) -> io::Result<Self> {
+        let link = Arc::new(Link::new(output));
+        let bridge = Self { starter, hello, limits, link };
+        bridge.thread("upward", move |link| link.upward(BufReader::new(input)))?;
+        Ok(bridge)
     }
 
-    async fn serve(mut self) {
+    /// Runs a thread, which is never waited for: it may block on the client, which is the parent.
+    fn thread(&self, name: &str, work: impl FnOnce(&Link<W>) + Send + 'static) -> io::Result<()> {
+        let link = Arc::clone(&self.link);
+        let named = std::thread::Builder::new().name(name.to_owned());
+        named.stack_size(STACK).spawn(move || work(&link)).map(drop)
+    }
+
+    async fn serve(self) {
+        let gone = self.link.client_gone.clone();
+        tokio::select! {
+            () = self.keep_connected() => {}
+            () = gone.cancelled() => {}
+        }
+    }
+
+    async fn keep_connected(&self) {
         loop {
-            while !lock(&self.pending).waits() {
-                match self.input.recv().await {
-                    Some(line) => self.hold(line).await,
-                    None => return,
+            while !self.waits() {
+                if self.link.has_ended() {
+                    return;
                 }
+                self.link.news.notified().await;
             }
             match self.reach().await {
-                Ok(connection) => {
-                    if self.relay(connection).await {
-                        return;
-                    }
-                }
+                Ok(connection) => match self.relay(connection).await {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    Err(error) => tracing::warn!(%error, "the connection can't be used"),
+                },
                 Err(error) => {
                     tracing::warn!(%error, "the requests in flight are refused");
-                    let answers = lock(&self.pending).give_up(&error.to_string());
-                    self.answer(answers).await;
+                    for answer in lock(&self.link.pending).give_up(&error.to_string()) {
+                        self.link.answer(&answer);
+                    }
                 }
             }
         }
     }
 
-    /// Takes a line while there is no connection.
-    async fn hold(&mut self, line: BridgeLine) {
-        if let LineVerdict::Answer(answer) = receive(&self.pending, line, false) {
-            self.answer(vec![answer]).await;
-        }
-    }
-
-    /// `run` notices a client that no longer reads.
-    async fn answer(&self, answers: Vec<Vec<u8>>) {
-        for answer in answers {
-            let _ = self.output.send(answer).await;
-        }
+    /// Whether the client waits for an answer.
+    fn waits(&self) -> bool {
+        lock(&self.link.pending).waits()
     }
 
     /// Connects, and starts a daemon where none runs, until it works or the outage lasts too
-    /// long. Takes lines from the client meanwhile.
-    async fn reach(&mut self) -> Result<Connection, ClientError> {
+    /// long.
+    async fn reach(&self) -> Result<Connection, ClientError> {
         let deadline = Instant::now() + self.limits.outage;
         let mut pause = Duration::ZERO;
         let mut last = ClientError::Unreachable("no answer in time".to_owned());
         loop {
-            let (starter, hello) = (self.starter.clone(), self.hello.clone());
-            let handshake = lock(&self.pending).handshake();
-            let limit = self.limits.handshake;
-            let attempt = async move {
+            let attempt = async {
                 sleep(pause).await;
-                let mut connection = connect_or_start(&starter, &hello).await?;
-                match timeout(limit, replay(&mut connection, handshake)).await {
+                let handshake = lock(&self.link.pending).handshake();
+                let mut connection = connect_or_start(&self.starter, &self.hello).await?;
+                match timeout(self.limits.handshake, replay(&mut connection, handshake)).await {
                     Ok(replayed) => replayed.map_err(ClientError::Lost)?,
                     Err(_) => return Err(ClientError::Lost(io::ErrorKind::TimedOut.into())),
                 }
                 Ok(connection)
             };
-            tokio::pin!(attempt);
-            loop {
-                tokio::select! {
-                    reached = &mut attempt => match reached {
-                        Ok(connection) => return Ok(connection),
-                        Err(error) => {
-                            tracing::debug!(%error, "no connection yet");
-                            last = error;
-                            break;
-                        }
-                    },
-                    line = self.input.recv(), if !self.input_ended => match line {
-                        Some(line) => self.hold(line).await,
-                        None => self.input_ended = true,
-                    },
-                    () = sleep_until(deadline) => return Err(last),
+            match timeout_at(deadline, attempt).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "no connection yet");
+                    last = error;
                 }
+                Err(_) => return Err(last),
             }
             pause = (pause * 2).clamp(Duration::from_millis(50), LONGEST_PAUSE);
         }
     }
 
-    /// Relays lines both ways until one side ends; returns whether that was the client's. Neither
-    /// way can block the other.
-    async fn relay(&mut self, connection: Connection) -> bool {
-        let Self { pending, input, output, limits, .. } = self;
-        let leaving = AtomicBool::new(false);
-        let up = upward(pending, input, output, connection.writer);
-        let down = downward(pending, output, connection.reader, &leaving);
-        tokio::pin!(down);
-        let writer = tokio::select! {
-            ended = up => match ended {
-                Ok(writer) => writer,
-                Err(error) => {
-                    tracing::debug!(%error, "the daemon does not read");
-                    return false;
+    /// Relays lines both ways until one side ends; returns whether that was the client's.
+    async fn relay(&self, connection: Connection) -> io::Result<bool> {
+        let (stream, read_ahead) = connection.into_parts()?;
+        let incoming = Cursor::new(read_ahead).chain(stream.try_clone()?);
+        let connected = stream.try_clone()?;
+        let (ending, mut ended) = oneshot::channel::<()>();
+        self.thread("downward", move |link| {
+            link.downward(incoming);
+            drop(ending);
+        })?;
+        // Its own thread: the daemon may take the requests only while its answers are read.
+        self.thread("again", move |link| link.connect(stream))?;
+        while !self.link.has_ended() {
+            tokio::select! {
+                _ = &mut ended => {
+                    // Whoever still writes to it fails; it may be closed already.
+                    let _ = connected.shutdown(Shutdown::Both);
+                    self.link.disconnect();
+                    return Ok(false);
                 }
-            },
-            () = &mut down => return false,
-        };
-        // The writer stays open: closing it would cancel the requests.
-        leaving.store(true, Ordering::Relaxed);
-        if lock(pending).waits() {
-            let _ = timeout(limits.drain, down).await;
-        }
-        drop(writer);
-        true
-    }
-}
-
-/// Sends the waiting requests, then new lines until the client's input ends.
-async fn upward(
-    pending: &Mutex<PendingRequests>,
-    input: &mut mpsc::Receiver<BridgeLine>,
-    output: &mpsc::Sender<Vec<u8>>,
-    mut writer: OwnedWriteHalf,
-) -> io::Result<OwnedWriteHalf> {
-    let waiting = lock(pending).resend();
-    for line in waiting {
-        send(&mut writer, line).await?;
-    }
-    while let Some(line) = input.recv().await {
-        match receive(pending, line, true) {
-            LineVerdict::Forward(line) => send(&mut writer, line).await?,
-            LineVerdict::Answer(answer) => {
-                let _ = output.send(answer).await;
+                () = self.link.news.notified() => {}
             }
-            LineVerdict::Nothing => {}
         }
-    }
-    Ok(writer)
-}
-
-/// Relays the daemon's lines until it closes, or a leaving client has all its answers.
-async fn downward(
-    pending: &Mutex<PendingRequests>,
-    output: &mpsc::Sender<Vec<u8>>,
-    mut reader: BufReader<OwnedReadHalf>,
-    leaving: &AtomicBool,
-) {
-    loop {
-        let mut line = Vec::new();
-        match reader.read_until(b'\n', &mut line).await {
-            // An incomplete line of a daemon that died is no answer.
-            Ok(_) if line.pop() == Some(b'\n') => {}
-            Ok(_) | Err(_) => return,
+        // The connection stays open: closing it would cancel the requests.
+        let answered = async {
+            while self.waits() {
+                self.link.news.notified().await;
+            }
+        };
+        tokio::select! {
+            () = answered => {}
+            _ = ended => {}
+            () = sleep(self.limits.drain) => {}
         }
-        // An answer is noted only when it can be sent at once.
-        let Ok(permit) = output.reserve().await else { return };
-        lock(pending).daemon_says(&line);
-        permit.send(line);
-        if leaving.load(Ordering::Relaxed) && !lock(pending).waits() {
-            return;
-        }
+        Ok(true)
     }
 }
 
@@ -275,18 +236,6 @@ async fn replay(
 async fn send(writer: &mut OwnedWriteHalf, mut line: Vec<u8>) -> io::Result<()> {
     line.push(b'\n');
     writer.write_all(&line).await
-}
-
-fn receive(pending: &Mutex<PendingRequests>, line: BridgeLine, connected: bool) -> LineVerdict {
-    match line {
-        BridgeLine::Whole(line) if line.trim_ascii().is_empty() => LineVerdict::Nothing,
-        BridgeLine::Whole(line) => lock(pending).client_says(line, connected),
-        BridgeLine::TooLong(head) => {
-            let id = frame::id_in_head(&head);
-            let message = "Invalid request: the message is longer than 16777216 bytes";
-            LineVerdict::Answer(frame::error(id.as_ref(), -32600, message, None))
-        }
-    }
 }
 
 #[cfg(test)]

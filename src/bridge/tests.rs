@@ -1,6 +1,10 @@
 //! The bridge against a daemon that dies and comes back, over a real socket.
 
+use std::os::unix::net::UnixStream as Blocking;
+
 use serde_json::{Value, json};
+use tokio::io::BufReader;
+use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
@@ -12,8 +16,8 @@ const LONG: Duration = Duration::from_mins(1);
 
 /// A bridge whose client is the test.
 struct Client {
-    input: Option<mpsc::Sender<BridgeLine>>,
-    output: mpsc::Receiver<Vec<u8>>,
+    input: Blocking,
+    output: BufReader<UnixStream>,
     bridge: JoinHandle<()>,
     home: Home,
     _dir: tempfile::TempDir,
@@ -25,12 +29,14 @@ impl Client {
         let home = Home::at(dir.path()).unwrap();
         let starter =
             Starter::with(home.clone(), "/nonexistent".into(), false, Duration::from_millis(20));
-        let (input, lines) = mpsc::channel(8);
-        let (answers, output) = mpsc::channel(8);
+        let (input, lines) = Blocking::pair().unwrap();
+        let (answers, output) = Blocking::pair().unwrap();
+        output.set_nonblocking(true).unwrap();
+        let output = BufReader::new(UnixStream::from_std(output).unwrap());
         let hello = Hello::of_process(Peer::Bridge, None);
-        let bridge = Bridge::new(starter, hello, lines, answers, limits);
+        let bridge = Bridge::start(starter, hello, lines, answers, limits).unwrap();
         let bridge = tokio::spawn(bridge.serve());
-        Self { input: Some(input), output, bridge, home, _dir: dir }
+        Self { input, output, bridge, home, _dir: dir }
     }
 
     /// Listens as a daemon does that has just started.
@@ -39,25 +45,24 @@ impl Client {
         UnixListener::bind(&self.home.socket).unwrap()
     }
 
-    async fn say(&self, line: Value) {
-        let line = BridgeLine::Whole(line.to_string().into_bytes());
-        self.input.as_ref().unwrap().send(line).await.unwrap();
+    fn say(&self, line: &Value) {
+        (&self.input).write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     async fn hear(&mut self) -> Value {
-        let line = timeout(LONG, self.output.recv()).await.unwrap().unwrap();
-        serde_json::from_slice(&line).unwrap()
+        let mut line = String::new();
+        timeout(LONG, self.output.read_line(&mut line)).await.unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
     }
 
     /// Closes the client's side and returns what it was still told.
-    async fn leave(mut self) -> Vec<Value> {
-        self.input = None;
+    async fn leave(self) -> Vec<Value> {
+        drop(self.input);
         timeout(LONG, self.bridge).await.unwrap().unwrap();
-        let mut rest = Vec::new();
-        while let Some(line) = self.output.recv().await {
-            rest.push(serde_json::from_slice(&line).unwrap());
-        }
-        rest
+        // A thread of the bridge may still hold the other end: there is no end to wait for.
+        let mut rest = self.output.buffer().to_vec();
+        let _ = self.output.into_inner().into_std().unwrap().read_to_end(&mut rest);
+        serde_json::Deserializer::from_slice(&rest).into_iter().map(Result::unwrap).collect()
     }
 }
 
@@ -101,13 +106,13 @@ fn call(id: u32) -> Value {
 async fn a_call_in_flight_lives_through_the_daemons_restart() {
     let mut client = Client::start(Limits { outage: LONG, drain: LONG, handshake: LONG });
     let listener = client.listen();
-    client.say(json!({"id": 0, "method": "initialize", "params": {"protocolVersion": "x"}})).await;
+    client.say(&json!({"id": 0, "method": "initialize", "params": {"protocolVersion": "x"}}));
     let mut daemon = Daemon::accept(&listener).await;
     let initialize = daemon.hear().await;
     daemon.answer(&initialize, json!({"first": true})).await;
     assert_eq!(client.hear().await["result"]["first"], true);
-    client.say(json!({"method": "notifications/initialized"})).await;
-    client.say(call(1)).await;
+    client.say(&json!({"method": "notifications/initialized"}));
+    client.say(&call(1));
     assert_eq!(daemon.hear().await["method"], "notifications/initialized");
     let sent = daemon.hear().await;
     drop((daemon, listener));
@@ -131,7 +136,7 @@ async fn a_call_in_flight_lives_through_the_daemons_restart() {
 async fn half_an_answer_is_none() {
     let mut client = Client::start(Limits { outage: LONG, drain: LONG, handshake: LONG });
     let listener = client.listen();
-    client.say(call(1)).await;
+    client.say(&call(1));
     let mut daemon = Daemon::accept(&listener).await;
     daemon.hear().await;
     daemon.writer.write_all(br#"{"jsonrpc":"2.0","id":1,"res"#).await.unwrap();
@@ -147,8 +152,8 @@ async fn half_an_answer_is_none() {
 async fn calls_are_refused_when_no_daemon_comes_and_later_ones_work() {
     let outage = Duration::from_millis(50);
     let mut client = Client::start(Limits { outage, drain: LONG, handshake: LONG });
-    client.say(call(1)).await;
-    client.say(json!({"jsonrpc": "2.0", "id": "l", "method": "tools/list"})).await;
+    client.say(&call(1));
+    client.say(&json!({"jsonrpc": "2.0", "id": "l", "method": "tools/list"}));
     let refused = client.hear().await;
     assert_eq!(refused["id"], 1);
     assert_eq!(refused["result"]["isError"], true);
@@ -168,7 +173,7 @@ async fn calls_are_refused_when_no_daemon_comes_and_later_ones_work() {
         daemon
     });
     for id in 2.. {
-        client.say(call(id)).await;
+        client.say(&call(id));
         if client.hear().await["result"]["ok"] == json!(true) {
             break;
         }
@@ -181,7 +186,7 @@ async fn calls_are_refused_when_no_daemon_comes_and_later_ones_work() {
 async fn a_client_that_leaves_gets_its_answers_first() {
     let client = Client::start(Limits { outage: LONG, drain: LONG, handshake: LONG });
     let listener = client.listen();
-    client.say(call(1)).await;
+    client.say(&call(1));
     let daemon = tokio::spawn(async move {
         let mut daemon = Daemon::accept(&listener).await;
         let request = daemon.hear().await;
@@ -198,7 +203,7 @@ async fn a_client_that_leaves_does_not_wait_for_ever() {
     let drain = Duration::from_millis(50);
     let client = Client::start(Limits { outage: LONG, drain, handshake: LONG });
     let listener = client.listen();
-    client.say(call(1)).await;
+    client.say(&call(1));
     let mut daemon = Daemon::accept(&listener).await;
     daemon.hear().await;
     assert!(client.leave().await.is_empty());
@@ -213,8 +218,10 @@ async fn a_client_with_nothing_to_ask_needs_no_daemon() {
 #[tokio::test]
 async fn a_line_that_is_too_long_is_answered_with_its_id() {
     let mut client = Client::start(LIMITS);
-    let head = br#"{"id":5,"method":"tools/call","params":{"#.to_vec();
-    client.input.as_ref().unwrap().send(BridgeLine::TooLong(head)).await.unwrap();
+    let head = r#"{"id":5,"method":"tools/call","params":{"#;
+    let long = format!("{head}{}", " ".repeat(lines::MAX_LINE));
+    (&client.input).write_all(long.as_bytes()).unwrap();
+    (&client.input).write_all(b"\n").unwrap();
     let refused = client.hear().await;
     assert_eq!(
         (refused["id"].as_i64(), refused["error"]["code"].as_i64()),

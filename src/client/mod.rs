@@ -146,6 +146,15 @@ impl Connection {
         Ok(Self { reader, writer, welcome, last_id: 0 })
     }
 
+    /// The connection for a thread, and what of it was read already.
+    pub fn into_parts(self) -> io::Result<(std::os::unix::net::UnixStream, Vec<u8>)> {
+        let read_ahead = self.reader.buffer().to_vec();
+        let stream = self.reader.into_inner().reunite(self.writer).map_err(io::Error::other)?;
+        let stream = stream.into_std()?;
+        stream.set_nonblocking(false)?;
+        Ok((stream, read_ahead))
+    }
+
     /// Calls the tool or the method that returns `T`.
     pub async fn call<T: CallOutput>(
         &mut self,

@@ -62,6 +62,9 @@ impl Domain {
         let facts = async {
             let Some(log) = self.log(attempt).await? else { return Ok((Tip::default(), None)) };
             let tip = log.tip();
+            if let Some(active_at) = log.known_activity_at() {
+                return Ok((tip, active_at));
+            }
             let active_at = blocking(move || log.last_activity_at()).await?;
             let active_at = active_at.map_err(|error| fault(&error))?;
             Ok::<_, Refusal>((tip, active_at))

@@ -44,6 +44,9 @@ impl Domain {
     /// The latest dev server of an attempt, as it is on file.
     pub(super) async fn previewed(&self, attempt: AttemptId) -> Option<Preview> {
         let dir = self.world.settings.attempt_dir(attempt);
+        if !Preview::is_kept(&dir) {
+            return None;
+        }
         blocking(move || Preview::read(&dir)).await.ok()?.ok()?
     }
 }

@@ -35,6 +35,9 @@ impl Domain {
     /// that can't be read.
     pub(super) async fn provision(&self, attempt: AttemptId) -> Option<Provision> {
         let dir = self.world.settings.attempt_dir(attempt);
+        if !Provision::is_kept(&dir) {
+            return None;
+        }
         let found = blocking(move || Provision::read(&dir)).await.ok()?;
         let found = found.inspect_err(
             |error| tracing::warn!(%attempt, %error, "what it was provided with can't be read"),

@@ -11,6 +11,7 @@ mod backlog;
 mod envelope;
 mod instructions;
 mod limits;
+mod outbox;
 mod prompts;
 mod resources;
 mod server;

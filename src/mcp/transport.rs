@@ -1,7 +1,7 @@
 //! The line transport under the MCP server: one JSON-RPC message a line, over any byte stream.
 //! It reads, judges each line with [`wire`], and writes; it knows nothing of tools. A peer that
-//! writes and does not read is held back, never buffered for: nothing is read while the queue
-//! or the [`Backlog`] is full. A peer that takes no byte of what waits for it loses its
+//! writes and does not read is held back, never buffered for: nothing is read while the
+//! [`Outbox`] or the [`Backlog`] is full. A peer that takes no byte of what waits for it loses its
 //! connection in the end ([`Limits::stalled`]).
 
 use std::io;
@@ -12,23 +12,17 @@ use rmcp::RoleServer;
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::backlog::{Backlog, Unread};
+use super::backlog::Backlog;
 use super::limits::Limits;
+use super::outbox::Outbox;
 use super::wire::{self, InputLine, Rejection};
 
 /// The answer to `tools/list`, in bytes: it is far larger than its request.
 const LIST_BYTES: usize = 128 * 1024;
-
-/// Bytes of one write; each is progress.
-const CHUNK: usize = 64 * 1024;
-
-/// Lines that wait for the writer.
-const QUEUE: usize = 64;
 
 /// How long closing waits for a peer to take what is still queued.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -36,37 +30,35 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// How much of a line too long to keep is kept to find its id.
 const KEPT_OF_OVERSIZED: usize = 1024;
 
-/// A line for the peer, with what it holds until it is written.
-type Outgoing = (Vec<u8>, Option<Unread>);
-
 /// A strict MCP transport over a byte stream. When the stream ends it cancels
 /// the token it was given, so that nothing goes on for a peer that is gone.
-pub struct LineTransport<R> {
+pub struct LineTransport<R, W> {
     reader: LineReader<R>,
-    /// A rejection that waits for room in the queue.
+    /// A rejection that waits for room.
     rejection: Option<Vec<u8>>,
-    queue: Option<mpsc::Sender<Outgoing>>,
+    outbox: Arc<Outbox<W>>,
     writer: Option<JoinHandle<io::Result<()>>>,
     backlog: Arc<Backlog>,
     at_end: CancellationToken,
 }
 
-impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
-    pub fn new<W>(
+impl<R, W> LineTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    pub fn new(
         read: R,
         write: W,
         limits: &Limits,
         backlog: Arc<Backlog>,
         at_end: CancellationToken,
-    ) -> Self
-    where
-        W: AsyncWrite + Send + Unpin + 'static,
-    {
-        let (queue, lines) = mpsc::channel(QUEUE);
+    ) -> Self {
+        let outbox = Arc::new(Outbox::new(write));
         let writing = {
-            let (at_end, stalled) = (at_end.clone(), limits.stalled);
+            let (at_end, stalled, outbox) = (at_end.clone(), limits.stalled, Arc::clone(&outbox));
             async move {
-                let written = write_lines(write, lines, stalled).await;
+                let written = outbox.write_rest(stalled).await;
                 // Without a writer the connection is of no use.
                 at_end.cancel();
                 written
@@ -75,7 +67,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         Self {
             reader: LineReader::new(read, limits.line),
             rejection: None,
-            queue: Some(queue),
+            outbox,
             writer: Some(tokio::spawn(writing)),
             backlog,
             at_end,
@@ -87,8 +79,8 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     async fn next_message(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             if self.rejection.is_some() {
-                let room = self.queue.as_ref()?.reserve().await.ok()?;
-                room.send((self.rejection.take()?, None));
+                self.outbox.room().await;
+                self.outbox.put(self.rejection.take()?, None).ok()?;
             }
             self.backlog.room_for_a_request().await;
             let line = match self.reader.next().await {
@@ -126,7 +118,11 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     }
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransport<R> {
+impl<R, W> Transport<RoleServer> for LineTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
     type Error = io::Error;
 
     fn send(
@@ -141,11 +137,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
             };
             self.backlog.answered(id, line.len())
         });
-        let queue = self.queue.clone();
-        async move {
-            let queue = queue.ok_or(io::ErrorKind::NotConnected)?;
-            queue.send((line?, unread)).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
-        }
+        std::future::ready(line.and_then(|line| self.outbox.put(line, unread)))
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -158,7 +150,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
 
     /// A peer that is gone, or takes nothing more, is no fault of the connection.
     async fn close(&mut self) -> io::Result<()> {
-        self.queue = None;
+        self.outbox.close();
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
         match tokio::time::timeout(CLOSE_GRACE, &mut writer).await {
             Ok(Ok(Ok(()))) => {}
@@ -186,39 +178,6 @@ fn answered_id(message: &TxJsonRpcMessage<RoleServer>) -> Option<&RequestId> {
         JsonRpcMessage::Error(error) => error.id.as_ref(),
         JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
     }
-}
-
-/// The only writer of the stream. It ends when all senders are gone.
-async fn write_lines<W>(
-    write: W,
-    mut lines: mpsc::Receiver<Outgoing>,
-    stalled: Duration,
-) -> io::Result<()>
-where
-    W: AsyncWrite + Unpin,
-{
-    let mut write = BufWriter::new(write);
-    let mut batch = Vec::new();
-    while lines.recv_many(&mut batch, QUEUE).await > 0 {
-        for (line, _unread) in batch.drain(..) {
-            for chunk in line.chunks(CHUNK) {
-                within(stalled, write.write_all(chunk)).await?;
-            }
-        }
-        within(stalled, write.flush()).await?;
-    }
-    write.shutdown().await
-}
-
-async fn within(
-    stalled: Duration,
-    progress: impl Future<Output = io::Result<()>>,
-) -> io::Result<()> {
-    if let Ok(done) = tokio::time::timeout(stalled, progress).await {
-        return done;
-    }
-    tracing::info!("a connection is closed: its peer does not read its answers");
-    Err(io::ErrorKind::TimedOut.into())
 }
 
 enum Read {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::attempts::repos_of;
 use super::changes::ChangeWatch;
-use super::{Page, Refusal, Result, Sql, Store, missing, tasks};
+use super::{Db, Page, Refusal, Result, Sql, Store, missing, tasks};
 use crate::api::attempts::{AttemptLimit, AttemptPhase, AttemptUsage};
 use crate::api::commands::AttemptLine;
 use crate::api::tasks::TaskStatus;
@@ -205,7 +205,8 @@ impl Store {
     /// The status of an attempt.
     pub async fn status(&self, attempt: AttemptId) -> Result<AttemptRow, Refusal> {
         let sql = statuses!("WHERE o.attempt_id = ?1");
-        let found = self.read(async |db| db.find(sql, (attempt,)).await).await?;
+        let read = async |db: Db<'_>| db.find(sql, (attempt,)).await;
+        let found: Option<AttemptRow> = self.read_once("status", attempt, read).await?;
         Ok(self.whole(found.ok_or_else(|| missing::attempt(attempt))?))
     }
 
@@ -245,7 +246,8 @@ impl Store {
         let sql = "SELECT a.attempt_id, a.folder, r.name
              FROM json_each(?1) e JOIN attempts a ON a.attempt_id = e.value
              JOIN attempt_repos r ON r.attempt_id = a.attempt_id";
-        self.read(async |db| db.all(sql, (attempts,)).await).await
+        let read = async |db: Db<'_>| db.all(sql, (attempts,)).await;
+        self.read_once("worktree folders", attempts, read).await
     }
 
     /// Where the work of this attempt is.

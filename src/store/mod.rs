@@ -16,6 +16,7 @@ mod error;
 mod finishes;
 mod handles;
 mod inspect;
+mod kept;
 mod missing;
 mod open;
 mod probes;
@@ -55,6 +56,7 @@ use std::time::Duration;
 
 use provost_actors::failpoint;
 use provost_actors::refusal::{Code, Refusal};
+use serde::Serialize;
 use sqlx::{SqliteConnection, SqlitePool};
 
 use error::{Result, StoreError, fault};
@@ -70,6 +72,7 @@ pub struct Store {
     file: Arc<(PathBuf, (u64, u64))>,
     times: TimesToLive,
     changes: changes::Changes,
+    kept: kept::Kept,
 }
 
 /// How long kept answers and intents live; `None`: forever.
@@ -115,6 +118,19 @@ impl Store {
         Ok(work(&mut db).await?)
     }
 
+    /// The same, of which the last answer is given again until something is committed. Only for
+    /// what does not depend on the time. `name` and `values` say what is asked.
+    async fn read_once<T: Clone + Send + Sync + 'static>(
+        &self,
+        name: &str,
+        values: impl Serialize,
+        work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
+    ) -> Result<T, Refusal> {
+        let question = serde_json::to_string(&(name, values));
+        let question = question.map_err(|error| Refusal::internal(error.to_string()))?;
+        self.kept.answer(question, self.read(work)).await
+    }
+
     /// Commits what was written; `what` names the places before and after.
     async fn commit(
         &self,
@@ -122,7 +138,10 @@ impl Store {
         what: &str,
     ) -> Result<(), Refusal> {
         failpoint::hit(what, "written");
-        writing.commit().await.map_err(fault)?;
+        let number = self.kept.committing();
+        let done = writing.commit().await;
+        self.kept.committed(number);
+        done.map_err(fault)?;
         self.changes.committed();
         failpoint::hit(what, "committed");
         Ok(())

@@ -15,6 +15,7 @@ use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::changes::Changes;
 use super::error::primary_code;
+use super::kept::Kept;
 use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
 
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
@@ -82,7 +83,7 @@ impl Store {
         ids::go_on_after(&latest.unwrap_or_default());
         let opened = super::write_retry::inode(path).map_err(sqlx::Error::Io)?;
         let file = Arc::new((path.to_owned(), opened));
-        Ok(Self { writer, reader, file, times, changes: Changes::default() })
+        Ok(Self { writer, reader, file, times, changes: Changes::default(), kept: Kept::default() })
     }
 
     /// Forgets answers and intents older than their time to live.

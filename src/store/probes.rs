@@ -48,7 +48,8 @@ impl Store {
                  WHERE o.attempt_id = s.other_id AND o.path = s.repo)
              ORDER BY s.attempt_id, s.other_id, c.position"
         );
-        self.read(async |db| db.all(sql, (attempts,)).await).await
+        let read = async |db: Db<'_>| db.all(sql, (attempts,)).await;
+        self.read_once("conflicts", attempts, read).await
     }
 
     /// The attempts that have a snapshot and whose work is still to be merged, each with its

@@ -90,8 +90,8 @@ impl Store {
         let sql = "SELECT * FROM projects
              WHERE project_id > coalesce(?1, '') AND deleted_at IS NULL
              ORDER BY project_id LIMIT ?2";
-        let found = self.read(async |db| db.all(sql, (after, limit + 1)).await).await?;
-        Ok(Page::cut(found, limit))
+        let read = async |db: Db<'_>| db.all(sql, (after, limit + 1)).await;
+        Ok(Page::cut(self.read_once("projects", (after, limit), read).await?, limit))
     }
 
     /// A project's repositories, in the order in which they were added.

@@ -113,6 +113,10 @@ impl Live {
         self.state().in_progress.values().next_back().cloned()
     }
 
+    pub fn newest_process(&self) -> Option<ProcessId> {
+        self.state().processes.last().copied()
+    }
+
     pub fn processes(&self) -> BTreeSet<ProcessId> {
         self.state().processes.clone()
     }

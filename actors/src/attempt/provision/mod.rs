@@ -101,6 +101,11 @@ pub enum ScriptState {
 }
 
 impl Provision {
+    /// Whether there is something to read; else it is empty.
+    pub fn is_kept(dir: &Path) -> bool {
+        dir.join(FILE).try_exists().unwrap_or(true)
+    }
+
     /// That of an attempt, from its folder; empty where nothing is configured. Blocking.
     pub fn read(dir: &Path) -> io::Result<Self> {
         Ok(records::read(dir, FILE)?.unwrap_or_default())

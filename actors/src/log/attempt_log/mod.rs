@@ -27,7 +27,8 @@ const PAGE_TRIES: usize = 16;
 const KEPT: usize = 32;
 
 /// The two log channels of one attempt, with one instance for an attempt's folder at a time.
-/// The methods read and write files and block, except `tip`, `in_progress` and `changed`.
+/// The methods read and write files and block, except `tip`, `known_activity_at`,
+/// `in_progress` and `changed`.
 pub struct AttemptLog {
     dir: PathBuf,
     limits: LogLimits,
@@ -38,6 +39,15 @@ pub struct AttemptLog {
     normalized: NormalizedReader,
     /// By process: its first block from which on all of its blocks are held.
     held: Mutex<BTreeMap<ProcessId, u64>>,
+    activity: Mutex<Option<Activity>>,
+}
+
+/// The last record of a process's spool, as long as it is the last.
+struct Activity {
+    process: ProcessId,
+    /// Of all records, in bytes.
+    length: u64,
+    at: Option<Timestamp>,
 }
 
 impl AttemptLog {
@@ -53,6 +63,7 @@ impl AttemptLog {
             normalized: writer.normalized.reader(),
             writer: Mutex::new((writer, false)),
             held: Mutex::default(),
+            activity: Mutex::default(),
         })
     }
 
@@ -62,11 +73,27 @@ impl AttemptLog {
 
     /// When an executor last wrote anything, including what was not read yet.
     pub fn last_activity_at(&self) -> Result<Option<Timestamp>, LogError> {
+        if let Some(known) = self.known_activity_at() {
+            return Ok(known);
+        }
+        let Some(process) = self.live.newest_process() else { return Ok(None) };
+        let mut spool = SpoolReader::open(&process_dir(&self.dir, process));
+        // Before the record is read: a later one is longer.
+        let length = spool.length()?;
+        let at = spool.last_record()?.map(|record| Timestamp::from_millis(record.at_ms));
+        *lock(&self.activity) = Some(Activity { process, length, at });
+        Ok(at.max(self.live.tip().last_activity_at))
+    }
+
+    /// The same without reading a file: `None` if something was written since it was last read.
+    pub fn known_activity_at(&self) -> Option<Option<Timestamp>> {
         let taken_in = self.live.tip().last_activity_at;
-        let Some(process) = self.live.processes().pop_last() else { return Ok(taken_in) };
-        let last = SpoolReader::open(&process_dir(&self.dir, process)).last_record()?;
+        let Some(process) = self.live.newest_process() else { return Some(taken_in) };
+        let length = SpoolReader::open(&process_dir(&self.dir, process)).length().ok()?;
+        let activity = lock(&self.activity);
+        let known = activity.as_ref().filter(|it| it.process == process && it.length == length)?;
         // The newest process may be a setup, which the agent's own follows.
-        Ok(last.map(|record| Timestamp::from_millis(record.at_ms)).max(taken_in))
+        Some(known.at.max(taken_in))
     }
 
     /// The end of the message that is being streamed, at most 4 KiB; `None` after a restart.
@@ -144,7 +171,8 @@ impl Logs {
 
     /// The log of an attempt, if anything was ever written to it.
     pub async fn find(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, LogError> {
-        match if_there(tokio::fs::metadata(self.dir(attempt)).await)? {
+        // Not by a thread: it takes longer to wake than to look whether a folder is there.
+        match if_there(std::fs::metadata(self.dir(attempt)))? {
             Some(_) => self.get(attempt).await.map(Some),
             None => Ok(None),
         }

@@ -1,8 +1,8 @@
 //! Reads a spool beside its writer: records by number, bytes by offset. A folder or file
 //! that isn't there yet counts as empty.
 
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::format::{INDEX, Record, STREAMS, series};
 use crate::blocking::if_there;
@@ -29,6 +29,12 @@ impl SpoolReader {
 
     pub fn records(&mut self) -> io::Result<u64> {
         self.index()?.map_or(Ok(0), RecordFile::len)
+    }
+
+    /// Bytes of all records; 0 without any. Opens nothing.
+    pub fn length(&self) -> io::Result<u64> {
+        let index = if_there(fs::metadata(self.dir.join(INDEX)))?;
+        Ok(index.map_or(0, |index| index.len()))
     }
 
     pub fn last_record(&mut self) -> io::Result<Option<Record>> {

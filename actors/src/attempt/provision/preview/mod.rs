@@ -57,6 +57,11 @@ impl PreviewState {
 }
 
 impl Preview {
+    /// Whether there ever was one.
+    pub fn is_kept(dir: &Path) -> bool {
+        dir.join(FILE).try_exists().unwrap_or(true)
+    }
+
     /// The latest one of an attempt, from its folder. Blocking.
     pub fn read(dir: &Path) -> io::Result<Option<Self>> {
         records::read(dir, FILE)

@@ -1,0 +1,185 @@
+//! The lines on their way to a peer. Each is written at once, as far as the peer takes it; what it
+//! does not take waits here in its order, and a task writes it when the peer reads on.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use provost_actors::blocking::lock;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use super::backlog::Unread;
+
+/// Bytes of one write; each is progress.
+const CHUNK: usize = 64 * 1024;
+
+/// Lines that may wait before what is not an answer has to wait itself.
+const MOST: usize = 64;
+
+pub struct Outbox<W> {
+    waiting: Mutex<Waiting<W>>,
+    /// Something is left to write, or to end.
+    news: Notify,
+    /// Something was written.
+    progress: Notify,
+}
+
+struct Waiting<W> {
+    /// `None` once it is shut down.
+    write: Option<W>,
+    /// With what each holds until it is written.
+    lines: VecDeque<(Vec<u8>, Option<Unread>)>,
+    /// Bytes of the first line that are written.
+    written: usize,
+    is_closed: bool,
+}
+
+impl<W: AsyncWrite + Unpin> Outbox<W> {
+    pub fn new(write: W) -> Self {
+        let (lines, written, is_closed) = (VecDeque::new(), 0, false);
+        let waiting = Mutex::new(Waiting { write: Some(write), lines, written, is_closed });
+        Self { waiting, news: Notify::new(), progress: Notify::new() }
+    }
+
+    /// Takes a line, after which there is none that is not taken yet. An error: it is closed.
+    pub fn put(&self, line: Vec<u8>, held: Option<Unread>) -> io::Result<()> {
+        let mut waiting = lock(&self.waiting);
+        if waiting.is_closed {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let is_first = waiting.lines.is_empty();
+        waiting.lines.push_back((line, held));
+        // Nothing else waits for the peer then, so that no other's wake-up is lost.
+        let mut nobody = Context::from_waker(Waker::noop());
+        while is_first && matches!(waiting.poll_chunk(&mut nobody), Poll::Ready(Ok(true))) {}
+        if !waiting.lines.is_empty() {
+            self.news.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits until few lines wait.
+    pub async fn room(&self) {
+        loop {
+            let progress = self.progress.notified();
+            tokio::pin!(progress);
+            // Registered before the look, so that no wake-up falls in between.
+            progress.as_mut().enable();
+            let waiting = lock(&self.waiting).lines.len();
+            if waiting < MOST {
+                return;
+            }
+            progress.await;
+        }
+    }
+
+    /// Nothing more is taken; what waits is still written.
+    pub fn close(&self) {
+        lock(&self.waiting).is_closed = true;
+        self.news.notify_one();
+    }
+
+    /// Writes what the peer did not take at once, until it is closed. Fails if the peer takes
+    /// nothing for as long as `stalled`.
+    pub async fn write_rest(&self, stalled: Duration) -> io::Result<()> {
+        loop {
+            while within(stalled, self.chunk()).await? {
+                self.progress.notify_waiters();
+            }
+            self.progress.notify_waiters();
+            let ended = {
+                let mut waiting = lock(&self.waiting);
+                if waiting.is_closed { waiting.write.take() } else { None }
+            };
+            if let Some(mut write) = ended {
+                return write.shutdown().await;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    async fn chunk(&self) -> io::Result<bool> {
+        std::future::poll_fn(|context| lock(&self.waiting).poll_chunk(context)).await
+    }
+}
+
+impl<W: AsyncWrite + Unpin> Waiting<W> {
+    /// Writes a part of what waits; whether something is left.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let Some(write) = self.write.as_mut() else { return Poll::Ready(Ok(false)) };
+        let Some((line, _)) = self.lines.front() else {
+            return Pin::new(write).poll_flush(context).map_ok(|()| false);
+        };
+        let rest = &line[self.written..];
+        let chunk = &rest[..rest.len().min(CHUNK)];
+        match std::task::ready!(Pin::new(write).poll_write(context, chunk)) {
+            Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            Ok(bytes) => self.written += bytes,
+            Err(error) => return Poll::Ready(Err(error)),
+        }
+        if self.written == line.len() {
+            self.lines.pop_front();
+            self.written = 0;
+        }
+        Poll::Ready(Ok(true))
+    }
+}
+
+async fn within<T>(
+    stalled: Duration,
+    progress: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    if let Ok(done) = tokio::time::timeout(stalled, progress).await {
+        return done;
+    }
+    tracing::info!("a connection is closed: its peer does not read its answers");
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_mins(1);
+
+    #[tokio::test]
+    async fn a_line_is_written_at_once_and_the_rest_when_the_peer_reads() {
+        let (near, mut far) = tokio::io::duplex(16);
+        let outbox = Arc::new(Outbox::new(near));
+        outbox.put(b"at once\n".to_vec(), None).unwrap();
+        let mut line = [0; 8];
+        far.read_exact(&mut line).await.unwrap();
+        assert_eq!(&line, b"at once\n");
+
+        let lines: Vec<String> = (0..200).map(|number| format!("line {number}\n")).collect();
+        for line in &lines {
+            outbox.put(line.clone().into_bytes(), None).unwrap();
+        }
+        outbox.close();
+        assert!(outbox.put(b"late".to_vec(), None).is_err());
+        let writer = Arc::clone(&outbox);
+        let writing = tokio::spawn(async move { writer.write_rest(LONG).await });
+        let mut all = String::new();
+        let ((), read) = tokio::join!(outbox.room(), far.read_to_string(&mut all));
+        read.unwrap();
+        assert_eq!(all, lines.concat());
+        writing.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_ends_it() {
+        let (near, _far) = tokio::io::duplex(4);
+        let outbox = Outbox::new(near);
+        outbox.put(b"too long for it".to_vec(), None).unwrap();
+        let error = outbox.write_rest(Duration::from_millis(20)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}
