@@ -2,8 +2,9 @@
 
 use provost_actors::event::{Channel, NormalizedEntry, RawEntry};
 use provost_actors::executor::InProgress;
-use provost_actors::log::PagePosition;
+use provost_actors::log::{Entry, PagePosition};
 
+use crate::api::Refusable;
 use crate::api::prelude::*;
 
 pub const TAIL_ATTEMPT_LOGS: &str = "\
@@ -63,7 +64,8 @@ pub struct TailAttemptLogsOutput {
     /// normalized or raw.
     pub channel: Channel,
     /// The entries, oldest first.
-    pub entries: Vec<LogEntry>,
+    #[schemars(with = "Vec<LogEntry>")]
+    pub entries: Vec<Entry>,
     /// Give it as cursor to get older entries; null if there are none.
     pub next_cursor: Option<u64>,
     /// Whether there are more in reading direction: newer with after_entry_index, else older.
@@ -79,12 +81,23 @@ pub struct TailAttemptLogsOutput {
     pub in_progress: Option<InProgress>,
 }
 
-/// An entry of either channel.
+/// What an entry of either channel says. The tools answer the entry as it is kept: it is not read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LogEntry {
     Raw(RawEntry),
     Normalized(NormalizedEntry),
+}
+
+impl LogEntry {
+    /// Reads an entry of this channel.
+    pub fn read(channel: Channel, entry: &Entry) -> Refusable<Self> {
+        let read = match channel {
+            Channel::Raw => entry.parse().map(Self::Raw),
+            Channel::Normalized => entry.parse().map(Self::Normalized),
+        };
+        read.map_err(|error| Refusal::internal(format!("an entry can't be read: {error}")))
+    }
 }
 
 /// The schema of `InProgress`.

@@ -133,9 +133,18 @@ impl<W: Write + Send + 'static> Bridge<W> {
                 },
                 Err(error) => {
                     tracing::warn!(%error, "the requests in flight are refused");
-                    for answer in lock(&self.link.pending).give_up(&error.to_string()) {
-                        self.link.answer(&answer);
+                    let answers = lock(&self.link.pending).give_up(&error.to_string());
+                    let (telling, told) = oneshot::channel::<()>();
+                    // A thread: a client that does not read must not keep a signal from ending this.
+                    let begun = self.thread("refusals", move |link| {
+                        answers.iter().for_each(|answer| link.answer(answer));
+                        drop(telling);
+                    });
+                    if let Err(error) = begun {
+                        tracing::error!(%error, "the client is not told");
                     }
+                    // An error: it was dropped, and all is told.
+                    let _ = told.await;
                 }
             }
         }

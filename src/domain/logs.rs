@@ -4,12 +4,12 @@ use crate::api::{Caller, Code, Refusable, Refusal};
 use async_trait::async_trait;
 use std::sync::Arc;
 
-use provost_actors::event::{Channel, Timestamp};
+use provost_actors::event::Timestamp;
 use provost_actors::ids::AttemptId;
 use provost_actors::log::{AttemptLog, LogError, Page, Query, Tip};
 
 use super::{Domain, blocking};
-use crate::api::logs::{LogEntry, LogTools, TailAttemptLogsInput, TailAttemptLogsOutput};
+use crate::api::logs::{LogTools, TailAttemptLogsInput, TailAttemptLogsOutput};
 
 #[async_trait]
 impl LogTools for Domain {
@@ -29,14 +29,6 @@ impl LogTools for Domain {
             None => Page::default(),
         };
         let Page { entries, flags, in_progress } = page;
-        let entries = entries
-            .iter()
-            .map(|entry| match channel {
-                Channel::Raw => entry.parse().map(LogEntry::Raw),
-                Channel::Normalized => entry.parse().map(LogEntry::Normalized),
-            })
-            .collect::<Result<_, _>>()
-            .map_err(|error| Refusal::internal(format!("an entry can't be read: {error}")))?;
         Ok(TailAttemptLogsOutput {
             attempt_id: attempt,
             execution_process_id: status.latest_execution_process_id,

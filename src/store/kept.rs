@@ -9,7 +9,7 @@ use provost_actors::blocking::lock;
 use provost_actors::refusal::Refusal;
 
 /// Answers that are kept at once.
-const MOST: usize = 1024;
+const MOST: usize = 256;
 
 /// Cheap to clone: there is one.
 #[derive(Clone, Debug, Default)]

@@ -33,6 +33,12 @@ fn cache_of(attempt: &Attempt) -> Value {
     status["provision"]["repos"]["app"]["cache"].clone()
 }
 
+/// The radar has a folder there for as long as it tries a merge.
+fn wait_until_nothing_half_is_left(provost: &Provost) {
+    let left = || fs::read_dir(provost.home().join("scratch")).map_or(0, Iterator::count);
+    wait_until("nothing half is left", || left() == 0);
+}
+
 #[test]
 fn a_setup_is_spared_by_what_an_earlier_one_with_the_same_key_made() {
     let (provost, runs) = counting(Provost::new(), "");
@@ -124,8 +130,7 @@ fn a_link_out_of_the_worktree_is_never_kept() {
         assert_eq!(told["state"], "not_kept", "{told}");
         assert!(told["reason"].as_str().unwrap().contains("leads out of the worktree"), "{told}");
     }
-    let left = fs::read_dir(provost.home().join("scratch")).map_or(0, Iterator::count);
-    assert_eq!(left, 0, "nothing half is left");
+    wait_until_nothing_half_is_left(&provost);
 }
 
 #[test]
@@ -174,8 +179,7 @@ fn a_daemon_killed_at_any_step_keeps_and_restores_whole_entries() {
         assert_eq!(told["state"], expected, "{step}: {told}");
         assert_eq!(attempt.said("tool_result").concat(), "one\nbin\nmade.txt", "{step}");
         assert_eq!(count(&runs), 1, "{step}");
-        let left = || fs::read_dir(provost.home().join("scratch")).map_or(0, Iterator::count);
-        wait_until("nothing half is left", || left() == 0);
+        wait_until_nothing_half_is_left(&provost);
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
 /// An entry of either channel, in the compact JSON that clients get. Cheap to clone.
@@ -29,7 +29,7 @@ impl Entry {
         self.json.get()
     }
 
-    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> serde_json::Result<T> {
+    pub fn parse<T: de::DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.json())
     }
 }
@@ -37,6 +37,26 @@ impl Entry {
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.json.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Index {
+            entry_index: u64,
+        }
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        let Index { entry_index: index } =
+            serde_json::from_str(json.get()).map_err(de::Error::custom)?;
+        Ok(Self { index, json: Arc::from(json) })
+    }
+}
+
+/// Entries are equal whose JSON is the same, byte for byte.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
     }
 }
 

@@ -79,6 +79,15 @@ pub struct Window {
     pub in_progress: Option<InProgress>,
 }
 
+/// A page of a channel, with its entries read.
+pub struct ReadPage {
+    pub entries: Vec<LogEntry>,
+    pub has_more: bool,
+    pub oldest_entry_index: Option<u64>,
+    pub latest_entry_index: Option<u64>,
+    pub in_progress: Option<InProgress>,
+}
+
 /// One page of a channel.
 pub async fn page(
     service: &dyn Service,
@@ -87,7 +96,7 @@ pub async fn page(
     channel: Channel,
     place: (Option<u64>, Option<i64>),
     limit: usize,
-) -> Refusable<TailAttemptLogsOutput> {
+) -> Refusable<ReadPage> {
     let mut arguments = json!({
         "attempt_id": attempt, "channel": channel, "limit": limit, "max_bytes": BYTES,
     });
@@ -96,7 +105,18 @@ pub async fn page(
         (None, Some(after)) => arguments["after_entry_index"] = json!(after),
         (None, None) => {}
     }
-    service.tail_attempt_logs(caller, input(arguments)?).await
+    let page = service.tail_attempt_logs(caller, input(arguments)?).await?;
+    let TailAttemptLogsOutput {
+        entries,
+        has_more,
+        oldest_entry_index,
+        latest_entry_index,
+        in_progress,
+        ..
+    } = page;
+    let entries = entries.iter().map(|entry| LogEntry::read(channel, entry));
+    let entries = entries.collect::<Refusable<_>>()?;
+    Ok(ReadPage { entries, has_more, oldest_entry_index, latest_entry_index, in_progress })
 }
 
 impl Window {

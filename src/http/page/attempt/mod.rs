@@ -26,7 +26,7 @@ use super::need;
 use super::shell::{self, Live, Place};
 use crate::api::approvals::ApprovalSummary;
 use crate::api::attempts::{AttemptPhase, AttemptStatus, AttemptStatusOutput};
-use crate::api::logs::{LogEntry, TailAttemptLogsOutput};
+use crate::api::logs::LogEntry;
 use crate::api::timeline::{Timeline, Turn};
 use crate::api::{Code, Refusable, Refusal};
 use crate::http::page::Problem;
@@ -248,7 +248,7 @@ struct NormalizedLog<'d> {
 }
 
 impl NormalizedLog<'_> {
-    async fn read(&self, place: At, limit: usize) -> Refusable<TailAttemptLogsOutput> {
+    async fn read(&self, place: At, limit: usize) -> Refusable<log::ReadPage> {
         let Desk { service, caller, .. } = self.desk;
         log::page(&**service, caller, self.id, Channel::Normalized, place, limit).await
     }
