@@ -137,7 +137,9 @@ impl<W: Write + Send + 'static> Bridge<W> {
                     let (telling, told) = oneshot::channel::<()>();
                     // A thread: a client that does not read must not keep a signal from ending this.
                     let begun = self.thread("refusals", move |link| {
-                        answers.iter().for_each(|answer| link.answer(answer));
+                        for answer in &answers {
+                            link.answer(answer);
+                        }
                         drop(telling);
                     });
                     if let Err(error) = begun {
