@@ -33,7 +33,7 @@ test:
 
 # Writes the generated parts of docs/ anew.
 docs:
-    UPDATE_DOCS=1 cargo test --bin provost -- held_out published_settings the_page_has
+    UPDATE_DOCS=1 cargo test --lib -- held_out published_settings the_page_has
     UPDATE_DOCS=1 cargo test --test docs
 
 # Accepts changed snapshots (tool schemas, help texts, entries).

@@ -1,36 +1,7 @@
-//! The `provost` binary: daemon, bridge, command line, shim and fake executor.
-//!
-//! A shim, a fake executor and a keeper of git are entered before anything else: they need no
-//! runtime and no argument parser, and there may be a thousand of them.
-
-#[macro_use]
-extern crate macro_rules_attribute;
-
-mod api;
-mod audit;
-mod bridge;
-mod cli;
-mod client;
-mod config;
-mod daemon;
-mod doctor;
-mod domain;
-mod executors;
-mod home;
-mod http;
-mod jsonrpc;
-mod mcp;
-mod role;
-mod store;
-mod telemetry;
-mod tools;
-mod work;
+//! The `provost` binary.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    provost_actors::process::shim::enter()
-        .or_else(executors::fake::enter)
-        .or_else(provost_actors::workspace::git::enter)
-        .unwrap_or_else(cli::main)
+    provost::main()
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use crate::Result;
 use crate::line_client::{LineClient, PreparedCall};
 use crate::scratch::{Scratch, command};
+use crate::table::{Budget, Row, Unit, median};
+use crate::{Result, Size};
 
 /// Calls one after the other in a round.
 const CALLS: usize = 200;
@@ -19,7 +20,7 @@ const WIDTH: usize = 32;
 /// Of the log that is read.
 const LINES: &str = "200";
 
-pub async fn measure(rounds: usize) -> Result<()> {
+pub async fn measure(size: Size) -> Result<Vec<Row>> {
     let scratch = Scratch::make(4, &["say", LINES])?;
     let client = scratch.client().await?;
     let task = scratch.task(&client).await?;
@@ -28,65 +29,44 @@ pub async fn measure(rounds: usize) -> Result<()> {
     let wait = json!({"attempt_ids": [attempt], "timeout_ms": 60_000});
     client.call("wait_for_attempts", wait).await?;
     let calls = [
-        ("get_attempt_status", json!({"attempt_id": attempt})),
-        ("list_projects", json!({})),
-        ("tail_attempt_logs", json!({"attempt_id": attempt, "limit": 20})),
+        ("get_attempt_status", json!({"attempt_id": attempt}), 1.6),
+        ("list_projects", json!({}), 1.6),
+        ("tail_attempt_logs", json!({"attempt_id": attempt, "limit": 20}), 2.0),
     ];
     let mut ours = LineClient::start(scratch.bridge())?;
     let mut answers = Map::new();
-    for (tool, arguments) in &calls {
+    for (tool, arguments, _) in &calls {
         answers.insert((*tool).to_owned(), ours.call(tool, arguments)?);
     }
     let floor = Floor::start(&scratch.home(), &answers.into())?;
     let mut bare = LineClient::start(floor.bridge()?)?;
-    println!(
-        "| call | median | bare | ratio | {WIDTH} in flight: calls/s | bare | ratio |\n\
-         |---|--:|--:|--:|--:|--:|--:|"
-    );
-    for (tool, arguments) in &calls {
+    let mut rows = Vec::new();
+    for (tool, arguments, budget) in &calls {
         let call = PreparedCall::new(tool, arguments);
-        let (mut one, mut many) = (Pairs::default(), Pairs::default());
-        for _ in 0..rounds {
-            one.add(ours.one_by_one(&call, CALLS)?, bare.one_by_one(&call, CALLS)?);
-            let ours = ours.in_flight(&call, MANY.into(), WIDTH)?;
-            many.add(vec![ours], vec![bare.in_flight(&call, MANY.into(), WIDTH)?]);
+        let (mut one, mut many) = (Vec::new(), Vec::new());
+        for _ in 0..size.rounds(15) {
+            one.push([
+                micros(ours.one_by_one(&call, CALLS)?),
+                micros(bare.one_by_one(&call, CALLS)?),
+            ]);
+            let rate = |time: Duration| f64::from(MANY) / time.as_secs_f64();
+            many.push([
+                rate(ours.in_flight(&call, MANY.into(), WIDTH)?),
+                rate(bare.in_flight(&call, MANY.into(), WIDTH)?),
+            ]);
         }
-        let ([own, floor], ratio) = one.medians();
-        let ([own_many, floor_many], many_ratio) = many.medians();
-        let rate = |seconds: f64| f64::from(MANY) / seconds;
-        println!(
-            "| {tool} | {:.0} µs | {:.0} µs | {ratio:.2} | {:.0} | {:.0} | {:.2} |",
-            own * 1e6,
-            floor * 1e6,
-            rate(own_many),
-            rate(floor_many),
-            1.0 / many_ratio,
-        );
+        let budget = Budget::RatioAtMost(*budget);
+        rows.push(Row::beside(tool, "bare rmcp", Unit::Microseconds, &one, budget));
+        let path = format!("{tool}, {WIDTH} in flight");
+        let budget = Budget::RatioAtLeast(0.5);
+        rows.push(Row::beside(&path, "bare rmcp", Unit::PerSecond, &many, budget));
     }
-    Ok(())
+    Ok(rows)
 }
 
-/// Medians of rounds, ours and the floor's side by side.
-#[derive(Default)]
-struct Pairs(Vec<[f64; 2]>);
-
-impl Pairs {
-    fn add(&mut self, ours: Vec<Duration>, floor: Vec<Duration>) {
-        let seconds = |times: Vec<Duration>| times.iter().map(Duration::as_secs_f64).collect();
-        self.0.push([median(seconds(ours)), median(seconds(floor))]);
-    }
-
-    /// Seconds of each, and the median of the rounds' ratios.
-    fn medians(&self) -> ([f64; 2], f64) {
-        let of = |which: usize| median(self.0.iter().map(|pair| pair[which]).collect());
-        ([of(0), of(1)], median(self.0.iter().map(|[ours, floor]| ours / floor).collect()))
-    }
-}
-
-/// 0 for none.
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_unstable_by(f64::total_cmp);
-    of.get(of.len() / 2).copied().unwrap_or_default()
+/// The median.
+fn micros(times: Vec<Duration>) -> f64 {
+    median(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
 }
 
 /// A bare server; dropped, it ends.

@@ -1,10 +1,10 @@
-//! What calls cost beside those of a bare server, and what a thousand live attempts, or gigabytes
-//! of log, cost the daemon. Prints a table in Markdown, the one of `docs/scale.md`; home and
-//! repository are scratch.
+//! What Provost's paths cost, each beside a floor that is measured in the same run: `all` prints the
+//! table of `docs/performance.md`. `live` and `flood` measure a thousand attempts and gigabytes of
+//! log, and print the tables of `docs/scale.md`. Homes and repositories are scratch.
 //!
 //! ```text
-//! cargo build --release
-//! cargo run --release --example bench -- calls [ROUNDS]
+//! cargo build --release --bin provost --example bench
+//! cargo run --release --example bench -- all [--short] [--json FILE] [SUITE]
 //! cargo run --release --example bench -- live  [ATTEMPTS]
 //! cargo run --release --example bench -- flood [ATTEMPTS] [MEGABYTES]
 //! cargo run --release --example bench -- worktree [FILES]
@@ -17,6 +17,7 @@ mod line_client;
 mod live;
 mod memory;
 mod scratch;
+mod table;
 mod worktree;
 
 use std::error::Error;
@@ -24,7 +25,29 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use table::{HEADS, Row};
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// What the table is made from.
+    Full,
+    /// Enough to see that each path and each floor works.
+    Short,
+}
+
+impl Size {
+    /// Rounds of a measurement that has so many.
+    pub fn rounds(self, full: usize) -> usize {
+        self.choose(full, 1)
+    }
+
+    pub fn choose<T>(self, full: T, short: T) -> T {
+        if self == Self::Full { full } else { short }
+    }
+}
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -39,15 +62,50 @@ fn main() -> Result<()> {
         Some("say") => say(number(1, 0)?),
         Some("floor-server") => floor::server(path(1)?, path(2)?),
         Some("floor-bridge") => floor::bridge(path(1)?),
-        Some("calls") => run(calls::measure(number(1, 15)?)),
+        Some("all") => run(all(&args[1..])),
         Some("live") => run(live::measure(number(1, 1000)?)),
         Some("flood") => run(flood::measure(number(1, 50)?, number(2, 200)?)),
         Some("worktree") => run(worktree::measure(number(1, 20_000)?)),
-        _ => {
-            Err("say `calls [ROUNDS]`, `live [ATTEMPTS]`, `flood [ATTEMPTS] [MEGABYTES]` or `worktree [FILES]`"
-                .into())
+        _ => Err("say `all [--short] [--json FILE] [SUITE]`, `live [ATTEMPTS]`, \
+                  `flood [ATTEMPTS] [MEGABYTES]` or `worktree [FILES]`"
+            .into()),
+    }
+}
+
+/// The suites of the table, in its order.
+const SUITES: [&str; 1] = ["calls"];
+
+async fn suite(name: &str, size: Size) -> Result<Vec<Row>> {
+    match name {
+        "calls" => calls::measure(size).await,
+        _ => Err(format!("no suite {name:?}: there are {}", SUITES.join(", ")).into()),
+    }
+}
+
+/// Measures one suite or all of them.
+async fn all(args: &[String]) -> Result<()> {
+    let (mut size, mut json, mut chosen) = (Size::Full, None, None);
+    let mut args = args.iter().map(String::as_str);
+    while let Some(arg) = args.next() {
+        match arg {
+            "--short" => size = Size::Short,
+            "--json" => json = Some(args.next().ok_or("--json needs a file")?),
+            name => chosen = Some(name),
         }
     }
+    let suites = chosen.map_or(SUITES.to_vec(), |name| vec![name]);
+    let mut rows = Vec::new();
+    println!("{HEADS}");
+    for name in suites {
+        for row in suite(name, size).await? {
+            println!("{}", row.line());
+            rows.push(row);
+        }
+    }
+    if let Some(file) = json {
+        std::fs::write(file, serde_json::to_vec_pretty(&rows)?)?;
+    }
+    Ok(())
 }
 
 fn run(measure: impl Future<Output = Result<()>>) -> Result<()> {

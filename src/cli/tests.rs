@@ -145,7 +145,7 @@ fn the_page_has_the_help_of_every_verb() {
     command.build();
     let page = format!(
         "# The command line\n\nThe help of `provost` and of each verb; `UPDATE_DOCS=1 cargo test \
-         --bin provost the_page` writes this page.\n{}",
+         --lib the_page` writes this page.\n{}",
         help(&mut command, "provost")
     );
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);

@@ -1,12 +1,12 @@
 //! The executors that a call can name: the built-in ones and the configured ones. Each
 //! protocol has a module that launches a CLI, reads what it writes, and does no I/O.
 
-mod acp;
+pub mod acp;
 mod action;
 mod ask;
 mod call;
-mod claude;
-mod codex;
+pub mod claude;
+pub mod codex;
 mod configured;
 pub mod fake;
 mod json;

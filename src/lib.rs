@@ -1,0 +1,44 @@
+//! The `provost` program: daemon, bridge, command line, shim and fake executor. Its `main` and its
+//! benchmarks are all that call this library.
+
+#[macro_use]
+extern crate macro_rules_attribute;
+
+mod api;
+mod audit;
+mod bridge;
+mod cli;
+mod client;
+mod config;
+mod daemon;
+mod doctor;
+mod domain;
+mod executors;
+mod home;
+mod http;
+mod jsonrpc;
+mod mcp;
+mod role;
+mod store;
+mod telemetry;
+mod tools;
+mod work;
+
+use std::process::ExitCode;
+
+/// The whole program. A shim, a fake executor and a keeper of git are entered before anything else:
+/// they need no runtime and no argument parser, and there may be a thousand of them.
+pub fn main() -> ExitCode {
+    provost_actors::process::shim::enter()
+        .or_else(executors::fake::enter)
+        .or_else(provost_actors::workspace::git::enter)
+        .unwrap_or_else(cli::main)
+}
+
+/// What reads the output of executors, for programs that measure it. Each takes a process's launch
+/// state ([`Launch::dialogue`](provost_actors::executor::Launch::dialogue)).
+pub mod normalizers {
+    pub use crate::executors::acp::normalizer as acp;
+    pub use crate::executors::claude::normalizer as claude;
+    pub use crate::executors::codex::normalizer as codex;
+}
