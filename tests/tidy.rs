@@ -74,7 +74,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("daemon", &["api", "client", "config", "domain", "executors", "home", "http", "mcp", "store", "tools"]),
     ("doctor", &["api", "client", "config", "daemon", "executors", "home", "store"]),
     ("cli", &["api", "audit", "bridge", "client", "config", "daemon", "doctor", "executors", "home", "role", "telemetry", "tools", "work"]),
-    ("main", &["cli", "executors"]),
+    ("main", &[]),
 ];
 
 /// The same in `tests/model-server/src`.

@@ -40,11 +40,11 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
     }
     let floor = Floor::start(&scratch.home(), &answers.into())?;
     let mut bare = LineClient::start(floor.bridge()?)?;
-    let mut rows = Vec::new();
-    for (tool, arguments, budget) in &calls {
-        let call = PreparedCall::new(tool, arguments);
-        let (mut one, mut many) = (Vec::new(), Vec::new());
-        for _ in 0..size.rounds(15) {
+    let mut rounds: [(Vec<_>, Vec<_>); 3] = Default::default();
+    // All tools in each round, so that what else goes on disturbs each as much.
+    for _ in 0..size.rounds(15) {
+        for ((tool, arguments, _), (one, many)) in calls.iter().zip(&mut rounds) {
+            let call = PreparedCall::new(tool, arguments);
             one.push([
                 micros(ours.one_by_one(&call, CALLS)?),
                 micros(bare.one_by_one(&call, CALLS)?),
@@ -55,11 +55,14 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
                 rate(bare.in_flight(&call, MANY.into(), WIDTH)?),
             ]);
         }
+    }
+    let mut rows = Vec::new();
+    for ((tool, _, budget), (one, many)) in calls.iter().zip(&rounds) {
         let budget = Budget::RatioAtMost(*budget);
-        rows.push(Row::beside(tool, "bare rmcp", Unit::Microseconds, &one, budget));
+        rows.push(Row::beside(tool, "bare rmcp", Unit::Microseconds, one, budget));
         let path = format!("{tool}, {WIDTH} in flight");
         let budget = Budget::RatioAtLeast(0.5);
-        rows.push(Row::beside(&path, "bare rmcp", Unit::PerSecond, &many, budget));
+        rows.push(Row::beside(&path, "bare rmcp", Unit::PerSecond, many, budget));
     }
     Ok(rows)
 }

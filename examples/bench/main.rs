@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! cargo build --release --bin provost --example bench
-//! cargo run --release --example bench -- all [--short] [--json FILE] [SUITE]
+//! cargo run --release --example bench -- all [--short] [--json FILE] [--keep DOCS] [SUITE]
 //! cargo run --release --example bench -- live  [ATTEMPTS]
 //! cargo run --release --example bench -- flood [ATTEMPTS] [MEGABYTES]
 //! cargo run --release --example bench -- worktree [FILES]
@@ -16,6 +16,7 @@ mod floor;
 mod line_client;
 mod live;
 mod memory;
+mod record;
 mod scratch;
 mod table;
 mod worktree;
@@ -66,7 +67,7 @@ fn main() -> Result<()> {
         Some("live") => run(live::measure(number(1, 1000)?)),
         Some("flood") => run(flood::measure(number(1, 50)?, number(2, 200)?)),
         Some("worktree") => run(worktree::measure(number(1, 20_000)?)),
-        _ => Err("say `all [--short] [--json FILE] [SUITE]`, `live [ATTEMPTS]`, \
+        _ => Err("say `all [--short] [--json FILE] [--keep DOCS] [SUITE]`, `live [ATTEMPTS]`, \
                   `flood [ATTEMPTS] [MEGABYTES]` or `worktree [FILES]`"
             .into()),
     }
@@ -84,12 +85,13 @@ async fn suite(name: &str, size: Size) -> Result<Vec<Row>> {
 
 /// Measures one suite or all of them.
 async fn all(args: &[String]) -> Result<()> {
-    let (mut size, mut json, mut chosen) = (Size::Full, None, None);
+    let (mut size, mut json, mut docs, mut chosen) = (Size::Full, None, None, None);
     let mut args = args.iter().map(String::as_str);
     while let Some(arg) = args.next() {
         match arg {
             "--short" => size = Size::Short,
             "--json" => json = Some(args.next().ok_or("--json needs a file")?),
+            "--keep" => docs = Some(args.next().ok_or("--keep needs a folder")?),
             name => chosen = Some(name),
         }
     }
@@ -105,7 +107,7 @@ async fn all(args: &[String]) -> Result<()> {
     if let Some(file) = json {
         std::fs::write(file, serde_json::to_vec_pretty(&rows)?)?;
     }
-    Ok(())
+    docs.map_or(Ok(()), |docs| record::keep(Path::new(docs), &rows))
 }
 
 fn run(measure: impl Future<Output = Result<()>>) -> Result<()> {

@@ -109,6 +109,12 @@ impl Unit {
     }
 }
 
+/// All rows, with their heads.
+pub fn table(rows: &[Row]) -> String {
+    let lines = rows.iter().map(|row| row.line() + "\n");
+    [HEADS.to_owned() + "\n"].into_iter().chain(lines).collect()
+}
+
 /// The heads of [`Row::line`]s.
 pub const HEADS: &str =
     "| path | beside | Provost | floor | ratio | budget |\n|---|---|--:|--:|--:|---|";

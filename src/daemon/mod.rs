@@ -87,7 +87,9 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
         tracing::warn!(path = %home.scratch().display(), %error, "it can't be removed");
     }
     process::become_subreaper()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // One thread for all tasks: none of them blocks, most take microseconds, and to wake a second
+    // thread for one takes longer. Work that blocks or computes has threads of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(home, config, soft_limits));
     // Tasks that still read a spool may be cut off: it stays on disk.
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -4,7 +4,7 @@
 //! Every result stands twice, as `structuredContent` and as the same compact
 //! JSON in one text: clients show their model now the one, now the other.
 
-use rmcp::model::{CallToolResult, MetaObject};
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Map, Value, json};
 
 use crate::api::Once;
@@ -17,7 +17,15 @@ pub fn success(answer: Once<Value>) -> CallToolResult {
     let meta = answer
         .deduplicated
         .then(|| MetaObject(Map::from_iter([(DEDUPLICATED.to_owned(), json!(true))])));
-    CallToolResult::structured(answer.value).with_meta(meta)
+    // The text is written by serde_json itself: rmcp goes through fmt, which takes some times as long.
+    let mut result = CallToolResult::success(vec![ContentBlock::text(compact(&answer.value))]);
+    result.structured_content = Some(answer.value);
+    result.with_meta(meta)
+}
+
+fn compact(value: &Value) -> String {
+    // A value's keys are strings, so that it can always be written.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// The result of a call that was refused.

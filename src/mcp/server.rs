@@ -101,6 +101,31 @@ impl Server {
         self.awaited(tool.name, tool.large_answer(), work, context).await.flatten()
     }
 
+    /// A call of a tool by its name.
+    async fn call_named(
+        &self,
+        request: CallToolRequestParams,
+        context: Context,
+    ) -> Result<CallToolResponse> {
+        let Some(tool) = table::find(&request.name) else {
+            let tools::Unknown { message, data } = tools::unknown(&request.name, self.caller());
+            return Err(ErrorData::invalid_params(message, Some(data)));
+        };
+        let arguments = request.arguments.unwrap_or_default();
+        let work = Box::pin(self.calls.call(tool, arguments.clone(), call_id(&context.meta)));
+        let outcome = self.call(tool, work, &context).await;
+        let result = match outcome {
+            Ok(success) => envelope::success(success),
+            Err(refusal) if tool.is_workers() => envelope::failure(worker_error::envelope(
+                &refusal.of_tool(tool.name),
+                &self.caller().agent,
+                &Value::Object(arguments),
+            )),
+            Err(refusal) => envelope::failure(refusal.envelope()),
+        };
+        Ok(result.into())
+    }
+
     /// A call of the worker API as a method of its own, on any connection.
     async fn bare(
         &self,
@@ -119,7 +144,6 @@ impl Server {
         let own = arguments.remove("_meta");
         let id = call_id(&context.meta)
             .or_else(|| own.as_ref()?.get(CALL_ID)?.as_str().map(str::to_owned));
-        // Boxed: a call's future is large, and is moved some times on its way.
         let work = Box::pin(self.calls.call_any(tool, arguments.clone(), id));
         match self.call(tool, work, context).await {
             Ok(success) => Ok(CustomResult::new(success.value)),
@@ -226,29 +250,13 @@ impl ServerHandler for Server {
         Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
+    /// Boxed, as each other large future is here: rmcp moves a request's future some times.
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
         context: Context,
     ) -> Result<CallToolResponse> {
-        let Some(tool) = table::find(&request.name) else {
-            let tools::Unknown { message, data } = tools::unknown(&request.name, self.caller());
-            return Err(ErrorData::invalid_params(message, Some(data)));
-        };
-        let arguments = request.arguments.unwrap_or_default();
-        let work = self.calls.call(tool, arguments.clone(), call_id(&context.meta));
-        let work = Box::pin(work);
-        let outcome = self.call(tool, work, &context).await;
-        let result = match outcome {
-            Ok(success) => envelope::success(success),
-            Err(refusal) if tool.is_workers() => envelope::failure(worker_error::envelope(
-                &refusal.of_tool(tool.name),
-                &self.caller().agent,
-                &Value::Object(arguments),
-            )),
-            Err(refusal) => envelope::failure(refusal.envelope()),
-        };
-        Ok(result.into())
+        Box::pin(self.call_named(request, context)).await
     }
 
     async fn list_resources(&self, request: Page, context: Context) -> Result<ListResourcesResult> {
@@ -283,7 +291,7 @@ impl ServerHandler for Server {
             return Err(resources::unknown(&request.uri));
         };
         let work = Box::pin(self.calls.call(tool, arguments, None));
-        let read = self.call(tool, work, &context).await.map_err(resources::fault)?;
+        let read = Box::pin(self.call(tool, work, &context)).await.map_err(resources::fault)?;
         Ok(resources::contents(&request.uri, &read.value).into())
     }
 
@@ -313,7 +321,7 @@ impl ServerHandler for Server {
     ) -> Result<CustomResult> {
         let CustomRequest { method, params, .. } = request;
         if let Some(tool) = table::find(&method).filter(|tool| tool.is_workers()) {
-            return self.bare(tool, params, &context).await;
+            return Box::pin(self.bare(tool, params, &context)).await;
         }
         let asked = self.calls.method(&method, params);
         match self.awaited(&method, None, asked, &context).await.flatten() {
