@@ -68,19 +68,19 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
 }
 
 /// The median.
-fn micros(times: Vec<Duration>) -> f64 {
+pub fn micros(times: Vec<Duration>) -> f64 {
     median(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
 }
 
 /// A bare server; dropped, it ends.
-struct Floor {
+pub struct Floor {
     server: Child,
     socket: PathBuf,
 }
 
 impl Floor {
     /// Serves `answers`, with its files in `folder`.
-    fn start(folder: &Path, answers: &Value) -> Result<Self> {
+    pub fn start(folder: &Path, answers: &Value) -> Result<Self> {
         let (socket, file) = (folder.join("floor.sock"), folder.join("answers.json"));
         std::fs::write(&file, answers.to_string())?;
         let mut server = command(std::env::current_exe()?);
@@ -96,7 +96,7 @@ impl Floor {
         Ok(floor)
     }
 
-    fn bridge(&self) -> Result<std::process::Command> {
+    pub fn bridge(&self) -> Result<std::process::Command> {
         let mut bridge = command(std::env::current_exe()?);
         bridge.arg("floor-bridge").arg(&self.socket);
         Ok(bridge)

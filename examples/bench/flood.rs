@@ -4,11 +4,18 @@
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
+use std::fs::{self, File};
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use crate::Result;
+use crate::calls::micros;
+use crate::line_client::{LineClient, PreparedCall};
 use crate::memory::{Memory, below, database};
 use crate::scratch::Scratch;
+use crate::table::{Budget, Row, Unit};
+use crate::{Result, Size};
 
 const LINE: usize = 100;
 
@@ -20,6 +27,80 @@ pub fn pour(megabytes: usize) -> Result<()> {
         writeln!(stdout, "{number:0width$}", width = LINE - 1)?;
     }
     Ok(stdout.flush()?)
+}
+
+/// One flood: how soon after its end it is settled, what its log takes on the disk, and what a
+/// page in the middle of it takes.
+pub async fn rows(size: Size) -> Result<Vec<Row>> {
+    let megabytes = size.choose(200_u32, 5);
+    let scratch = Scratch::make(1, &["pour", &megabytes.to_string()])?;
+    let client = scratch.client().await?;
+    let task = scratch.task(&client).await?;
+    let mut late = Vec::new();
+    let mut attempt = Value::Null;
+    for _ in 0..size.rounds(3) {
+        let start = json!({"task_id": task, "executor": "self"});
+        attempt = client.call("start_task_attempt", start).await?["attempt_id"].clone();
+        let wait = json!({"attempt_ids": [attempt], "timeout_ms": 50_000});
+        while client.call("wait_for_attempts", wait.clone()).await?["timed_out"] == true {}
+        let settled = Utc::now();
+        let last = json!({"attempt_id": attempt, "limit": 1});
+        let last = client.call("tail_attempt_logs", last).await?["entries"][0].take();
+        let ended: DateTime<Utc> = serde_json::from_value(last["at"].clone())?;
+        let floor = once(&spools(&scratch.home(), &attempt)?)?;
+        let ours = (settled - ended).to_std().unwrap_or_default();
+        late.push([ours.as_secs_f64() * 1e3, floor.as_secs_f64() * 1e3]);
+    }
+    let flood = format!("a flood of {megabytes} MB: settled after its end");
+    let median = |which: usize| crate::table::median(late.iter().map(|it| it[which]).collect());
+    let read = ("reading it once", median(1));
+    let mut rows = vec![Row::informed(&flood, read, Unit::Milliseconds, median(0), 1000.0)];
+    let id = attempt.as_str().unwrap_or_default();
+    let disk = below(&scratch.home().join("attempts").join(id)) as f64 / 1e6;
+    let path = "its log on the disk: both channels, indexes";
+    let pair = [[disk, f64::from(megabytes)]];
+    let budget = Budget::RatioAtMost(2.0);
+    rows.push(Row::beside(path, "its bytes", Unit::Megabytes, &pair, budget));
+
+    let mut reader = LineClient::start(scratch.bridge())?;
+    let status = PreparedCall::new("get_attempt_status", &json!({"attempt_id": attempt}));
+    for channel in ["raw", "normalized"] {
+        let middle = u64::from(megabytes) * 1_000_000 / LINE as u64 / 2;
+        let page = json!({"attempt_id": attempt, "channel": channel, "limit": 20,
+            "after_entry_index": middle});
+        let page = PreparedCall::new("tail_attempt_logs", &page);
+        let mut pairs = Vec::new();
+        for _ in 0..size.rounds(15) {
+            let page = micros(reader.one_by_one(&page, 50)?);
+            pairs.push([page, micros(reader.one_by_one(&status, 50)?)]);
+        }
+        let path = format!("20 entries in the middle of it, {channel}");
+        let budget = Budget::RatioAtMost(2.0);
+        rows.push(Row::beside(&path, "a status call", Unit::Microseconds, &pairs, budget));
+    }
+    Ok(rows)
+}
+
+/// The segments of an attempt's spools.
+fn spools(home: &Path, attempt: &Value) -> Result<Vec<std::path::PathBuf>> {
+    let dir = home.join("attempts").join(attempt.as_str().unwrap_or_default());
+    let mut found = Vec::new();
+    for process in fs::read_dir(dir)?.flatten().filter(|it| it.path().is_dir()) {
+        let files = fs::read_dir(process.path())?.flatten().map(|it| it.path());
+        found.extend(files.filter(|it| {
+            it.file_name().is_some_and(|name| name.to_string_lossy().starts_with("stdout"))
+        }));
+    }
+    Ok(found)
+}
+
+/// How long it takes to read files once.
+fn once(files: &[std::path::PathBuf]) -> Result<Duration> {
+    let begun = Instant::now();
+    for file in files {
+        std::io::copy(&mut File::open(file)?, &mut std::io::sink())?;
+    }
+    Ok(begun.elapsed())
 }
 
 pub async fn measure(attempts: usize, megabytes: usize) -> Result<()> {

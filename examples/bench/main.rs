@@ -5,17 +5,20 @@
 //! ```text
 //! cargo build --release --bin provost --example bench
 //! cargo run --release --example bench -- all [--short] [--json FILE] [--keep DOCS] [SUITE]
+//! cargo run --release --example bench -- curves FOLDER [--short]
 //! cargo run --release --example bench -- live  [ATTEMPTS]
 //! cargo run --release --example bench -- flood [ATTEMPTS] [MEGABYTES]
 //! cargo run --release --example bench -- worktree [FILES]
 //! ```
 
 mod calls;
+mod curves;
 mod flood;
 mod floor;
 mod line_client;
 mod live;
 mod memory;
+mod plot;
 mod record;
 mod scratch;
 mod table;
@@ -64,21 +67,23 @@ fn main() -> Result<()> {
         Some("floor-server") => floor::server(path(1)?, path(2)?),
         Some("floor-bridge") => floor::bridge(path(1)?),
         Some("all") => run(all(&args[1..])),
+        Some("curves") => run(draw(path(1)?, args.get(2).map(String::as_str))),
         Some("live") => run(live::measure(number(1, 1000)?)),
         Some("flood") => run(flood::measure(number(1, 50)?, number(2, 200)?)),
         Some("worktree") => run(worktree::measure(number(1, 20_000)?)),
-        _ => Err("say `all [--short] [--json FILE] [--keep DOCS] [SUITE]`, `live [ATTEMPTS]`, \
+        _ => Err("say `all [--short] [--json FILE] [--keep DOCS] [SUITE]`, `curves FOLDER [--short]`, `live [ATTEMPTS]`, \
                   `flood [ATTEMPTS] [MEGABYTES]` or `worktree [FILES]`"
             .into()),
     }
 }
 
 /// The suites of the table, in its order.
-const SUITES: [&str; 1] = ["calls"];
+const SUITES: [&str; 2] = ["calls", "flood"];
 
 async fn suite(name: &str, size: Size) -> Result<Vec<Row>> {
     match name {
         "calls" => calls::measure(size).await,
+        "flood" => flood::rows(size).await,
         _ => Err(format!("no suite {name:?}: there are {}", SUITES.join(", ")).into()),
     }
 }
@@ -108,6 +113,12 @@ async fn all(args: &[String]) -> Result<()> {
         std::fs::write(file, serde_json::to_vec_pretty(&rows)?)?;
     }
     docs.map_or(Ok(()), |docs| record::keep(Path::new(docs), &rows))
+}
+
+/// Draws the curves into a folder.
+async fn draw(folder: &Path, size: Option<&str>) -> Result<()> {
+    let size = if size == Some("--short") { Size::Short } else { Size::Full };
+    curves::all(size).await?.iter().try_for_each(|curve| curve.draw(folder))
 }
 
 fn run(measure: impl Future<Output = Result<()>>) -> Result<()> {

@@ -9,6 +9,8 @@ pub struct Memory {
     /// Its share of what it shares counted in.
     pub proportional: u64,
     pub private: u64,
+    /// What can't be read again from a file: the private memory without the program's own pages.
+    pub dirty: u64,
 }
 
 impl Memory {
@@ -23,6 +25,7 @@ impl Memory {
         Self {
             proportional: field("Pss:"),
             private: field("Private_Dirty:") + field("Private_Clean:"),
+            dirty: field("Private_Dirty:"),
         }
     }
 
@@ -30,6 +33,7 @@ impl Memory {
         pids.iter().map(|pid| Self::of(*pid)).fold(Self::default(), |sum, one| Self {
             proportional: sum.proportional + one.proportional,
             private: sum.private + one.private,
+            dirty: sum.dirty + one.dirty,
         })
     }
 }
