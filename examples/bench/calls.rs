@@ -96,6 +96,10 @@ impl Floor {
         Ok(floor)
     }
 
+    pub fn pid(&self) -> Result<i32> {
+        Ok(i32::try_from(self.server.id())?)
+    }
+
     pub fn bridge(&self) -> Result<std::process::Command> {
         let mut bridge = command(std::env::current_exe()?);
         bridge.arg("floor-bridge").arg(&self.socket);

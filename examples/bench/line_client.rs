@@ -46,6 +46,10 @@ impl LineClient {
         Ok(client)
     }
 
+    pub fn pid(&self) -> Result<i32> {
+        Ok(i32::try_from(self.program.id())?)
+    }
+
     fn send(&mut self, line: &str) -> Result<()> {
         self.stdin.write_all(format!("{line}\n").as_bytes())?;
         Ok(())

@@ -11,10 +11,12 @@
 //! cargo run --release --example bench -- worktree [FILES]
 //! ```
 
+mod answer;
 mod calls;
 mod curves;
 mod flood;
 mod floor;
+mod idle;
 mod line_client;
 mod live;
 mod memory;
@@ -66,6 +68,8 @@ fn main() -> Result<()> {
         Some("say") => say(number(1, 0)?),
         Some("floor-server") => floor::server(path(1)?, path(2)?),
         Some("floor-bridge") => floor::bridge(path(1)?),
+        Some("idle") => idle(),
+        Some("floor-open") => run(answer::open(path(1)?)),
         Some("all") => run(all(&args[1..])),
         Some("curves") => run(draw(path(1)?, args.get(2).map(String::as_str))),
         Some("live") => run(live::measure(number(1, 1000)?)),
@@ -78,11 +82,13 @@ fn main() -> Result<()> {
 }
 
 /// The suites of the table, in its order.
-const SUITES: [&str; 2] = ["calls", "flood"];
+const SUITES: [&str; 4] = ["calls", "answer", "flood", "idle"];
 
 async fn suite(name: &str, size: Size) -> Result<Vec<Row>> {
     match name {
         "calls" => calls::measure(size).await,
+        "answer" => answer::measure(size).await,
+        "idle" => idle::measure(size).await,
         "flood" => flood::rows(size).await,
         _ => Err(format!("no suite {name:?}: there are {}", SUITES.join(", ")).into()),
     }
@@ -129,6 +135,13 @@ fn run(measure: impl Future<Output = Result<()>>) -> Result<()> {
             _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
         }
     })
+}
+
+/// Nothing, for ever.
+fn idle() -> Result<()> {
+    loop {
+        std::thread::park();
+    }
 }
 
 /// A line a second, for ever.

@@ -76,6 +76,11 @@ impl Scratch {
         Ok(())
     }
 
+    /// Ends the daemon; executors run on.
+    pub fn shut_down(&self) -> Result<()> {
+        run(&mut self.provost(&["shutdown"]))
+    }
+
     /// The daemon's pid, once there is one.
     pub async fn daemon(&self) -> Result<i32> {
         let deadline = Instant::now() + PATIENCE;

@@ -165,7 +165,10 @@ impl<W: Write + Send + 'static> Bridge<W> {
         let mut last = ClientError::Unreachable("no answer in time".to_owned());
         loop {
             let attempt = async {
-                sleep(pause).await;
+                // A timer takes a millisecond at least.
+                if !pause.is_zero() {
+                    sleep(pause).await;
+                }
                 let handshake = lock(&self.link.pending).handshake();
                 let mut connection = connect_or_start(&self.starter, &self.hello).await?;
                 match timeout(self.limits.handshake, replay(&mut connection, handshake)).await {

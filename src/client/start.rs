@@ -95,7 +95,7 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
     };
     let cannot = |error| ClientError::Unreachable(format!("the daemon can't be started: {error}"));
     let mut started = starter.starts.then(|| starter.spawn().map_err(cannot)).transpose()?;
-    let mut pause = Duration::from_millis(5);
+    let begun = Instant::now();
     while Instant::now() < deadline {
         let ended = started.as_mut().and_then(|(child, _)| child.try_wait().ok().flatten());
         let attempt = Connection::open(&starter.home.socket, hello);
@@ -109,8 +109,9 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
             last = ClientError::Unreachable(format!("the new daemon ended ({status})"));
             break;
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(200));
+        // So that this takes little longer than the daemon does.
+        let pause = begun.elapsed() / 10;
+        sleep(pause.clamp(Duration::from_millis(2), Duration::from_millis(200))).await;
     }
     let what = match last {
         ClientError::Unreachable(why) => why,
