@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ProcessId;
@@ -37,6 +37,27 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(millis).unwrap_or_default())
     }
 
+    /// The usual form, written by hand since each entry of a log has one; `None` for a year
+    /// that has not four digits.
+    fn text(self) -> Option<[u8; 24]> {
+        let year = u32::try_from(self.0.year()).ok().filter(|year| *year <= 9999)?;
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let mut put = |end: usize, digits: usize, mut number: u32| {
+            for digit in text[end - digits..end].iter_mut().rev() {
+                *digit += (number % 10) as u8;
+                number /= 10;
+            }
+        };
+        put(4, 4, year);
+        put(7, 2, self.0.month());
+        put(10, 2, self.0.day());
+        put(13, 2, self.0.hour());
+        put(16, 2, self.0.minute());
+        put(19, 2, self.0.second());
+        put(23, 3, self.0.timestamp_subsec_millis());
+        Some(text)
+    }
+
     /// Milliseconds since 1970.
     pub fn millis(self) -> i64 {
         self.0.timestamp_millis()
@@ -45,13 +66,19 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+        match self.text() {
+            Some(text) => f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?),
+            None => f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true)),
+        }
     }
 }
 
 impl Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match self.text().as_ref().map(|text| str::from_utf8(text)) {
+            Some(Ok(text)) => serializer.serialize_str(text),
+            _ => serializer.collect_str(self),
+        }
     }
 }
 
@@ -296,6 +323,17 @@ pub struct TokenUsage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_is_written_as_rfc_3339_has_it() {
+        let year = 31_556_952_000_i64;
+        for millis in (-2200..9000).map(|years| years * year + years * 86_461_007) {
+            let moment = Timestamp::from_millis(millis);
+            let expected = moment.0.to_rfc3339_opts(SecondsFormat::Millis, true);
+            assert_eq!(moment.to_string(), expected);
+            assert_eq!(serde_json::to_string(&moment).unwrap(), format!("\"{expected}\""));
+        }
+    }
 
     #[test]
     fn a_moment_is_read_from_its_text_and_from_the_milliseconds_of_a_database() {

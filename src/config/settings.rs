@@ -226,9 +226,9 @@ settings! {
     }
     /// The executors' output.
     logs Logs {
-        /// Newest entries kept in memory, per channel of an attempt.
+        /// Newest normalized entries of an attempt kept in memory.
         ring_entries: usize = 5000usize, Allowed::Integer(1..=MANY);
-        /// Bytes kept in memory, per channel of an attempt.
+        /// Bytes of them kept in memory.
         ring_bytes: usize = 8_388_608usize, Allowed::Integer(1024..=TIB);
         /// Bytes kept on disk per execution process; beyond it the oldest are deleted.
         spool_max_bytes: u64 = 1_073_741_824u64, Allowed::Integer(1024..=TIB);

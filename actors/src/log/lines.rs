@@ -47,7 +47,7 @@ impl LineCutter {
         // A full line is at most MAX_LINE bytes and `\r\n`.
         let pending = self.pending();
         let window = &pending[..pending.len().min(MAX_LINE + 2)];
-        let newline = window[self.scanned..].iter().position(|byte| *byte == b'\n');
+        let newline = memchr::memchr(b'\n', &window[self.scanned..]);
         let content = newline.map_or(window, |at| &window[..self.scanned + at]);
         if without_return(content).len() > MAX_LINE || content.len() > MAX_LINE + 1 {
             let cut = part_end(content);

@@ -1,7 +1,8 @@
-//! What readers see of an attempt's log without touching a file: the newest entries, the
-//! tips, the message in progress. The writer updates it once the entries are on file.
+//! What readers see of an attempt's log without touching a file: the newest normalized entries,
+//! the tips, the message in progress. The writer updates it once the entries are on file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
@@ -9,14 +10,11 @@ use tokio::sync::watch;
 use super::ring::{Entry, Ring};
 use super::{LogLimits, Tip};
 use crate::blocking::lock;
-use crate::event::{Channel, Timestamp};
+use crate::event::Timestamp;
 use crate::executor::InProgress;
 use crate::ids::ProcessId;
 
 const IN_PROGRESS_BYTES: usize = 4096;
-
-const RAW: usize = Channel::Raw as usize;
-const NORMALIZED: usize = Channel::Normalized as usize;
 
 #[derive(Default)]
 pub enum Streamed {
@@ -33,7 +31,10 @@ pub struct Live {
 }
 
 struct LiveState {
-    rings: [Ring; 2],
+    /// Number of the next raw entry. Their text is cut from the spool, whose newest part the
+    /// kernel holds in memory anyway.
+    raw_next: u64,
+    ring: Ring,
     in_progress: BTreeMap<ProcessId, InProgress>,
     processes: BTreeSet<ProcessId>,
     last_activity_at: Option<Timestamp>,
@@ -41,9 +42,9 @@ struct LiveState {
 
 impl Live {
     pub fn new(limits: LogLimits) -> Self {
-        let ring = |_| Ring::new(0, limits.ring_entries, limits.ring_bytes);
         let state = LiveState {
-            rings: [0; 2].map(ring),
+            raw_next: 0,
+            ring: Ring::new(0, limits.ring_entries, limits.ring_bytes),
             in_progress: BTreeMap::new(),
             processes: BTreeSet::new(),
             last_activity_at: None,
@@ -59,8 +60,8 @@ impl Live {
         last_activity_at: Option<Timestamp>,
     ) {
         let mut state = self.state();
-        state.rings[RAW].reset(raw_next);
-        state.rings[NORMALIZED].reset(normalized_next);
+        state.raw_next = raw_next;
+        state.ring.reset(normalized_next);
         state.processes = processes;
         state.last_activity_at = last_activity_at;
     }
@@ -75,26 +76,26 @@ impl Live {
         state.last_activity_at = at.or(state.last_activity_at);
     }
 
-    pub fn show_raw(&self, entries: Vec<Entry>, next: u64) {
-        self.show(RAW, entries, |state| state.rings[RAW].reset(next));
+    /// Shows the raw entries below this number.
+    pub fn show_raw(&self, next: u64) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.raw_next, next) != next {
+            self.changed.send_modify(|count| *count += 1);
+        }
     }
 
     /// Shows new normalized entries, and the message in progress at the same moment.
     pub fn show_normalized(&self, process: ProcessId, entries: Vec<Entry>, streamed: Streamed) {
-        self.show(NORMALIZED, entries, |state| match streamed {
-            Streamed::Unchanged => {}
-            Streamed::Begun(message) => drop(state.in_progress.insert(process, tail(message))),
-            Streamed::Ended => drop(state.in_progress.remove(&process)),
-        });
-    }
-
-    fn show(&self, ring: usize, entries: Vec<Entry>, also: impl FnOnce(&mut LiveState)) {
         let is_new = !entries.is_empty();
         let mut state = self.state();
         for entry in entries {
-            state.rings[ring].push(entry);
+            state.ring.push(entry);
         }
-        also(&mut state);
+        match streamed {
+            Streamed::Unchanged => {}
+            Streamed::Begun(message) => drop(state.in_progress.insert(process, tail(message))),
+            Streamed::Ended => drop(state.in_progress.remove(&process)),
+        }
         if is_new {
             self.changed.send_modify(|count| *count += 1);
         }
@@ -103,8 +104,8 @@ impl Live {
     pub fn tip(&self) -> Tip {
         let state = self.state();
         Tip {
-            raw: state.rings[RAW].next.checked_sub(1),
-            normalized: state.rings[NORMALIZED].next.checked_sub(1),
+            raw: state.raw_next.checked_sub(1),
+            normalized: state.ring.next.checked_sub(1),
             last_activity_at: state.last_activity_at,
         }
     }
@@ -121,8 +122,9 @@ impl Live {
         self.state().processes.clone()
     }
 
-    pub fn with_ring<T>(&self, channel: Channel, look: impl FnOnce(&Ring) -> T) -> T {
-        look(&self.state().rings[channel as usize])
+    /// The normalized entries with these numbers; `None` if they are not all in memory.
+    pub fn newest(&self, range: &Range<u64>) -> Option<Vec<Entry>> {
+        self.state().ring.get(range)
     }
 
     pub fn changed(&self) -> watch::Receiver<u64> {

@@ -7,7 +7,7 @@
 //!                                   lines of one process                       lines, source
 //!                                     │ numbered for the attempt by raw.idx
 //!                                     ▼
-//!                                   raw channel ─────────────▶ ring ─▶ pages   raw
+//!                                   raw channel ────────────────────▶ pages   raw
 //!                                     │ the executor's normalizer
 //!            the daemon's own events ─▶ appended to normalized-*.jsonl
 //!                                     ▼
@@ -57,8 +57,9 @@ use crate::ids::ProcessId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
+    /// Entries of the normalized channel in memory.
     pub ring_entries: usize,
-    /// Bytes of JSON of these, of each channel.
+    /// Bytes of JSON of these.
     pub ring_bytes: usize,
     /// Bytes of the normalized channel on disk, beyond which its oldest segments go.
     pub spool_max_bytes: u64,

@@ -9,6 +9,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -134,29 +135,29 @@ impl NormalizedWriter {
     }
 
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Entry>, LogError> {
-        let mut entries = Vec::with_capacity(drafts.len());
-        let mut lines = Vec::new();
+        let mut places = Vec::with_capacity(drafts.len());
+        let (first, mut lines, mut written) = (self.end.entry, Vec::new(), 0);
         for (origin, mut draft) in drafts {
             if self.end.offset - self.segment_start >= segment_bytes(self.max_bytes) {
-                self.segment.write_all(&lines)?;
-                lines.clear();
+                self.segment.write_all(&lines[written..])?;
+                written = lines.len();
                 self.segment = open_segment(&self.files, self.end.offset)?;
                 self.segment_start = self.end.offset;
             }
             self.mark()?;
             draft.entry_index = self.end.entry;
-            let entry = Entry::new(draft.entry_index, &draft)?;
             let before = lines.len();
-            lines.extend_from_slice(entry.json().as_bytes());
+            serde_json::to_writer(&mut lines, &draft).map_err(io::Error::from)?;
+            places.push(before..lines.len());
             lines.push(b'\t');
             serde_json::to_writer(&mut lines, &origin).map_err(io::Error::from)?;
             lines.push(b'\n');
             self.end.entry += 1;
             self.end.offset += (lines.len() - before) as u64;
-            entries.push(entry);
         }
-        self.segment.write_all(&lines)?;
-        Ok(entries)
+        self.segment.write_all(&lines[written..])?;
+        let lines = String::from_utf8(lines).map_err(io::Error::other)?;
+        Ok(Entry::of_lines(first, &lines, places))
     }
 
     /// Whether [`drop_oldest`](Self::drop_oldest) has something to drop.
@@ -267,15 +268,19 @@ impl NormalizedReader {
         Ok(self.index.get(mark)?.map_or(next, |mark| mark.entry.min(next)))
     }
 
-    pub fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, LogError> {
+    /// The `wanted` entries between the marks around `entry`.
+    pub fn block(&self, entry: u64, wanted: &Range<u64>) -> Result<Vec<Entry>, LogError> {
         let after = self.index.partition_point(|mark| mark.entry <= entry)?;
         let number = after.checked_sub(1).ok_or(LogError::Outrun)?;
         let mark = self.index.get(number)?.ok_or(LogError::Outrun)?;
-        let end = self.index.get(after)?.map_or(below, |next| next.entry.min(below));
+        let end = self.index.get(after)?.map_or(wanted.end, |next| next.entry.min(wanted.end));
         let mut lines = LineReader::new(&self.dir, mark.offset);
         let mut entries = Vec::new();
         for index in mark.entry..end {
             let line = lines.next_line()?.ok_or(LogError::Outrun)?;
+            if index < wanted.start {
+                continue;
+            }
             let json = str::from_utf8(line).ok().and_then(|line| line.rsplit_once('\t'));
             let damaged = || LogError::Damaged(format!("normalized entry {index}"));
             let (json, _) = json.ok_or_else(damaged)?;

@@ -59,10 +59,10 @@ pub fn plan(held: &Range<u64>, query: &Query) -> Range<u64> {
     }
 }
 
-/// Takes the entries of the planned `range` that fit. `block(entry, below)` gives a run of
-/// consecutive entries that holds `entry`, as far as they are numbered below `below`.
+/// Takes the entries of the planned `range` that fit. `block(entry, wanted)` gives a run of
+/// consecutive entries that holds `entry`, and of which those in `wanted` suffice.
 pub fn collect(
-    block: impl Fn(u64, u64) -> Result<Vec<Entry>, LogError>,
+    block: impl Fn(u64, &Range<u64>) -> Result<Vec<Entry>, LogError>,
     held: &Range<u64>,
     range: Range<u64>,
     query: &Query,
@@ -71,7 +71,7 @@ pub fn collect(
     let (mut page, start, mut left) = (Vec::<Entry>::new(), range.start, range);
     let mut room = query.max_bytes.saturating_sub(1);
     'page: while !left.is_empty() {
-        let mut entries = block(if is_forward { left.start } else { left.end - 1 }, left.end)?;
+        let mut entries = block(if is_forward { left.start } else { left.end - 1 }, &left)?;
         entries.retain(|entry| left.contains(&entry.index));
         if !is_forward {
             entries.reverse();
@@ -126,7 +126,7 @@ mod tests {
 
         fn page(&self, query: &Query) -> (Vec<u64>, Flags) {
             let range = plan(&self.held, query);
-            let block = |entry, below| self.block(entry, below);
+            let block = |entry, wanted: &Range<u64>| self.block(entry, wanted.end);
             let (page, flags) = collect(block, &self.held, range.clone(), query).unwrap();
             let indexes: Vec<u64> = page.iter().map(|entry| entry.index).collect();
             let has_hole = indexes.windows(2).any(|pair| pair[0] + 1 != pair[1]);

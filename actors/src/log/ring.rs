@@ -6,27 +6,42 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
 /// An entry of either channel, in the compact JSON that clients get. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub index: u64,
-    json: Arc<RawValue>,
+    /// Shared by entries that were written together.
+    text: Arc<str>,
+    /// Where its JSON is in `text`.
+    place: Range<usize>,
 }
 
 impl Entry {
     pub fn new<T: Serialize>(index: u64, entry: &T) -> io::Result<Self> {
-        Ok(Self { index, json: Arc::from(serde_json::value::to_raw_value(entry)?) })
+        Ok(Self::whole(index, serde_json::to_string(entry)?))
     }
 
     pub fn from_json(index: u64, json: String) -> io::Result<Self> {
-        Ok(Self { index, json: Arc::from(RawValue::from_string(json)?) })
+        serde_json::from_str::<&RawValue>(&json)?;
+        Ok(Self::whole(index, json))
+    }
+
+    /// Entries from number `first` on, whose JSON is at these places in `lines`.
+    pub fn of_lines(first: u64, lines: &str, places: Vec<Range<usize>>) -> Vec<Self> {
+        let text: Arc<str> = lines.into();
+        let entries = (first..).zip(places);
+        entries.map(|(index, place)| Self { index, text: Arc::clone(&text), place }).collect()
+    }
+
+    fn whole(index: u64, json: String) -> Self {
+        Self { index, place: 0..json.len(), text: json.into() }
     }
 
     pub fn json(&self) -> &str {
-        self.json.get()
+        &self.text[self.place.clone()]
     }
 
     pub fn parse<T: de::DeserializeOwned>(&self) -> serde_json::Result<T> {
@@ -36,7 +51,8 @@ impl Entry {
 
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.json.serialize(serializer)
+        let json: &RawValue = serde_json::from_str(self.json()).map_err(ser::Error::custom)?;
+        json.serialize(serializer)
     }
 }
 
@@ -49,7 +65,7 @@ impl<'de> Deserialize<'de> for Entry {
         let json = Box::<RawValue>::deserialize(deserializer)?;
         let Index { entry_index: index } =
             serde_json::from_str(json.get()).map_err(de::Error::custom)?;
-        Ok(Self { index, json: Arc::from(json) })
+        Ok(Self::whole(index, String::from(Box::<str>::from(json))))
     }
 }
 

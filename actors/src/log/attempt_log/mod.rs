@@ -4,6 +4,7 @@
 mod writer;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -117,7 +118,12 @@ impl AttemptLog {
     }
 
     fn try_page(&self, channel: Channel, query: &Query) -> Result<Page, LogError> {
-        let next = self.live.with_ring(channel, |ring| ring.next);
+        let tip = self.live.tip();
+        let latest = match channel {
+            Channel::Normalized => tip.normalized,
+            Channel::Raw => tip.raw,
+        };
+        let next = latest.map_or(0, |latest| latest + 1);
         let in_progress = match channel {
             Channel::Normalized => self.live.in_progress(),
             Channel::Raw => None,
@@ -128,11 +134,14 @@ impl AttemptLog {
         };
         let held = oldest..next;
         let range = page::plan(&held, query);
-        let in_memory = self.live.with_ring(channel, |ring| ring.get(&range));
-        let block = |entry, below| match (&in_memory, channel) {
+        let in_memory = match channel {
+            Channel::Normalized => self.live.newest(&range),
+            Channel::Raw => None,
+        };
+        let block = |entry, wanted: &Range<u64>| match (&in_memory, channel) {
             (Some(entries), _) => Ok(entries.clone()),
-            (None, Channel::Raw) => self.raw.block(entry, below),
-            (None, Channel::Normalized) => self.normalized.block(entry, below),
+            (None, Channel::Raw) => self.raw.block(entry, wanted),
+            (None, Channel::Normalized) => self.normalized.block(entry, wanted),
         };
         let (entries, flags) = page::collect(block, &held, range, query)?;
         Ok(Page { entries, flags, in_progress })

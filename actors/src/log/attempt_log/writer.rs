@@ -12,11 +12,10 @@ use crate::event::{Event, NormalizedEntry, RawEntry, Timestamp};
 use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::failpoint;
 use crate::ids::{ApprovalId, ProcessId};
-use crate::log::checkpoint::{Checkpoint, Progress};
+use crate::log::checkpoint::{Checkpoint, Facts, Progress};
 use crate::log::live::{Live, Streamed};
 use crate::log::normalized::{Draft, NormalizedWriter, Origin};
 use crate::log::raw::{RawWriter, process_dir};
-use crate::log::ring::Entry;
 use crate::log::source::{ALL, ProcessLines, ReadStep};
 use crate::log::spool::read::SpoolReader;
 use crate::log::{LogError, LogLimits};
@@ -24,7 +23,7 @@ use crate::log::{LogError, LogLimits};
 const BATCH_BYTES: u64 = 64 * 1024;
 const PUMP_BYTES: u64 = 1024 * 1024;
 /// Raw bytes that a restart may have to normalize again.
-const CHECKPOINT_BYTES: u64 = 1024 * 1024;
+const CHECKPOINT_BYTES: u64 = 8 * 1024 * 1024;
 
 pub struct LogWriter {
     dir: PathBuf,
@@ -113,7 +112,7 @@ impl AttemptLog {
             while !log.take_in(id, lengths.into())?.1 {}
             if let Some(lines) = log.processes.get_mut(&id).and_then(|it| it.lines.as_mut()) {
                 let tails = log.raw.end(id, lines)?;
-                log.show_raw(&tails)?;
+                log.live.show_raw(log.raw.next);
                 log.normalize(id, &tails)?;
             }
             let process = log.process(id)?;
@@ -136,9 +135,7 @@ impl AttemptLog {
         at: Timestamp,
         event: Event,
     ) -> Result<(), LogError> {
-        let (entry_index, execution_process_id) = (0, process);
-        let entry = NormalizedEntry { entry_index, at, execution_process_id, turn, event };
-        let drafts = vec![(Origin::Daemon, entry)];
+        let drafts = vec![(Origin::Daemon, draft(process, turn, at, event))];
         self.write(|log| {
             log.commit(process, Said { drafts, ..Said::default() })?;
             log.settle()
@@ -266,18 +263,12 @@ impl LogWriter {
             }
         }
         self.live.active(lines.last_at()?);
-        self.show_raw(&entries)?;
+        self.live.show_raw(self.raw.next);
         failpoint::hit("lines", "shown");
         self.normalize(id, &entries)?;
         self.unsaved += bytes;
         self.settle()?;
         Ok((bytes, is_idle))
-    }
-
-    fn show_raw(&self, entries: &[RawEntry]) -> Result<(), LogError> {
-        let shown = entries.iter().map(|entry| Entry::new(entry.entry_index, entry));
-        self.live.show_raw(shown.collect::<std::io::Result<_>>()?, self.raw.next);
-        Ok(())
     }
 
     fn normalize(&mut self, id: ProcessId, entries: &[RawEntry]) -> Result<(), LogError> {
@@ -347,14 +338,12 @@ impl LoggedProcess {
 
     fn drafts(
         &self,
-        execution_process_id: ProcessId,
+        id: ProcessId,
         origin: Origin,
         events: impl Iterator<Item = (Timestamp, Event)>,
     ) -> Vec<Draft> {
-        let (entry_index, turn) = (0, self.progress.turn);
-        let entry =
-            |(at, event)| NormalizedEntry { entry_index, at, execution_process_id, turn, event };
-        events.map(|event| (origin, entry(event))).collect()
+        let turn = self.progress.turn;
+        events.map(|(at, event)| (origin, draft(id, turn, at, event))).collect()
     }
 
     fn normalize(&mut self, id: ProcessId, entries: &[RawEntry]) -> Said {
@@ -365,10 +354,12 @@ impl LoggedProcess {
                 normalizer.raw(entry, &mut out);
             }
             let on_file = self.progress.made_of(entry.entry_index);
-            let events = self.sort(&mut said, out.drain(..)).into_iter().skip(on_file);
-            let events = events.map(|event| (entry.at, event));
-            said.drafts.extend(self.drafts(id, Origin::Raw(entry.entry_index), events));
-            self.progress.last_at = Some(entry.at);
+            let Progress { turn, facts, .. } = &mut self.progress;
+            let events = out.drain(..).filter_map(|one| said_by(one, &mut said.streamed, facts));
+            let (at, origin) = (entry.at, Origin::Raw(entry.entry_index));
+            said.drafts
+                .extend(events.skip(on_file).map(|event| (origin, draft(id, *turn, at, event))));
+            self.progress.last_at = Some(at);
         }
         said
     }
@@ -394,23 +385,32 @@ impl LoggedProcess {
             normalizer.end(&mut out);
         }
         let at = self.progress.last_at.unwrap_or(ended_at);
-        let events = self.sort(&mut said, out.drain(..)).into_iter().skip(self.progress.end);
-        said.drafts = self.drafts(id, Origin::End, events.map(|event| (at, event)));
+        let Progress { end, facts, .. } = &mut self.progress;
+        let events = out.into_iter().filter_map(|one| said_by(one, &mut said.streamed, facts));
+        let events: Vec<_> = events.skip(*end).map(|event| (at, event)).collect();
+        said.drafts = self.drafts(id, Origin::End, events.into_iter());
         said.streamed = Streamed::Ended;
         said
     }
+}
 
-    fn sort(&mut self, said: &mut Said, out: impl Iterator<Item = Observed>) -> Vec<Event> {
-        let mut events = Vec::new();
-        for observed in out {
-            match observed {
-                Observed::Entry(event) => events.push(event),
-                Observed::InProgress(message) => {
-                    said.streamed = message.map_or(Streamed::Ended, Streamed::Begun);
-                }
-                fact => self.progress.facts.note(&fact),
-            }
+fn draft(
+    execution_process_id: ProcessId,
+    turn: u32,
+    at: Timestamp,
+    event: Event,
+) -> NormalizedEntry {
+    NormalizedEntry { entry_index: 0, at, execution_process_id, turn, event }
+}
+
+/// The event of the channel that this is, if it is one; else it is noted.
+fn said_by(observed: Observed, streamed: &mut Streamed, facts: &mut Facts) -> Option<Event> {
+    match observed {
+        Observed::Entry(event) => return Some(event),
+        Observed::InProgress(message) => {
+            *streamed = message.map_or(Streamed::Ended, Streamed::Begun);
         }
-        events
+        fact => facts.note(&fact),
     }
+    None
 }

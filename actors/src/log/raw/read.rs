@@ -44,10 +44,12 @@ impl RawReader {
         if is_whole { Ok(read) } else { Err(LogError::Outrun) }
     }
 
-    pub fn block(&self, entry: u64, below: u64) -> Result<Vec<Entry>, LogError> {
-        let (block, entries) = self.locate(entry, below)?;
+    /// The `wanted` entries of the block that holds `entry`.
+    pub fn block(&self, entry: u64, wanted: &Range<u64>) -> Result<Vec<Entry>, LogError> {
+        let (block, entries) = self.locate(entry, wanted.end)?;
         let read = self.read(&block, entries)?;
-        Ok(read.iter().map(|raw| Entry::new(raw.entry_index, raw)).collect::<io::Result<_>>()?)
+        let read = read.iter().filter(|raw| wanted.contains(&raw.entry_index));
+        Ok(read.map(|raw| Entry::new(raw.entry_index, raw)).collect::<io::Result<_>>()?)
     }
 
     /// The entries of one process; those not numbered yet must end before the offsets `until`.
