@@ -12,12 +12,11 @@ use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
-use crate::workspace::git;
 use crate::world::World;
 
 use super::fork::{self, Source};
 use super::message::StartRequest;
-use super::repository::{no_branch, tip, unusable};
+use super::repository::{no_branch, tip};
 
 /// A start, down to the last name; its phase is still to be decided.
 pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Refusal> {
@@ -30,7 +29,6 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     for (n, (repo, branch)) in chosen.iter().enumerate() {
         let again = |other: &str| with_branch(request, &chosen, n, other);
         let path = Path::new(&repo.path);
-        git::common_dir(path).await.map_err(|error| unusable(path, &error))?;
         let Some(base_commit) = tip(path, branch).await? else {
             return Err(no_branch(path, branch, again).await);
         };

@@ -78,7 +78,7 @@ pub(super) async fn tip(repo: &Path, branch: &str) -> Result<Option<String>, Ref
 }
 
 /// The refusal when git can't read a repository.
-pub(super) fn unusable(repo: &Path, error: &GitError) -> Refusal {
+fn unusable(repo: &Path, error: &GitError) -> Refusal {
     let repo = repo.display().to_string();
     let message = format!("the repository at {repo} can't be used: {error}");
     let refusal = match error {

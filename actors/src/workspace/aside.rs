@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::git::{self, Git, GitError};
+use super::git::{self, Git, GitError, Output};
 use super::{quote, regular};
 use crate::blocking::{blocking, if_there};
 
 const HARMLESS: &str =
     r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
+/// How the repository names its objects; git's default is SHA-1.
+const FORMAT: &str = r"^extensions\.objectformat$";
 /// Where a partial clone or Git LFS fetches missing files from.
 const REMOTES: &str = r"^(remote\..*\.(url|promisor|partialclonefilter)|lfs\.url)$";
 const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
@@ -39,12 +41,32 @@ pub struct Aside {
 impl Aside {
     /// Makes it in the folder `place`, for the repository with the shared folder `common`.
     pub async fn make(place: &Path, common: &Path) -> Result<Self, GitError> {
-        let format = async { git::run(common, &["rev-parse", "--show-object-format"]).await };
-        let config = settings(common, &["--get-regexp", HARMLESS]);
-        let (format, mut config) = tokio::try_join!(format, config)?;
+        Self::with(place, common, HARMLESS).await
+    }
+
+    /// The same with the repository's settings whose names match `which`.
+    async fn with(place: &Path, common: &Path, which: &str) -> Result<Self, GitError> {
+        let which = format!("{FORMAT}|{which}");
+        // `<scope>\0<key>\n<value>\0`
+        let found = configured(common, &["--show-scope", "--get-regexp", &which]).await?;
+        // 1 is "none of them".
+        if !matches!(found.status.code(), Some(0 | 1)) {
+            return Err(found.failure());
+        }
+        let listed = found.stdout;
+        let (mut format, mut config) = ("sha1", Vec::new());
+        for entry in listed.split(|byte| *byte == 0).collect::<Vec<_>>().chunks_exact(2) {
+            match entry {
+                // Only the repository's own configuration says it; it is no setting for `-c`.
+                [b"local", b"extensions.objectformat\nsha256"] => format = "sha256",
+                [_, setting] if setting.starts_with(b"extensions.") => {}
+                [_, setting] => config.extend(given(setting)),
+                _ => {}
+            }
+        }
         config.extend(["-c".into(), BIG.into()]);
         let (place, common) = (place.to_owned(), common.to_owned());
-        blocking(move || Ok(Self { dir: scratch(&place, &common, &format)?, common, config })).await
+        blocking(move || Ok(Self { dir: scratch(&place, &common, format)?, common, config })).await
     }
 
     /// Adds the filters (such as Git LFS) of the person's and the system's configuration.
@@ -114,15 +136,21 @@ impl Aside {
         common: &Path,
         place: &Path,
     ) -> Result<Self, GitError> {
-        let mut aside = Self::make(place, common).await?;
-        let sparse = settings(worktree, &["--get-regexp", SPARSE]);
-        let (sparse, remotes) =
-            tokio::try_join!(sparse, settings(common, &["--get-regexp", REMOTES]))?;
+        let patterns = "info/sparse-checkout";
+        let from = admin.join(patterns);
+        let sparse = async {
+            // Without patterns, git writes all files whatever is configured.
+            if tokio::fs::symlink_metadata(&from).await.is_err() {
+                return Ok(vec![]);
+            }
+            settings(worktree, &["--get-regexp", SPARSE]).await
+        };
+        let which = format!("{HARMLESS}|{REMOTES}");
+        let (mut aside, sparse) = tokio::try_join!(Self::with(place, common, &which), sparse)?;
         let own = ["core.sparseCheckout=false", "submodule.recurse=false", "core.splitIndex=false"];
         aside.config.extend(own.iter().flat_map(|it| ["-c".into(), it.into()]));
-        aside.config.extend([sparse, remotes].concat());
-        let patterns = "info/sparse-checkout";
-        let (from, to) = (admin.join(patterns), aside.path().join(patterns));
+        aside.config.extend(sparse);
+        let to = aside.path().join(patterns);
         blocking(move || regular::copy_small(&from, &to, LIST_MAX)).await?;
         Ok(aside)
     }
@@ -156,33 +184,53 @@ impl Aside {
     }
 }
 
-/// Writes the files of an empty worktree by way of an [`Aside`] with the person's settings.
-pub async fn lay_out(worktree: &Path, place: &Path) -> Result<(), GitError> {
-    let common = git::common_dir(worktree).await?;
-    let admin = git::run(worktree, &["rev-parse", "--absolute-git-dir"]).await?;
-    let admin = PathBuf::from(admin);
-    let commit = git::run(worktree, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
+/// Writes the files of `commit` to an empty worktree of `repo`, which git has just made, by way
+/// of an [`Aside`] with the person's settings.
+pub async fn lay_out(
+    repo: &Path,
+    worktree: &Path,
+    commit: &str,
+    place: &Path,
+) -> Result<(), GitError> {
+    let common = git::common_dir(repo).await?;
+    let path = worktree.to_owned();
+    let admin = blocking(move || admin(&path)).await?;
     let aside = Aside::of_worktree(worktree, &admin, &common, place).await?;
     let mut git = aside.writing(worktree);
     git.command.env("GIT_INDEX_FILE", admin.join("index"));
-    git.text(&["read-tree", "--reset", "-u", &commit]).await?;
+    git.text(&["read-tree", "--reset", "-u", commit]).await?;
     Ok(())
+}
+
+/// The folder that git keeps for a worktree, by the worktree's own link to it.
+fn admin(worktree: &Path) -> io::Result<PathBuf> {
+    let link = regular::text(&worktree.join(".git"))?;
+    let path = link.strip_prefix("gitdir: ").map(|path| path.trim_end_matches('\n'));
+    let path = path.ok_or_else(|| io::Error::other("the worktree's .git is no link"))?;
+    // Relative with `worktree.useRelativePaths` (git-config(1)).
+    worktree.join(path).canonicalize()
 }
 
 /// `-c` and a setting, alternating, for each result of `git config`.
 async fn settings(dir: &Path, which: &[&str]) -> Result<Vec<OsString>, GitError> {
+    let listed = configured(dir, which).await?.stdout;
+    let entries = listed.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+    Ok(entries.flat_map(given).collect())
+}
+
+/// What `git config` lists.
+async fn configured(dir: &Path, which: &[&str]) -> Result<Output, GitError> {
     let args = [&["config", "-z"], which].concat();
-    let output = Git::new(dir).output(&args, 64 * 1024).await?;
-    // `key\nvalue\0`; no value at all means true. 1 is "none of them".
-    let settings = output.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
-    let settings = settings.flat_map(|entry| {
-        let setting = match entry.iter().position(|byte| *byte == b'\n') {
-            Some(at) => [&entry[..at], b"=", &entry[at + 1..]].concat(),
-            None => entry.to_vec(),
-        };
-        [OsString::from("-c"), OsString::from_vec(setting)]
-    });
-    Ok(settings.collect())
+    Git::new(dir).output(&args, 64 * 1024).await
+}
+
+/// `key\nvalue` as arguments of git; no value at all means true.
+fn given(entry: &[u8]) -> [OsString; 2] {
+    let setting = match entry.iter().position(|byte| *byte == b'\n') {
+        Some(at) => [&entry[..at], b"=", &entry[at + 1..]].concat(),
+        None => entry.to_vec(),
+    };
+    ["-c".into(), OsString::from_vec(setting)]
 }
 
 fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {

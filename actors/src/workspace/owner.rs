@@ -9,6 +9,10 @@ use super::git::{self, GitError};
 use super::{aside, proof};
 use crate::blocking::lock;
 
+/// git makes the worktree empty: if it wrote the files, it would run the filters of the
+/// repository's configuration, which agents can write.
+const ADD: [&str; 4] = ["worktree", "add", "--quiet", "--no-checkout"];
+
 #[derive(Clone, Debug)]
 pub struct NewWorktree {
     pub path: PathBuf,
@@ -26,8 +30,17 @@ pub struct Repositories {
 }
 
 impl Repositories {
-    /// Adds a worktree to the repository at `repo`, after all earlier changes.
+    /// Adds a worktree to the repository at `repo`. Its branch and its registration come after all
+    /// earlier changes; its files, which only this worktree has, are written beside later ones.
+    /// The caller is not to be dropped meanwhile.
     pub async fn add_worktree(&self, repo: &Path, new: NewWorktree) -> Result<(), GitError> {
+        let (path, fresh) = (repo.to_owned(), new.clone());
+        let made = self.in_turn(repo, async move { make(&path, &fresh).await }).await;
+        if made.is_ok() && lay_out(repo, &new, &new.base).await.is_ok() {
+            return Ok(());
+        }
+        // Its branch is there already, or something of an earlier try is in the way. Another
+        // change could move a branch that is not new: the files are written in turn, too.
         let path = repo.to_owned();
         self.in_turn(repo, async move { add(&path, &new).await }).await
     }
@@ -95,23 +108,33 @@ async fn forget(repo: &Path, worktree: &Path) -> Result<(), GitError> {
     git::run(repo, &["worktree", "remove", "--force", &path]).await.map(drop)
 }
 
-/// git makes the worktree empty: if it wrote the files, it would run the filters of the
-/// repository's configuration, which agents can write.
 async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     let path = new.path.to_string_lossy();
-    let add = ["worktree", "add", "--quiet", "--no-checkout"];
-    let what: &[&str] = if git::branch_tip(repo, &new.branch).await?.is_some() {
-        &[&path, &new.branch]
+    let commit = if let Some(tip) = git::branch_tip(repo, &new.branch).await? {
+        git::run(repo, &[&ADD[..], &[&path, &new.branch]].concat()).await?;
+        tip
     } else {
-        &["--no-track", "-b", &new.branch, &path, &new.base]
+        make(repo, new).await?;
+        new.base.clone()
     };
-    git::run(repo, &[&add, what].concat()).await?;
-    let laid_out = aside::lay_out(&new.path, &new.scratch).await;
+    let laid_out = lay_out(repo, new, &commit).await;
     if laid_out.is_err() {
         // Nothing has run in it, and it may fill the disk.
         let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
     }
     laid_out
+}
+
+/// Makes an empty worktree with a new branch. git refuses, before it makes anything, where the
+/// branch is there already.
+async fn make(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
+    let path = new.path.to_string_lossy();
+    let what = ["--no-track", "-b", &new.branch, &path, &new.base];
+    git::run(repo, &[&ADD[..], &what].concat()).await.map(drop)
+}
+
+async fn lay_out(repo: &Path, new: &NewWorktree, commit: &str) -> Result<(), GitError> {
+    aside::lay_out(repo, &new.path, commit, &new.scratch).await
 }
 
 async fn set_aside(new: &NewWorktree) -> std::io::Result<()> {
@@ -248,6 +271,49 @@ mod tests {
         assert!(!ran.exists());
         // What was fetched is kept.
         assert_eq!(git(&clone, &["cat-file", "-p", "main:a"]).await, "text");
+    }
+
+    #[tokio::test]
+    async fn many_worktrees_at_once_and_one_that_has_its_branch_are_whole() {
+        let scene = Scene::new().await;
+        let repositories = Arc::new(Repositories::default());
+        let first = scene.worktree(&scene.repo).await;
+        let numbered = |number: usize| NewWorktree {
+            path: scene.scratch.path().join(format!("tree-{number}")),
+            branch: format!("provost/{number}"),
+            ..first.clone()
+        };
+        git(&scene.repo, &["branch", "provost/3", "main"]).await;
+        std::fs::create_dir(scene.scratch.path().join("tree-4")).unwrap();
+        std::fs::write(scene.scratch.path().join("tree-4/other"), "").unwrap();
+        let mut all = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let (repositories, repo) = (Arc::clone(&repositories), scene.repo.clone());
+            let new = numbered(number);
+            all.spawn(async move { repositories.add_worktree(&repo, new).await.unwrap() });
+        }
+        all.join_all().await;
+        for number in 0..8 {
+            let new = numbered(number);
+            assert_eq!(git(&new.path, &["branch", "--show-current"]).await, new.branch);
+            assert_eq!(git(&new.path, &["status", "--porcelain"]).await, "");
+            assert_eq!(std::fs::read_to_string(new.path.join("a")).unwrap(), "text\n");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_repository_of_sha_256_makes_worktrees() {
+        let scene = Scene::new().await;
+        let repo = scene.scratch.path().join("other");
+        std::fs::create_dir(&repo).unwrap();
+        git(&repo, &["init", "--quiet", "--initial-branch=main", "--object-format=sha256"]).await;
+        std::fs::write(repo.join("a"), "text\n").unwrap();
+        git(&repo, &["add", "--all"]).await;
+        let who = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
+        git(&repo, &[&who[..], &["commit", "--quiet", "--message=first"]].concat()).await;
+        let new = scene.worktree(&repo).await;
+        Repositories::default().add_worktree(&repo, new.clone()).await.unwrap();
+        assert_eq!(git(&new.path, &["status", "--porcelain"]).await, "");
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! Runs git, and the few questions that need no owner.
 
+mod common;
 mod keeper;
 mod run;
 mod special;
@@ -48,6 +49,10 @@ pub async fn root(path: &Path) -> Result<PathBuf, GitError> {
 
 /// The folder that all worktrees of a repository share: what identifies it.
 pub async fn common_dir(repo: &Path) -> Result<PathBuf, GitError> {
+    let path = repo.to_owned();
+    if let Ok(Some(common)) = tokio::task::spawn_blocking(move || common::of_plain(&path)).await {
+        return Ok(common);
+    }
     run(repo, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).await.map(PathBuf::from)
 }
 
