@@ -13,14 +13,12 @@ scale:
     target/release/examples/bench live 1000
     target/release/examples/bench flood 50 200
 
-# Measures the worker API in a project of 10,000 tasks and 5,000 sections.
+# The paths that have a budget, each beside its floor, and how figures grow: writes the table, the
+# history and the curves of docs/performance.md.
 bench:
-    cargo bench --bench worker_api
-
-# What a call through `provost mcp` takes beside the same answer of a bare rmcp server.
-bench-calls:
     cargo build --release --bin provost --example bench
-    target/release/examples/bench calls
+    target/release/examples/bench all --keep docs
+    target/release/examples/bench curves docs/performance
 
 # The cost of a worktree with 20,000 ignored files beside a bare `git worktree add`: needs root, and
 # mkfs.xfs or mkfs.btrfs.

@@ -12,14 +12,19 @@
 //! ```
 
 mod answer;
+mod board;
+mod board_data;
+mod board_floor;
 mod calls;
 mod curves;
 mod flood;
 mod floor;
+mod follow;
 mod idle;
 mod line_client;
 mod live;
 mod memory;
+mod normalize;
 mod plot;
 mod record;
 mod scratch;
@@ -69,6 +74,7 @@ fn main() -> Result<()> {
         Some("floor-server") => floor::server(path(1)?, path(2)?),
         Some("floor-bridge") => floor::bridge(path(1)?),
         Some("idle") => idle(),
+        Some("drip") => follow::drip(number(1, 0)?),
         Some("floor-open") => run(answer::open(path(1)?)),
         Some("all") => run(all(&args[1..])),
         Some("curves") => run(draw(path(1)?, args.get(2).map(String::as_str))),
@@ -82,14 +88,17 @@ fn main() -> Result<()> {
 }
 
 /// The suites of the table, in its order.
-const SUITES: [&str; 4] = ["calls", "answer", "flood", "idle"];
+const SUITES: [&str; 7] = ["calls", "board", "answer", "follow", "flood", "normalize", "idle"];
 
 async fn suite(name: &str, size: Size) -> Result<Vec<Row>> {
     match name {
         "calls" => calls::measure(size).await,
         "answer" => answer::measure(size).await,
         "idle" => idle::measure(size).await,
+        "follow" => follow::measure(size).await,
+        "normalize" => normalize::measure(size),
         "flood" => flood::rows(size).await,
+        "board" => board::measure(size).await,
         _ => Err(format!("no suite {name:?}: there are {}", SUITES.join(", ")).into()),
     }
 }

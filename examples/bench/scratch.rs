@@ -63,11 +63,17 @@ impl Scratch {
         self.dir.path().join("repo")
     }
 
-    fn provost(&self, args: &[&str]) -> std::process::Command {
+    /// The program in the home, with its standard streams closed.
+    pub fn provost(&self, args: &[&str]) -> std::process::Command {
         let mut provost = command(&self.program);
         provost.args(args).env("PROVOST_HOME", self.home());
         provost.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         provost
+    }
+
+    /// Runs a command of the program in the repository; it must work.
+    pub fn verb(&self, args: &[&str]) -> Result<()> {
+        run(self.provost(args).current_dir(self.repo()))
     }
 
     /// Starts the daemon; returns at once.

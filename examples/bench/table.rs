@@ -39,6 +39,8 @@ pub enum Budget {
     /// Ours to the floor's.
     RatioAtMost(f64),
     RatioAtLeast(f64),
+    /// Ours to the floor's, where so much of the row's unit is allowed on top: that of a call.
+    RatioWithCall(f64, f64),
     /// Ours itself, in the row's unit.
     AtMost(f64),
 }
@@ -79,6 +81,9 @@ impl Row {
         let is_met = match budget {
             Budget::RatioAtMost(most) => ratio.is_some_and(|ratio| ratio <= most),
             Budget::RatioAtLeast(least) => ratio.is_some_and(|ratio| ratio >= least),
+            Budget::RatioWithCall(most, call) => {
+                floor.is_some_and(|floor| ours <= most * floor + call)
+            }
             Budget::AtMost(most) => ours <= most,
         };
         let (path, beside) = (path.to_owned(), beside.to_owned());
@@ -94,6 +99,9 @@ impl Row {
         let budget = match self.budget {
             Budget::RatioAtMost(most) => format!("≤ {most} ×"),
             Budget::RatioAtLeast(least) => format!("≥ {least} ×"),
+            Budget::RatioWithCall(most, call) => {
+                format!("≤ {most} × + a call of {}", self.unit.show(call))
+            }
             Budget::AtMost(most) => format!("≤ {}", self.unit.show(most)),
         };
         let (path, beside) = (&self.path, &self.beside);

@@ -1,0 +1,68 @@
+//! What the normalizers of agents' streams cost, over recorded streams, beside `serde_json` reading
+//! the same lines to `Value`s.
+
+use std::path::Path;
+use std::time::Instant;
+
+use provost::normalizers::{acp, claude, codex};
+use provost_actors::event::{RawEntry, Stream, Timestamp};
+use provost_actors::executor::Normalizer;
+use provost_actors::ids::ProcessId;
+use serde_json::Value;
+
+use crate::table::{Budget, Row, Unit};
+use crate::{Result, Size};
+
+type Make = fn(&Value) -> Box<dyn Normalizer>;
+
+pub fn measure(size: Size) -> Result<Vec<Row>> {
+    let readers: [(&str, Make); 3] = [("claude", claude), ("codex", codex), ("acp_claude", acp)];
+    let mut rows = Vec::new();
+    for (name, make) in readers {
+        let streams = streams(name)?;
+        let mut rounds = Vec::new();
+        for _ in 0..size.rounds(200) {
+            let begun = Instant::now();
+            for stream in &streams {
+                let (mut normalizer, mut out) = (make(&Value::Null), Vec::new());
+                for entry in stream {
+                    normalizer.raw(entry, &mut out);
+                }
+                normalizer.end(&mut out);
+                std::hint::black_box(out);
+            }
+            let ours = begun.elapsed().as_secs_f64() * 1e6;
+            let begun = Instant::now();
+            for entry in streams.iter().flatten() {
+                std::hint::black_box(serde_json::from_str::<Value>(&entry.text).ok());
+            }
+            rounds.push([ours, begun.elapsed().as_secs_f64() * 1e6]);
+        }
+        let path = format!("normalizing recorded streams, {name}");
+        let budget = Budget::RatioAtMost(2.0);
+        let floor = "serde_json to Value";
+        rows.push(Row::beside(&path, floor, Unit::Microseconds, &rounds, budget));
+    }
+    Ok(rows)
+}
+
+/// What a program wrote to stdout in each recorded scenario.
+fn streams(program: &str) -> Result<Vec<Vec<RawEntry>>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(program);
+    let process = ProcessId::new();
+    let mut streams = Vec::new();
+    for scenario in std::fs::read_dir(folder)? {
+        let text = std::fs::read_to_string(scenario?.path().join("stdout"))?;
+        let entry = |(entry_index, line): (u64, &str)| RawEntry {
+            entry_index,
+            at: Timestamp::from_millis(0),
+            execution_process_id: process,
+            stream: Stream::Stdout,
+            text: line.to_owned(),
+            continued: false,
+            lossy: false,
+        };
+        streams.push((0..).zip(text.lines()).map(entry).collect());
+    }
+    Ok(streams)
+}
