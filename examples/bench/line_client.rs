@@ -72,12 +72,24 @@ impl LineClient {
     /// What a call answers.
     pub fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value> {
         self.ask(&PreparedCall::new(tool, arguments))?;
+        self.answer(tool)
+    }
+
+    fn answer(&mut self, tool: &str) -> Result<Value> {
         let mut answer: Value = serde_json::from_slice(self.receive()?)?;
         let mut result = answer["result"].take();
         if result.is_null() || result["isError"] == true {
             return Err(format!("{tool}: {answer}{result}").into());
         }
         Ok(result["structuredContent"].take())
+    }
+
+    /// What some calls answer that are in flight together, in any order.
+    pub fn calls_at_once(&mut self, tool: &str, arguments: &[Value]) -> Result<Vec<Value>> {
+        for arguments in arguments {
+            self.ask(&PreparedCall::new(tool, arguments))?;
+        }
+        arguments.iter().map(|_| self.answer(tool)).collect()
     }
 
     /// How long each of some calls takes, one after the other.

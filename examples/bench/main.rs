@@ -28,6 +28,7 @@ mod normalize;
 mod plot;
 mod record;
 mod scratch;
+mod start;
 mod table;
 mod worktree;
 
@@ -74,6 +75,7 @@ fn main() -> Result<()> {
         Some("floor-server") => floor::server(path(1)?, path(2)?),
         Some("floor-bridge") => floor::bridge(path(1)?),
         Some("idle") => idle(),
+        Some("started") => start::started(path(1)?, args.len() == 3 && args[2] == "stay"),
         Some("drip") => follow::drip(number(1, 0)?),
         Some("floor-open") => run(answer::open(path(1)?)),
         Some("all") => run(all(&args[1..])),
@@ -88,13 +90,15 @@ fn main() -> Result<()> {
 }
 
 /// The suites of the table, in its order.
-const SUITES: [&str; 7] = ["calls", "board", "answer", "follow", "flood", "normalize", "idle"];
+const SUITES: [&str; 8] =
+    ["calls", "board", "answer", "start", "follow", "flood", "normalize", "idle"];
 
 async fn suite(name: &str, size: Size) -> Result<Vec<Row>> {
     match name {
         "calls" => calls::measure(size).await,
         "answer" => answer::measure(size).await,
         "idle" => idle::measure(size).await,
+        "start" => start::measure(size).await,
         "follow" => follow::measure(size).await,
         "normalize" => normalize::measure(size),
         "flood" => flood::rows(size).await,
