@@ -45,7 +45,13 @@ pub enum Budget {
 
 impl Row {
     /// A path beside its floor: figures of each round side by side, which must not be empty.
-    pub fn beside(path: &str, floor: &str, unit: Unit, rounds: &[[f64; 2]], budget: Budget) -> Self {
+    pub fn beside(
+        path: &str,
+        floor: &str,
+        unit: Unit,
+        rounds: &[[f64; 2]],
+        budget: Budget,
+    ) -> Self {
         let of = |which: usize| median(rounds.iter().map(|pair| pair[which]).collect());
         let ratio = median(rounds.iter().map(|[ours, floor]| ours / floor).collect());
         Self::new((path, floor), of(0), Some(of(1)), Some(ratio), unit, budget)
@@ -132,7 +138,8 @@ mod tests {
     #[test]
     fn a_row_has_the_medians_and_the_median_of_the_ratios() {
         let rounds = [[2.0, 1.0], [30.0, 10.0], [40.0, 5.0]];
-        let row = Row::beside("a call", "bare", Unit::Microseconds, &rounds, Budget::RatioAtMost(2.0));
+        let row =
+            Row::beside("a call", "bare", Unit::Microseconds, &rounds, Budget::RatioAtMost(2.0));
         assert_eq!(row.line(), "| a call | bare | 30 µs | 5 µs | 3.00 × | ≤ 2 × **missed** |");
         assert!(Row::alone("memory", Unit::Megabytes, 7.5, 8.0).is_met);
     }
