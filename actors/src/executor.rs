@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::event::{Action, ErrorType, Event, RawEntry, Timestamp, TokenUsage};
 use crate::limits::Limits;
+use crate::sandbox::Wanted;
 
 /// An executor as `list_executors` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +128,11 @@ pub trait Executor: Send + Sync {
     /// It can go on in a copy of a conversation, from another worktree too.
     fn forks_sessions(&self) -> bool {
         false
+    }
+
+    /// The box that is asked for around a turn of this variant.
+    fn sandbox(&self, _variant: Option<&str>) -> Wanted {
+        Wanted::default()
     }
 
     fn on_quota(&self) -> OnQuota {

@@ -42,6 +42,7 @@ pub mod refusal;
 pub mod repo_settings;
 pub mod retry;
 pub mod root;
+pub mod sandbox;
 pub mod secret;
 pub mod text;
 pub mod workspace;

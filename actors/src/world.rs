@@ -48,6 +48,9 @@ pub struct CheckSignals {
     pub concluded: Notify,
 }
 
+/// The folder, in a process's folder, of the files for the CLI.
+pub const CLI_FILES: &str = "scratch";
+
 /// The configuration of the actors.
 #[derive(Clone, Debug)]
 pub struct ActorSettings {
@@ -94,6 +97,8 @@ pub struct ActorSettings {
     pub copy_max_bytes: u64,
     /// The ports that attempts get blocks of.
     pub ports: RangeInclusive<u16>,
+    /// The folders of the home, which no box may open, apart from what is the attempt's own.
+    pub private: Vec<PathBuf>,
     /// This binary, as an attempt's MCP server.
     pub program: PathBuf,
     /// `PROVOST_HOME` for executors, when the home is one folder.
@@ -109,6 +114,11 @@ impl ActorSettings {
     /// The folder of an attempt's newest process.
     pub fn process_dir(&self, attempt: &Attempt) -> PathBuf {
         self.attempt_dir(attempt.attempt_id).join(attempt.process.process_id.to_string())
+    }
+
+    /// The folder of the files that the CLI of its newest process reads.
+    pub fn cli_dir(&self, attempt: &Attempt) -> PathBuf {
+        self.process_dir(attempt).join(CLI_FILES)
     }
 
     /// One repository of an attempt, with its worktree. To write commits: see
@@ -157,6 +167,7 @@ impl ActorSettings {
             grace_ms: u64::try_from(self.stop_grace.as_millis()).unwrap_or(u64::MAX),
             soft_limits: self.soft_limits,
             cwd_beneath: None,
+            sandbox: None,
         };
         (manifest, secrets)
     }

@@ -46,8 +46,8 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
         for ((tool, arguments, _), (one, many)) in calls.iter().zip(&mut rounds) {
             let call = PreparedCall::new(tool, arguments);
             one.push([
-                micros(ours.one_by_one(&call, CALLS)?),
-                micros(bare.one_by_one(&call, CALLS)?),
+                micros(&ours.one_by_one(&call, CALLS)?),
+                micros(&bare.one_by_one(&call, CALLS)?),
             ]);
             let rate = |time: Duration| f64::from(MANY) / time.as_secs_f64();
             many.push([
@@ -68,7 +68,7 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
 }
 
 /// The median.
-pub fn micros(times: Vec<Duration>) -> f64 {
+pub fn micros(times: &[Duration]) -> f64 {
     median(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
 }
 

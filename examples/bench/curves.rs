@@ -16,14 +16,14 @@ use crate::{Result, Size};
 const CALLS: usize = 1000;
 
 pub async fn all(size: Size) -> Result<Vec<Curve>> {
-    let mut curves = vec![clients(size).await?];
+    let mut curves = vec![clients(size)?];
     curves.extend(attempts(size).await?);
     curves.push(pages(size).await?);
     Ok(curves)
 }
 
 /// Clients with a bridge each and one call in flight each.
-async fn clients(size: Size) -> Result<Curve> {
+fn clients(size: Size) -> Result<Curve> {
     let scratch = Scratch::make(1, &["say", "1"])?;
     let call = PreparedCall::new("list_projects", &json!({}));
     let answer = LineClient::start(scratch.bridge())?.call("list_projects", &json!({}))?;
@@ -122,7 +122,7 @@ async fn pages(size: Size) -> Result<Curve> {
             let page = json!({"attempt_id": attempt, "channel": channel, "limit": 20,
                 "after_entry_index": u32::from(megabytes) * 5_000});
             let call = PreparedCall::new("tail_attempt_logs", &page);
-            points.push((megabytes.into(), micros(reader.one_by_one(&call, size.choose(300, 3))?)));
+            points.push((megabytes.into(), micros(&reader.one_by_one(&call, size.choose(300, 3))?)));
         }
     }
     Ok(Curve {

@@ -56,7 +56,8 @@ pub async fn rows(size: Size) -> Result<Vec<Row>> {
     let read = ("reading it once", median(1));
     let mut rows = vec![Row::informed(&flood, read, Unit::Milliseconds, median(0), 1000.0)];
     let id = attempt.as_str().unwrap_or_default();
-    let disk = below(&scratch.home().join("attempts").join(id)) as f64 / 1e6;
+    let disk = below(&scratch.home().join("attempts").join(id)) / 1000;
+    let disk = f64::from(u32::try_from(disk)?) / 1e3;
     let path = "its log on the disk: both channels, indexes";
     let pair = [[disk, f64::from(megabytes)]];
     let budget = Budget::RatioAtMost(2.0);
@@ -71,8 +72,8 @@ pub async fn rows(size: Size) -> Result<Vec<Row>> {
         let page = PreparedCall::new("tail_attempt_logs", &page);
         let mut pairs = Vec::new();
         for _ in 0..size.rounds(15) {
-            let page = micros(reader.one_by_one(&page, 50)?);
-            pairs.push([page, micros(reader.one_by_one(&status, 50)?)]);
+            let page = micros(&reader.one_by_one(&page, 50)?);
+            pairs.push([page, micros(&reader.one_by_one(&status, 50)?)]);
         }
         let path = format!("20 entries in the middle of it, {channel}");
         let budget = Budget::RatioAtMost(2.0);

@@ -78,10 +78,7 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
 /// What is started: it says so, and with `stay` it lives until it is killed.
 pub fn started(pipe: &Path, stay: bool) -> Result<()> {
     File::options().write(true).open(pipe)?.write_all(b".")?;
-    while stay {
-        std::thread::park();
-    }
-    Ok(())
+    if stay { crate::idle() } else { Ok(()) }
 }
 
 /// A pipe of which each started program takes a byte.

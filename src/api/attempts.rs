@@ -3,6 +3,7 @@
 use provost_actors::event::TokenUsage;
 use provost_actors::journal::Phase;
 pub use provost_actors::journal::State as AttemptState;
+use provost_actors::sandbox::Receipt;
 
 use crate::api::Refusable;
 use crate::api::conflicts::ConflictWith;
@@ -223,7 +224,7 @@ pub struct AttemptStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub worktree: Option<Worktree>,
-    /// Files copied, setup and ports; left out if nothing is configured. Not with attempt_ids.
+    /// Files copied, setup and ports, if configured. Not with attempt_ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub provision: Option<Value>,
@@ -260,8 +261,12 @@ pub struct AttemptStatus {
     pub finish: Option<LastFinish>,
     /// Tokens that all its turns used so far; null if the executor does not report them.
     pub usage: Option<AttemptUsage>,
-    /// Limits that the configuration sets for that process.
+    /// Limits set for that process.
     pub limits: Vec<AttemptLimit>,
+    /// Receipt of its sandbox, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
+    pub sandbox: Option<Receipt>,
     /// Last message of the agent in the last finished turn, at most 2000 characters; 200 with attempt_ids.
     pub final_message: Option<String>,
     /// Where the logs end: an after_entry_index for each channel.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use provost_actors::sandbox::Receipt;
+
 use super::conflicts;
 use super::path::worktree;
 use super::prelude::*;
@@ -165,6 +167,7 @@ fn status_lines(
         ("next", way_out(status)),
         ("failure", Some(for_person(why))),
         ("executor", Some(executor(&status.executor, status.variant.as_deref()))),
+        ("sandbox", status.sandbox.as_ref().map(sandbox)),
         ("branch", Some(status.workspace_branch.clone())),
         ("worktree", worktree),
         ("copied", status.provision.as_ref().map(copied)),
@@ -194,6 +197,12 @@ pub fn way_out(status: &AttemptStatus) -> Option<String> {
         let told = status.next_action.as_deref().and_then(verb);
         told.unwrap_or_else(|| "provost approvals".to_owned())
     })
+}
+
+/// `workspace: files, … held; network, … open`.
+fn sandbox(receipt: &Receipt) -> String {
+    let (held, open) = (receipt.enforced.join(", "), receipt.open.join(", "));
+    format!("{}: {held} held; {open} open", word(&receipt.level)).replace('_', " ")
 }
 
 /// `merge done`, `merge open: …`.

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use provost_actors::executor::OnQuota;
 use provost_actors::nearest::nearest;
+use provost_actors::sandbox::Level;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -97,6 +98,9 @@ pub struct VariantConfig {
     pub env: BTreeMap<String, String>,
     /// Override the executor's own.
     pub options: BTreeMap<String, String>,
+    /// Its own box; `None`: the executor's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Level>,
 }
 
 /// One configured executor. `config show` has its fields in this order.
@@ -119,6 +123,14 @@ pub struct ExecutorConfig {
     /// It can go on in a copy of a session of its own, from another worktree too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
+    /// The box around its processes.
+    pub sandbox: Level,
+    /// What the box lets them read beside the usual.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sandbox_read: Vec<String>,
+    /// What the box lets them write: their own state, and caches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sandbox_write: Vec<String>,
     /// The role of a client inside its attempts.
     pub role: Role,
     /// How to install the program, in a line.
@@ -142,7 +154,7 @@ const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
 pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
-    variants options on_quota fork role limits install login_status \
+    variants options on_quota fork sandbox sandbox_read sandbox_write role limits install login_status \
     note";
 
 /// The built-in executors, overridden by the table `[executors]`.
@@ -169,7 +181,7 @@ fn builtin() -> Result<BTreeMap<String, ExecutorConfig>> {
 
 /// A table starts from the built-in executor of its name, or of its protocol's name, if
 /// that speaks the same protocol. The table replaces its values, and adds to its tables
-/// and to `env_pass`.
+/// to `env_pass`, `sandbox_read` and `sandbox_write`.
 fn read_one(
     item: &Item<'_>,
     name: &str,
@@ -196,6 +208,9 @@ fn read_one(
     let on_quota = [("auto", OnQuota::Auto), ("ask", OnQuota::Ask), ("never", OnQuota::Never)];
     table.read("on_quota", &mut executor.on_quota, |item| item.one_of(&on_quota))?;
     table.read("fork", &mut executor.fork, Item::boolean)?;
+    table.read("sandbox", &mut executor.sandbox, read_level)?;
+    executor.sandbox_read.extend(table.value("sandbox_read", read_paths)?);
+    executor.sandbox_write.extend(table.value("sandbox_write", read_paths)?);
     // The role `all` is for clients outside of attempts.
     let roles = [("worker", Role::Worker), ("orchestrator", Role::Orchestrator)];
     table.read("role", &mut executor.role, |item| item.one_of(&roles))?;
@@ -252,15 +267,30 @@ fn read_env_pass(item: &Item<'_>) -> Result<Vec<String>> {
     }
 }
 
+fn read_level(item: &Item<'_>) -> Result<Level> {
+    item.one_of(&[("none", Level::None), ("workspace", Level::Workspace)])
+}
+
+/// Absolute paths, or such as begin in the person's home.
+fn read_paths(item: &Item<'_>) -> Result<Vec<String>> {
+    let paths = item.texts()?;
+    if paths.iter().all(|path| path.starts_with('/') || path.starts_with("~/")) {
+        Ok(paths)
+    } else {
+        Err(item.invalid("an array of paths that begin with \"/\" or \"~/\""))
+    }
+}
+
 fn read_variants(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String, VariantConfig>> {
     let one = |(name, item): (&str, Item<'_>)| {
         item.is_named_well(name)?;
         let table = item.table()?;
-        table.only(&["args", "env", "options"])?;
+        table.only(&["args", "env", "options", "sandbox"])?;
         let variant = VariantConfig {
             args: table.value("args", Item::texts)?,
             env: table.value("env", Item::environment)?,
             options: table.value("options", |item| read_options(item, protocol))?,
+            sandbox: table.value("sandbox", |item| read_level(item).map(Some))?,
         };
         Ok((name.to_owned(), variant))
     };

@@ -260,6 +260,7 @@ async fn start_actors(
             copy_max_bytes: settings.worktrees.copy_max_bytes,
             // The configuration takes no other text.
             ports: config::ports(&settings.worktrees.ports).unwrap_or(24000..=31999),
+            private: home.folders(),
             program: std::env::current_exe()?,
             home_variable: home.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
         },

@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit};
 use provost_actors::event::Timestamp;
 use provost_actors::process::cgroup;
+use provost_actors::sandbox;
 use provost_actors::workspace::git;
 
 use super::check::Check;
@@ -32,6 +33,7 @@ pub async fn checks(home: &Home) -> Vec<Check> {
         temporary_folder(),
         clock(home),
         control_groups(),
+        sandbox(),
     ];
     checks.extend(systemd());
     checks
@@ -130,6 +132,21 @@ fn control_groups() -> Check {
             let hint = "With systemd, Delegate=yes in the daemon's unit.";
             Check::note(name, format!("{reason}: {WATCHED}"), hint)
         }
+    }
+}
+
+/// Whether the kernel can hold the box of an executor with `sandbox = "workspace"`.
+fn sandbox() -> Check {
+    let (name, abi) = ("sandbox", sandbox::abi());
+    let hint = "It takes Linux 6.2 or later with `landlock` among its security modules \
+                (/sys/kernel/security/lsm).";
+    match sandbox::obstacle() {
+        Some(obstacle) => Check::note(name, format!("none can be had: {obstacle}"), hint),
+        None if abi < sandbox::SCOPES => {
+            let shown = format!("workspace, by Landlock ABI {abi}, which does not hold signals");
+            Check::note(name, shown, "Linux 6.12 or later holds them too.")
+        }
+        None => Check::ok(name, format!("workspace, by Landlock ABI {abi} and seccomp")),
     }
 }
 

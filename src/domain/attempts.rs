@@ -260,6 +260,7 @@ impl Domain {
             finish: status.finish.map(last_finish),
             usage: status.usage,
             limits: status.limits,
+            sandbox: status.sandbox,
             final_message: status.final_message.map(|it| shorten(it, final_message_max)),
             latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
         })

@@ -9,6 +9,7 @@ use provost_actors::executor::{
     Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Turn, Verdict,
 };
 use provost_actors::limits::Limits;
+use provost_actors::sandbox::Wanted;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
@@ -188,6 +189,16 @@ impl Executor for Configured {
         self.config.fork
     }
 
+    fn sandbox(&self, variant: Option<&str>) -> Wanted {
+        let name = variant.or(self.config.default_variant.as_deref());
+        let own = name.and_then(|name| self.config.variants.get(name)?.sandbox);
+        Wanted {
+            level: own.unwrap_or(self.config.sandbox),
+            read: self.config.sandbox_read.clone(),
+            write: self.config.sandbox_write.clone(),
+        }
+    }
+
     fn on_quota(&self) -> OnQuota {
         self.config.on_quota
     }
@@ -217,6 +228,7 @@ mod tests {
             args: vec!["--fast".into()],
             env: BTreeMap::from([("SPEED".into(), "1".into())]),
             options: BTreeMap::new(),
+            sandbox: None,
         };
         let config = ExecutorConfig {
             command: vec!["sh".into(), "-s".into()],

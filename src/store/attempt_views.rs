@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId, TaskId};
 use provost_actors::journal::{AttemptRepo, FinishAction, FinishState, State};
+use provost_actors::sandbox::Receipt;
 use serde::Deserialize;
 
 use super::attempts::repos_of;
@@ -65,6 +66,8 @@ pub struct AttemptRow {
     pub usage: Option<AttemptUsage>,
     /// How the limits of that process are held.
     pub limits: Vec<AttemptLimit>,
+    /// What holds that process; `None`: it has no box.
+    pub sandbox: Option<Receipt>,
     pub queued_follow_ups: u32,
     pub queue_held: bool,
     /// What its work became after its latest process.
@@ -107,6 +110,8 @@ macro_rules! statuses {
                      WHERE f.attempt_id = o.attempt_id AND f.state <> 'refused'
                        AND f.finish_id > o.process_id
                      ORDER BY f.finish_id DESC LIMIT 1) AS finish,
+                    (SELECT b.sandbox FROM processes b
+                     WHERE b.process_id = o.process_id) AS sandbox,
                     (SELECT max(turn) FROM turn_snapshots n
                      WHERE n.attempt_id = o.attempt_id) AS latest_snapshot_turn,
                     (SELECT CASE WHEN count(*) > 0 THEN

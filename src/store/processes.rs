@@ -122,10 +122,10 @@ async fn change_process(db: Db<'_>, process: ProcessId, change: &Change) -> Resu
                      (SELECT attempt_id FROM processes WHERE process_id = ?1)";
             db.run(sql, (process,)).await?;
         }
-        Change::Running { pid, start_time, boot_id, limits } => {
+        Change::Running { pid, start_time, boot_id, limits, sandbox } => {
             let sql = "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3,
-                        boot_id = ?4, limits = ?5 WHERE process_id = ?1";
-            db.run(sql, (process, pid, start_time, boot_id, limits)).await?;
+                        boot_id = ?4, limits = ?5, sandbox = ?6 WHERE process_id = ?1";
+            db.run(sql, (process, pid, start_time, boot_id, limits, sandbox)).await?;
         }
         Change::ExecutorSession(id) => {
             let sql = "UPDATE sessions SET executor_session_id = ?2 WHERE session_id =

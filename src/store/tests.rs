@@ -309,7 +309,13 @@ async fn an_attempt_needs_an_owner_until_its_process_is_closed() {
     let project = project(&store).await;
     let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let mut one = attempt(&store, project, &of, Phase::Preparing).await;
-    let running = Change::Running { pid: 7, start_time: 9, boot_id: "b".into(), limits: vec![] };
+    let running = Change::Running {
+        pid: 7,
+        start_time: 9,
+        boot_id: "b".into(),
+        limits: vec![],
+        sandbox: None,
+    };
     advance(&store, &one, &running).await;
     advance(&store, &one, &Change::ExecutorSession(Some("own".into()))).await;
     one.phase = Phase::Running;
@@ -627,7 +633,13 @@ async fn every_change_of_an_attempt_wakes_its_watchers_and_raises_its_revision()
     let other = attempt(&store, project, &of, Phase::Queued).await;
     let one = attempt(&store, project, &of, Phase::Queued).await;
     let watches = [&other, &one].map(|attempt| store.watch(&[attempt.attempt_id]));
-    let running = Change::Running { pid: 7, start_time: 9, boot_id: "b".into(), limits: vec![] };
+    let running = Change::Running {
+        pid: 7,
+        start_time: 9,
+        boot_id: "b".into(),
+        limits: vec![],
+        sandbox: None,
+    };
     let mut seen = store.newest_revision().await.unwrap();
     for change in [Change::Preparing, running, Change::Stopping, failed()] {
         advance(&store, &one, &change).await;

@@ -44,6 +44,7 @@ mod replay;
 mod rescue;
 mod resources;
 mod review;
+mod sandbox;
 mod scenarios;
 mod starts;
 mod stop;

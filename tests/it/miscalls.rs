@@ -18,6 +18,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("no_session_yet", "an attempt has its first session from its very start"),
     ("spawn_failed", "a start answers before its process is spawned: the attempt fails instead"),
     ("turn_not_found", "a turn without a snapshot: see turns.rs"),
+    ("sandbox_unavailable", "a machine that can't hold a box: see sandbox/mod.rs"),
     ("checkout_in_the_way", "a person's changes where a merge goes: see finish.rs"),
     ("ticket_not_found", "the worker API"),
     ("invalid_state", "the worker API"),

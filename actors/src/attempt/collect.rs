@@ -22,6 +22,7 @@ use crate::radar;
 use crate::workspace::proof;
 use crate::world::World;
 
+use super::boxed::TEMPORARY;
 use super::message::{
     AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
 };
@@ -112,6 +113,9 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
     let (world, attempt) = (state.world.clone(), state.attempt.clone());
     tokio::spawn(async move {
         end_registrations(&world, &attempt).await;
+        // Best effort: its files were for processes that have ended.
+        let temporary = world.settings.attempt_dir(attempt.attempt_id).join(TEMPORARY);
+        let _ = tokio::fs::remove_dir_all(temporary).await;
         radar::look(&world, &[]);
         let _ = port.send(Ok(collection));
     });

@@ -20,6 +20,7 @@
 //! * A dead actor is rebuilt from the row and the processes' folders ([`Begin::Resume`]).
 
 mod approvals;
+mod boxed;
 mod collect;
 mod dev_server;
 pub mod finish;
@@ -50,6 +51,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
+pub use boxed::fits as fits_a_box;
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
     FollowUpRequest, Lend, PreviewAsk, Saved,

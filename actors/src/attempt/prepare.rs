@@ -13,14 +13,15 @@ use crate::event::{Event, Timestamp};
 use crate::executor::{Executor, Launch, McpServer, Stdin, Turn};
 use crate::failpoint;
 use crate::ids::AttemptId;
-use crate::journal::Attempt;
+use crate::journal::{Attempt, Process};
 use crate::process::Marker;
 use crate::process::records::{self, Manifest, StdinSource};
 use crate::refusal::Refusal;
 use crate::secret::Secrets;
 use crate::workspace::{NewWorktree, refuse_links};
-use crate::world::{ActorSettings, World};
+use crate::world::{ActorSettings, CLI_FILES, World};
 
+use super::boxed::Boxed;
 use super::locks;
 use super::message::TurnHandle;
 use super::provision::{self, Provision, SetupSignals};
@@ -30,8 +31,6 @@ use super::variables;
 
 /// The normalizer's launch state, in the process's folder.
 const LAUNCH_STATE: &str = "dialogue.json";
-/// The folder of the files for the CLI.
-const SCRATCH: &str = "scratch";
 
 /// Makes the attempt's worktrees, unless they are there. `Err` is a sentence.
 pub async fn worktrees(
@@ -173,6 +172,7 @@ pub fn process(
     beginning: Beginning,
     provision: &Provision,
     hidden: &[(String, String)],
+    boxed: Option<&Boxed>,
 ) -> Result<Prepared, String> {
     let (process, settings) = (&attempt.process, &world.settings);
     let notice = beginning.notice().map(|text| Event::SystemMessage { text: text.to_owned() });
@@ -182,12 +182,12 @@ pub fn process(
         Beginning::Fork(session) => (process.prompt.clone(), Some(session)),
     };
     let launch = executor.launch(&Turn {
-        prompt: prompt.clone(),
+        prompt: told(boxed, process, &prompt),
         variant: process.variant.clone(),
         forks: forked.is_some(),
         executor_session_id: forked.or_else(|| process.executor_session_id.clone()),
         cwd: working_dir(world, attempt),
-        scratch: world.settings.process_dir(attempt).join(SCRATCH),
+        scratch: settings.cli_dir(attempt),
         mcp: way_back(settings, attempt),
     })?;
     let stdin = match launch.stdin {
@@ -204,9 +204,14 @@ pub fn process(
     let now = Timestamp::now();
     let start =
         Event::ProcessStart { text: command.join(" "), command, run_reason: process.run_reason };
-    let opening = notice.into_iter().chain([Event::UserMessage { text: prompt }, start]);
+    let held = boxed.map(|boxed| Event::SystemMessage { text: boxed.notice() });
+    let opening = [Event::UserMessage { text: prompt }].into_iter().chain(held).chain([start]);
+    let opening = notice.into_iter().chain(opening);
     let opening = opening.map(|event| (now, event)).collect();
-    let env = variables::of(settings, &launch.env, attempt, &provision.ports);
+    let mut env = variables::of(settings, &launch.env, attempt, &provision.ports);
+    if let Some(boxed) = boxed {
+        boxed.change(&mut env);
+    }
     let marker = Marker { attempt: attempt.attempt_id, process: process.process_id };
     let limits = world.executors.limits(&attempt.executor);
     let command_line = (launch.program.clone(), launch.args.clone());
@@ -219,6 +224,15 @@ pub fn process(
         ..manifest
     };
     Ok(Prepared { manifest, secrets, launch, opening })
+}
+
+/// The prompt as the agent gets it: a new conversation begins with what its box forbids.
+fn told(boxed: Option<&Boxed>, process: &Process, prompt: &str) -> String {
+    let told = boxed.and_then(|boxed| boxed.told);
+    match told.filter(|_| process.executor_session_id.is_none()) {
+        Some(told) => format!("{told}\n\n{prompt}"),
+        None => prompt.to_owned(),
+    }
 }
 
 /// This daemon as a worker's MCP server, with an environment: some CLIs give it none.
@@ -252,7 +266,7 @@ pub fn write_launch_state(dir: &Path, launch: &Launch) -> io::Result<()> {
         records::write_durably(dir, LAUNCH_STATE, &launch.dialogue)?;
     }
     for (name, bytes) in &launch.files {
-        let folder = dir.join(SCRATCH);
+        let folder = dir.join(CLI_FILES);
         private(&folder)?;
         let mut options = File::options();
         let options = options.write(true).create(true).truncate(true).mode(0o600);

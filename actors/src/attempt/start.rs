@@ -16,6 +16,7 @@ use crate::refusal::Refusal;
 use crate::retry::until_done;
 use crate::world::World;
 
+use super::boxed;
 use super::message::TurnEvent;
 use super::prepare;
 use super::provision::Provision;
@@ -52,7 +53,14 @@ pub async fn process(
     let beginning = beginning(world, attempt, &*executor).await?;
     let provision = Provision::of(world, attempt).await?;
     let hidden = provision.secrets(world, attempt).await;
-    let prepared = prepare::process(world, attempt, &*executor, beginning, &provision, &hidden)?;
+    let boxed = boxed::around(world, attempt, &*executor).await?;
+    let around = boxed.as_ref();
+    let mut prepared =
+        prepare::process(world, attempt, &*executor, beginning, &provision, &hidden, around)?;
+    if let Some(boxed) = boxed {
+        let program = prepared.manifest.program.clone();
+        prepared.manifest.sandbox = Some(boxed.holding(world, program).await?);
+    }
     let log = world.logs.get(attempt.attempt_id).await.map_err(sentence)?;
     let dir = world.settings.process_dir(attempt);
     let (folder, launch) = (dir.clone(), prepared.launch.clone());

@@ -263,6 +263,7 @@ impl AttemptActorState {
             start_time: shim.started.start_time,
             boot_id: shim.started.boot_id.clone(),
             limits: shim.started.limits.clone(),
+            sandbox: shim.started.sandbox.clone(),
         };
         self.with(process, |turn| turn.attach(shim, log));
         self.attempt.process.status = ProcessStatus::Running;

@@ -136,6 +136,14 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
         ));
     }
     let variant = request.variant.as_deref();
+    let next = variant.or(attempt.process.variant.as_deref());
+    if preflight::sandbox(&*world.executors, &attempt.executor, next)? {
+        attempt::fits_a_box(&attempt).map_err(|shared| {
+            let task = attempt.task_id;
+            Refusal::new(Code::SandboxUnavailable, shared)
+                .hint(format!("Call start_task_attempt with task_id = \"{task}\" instead."))
+        })?;
+    }
     preflight::executor(&*world.executors, &attempt.executor, variant).map_err(|mut refusal| {
         if refusal.code == Code::VariantNotFound {
             return refusal;

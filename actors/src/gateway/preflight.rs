@@ -12,6 +12,7 @@ use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
+use crate::sandbox::{self, Level};
 use crate::world::World;
 
 use super::fork::{self, Source};
@@ -23,6 +24,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
+    let is_boxed = sandbox(&*world.executors, &request.executor, variant)?;
     dependencies(&context, request.ignore_dependencies)?;
     let source = fork::source(world, &context, request.fork).await?;
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
@@ -51,7 +53,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         project_name: context.project_name.clone(),
         priority: context.task.priority,
         is_answer: context.is_answer,
-        branch: format!("{}{folder}", world.settings.branch_prefix),
+        branch: branch(&world.settings.branch_prefix, attempt_id, &folder, is_boxed),
         folder,
         repos,
         executor: request.executor.clone(),
@@ -138,6 +140,33 @@ pub fn executor(
     };
     let message = format!("executor {name:?} can't run: {reason}{freshly}");
     Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
+}
+
+/// Whether a box is asked for; it is refused where this machine can't hold it.
+pub fn sandbox(
+    executors: &dyn Executors,
+    name: &str,
+    variant: Option<&str>,
+) -> Result<bool, Refusal> {
+    let wanted = executors.get(name).map(|it| it.sandbox(variant)).unwrap_or_default();
+    match sandbox::obstacle() {
+        _ if wanted.level == Level::None => Ok(false),
+        None => Ok(true),
+        Some(obstacle) => {
+            let message = format!(
+                "executor {name:?} is to run in a sandbox, and none can be had: {obstacle}"
+            );
+            Err(Refusal::new(Code::SandboxUnavailable, message).detail("abi", sandbox::abi()))
+        }
+    }
+}
+
+/// The attempt's branch. In a box it has a folder of its own, because git makes files beside the
+/// branch that it moves.
+fn branch(prefix: &str, attempt: AttemptId, folder: &str, is_boxed: bool) -> String {
+    let short = attempt.short();
+    let slug = folder.strip_prefix(&format!("{short}-")).filter(|_| is_boxed);
+    slug.map_or_else(|| format!("{prefix}{folder}"), |slug| format!("{prefix}{short}/{slug}"))
 }
 
 fn no_executor(executors: &dyn Executors, name: &str) -> Refusal {

@@ -11,6 +11,7 @@ use crate::ids::{
 };
 use crate::limits::Applied;
 use crate::refusal::Refusal;
+use crate::sandbox::Receipt;
 
 use super::{Finish, Key, Once, Priority};
 
@@ -267,6 +268,8 @@ pub enum Change {
         boot_id: String,
         /// Those that are set.
         limits: Vec<Applied>,
+        /// What holds it; `None`: it has no box.
+        sandbox: Option<Receipt>,
     },
     Stopping,
     /// `None`: its conversation is lost, the next turn begins a new one.

@@ -156,6 +156,7 @@ mod tests {
             boot_id: proc::boot_id().unwrap(),
             at: Timestamp::now(),
             limits: Vec::new(),
+            sandbox: None,
         };
         assert_eq!(started.of_this_boot(), Some(own));
         started.boot_id = "another".into();

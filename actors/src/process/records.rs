@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId};
 use crate::limits::{Applied, Limits, SoftLimits};
+use crate::sandbox::{Receipt, Sandbox};
 
 use super::cgroup::Cgroup;
 use super::identity::Process;
@@ -55,6 +56,10 @@ pub struct Manifest {
     /// The folder beneath which `cwd` must lie without any link on the way, if any.
     #[serde(default)]
     pub cwd_beneath: Option<PathBuf>,
+    /// What the program, and all that it starts, is held to. `None`: it has no box, as the
+    /// manifests of earlier versions had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
 }
 
 /// What standard input is read from with [`StdinSource::File`].
@@ -81,6 +86,9 @@ pub struct Started {
     pub at: Timestamp,
     #[serde(default)]
     pub limits: Vec<Applied>,
+    /// What holds it: its program runs only once this is in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Receipt>,
 }
 
 /// How it ended. A process is finished when this is on disk, and not before.

@@ -65,6 +65,7 @@ impl Bench {
             grace_ms: 0,
             soft_limits: provost_actors::limits::SoftLimits::default(),
             cwd_beneath: None,
+            sandbox: None,
         };
         (self.root.path().join(process_id.to_string()), manifest)
     }

@@ -161,6 +161,7 @@ fn world(home: &Home, config: &Config, store: &Store) -> World {
             cache: Cache { dir: home.cache(), scratch: home.scratch(), max_bytes: 0 },
             copy_max_bytes: 0,
             ports: 24000..=31999,
+            private: home.folders(),
             program: "/proc/self/exe".into(),
             home_variable: None,
         },

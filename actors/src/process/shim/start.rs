@@ -40,6 +40,7 @@ use crate::process::proc;
 use crate::process::records::{
     self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
+use crate::sandbox::{Ready, Receipt, Sandbox};
 use crate::secret::Secrets;
 
 /// Wanted size of an output pipe, in bytes; a user's pipes have a limit in all (pipe(7)).
@@ -47,6 +48,8 @@ const PIPE_BYTES: i32 = 256 * 1024;
 /// The executor and all it starts are killed for memory before the shim is (proc(5)).
 const OOM_SCORE_ADJ: i32 = 300;
 const HERE: &str = ".";
+/// The child could not enter its box; exec(2) has no such error.
+const NO_BOX: Errno = Errno::ENOTRECOVERABLE;
 
 /// Starts the manifest's program. The error is a sentence.
 pub fn start() -> Result<Supervisor, String> {
@@ -274,6 +277,10 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     let folder = std::env::current_dir()?;
     let cwd = working_folder(manifest)?;
     let (epoch, bounds) = (manifest.epoch, Bounds::prepare(manifest));
+    let sandbox = manifest.sandbox.as_ref();
+    let receipt = sandbox.map(Sandbox::receipt);
+    // Made before the fork: the child only enters it.
+    let mut ready = sandbox.map(Ready::make).transpose().map_err(io::Error::other)?;
     let mut command = Command::new(&manifest.program);
     command
         .args(&manifest.args)
@@ -289,7 +296,11 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
             if cwd.is_some() && cwd != std::env::current_dir().ok() {
                 return Err(Errno::ELOOP.into());
             }
-            become_leader(&folder, epoch, &bounds)
+            become_leader(&folder, epoch, &bounds, receipt.clone())?;
+            // Last of all: the steps before write files that the box does not hold.
+            // Only a number comes out of the child.
+            let entered = ready.take().map_or(Ok(()), Ready::enter);
+            entered.map_err(|_| io::Error::from(NO_BOX))
         });
     };
     command.spawn()
@@ -303,7 +314,12 @@ fn working_folder(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
 }
 
 /// Runs in the child, before its exec: its identity is on disk before the program runs.
-fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
+fn become_leader(
+    folder: &Path,
+    epoch: u64,
+    bounds: &Bounds,
+    sandbox: Option<Receipt>,
+) -> io::Result<()> {
     setsid()?;
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: only defaults; for signals that can't be set the call fails, which is fine.
@@ -320,6 +336,7 @@ fn become_leader(folder: &Path, epoch: u64, bounds: &Bounds) -> io::Result<()> {
         boot_id: proc::boot_id()?,
         at: Timestamp::now(),
         limits: bounds.apply(),
+        sandbox,
     };
     records::write_durably(folder, Started::FILE, &started)?;
     bounds.allow_core_dumps()?;
@@ -338,7 +355,12 @@ fn raise_oom_score() {
 
 /// exec(2) and chdir(2) fail with the same errors; the reason tells them apart.
 fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
-    if error.raw_os_error() == Some(libc::ELOOP) {
+    if error.get_ref().is_some() {
+        // Its box can't be made.
+        error.to_string()
+    } else if error.raw_os_error() == Some(NO_BOX as i32) {
+        "its sandbox can't be entered: the kernel refuses it".to_owned()
+    } else if error.raw_os_error() == Some(libc::ELOOP) {
         format!("can't run in {}: a link stands on the way there", manifest.cwd.display())
     } else if manifest.cwd.is_dir() {
         format!("can't run {}: {error}", manifest.program.display())

@@ -1,0 +1,222 @@
+//! Which parts of the machine a box opens: the system, the toolchains and the executor's own
+//! program. It looks at the disk, and writes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::sandbox::{Access, Rule};
+
+/// What every program may read and run.
+const SYSTEM: [&str; 20] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu/store",
+    "/snap",
+    "/home/linuxbrew/.linuxbrew",
+    "/proc",
+    "/sys",
+    // Where /etc leads on many systems.
+    "/run/systemd/resolve",
+    "/run/current-system",
+    "/run/wrappers",
+    "/var/lib/ca-certificates",
+    "/etc/resolv.conf",
+];
+const DEVICES: [&str; 8] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+];
+/// Toolchains, and what they and git are configured with, below the person's home. None of it
+/// holds credentials.
+const TOOLCHAINS: &[&str] = &[
+    ".asdf",
+    ".bun/bin",
+    ".cargo/bin",
+    ".cargo/config",
+    ".cargo/config.toml",
+    ".cargo/env",
+    ".cargo/git",
+    ".cargo/registry",
+    ".config/git/attributes",
+    ".config/git/config",
+    ".config/git/ignore",
+    ".deno/bin",
+    ".fnm",
+    ".gitattributes",
+    ".gitconfig",
+    ".gitignore",
+    ".gitignore_global",
+    ".jenv",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".npm-global",
+    ".nvm",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rvm",
+    ".sdkman",
+    ".volta",
+    "go/bin",
+    "go/pkg",
+];
+
+/// The person's folders, as the daemon's environment has them.
+pub struct Person<'a> {
+    pub home: Option<&'a Path>,
+    pub search: Option<&'a str>,
+}
+
+impl<'a> Person<'a> {
+    pub fn of(environment: &'a BTreeMap<String, String>) -> Self {
+        let home = environment.get("HOME").map(Path::new).filter(|home| home.is_absolute());
+        Self { home, search: environment.get("PATH").map(String::as_str) }
+    }
+
+    /// A path of the configuration: `~/` begins the person's home.
+    pub fn path(&self, text: &str) -> Result<PathBuf, String> {
+        let path = match (text.strip_prefix("~/"), self.home) {
+            (Some(below), Some(home)) => home.join(below),
+            (Some(_), None) => return Err(format!("{text}: the daemon has no HOME")),
+            (None, _) => PathBuf::from(text),
+        };
+        if path.is_absolute() { Ok(path) } else { Err(format!("{text} is no absolute path")) }
+    }
+}
+
+/// The rules for what is the same for every attempt of a person. `closed` are paths that no folder
+/// of the search path may hold, or lie in: what is private, and what an agent can write, which it
+/// may have made a link to anywhere.
+pub fn of_machine(person: &Person<'_>, closed: &[PathBuf]) -> Vec<Rule> {
+    let mut read: BTreeSet<PathBuf> = SYSTEM.iter().filter_map(real).collect();
+    let toolchains = person
+        .home
+        .into_iter()
+        .flat_map(|home| TOOLCHAINS.iter().filter_map(move |below| real(home.join(below))));
+    read.extend(toolchains);
+    let search = person.search.unwrap_or_default().split(':').filter(|it| it.starts_with('/'));
+    let search = search.filter(|it| !meets(Path::new(it), closed));
+    let is_narrow = |folder: &PathBuf| {
+        let holds_home = person.home.and_then(real).is_some_and(|home| home.starts_with(folder));
+        folder.parent().is_some() && !holds_home && !meets(folder, closed)
+    };
+    let around = search.filter_map(real).map(|folder| toolchain(&folder).unwrap_or(folder));
+    read.extend(around.filter(is_narrow));
+    let devices = DEVICES.iter().filter_map(real);
+    let devices = devices.map(|path| Rule { path, access: Access::Device });
+    read.into_iter().map(|path| Rule { path, access: Access::Read }).chain(devices).collect()
+}
+
+/// What the program needs of its own installation.
+pub fn of_program(program: &Path, person: &Person<'_>, private: &[PathBuf]) -> Vec<Rule> {
+    let rule = |path: PathBuf| Rule { path, access: Access::Read };
+    // The shim's own program, by whatever name it has when it is run.
+    if program.starts_with("/proc") {
+        return vec![rule(program.to_owned())];
+    }
+    let Some(file) = real(program) else { return vec![] };
+    let packages = file.ancestors().filter(|it| it.ends_with("node_modules")).last();
+    let around = packages.or(file.parent()).map(Path::to_owned);
+    let is_narrow = |folder: &PathBuf| {
+        let home = person.home.and_then(real);
+        folder.components().count() > 2
+            && !home.is_some_and(|home| home.starts_with(folder))
+            && !meets(folder, private)
+            && !is_shared(folder)
+    };
+    [Some(file.clone()), around.filter(is_narrow)].into_iter().flatten().map(rule).collect()
+}
+
+/// The toolchain, of this person or another, that a folder of the search path belongs to: its
+/// programs may be scripts that run others of it.
+fn toolchain(folder: &Path) -> Option<PathBuf> {
+    let is_one = |path: &&Path| TOOLCHAINS.iter().any(|known| path.ends_with(known));
+    folder.ancestors().find(is_one).map(Path::to_owned)
+}
+
+/// Whether a folder holds, or lies in, one of these.
+pub fn meets(folder: &Path, others: &[PathBuf]) -> bool {
+    others.iter().any(|other| other.starts_with(folder) || folder.starts_with(other))
+}
+
+/// A folder in which others make files, such as /tmp.
+fn is_shared(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(folder).is_ok_and(|it| it.mode() & 0o002 != 0)
+}
+
+/// The path without links; `None`: nothing is there.
+pub fn real(path: impl AsRef<Path>) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(rules: &[Rule], path: &Path) -> bool {
+        rules.iter().any(|rule| path.starts_with(&rule.path))
+    }
+
+    #[test]
+    fn toolchains_are_open_and_keys_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().canonicalize().unwrap();
+        for folder in [".ssh", ".cargo/bin", "bin", "private/bin"] {
+            fs::create_dir_all(home.join(folder)).unwrap();
+        }
+        fs::write(home.join(".cargo/credentials.toml"), "").unwrap();
+        std::os::unix::fs::symlink(home.join(".ssh"), home.join("private/link")).unwrap();
+        let search =
+            format!("{0}/bin:{0}:{0}/private/bin:{0}/private/link:/:relative", home.display());
+        let person = Person { home: Some(&home), search: Some(&search) };
+        let rules = of_machine(&person, &[home.join("private")]);
+        for open in [".cargo/bin/cargo", "bin/tool"] {
+            assert!(opened(&rules, &home.join(open)), "{open}");
+        }
+        for closed in [".ssh/id", ".cargo/credentials.toml", "private/bin/x", "notes"] {
+            assert!(!opened(&rules, &home.join(closed)), "{closed}");
+        }
+        assert!(opened(&rules, Path::new("/usr/bin/env")));
+        assert!(!opened(&rules, Path::new("/dev/mem")) && !opened(&rules, Path::new("/tmp/x")));
+    }
+
+    #[test]
+    fn a_program_brings_its_packages_and_never_a_folder_that_is_too_wide() {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().canonicalize().unwrap();
+        let package = home.join("npm/lib/node_modules/agent/node_modules/x");
+        fs::create_dir_all(&package).unwrap();
+        for file in ["npm/lib/node_modules/agent/cli.js", "script"] {
+            fs::write(home.join(file), "").unwrap();
+        }
+        let person = Person { home: Some(&home), search: None };
+        let rules = |program: &str| of_program(&home.join(program), &person, &[]);
+        assert!(opened(&rules("npm/lib/node_modules/agent/cli.js"), &package));
+        assert_eq!(rules("script").len(), 1, "not the whole home");
+        assert!(rules("gone").is_empty());
+        assert_eq!(person.path("~/x").unwrap(), home.join("x"));
+        assert!(person.path("x").is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! Makes the kernel hold a box: all that can fail for want of memory or of a file is done before
+//! the fork, so that the child only makes system calls.
+
+use std::io;
+
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use nix::errno::Errno;
+use nix::libc;
+use nix::unistd::geteuid;
+use seccompiler::{BpfProgram, apply_filter};
+
+use super::{Access, NEEDED, Rule, SCOPES, Sandbox, calls};
+
+/// linux/landlock.h: ask for the version instead of making a ruleset.
+const ASK_VERSION: libc::c_uint = 1;
+/// linux/capability.h: what would let root out, in the order of their numbers. Root keeps those
+/// by which it owns files and processes.
+const DROPPED: [libc::c_int; 18] = [
+    2,  // DAC_READ_SEARCH: open_by_handle_at(2)
+    9,  // LINUX_IMMUTABLE
+    12, // NET_ADMIN
+    16, // SYS_MODULE
+    17, // SYS_RAWIO: /proc/kcore, ports
+    19, // SYS_PTRACE
+    20, // SYS_PACCT
+    21, // SYS_ADMIN
+    22, // SYS_BOOT
+    25, // SYS_TIME
+    26, // SYS_TTY_CONFIG
+    27, // MKNOD
+    32, // MAC_OVERRIDE
+    33, // MAC_ADMIN
+    34, // SYSLOG
+    38, // PERFMON
+    39, // BPF
+    40, // CHECKPOINT_RESTORE
+];
+
+/// The version of Landlock that the kernel has; 0: none.
+pub fn probe() -> u32 {
+    let nothing: *const libc::c_void = std::ptr::null();
+    // SAFETY: with this flag the call takes no ruleset, and returns a number.
+    let found =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, ASK_VERSION) };
+    u32::try_from(found).unwrap_or(0)
+}
+
+/// A box that is made and not entered yet.
+pub struct Ready {
+    ruleset: RulesetCreated,
+    filters: Vec<BpfProgram>,
+    is_root: bool,
+}
+
+impl Ready {
+    /// Opens what the rules name. A path to read that is not there is left out. The error is a
+    /// sentence.
+    pub fn make(sandbox: &Sandbox) -> Result<Self, String> {
+        let cannot = |error: &dyn std::fmt::Display| format!("no sandbox can be made: {error}");
+        let abi = version(sandbox.abi).ok_or_else(|| cannot(&"Landlock is too old"))?;
+        let mut ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(abi))
+            .map_err(|error| cannot(&error))?;
+        if sandbox.abi >= SCOPES {
+            ruleset = ruleset.scope(Scope::from_all(abi)).map_err(|error| cannot(&error))?;
+        }
+        let mut ruleset = ruleset.create().map_err(|error| cannot(&error))?;
+        for rule in &sandbox.rules {
+            if rule.access == Access::Read && !rule.path.exists() {
+                continue;
+            }
+            ruleset = add(ruleset, rule, abi)
+                .map_err(|error| cannot(&format!("{}: {error}", rule.path.display())))?;
+        }
+        let filters = calls::filters().map_err(|error| cannot(&error))?;
+        Ok(Self { ruleset, filters, is_root: geteuid().is_root() })
+    }
+
+    /// Holds this thread, and all that it starts, to the box, for good. To be called in the child,
+    /// right before its exec.
+    pub fn enter(self) -> io::Result<()> {
+        if self.is_root {
+            drop_capabilities()?;
+        }
+        let status = self.ruleset.restrict_self().map_err(io::Error::other)?;
+        if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(io::Error::other)
+    }
+}
+
+/// The version whose rights are handled: none beyond those that are known here.
+fn version(abi: u32) -> Option<ABI> {
+    Some(match abi {
+        ..NEEDED => return None,
+        3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        _ => ABI::V6,
+    })
+}
+
+fn add(ruleset: RulesetCreated, rule: &Rule, abi: ABI) -> Result<RulesetCreated, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let path = PathFd::new(&rule.path).map_err(|error| text(&error))?;
+    let rights = rights(rule, abi, rule.path.is_dir());
+    ruleset.add_rule(PathBeneath::new(path, rights)).map_err(|error| text(&error))
+}
+
+fn rights(rule: &Rule, abi: ABI, is_folder: bool) -> BitFlags<AccessFs> {
+    let rights = match rule.access {
+        Access::Read => AccessFs::from_read(abi),
+        Access::Write => {
+            let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
+            AccessFs::from_all(abi) & !devices
+        }
+        Access::Device => {
+            let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir;
+            device | (AccessFs::from_all(abi) & (AccessFs::Truncate | AccessFs::IoctlDev))
+        }
+    };
+    if is_folder { rights } else { rights & AccessFs::from_file(abi) }
+}
+
+/// Root's program is to come out of its exec without them: they are taken out of the bounding set
+/// (capabilities(7)).
+fn drop_capabilities() -> io::Result<()> {
+    for capability in DROPPED {
+        // SAFETY: these operations take numbers.
+        let (is_there, dropped) = unsafe {
+            let is_there = libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0);
+            (is_there == 1, libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0))
+        };
+        if is_there {
+            Errno::result(dropped)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! The box around an executor: what is asked for, what a process is held to, and the receipt.
+//! The kernel holds it: Landlock ([`landlock(7)`]) the files, seccomp(2) what gets around that.
+//! The box is a property of the process and of all that it starts, whoever supervises them.
+//!
+//! ```text
+//!  configuration ─Wanted─▶ daemon ─Sandbox, in the manifest─▶ shim ─Ready─▶ child: enter, exec
+//!                                                              └─ Receipt, in started.json
+//! ```
+//!
+//! It is never half a box: what is asked for and can't be had prevents the start.
+//!
+//! [`landlock(7)`]: https://man7.org/linux/man-pages/man7/landlock.7.html
+
+mod calls;
+mod kernel;
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+pub use kernel::Ready;
+
+/// How much of a box.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    #[default]
+    None,
+    /// Reads the system and the toolchains, writes the attempt's own files.
+    Workspace,
+}
+
+/// What the configuration asks for, for an executor and its variant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub level: Level,
+    /// Paths to read and run beside the usual ones; `~/` begins the person's home.
+    pub read: Vec<String>,
+    /// Paths to write. A folder, which ends with `/`, is made if it is missing.
+    pub write: Vec<String>,
+}
+
+/// What a process is held to: part of its manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sandbox {
+    pub level: Level,
+    /// The version of Landlock that the daemon has found.
+    pub abi: u32,
+    pub rules: Vec<Rule>,
+}
+
+/// A file, or a folder with all that is in it, that a process may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    pub path: PathBuf,
+    pub access: Access,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Read, list and run.
+    Read,
+    /// Everything but to make devices.
+    Write,
+    /// Read, write and control a device.
+    Device,
+}
+
+/// What holds a process: it was set before its program ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub level: Level,
+    /// landlock+seccomp.
+    pub mechanism: String,
+    /// The kernel's version of Landlock.
+    pub abi: u32,
+    /// files, privileges, syscalls, devices, signals, `abstract_sockets`.
+    pub enforced: Vec<String>,
+    /// What the process can still reach.
+    pub open: Vec<String>,
+}
+
+/// The oldest version of Landlock with which the level `workspace` holds: before it, any file
+/// could be truncated.
+pub const NEEDED: u32 = 3;
+/// The version that knows of devices.
+const DEVICES: u32 = 5;
+/// The version that knows of signals and of abstract sockets.
+pub const SCOPES: u32 = 6;
+/// The environment variable by which a test lowers the version that is found.
+pub const PRETENDED: &str = "PROVOST_TEST_LANDLOCK_ABI";
+
+/// The version of Landlock that this kernel has; 0: none.
+pub fn abi() -> u32 {
+    static FOUND: LazyLock<u32> = LazyLock::new(|| {
+        let pretended = std::env::var(PRETENDED).ok().and_then(|text| text.parse().ok());
+        kernel::probe().min(pretended.unwrap_or(u32::MAX))
+    });
+    *FOUND
+}
+
+/// Why this machine can't hold a box, in a sentence without its full stop.
+pub fn obstacle() -> Option<String> {
+    let found = abi();
+    (found < NEEDED).then(|| match found {
+        0 => "this kernel has no Landlock, or it is not turned on".to_owned(),
+        found => format!("this kernel's Landlock is of version {found}, and {NEEDED} is needed"),
+    })
+}
+
+impl Sandbox {
+    /// What will hold the process once [`Ready`] is made of this and entered.
+    pub fn receipt(&self) -> Receipt {
+        let newer = [(DEVICES, "devices"), (SCOPES, "signals"), (SCOPES, "abstract_sockets")];
+        let names = |is_held: bool| {
+            let chosen =
+                newer.into_iter().filter(move |(since, _)| (self.abi >= *since) == is_held);
+            chosen.map(|(_, name)| name)
+        };
+        let enforced = ["files", "privileges", "syscalls"].into_iter().chain(names(true));
+        let open = ["network", "unix_sockets"].into_iter().chain(names(false));
+        Receipt {
+            level: self.level,
+            mechanism: "landlock+seccomp".to_owned(),
+            abi: self.abi,
+            enforced: enforced.map(str::to_owned).collect(),
+            open: open.map(str::to_owned).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_receipt_says_what_an_older_kernel_does_not_hold() {
+        let receipt = |abi| Sandbox { level: Level::Workspace, abi, rules: vec![] }.receipt();
+        let old = receipt(3);
+        assert_eq!(old.enforced, ["files", "privileges", "syscalls"]);
+        assert_eq!(old.open, ["network", "unix_sockets", "devices", "signals", "abstract_sockets"]);
+        assert_eq!(receipt(6).open, ["network", "unix_sockets"]);
+        assert!(receipt(6).enforced.contains(&"signals".to_owned()));
+    }
+}
