@@ -122,7 +122,8 @@ async fn pages(size: Size) -> Result<Curve> {
             let page = json!({"attempt_id": attempt, "channel": channel, "limit": 20,
                 "after_entry_index": u32::from(megabytes) * 5_000});
             let call = PreparedCall::new("tail_attempt_logs", &page);
-            points.push((megabytes.into(), micros(&reader.one_by_one(&call, size.choose(300, 3))?)));
+            points
+                .push((megabytes.into(), micros(&reader.one_by_one(&call, size.choose(300, 3))?)));
         }
     }
     Ok(Curve {

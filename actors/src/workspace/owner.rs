@@ -35,14 +35,20 @@ impl Repositories {
     /// The caller is not to be dropped meanwhile.
     pub async fn add_worktree(&self, repo: &Path, new: NewWorktree) -> Result<(), GitError> {
         let (path, fresh) = (repo.to_owned(), new.clone());
-        let made = self.in_turn(repo, async move { make(&path, &fresh).await }).await;
-        if made.is_ok() && lay_out(repo, &new, &new.base).await.is_ok() {
+        let is_made = self.in_turn(repo, async move { make(&path, &fresh).await }).await.is_ok();
+        if is_made && lay_out(repo, &new, &new.base).await.is_ok() {
             return Ok(());
         }
         // Its branch is there already, or something of an earlier try is in the way. Another
         // change could move a branch that is not new: the files are written in turn, too.
         let path = repo.to_owned();
-        self.in_turn(repo, async move { add(&path, &new).await }).await
+        let again = async move {
+            if is_made {
+                take_away(&path, &new).await;
+            }
+            add(&path, &new).await
+        };
+        self.in_turn(repo, again).await
     }
 
     /// Ends the registration of a worktree in the repository at `repo`, if it is gone.
@@ -81,9 +87,7 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
             GitError::Failed(format!("{} is in the way: {error}", new.path.display()))
         })?;
     }
-    // A killed try leaves a locked entry, which only goes when forced twice.
-    let path = new.path.to_string_lossy();
-    let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
+    take_away(repo, new).await;
     let added = try_add(repo, new).await;
     // Only this attempt writes its branch, and git has waited longer for the lock than a git
     // that is being ended can hold it: a killed git left the lock.
@@ -119,10 +123,17 @@ async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     };
     let laid_out = lay_out(repo, new, &commit).await;
     if laid_out.is_err() {
-        // Nothing has run in it, and it may fill the disk.
-        let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
+        take_away(repo, new).await;
     }
     laid_out
+}
+
+/// Takes a worktree away whose files could not be written: nothing has run in it, and it may fill
+/// the disk.
+async fn take_away(repo: &Path, new: &NewWorktree) {
+    let path = new.path.to_string_lossy();
+    // A killed try leaves a locked entry, which only goes when forced twice.
+    let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
 }
 
 /// Makes an empty worktree with a new branch. git refuses, before it makes anything, where the
