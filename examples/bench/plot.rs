@@ -50,7 +50,8 @@ impl Curve {
             });
         }
         if self.lines.len() > 1 {
-            chart.configure_series_labels().border_style(BLACK.mix(0.2)).draw()?;
+            let labels = &mut chart.configure_series_labels();
+            labels.position(SeriesLabelPosition::LowerRight).border_style(BLACK.mix(0.2)).draw()?;
         }
         Ok(area.present()?)
     }
