@@ -1,5 +1,5 @@
 //! The box around a turn's process: what it opens of this attempt, of its repositories and of the
-//! machine, and what the agent is told about it.
+//! machine, and the text that describes it to the agent.
 //!
 //! Of a repository it opens for writing what a commit on the attempt's own branch needs: the
 //! objects, the worktree's own folder, and the branch's own folder of references and of their
@@ -28,7 +28,7 @@ pub const TEMPORARY: &str = "tmp";
 /// references. git passes over names that begin with a point.
 const KEEP: &str = ".keep";
 
-/// What the agent is told before its prompt.
+/// The text before the prompt of an agent in a box.
 const TOLD: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
     write this working folder, commits on its own branch, $TMPDIR and your own settings. The rest \
     of the home folder and of the machine, other branches, stashes, tags, hooks and the \
@@ -41,7 +41,7 @@ pub struct Boxed {
     pub sandbox: Sandbox,
     /// Variables that its process gets besides, or not (`None`).
     env: BTreeMap<&'static str, Option<String>>,
-    /// What the agent is told before its prompt; `None`: it is scripted and has no model.
+    /// The text before the prompt; `None`: the executor is scripted and has no model.
     pub told: Option<&'static str>,
 }
 
