@@ -20,6 +20,10 @@ bench:
     target/release/examples/bench all --keep docs
     target/release/examples/bench curves docs/performance
 
+# Time and allocations of the pure parts on the path of a log line and of a call.
+bench-pure:
+    cargo bench --bench pure
+
 # The cost of a worktree with 20,000 ignored files beside a bare `git worktree add`: needs root, and
 # mkfs.xfs or mkfs.btrfs.
 bench-worktree:

@@ -1,10 +1,13 @@
-//! How figures grow: calls with clients, starts and memory with attempts, pages with the log.
+//! How figures grow: calls with clients or with tasks, starts, memory and a daemon's return with
+//! attempts, pages with the log.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::board::filled;
 use crate::calls::{Floor, micros};
+use crate::idle;
 use crate::line_client::{LineClient, PreparedCall};
 use crate::memory::{Memory, shims};
 use crate::plot::Curve;
@@ -19,6 +22,8 @@ pub async fn all(size: Size) -> Result<Vec<Curve>> {
     let mut curves = vec![clients(size)?];
     curves.extend(attempts(size).await?);
     curves.push(pages(size).await?);
+    curves.push(board(size)?);
+    curves.push(again(size).await?);
     Ok(curves)
 }
 
@@ -132,5 +137,53 @@ async fn pages(size: Size) -> Result<Curve> {
         x: "size of the log, in MB",
         y: "µs",
         lines: vec![("raw", raw), ("normalized", normalized)],
+    })
+}
+
+/// Calls in projects of some sizes.
+fn board(size: Size) -> Result<Curve> {
+    let (mut next, mut made) = (Vec::new(), Vec::new());
+    for tasks in size.choose(vec![100_u16, 1000, 10_000], vec![50]) {
+        let scratch = filled(usize::from(tasks))?;
+        let mut client = LineClient::start(scratch.bridge())?;
+        let project = client.call("list_projects", &json!({}))?["projects"][0]["project_id"].take();
+        let make = json!({"project_id": project, "title": "Something that is to be made"});
+        let (make, ask) =
+            (PreparedCall::new("create_task", &make), PreparedCall::new("getNextTask", &json!({})));
+        let (mut asked, mut taken) = (Vec::new(), Vec::new());
+        for _ in 0..size.choose(50, 2) {
+            // After a commit nothing that was read before still holds.
+            taken.extend(client.one_by_one(&make, 1)?);
+            asked.extend(client.one_by_one(&ask, 1)?);
+        }
+        next.push((tasks.into(), micros(&asked) / 1e3));
+        made.push((tasks.into(), micros(&taken) / 1e3));
+    }
+    Ok(Curve {
+        name: "board",
+        title: "getNextTask and create_task, median",
+        x: "tasks of the project",
+        y: "ms",
+        lines: vec![("getNextTask", next), ("create_task", made)],
+    })
+}
+
+/// How soon a killed daemon's successor has its attempts again.
+async fn again(size: Size) -> Result<Curve> {
+    let mut points = Vec::new();
+    for attempts in size.choose(vec![10_u16, 100, 300, 1000], vec![2]) {
+        let scratch = Scratch::make(attempts.into(), &["idle"])?;
+        let client = scratch.client().await?;
+        let task = scratch.task(&client).await?;
+        let ids = idle::started(&client, &task, attempts.into()).await?;
+        drop(client);
+        points.push((attempts.into(), idle::has_again(&scratch, &ids).await?));
+    }
+    Ok(Curve {
+        name: "again",
+        title: "a killed daemon's successor has its attempts again",
+        x: "attempts that run",
+        y: "ms",
+        lines: vec![("", points)],
     })
 }

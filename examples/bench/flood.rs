@@ -22,9 +22,15 @@ const LINE: usize = 100;
 /// What the executors do: numbered lines, so many megabytes of them.
 pub fn pour(megabytes: usize) -> Result<()> {
     let mut stdout = BufWriter::with_capacity(1 << 16, std::io::stdout());
+    // Digits that hardly repeat, so that compression gains little from them.
+    let mut random = fastrand::Rng::with_seed(7);
+    let digits: String =
+        (0..1 << 20).map(|_| random.choice("0123456789abcdef".chars())).flatten().collect();
+    let width = LINE - 12;
     for number in 0..megabytes * 1_000_000 / LINE {
+        let from = random.usize(..digits.len() - width);
         // With its newline as long as it is to be.
-        writeln!(stdout, "{number:0width$}", width = LINE - 1)?;
+        writeln!(stdout, "{number:010} {}", &digits[from..from + width])?;
     }
     Ok(stdout.flush()?)
 }

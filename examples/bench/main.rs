@@ -30,6 +30,7 @@ mod record;
 mod scratch;
 mod start;
 mod table;
+mod transcripts;
 mod worktree;
 
 use std::error::Error;

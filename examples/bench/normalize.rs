@@ -1,16 +1,14 @@
 //! What the normalizers of agents' streams cost, over recorded streams, beside `serde_json` reading
 //! the same lines to `Value`s.
 
-use std::path::Path;
 use std::time::Instant;
 
 use provost::normalizers::{acp, claude, codex};
-use provost_actors::event::{RawEntry, Stream, Timestamp};
 use provost_actors::executor::Normalizer;
-use provost_actors::ids::ProcessId;
 use serde_json::Value;
 
 use crate::table::{Budget, Row, Unit};
+use crate::transcripts::streams;
 use crate::{Result, Size};
 
 type Make = fn(&Value) -> Box<dyn Normalizer>;
@@ -44,25 +42,4 @@ pub fn measure(size: Size) -> Result<Vec<Row>> {
         rows.push(Row::beside(&path, floor, Unit::Microseconds, &rounds, budget));
     }
     Ok(rows)
-}
-
-/// What a program wrote to stdout in each recorded scenario.
-fn streams(program: &str) -> Result<Vec<Vec<RawEntry>>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(program);
-    let process = ProcessId::new();
-    let mut streams = Vec::new();
-    for scenario in std::fs::read_dir(folder)? {
-        let text = std::fs::read_to_string(scenario?.path().join("stdout"))?;
-        let entry = |(entry_index, line): (u64, &str)| RawEntry {
-            entry_index,
-            at: Timestamp::from_millis(0),
-            execution_process_id: process,
-            stream: Stream::Stdout,
-            text: line.to_owned(),
-            continued: false,
-            lossy: false,
-        };
-        streams.push((0..).zip(text.lines()).map(entry).collect());
-    }
-    Ok(streams)
 }

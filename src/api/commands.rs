@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use provost_actors::attempt::Collection;
 
+use crate::api::logs::TailAttemptLogsInput;
 pub use crate::api::plans::*;
 use crate::api::prelude::*;
 pub use users::*;
@@ -112,6 +113,14 @@ pub struct Empty {}
 pub struct CheckLogParams {
     pub task_id: TaskId,
     pub name: String,
+}
+
+/// Which page to wait for: one after an entry, which the log may not have yet.
+#[derive(Debug, Deserialize)]
+pub struct NextLogPageParams {
+    pub page: TailAttemptLogsInput,
+    /// How long to wait for an entry at most, in milliseconds; taken as 10,000 at most.
+    pub wait_ms: u64,
 }
 
 /// The end of a check's output.

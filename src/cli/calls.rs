@@ -57,6 +57,7 @@ calls! {
     "provost/gc" => Collected,
     "provost/give_token" => UserToken,
     "provost/import_tasks" => ImportedTasks,
+    "provost/next_log_page" => NextLogPage,
     "provost/open" => Login,
     "provost/plans" => Plans,
     "provost/preview" => PreviewedAttempt,
@@ -81,6 +82,11 @@ pub struct Discarded(pub FinishAttemptOutput);
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct RevokedUser(pub UsersListed);
+
+/// The page after an entry, once there is one; empty when the wait ended before.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub struct NextLogPage(pub LogPage);
 
 /// A page of a log. Its entries stay JSON, so that those of unknown kinds are shown too.
 #[derive(Clone, Debug, Deserialize)]

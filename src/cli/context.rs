@@ -34,7 +34,7 @@ const SHORTEST_PIECE: usize = 8;
 const DAEMONS: usize = 5;
 
 /// The tools that only read begin so: a call of theirs can be repeated.
-const READING: [&str; 4] = ["get_", "list_", "tail_", "wait_for_"];
+const READING: [&str; 5] = ["get_", "list_", "tail_", "wait_for_", "provost/next_log_page"];
 
 pub struct Context {
     pub out: Output,

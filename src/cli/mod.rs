@@ -48,7 +48,7 @@ mod worktree;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{CommandFactory, Parser};
 use prelude::{Context, Exit, Failure, Output};
 
 use crate::bridge;
@@ -68,19 +68,39 @@ pub struct Cli {
     command: Command,
 }
 
+/// The verbs that programs start. To build the other fifty takes a millisecond, and a third of a
+/// bridge's memory.
+#[derive(Parser, Debug)]
+#[command(name = "provost", version)]
+struct Served {
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: ServedCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum ServedCommand {
+    Daemon(daemon::DaemonArgs),
+    Mcp(McpArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct McpArgs {
+    /// Which tools to offer [default: worker inside an attempt, else orchestrator]
+    #[arg(long, value_enum)]
+    role: Option<Role>,
+    /// What calls may do [default: write for a worker, else admin]
+    #[arg(long, value_enum)]
+    access: Option<Access>,
+}
+
 #[derive(clap::Subcommand, Debug)]
 enum Command {
     /// Run the supervisor in the foreground
     Daemon(daemon::DaemonArgs),
     /// Serve MCP on standard input and output
-    Mcp {
-        /// Which tools to offer [default: worker inside an attempt, else orchestrator]
-        #[arg(long, value_enum)]
-        role: Option<Role>,
-        /// What calls may do [default: write for a worker, else admin]
-        #[arg(long, value_enum)]
-        access: Option<Access>,
-    },
+    Mcp(McpArgs),
     /// Register the git repository at PATH as a project
     Init(project::InitArgs),
     /// Add, list and remove projects
@@ -243,16 +263,31 @@ enum Command {
 
 /// Parses the command line and runs the verb.
 pub fn main() -> ExitCode {
-    let parsed = Cli::command()
-        .try_get_matches()
-        .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, usage::verb(&matches))));
-    let (cli, verb) = match parsed {
+    // What this can't parse, help and mistakes included, is the whole command line's.
+    let served = parsed::<Served>().map(|(served, verb)| (served.into(), verb));
+    let (cli, verb): (Cli, String) = match served.or_else(|_| parsed::<Cli>()) {
         Ok(parsed) => parsed,
         Err(error) => return usage::report(error),
     };
     match start(cli.command, Output::stdout(cli.json)) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => report(&failure, cli.json, &verb),
+    }
+}
+
+/// The arguments of this process, and the verb among them.
+fn parsed<T: Parser>() -> Result<(T, String), clap::Error> {
+    let matches = T::command().try_get_matches()?;
+    Ok((T::from_arg_matches(&matches)?, usage::verb(&matches)))
+}
+
+impl From<Served> for Cli {
+    fn from(Served { json, command }: Served) -> Self {
+        let command = match command {
+            ServedCommand::Daemon(args) => Command::Daemon(args),
+            ServedCommand::Mcp(args) => Command::Mcp(args),
+        };
+        Self { json, command }
     }
 }
 
@@ -273,7 +308,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
     let context = &mut context;
     let exit = match command {
         Command::Daemon(_) => Ok(Exit::Done),
-        Command::Mcp { role, access } => {
+        Command::Mcp(McpArgs { role, access }) => {
             let role = role.or_else(|| crate::home::surrounding_attempt().map(|_| Role::Worker));
             let mut hello = Hello::of_process(Peer::Bridge, role);
             hello.access = access;

@@ -77,6 +77,7 @@ pub enum DaemonError {
 /// Runs the daemon of a home until a signal or a request ends it.
 pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
+    process::share_heaps();
     let _lock = HomeLock::take(&home.lock)?;
     let soft_limits = SoftLimits {
         open_files: raise_open_files_limit(),

@@ -117,8 +117,7 @@ impl TaskTools for Domain {
         key: Option<Key>,
         input: CreateTaskInput,
     ) -> Refusable<Once<CreateTaskOutput>> {
-        let answer = self.store.create_task(key.as_ref(), &input).await?;
-        let handle = self.store.handle_of(answer.value).await?;
+        let (answer, handle) = self.store.create_task(key.as_ref(), &input).await?;
         Ok(answered(answer, |task_id| CreateTaskOutput { task_id, handle }))
     }
 

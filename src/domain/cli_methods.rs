@@ -21,7 +21,8 @@ use crate::api::{Audit, Caller, CliMethods, Code, CustomError, Key, Refusal, ins
 use crate::work::import;
 
 /// The methods that change nothing, and leave no line in the audit log.
-const READS: [&str; 12] = [
+const READS: [&str; 13] = [
+    "provost/next_log_page",
     "provost/resolve",
     "provost/attempts",
     "provost/check_log",
@@ -74,6 +75,7 @@ impl Domain {
             "provost/check_executor" => answer(self.check_executor(read(params)?).await),
             "provost/check_log" => answer(self.check_log(read(params)?).await),
             "provost/info" => answer(self.info().await),
+            "provost/next_log_page" => answer(self.next_log_page(read(params)?).await),
             "provost/comments" => answer(self.comments_by(read(params)?).await),
             "provost/conflicts" => answer(self.conflicts(read(params)?).await),
             "provost/doctor" => answer(self.findings().await),

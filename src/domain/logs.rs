@@ -3,13 +3,19 @@
 use crate::api::{Caller, Code, Refusable, Refusal};
 use async_trait::async_trait;
 use std::sync::Arc;
+use std::time::Duration;
 
-use provost_actors::event::Timestamp;
+use provost_actors::event::{Channel, Timestamp};
 use provost_actors::ids::AttemptId;
-use provost_actors::log::{AttemptLog, LogError, Page, Query, Tip};
+use provost_actors::log::{AttemptLog, LogError, Page, PagePosition, Query, Tip};
+use tokio::time::{Instant, timeout_at};
 
 use super::{Domain, blocking};
+use crate::api::commands::NextLogPageParams;
 use crate::api::logs::{LogTools, TailAttemptLogsInput, TailAttemptLogsOutput};
+
+/// A caller asks again.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl LogTools for Domain {
@@ -18,6 +24,46 @@ impl LogTools for Domain {
         _: &Caller,
         input: TailAttemptLogsInput,
     ) -> Refusable<TailAttemptLogsOutput> {
+        self.log_page(input).await
+    }
+}
+
+impl Domain {
+    /// A page, once there is an entry on it, something else of the attempt has changed, or the
+    /// wait is over.
+    pub(super) async fn next_log_page(
+        &self,
+        params: NextLogPageParams,
+    ) -> Result<TailAttemptLogsOutput, Refusal> {
+        let NextLogPageParams { page, wait_ms } = params;
+        let deadline = Instant::now() + Duration::from_millis(wait_ms).min(LONGEST_WAIT);
+        // Before the first look: what comes after it wakes us.
+        let watch = self.store.watch(&[page.attempt_id]);
+        if let Some(log) = self.log(page.attempt_id).await?
+            && let PagePosition::After(after) = page.page()
+        {
+            let mut changed = log.changed();
+            let latest = || match page.channel {
+                Channel::Normalized => log.tip().normalized,
+                Channel::Raw => log.tip().raw,
+            };
+            while latest().is_none_or(|latest| i64::try_from(latest).is_ok_and(|it| it <= after)) {
+                tokio::select! {
+                    grown = timeout_at(deadline, changed.changed()) => if grown.is_err() { break },
+                    () = watch.changed() => break,
+                    () = self.ending.cancelled() => break,
+                }
+            }
+        } else {
+            let _ = timeout_at(deadline, watch.changed()).await;
+        }
+        self.log_page(page).await
+    }
+
+    async fn log_page(
+        &self,
+        input: TailAttemptLogsInput,
+    ) -> Result<TailAttemptLogsOutput, Refusal> {
         let (attempt, channel) = (input.attempt_id, input.channel);
         let status = self.store.status(attempt).await?;
         let query =

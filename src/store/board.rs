@@ -23,14 +23,18 @@ fn kept(given: Option<&GivenBrief>) -> Result<Option<String>> {
 }
 
 impl Store {
-    /// `create_task`.
+    /// `create_task`; gives the task's handle, too.
     pub async fn create_task(
         &self,
         key: Option<&Key>,
         input: &CreateTaskInput,
-    ) -> Result<Once<TaskId>, Refusal> {
-        self.keyed(Patience::Long, key, "create_task", async |db| {
-            projects::require(db, input.project_id).await?;
+    ) -> Result<(Once<TaskId>, String), Refusal> {
+        let mut handle = None;
+        let made = self.keyed(Patience::Long, key, "create_task", async |db| {
+            if !input.depends_on.is_empty() {
+                // Else the task's handle is refused where there is no such project.
+                projects::require(db, input.project_id).await?;
+            }
             let depends_on = dependencies::resolve(db, input.project_id, &input.depends_on).await?;
             let draft = Draft {
                 description: input.description.as_deref(),
@@ -38,9 +42,17 @@ impl Store {
                 depends_on: &depends_on,
                 ..Draft::new(input.project_id, &input.title, input.priority)
             };
-            Ok(tasks::insert(db, &draft).await?.0)
-        })
-        .await
+            let (task, its) = tasks::insert(db, &draft).await?;
+            handle = Some(its);
+            Ok(task)
+        });
+        let made = made.await?;
+        let handle = match handle {
+            Some(handle) => handle,
+            // An earlier call made it.
+            None => self.handle_of(made.value).await?,
+        };
+        Ok((made, handle))
     }
 
     /// `update_task`. A new status is the caller's word: it replaces what a report or an

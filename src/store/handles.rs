@@ -2,7 +2,7 @@
 
 use provost_actors::ids::ProjectId;
 
-use super::{Db, Result, Sql};
+use super::{Db, Result, Sql, missing};
 
 pub const TASK: &str = "TASK";
 pub const VERIFICATION: &str = "TASK-VERIFY";
@@ -13,11 +13,13 @@ pub const OBSERVATION: &str = "OBS";
 pub const ISSUE: &str = "ISSUE";
 pub const QUESTION: &str = "Q";
 
-/// The project's next handle of a kind. The count is a row, so that the handle of something
-/// that was deleted is never given again.
+/// The project's next handle of a kind; refused where there is no such project. The count is a
+/// row, so that the handle of something that was deleted is never given again.
 pub async fn next(db: Db<'_>, project: ProjectId, prefix: &str) -> Result<String> {
-    let sql = "INSERT INTO handles (project_id, prefix, last) VALUES (?1, ?2, 1)
+    let sql = "INSERT INTO handles (project_id, prefix, last)
+         SELECT project_id, ?2, 1 FROM projects WHERE project_id = ?1 AND deleted_at IS NULL
          ON CONFLICT (project_id, prefix) DO UPDATE SET last = last + 1 RETURNING last";
-    let number: i64 = db.one(sql, (project, prefix)).await?;
+    let number: Option<i64> = db.find(sql, (project, prefix)).await?;
+    let number = number.ok_or_else(|| missing::project(project))?;
     Ok(format!("{prefix}-{number:03}"))
 }

@@ -75,7 +75,9 @@ impl Store {
             // An answered call survives a power cut.
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
-            .busy_timeout(super::write_retry::BUSY_TIMEOUT);
+            .busy_timeout(super::write_retry::BUSY_TIMEOUT)
+            // More than there are: none is prepared twice.
+            .statement_cache_capacity(1000);
         let writer = pool(1).connect_with(options.clone()).await?;
         migrate(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;
@@ -168,6 +170,8 @@ fn pool(connections: u32) -> SqlitePoolOptions {
         .idle_timeout(None)
         .max_lifetime(None)
         .acquire_timeout(Duration::from_secs(30))
+        // A file does not hang up: a ping would only be one more way to the connection's thread.
+        .test_before_acquire(false)
         // SQLite itself rolls back what a full disk cut off; then sqlx's own rollback
         // fails, and the connection would stay in a transaction.
         .before_acquire(|connection, _| {

@@ -98,7 +98,9 @@ impl<'a> Draft<'a> {
 pub(super) async fn insert(db: Db<'_>, draft: &Draft<'_>) -> Result<(TaskId, String)> {
     let task = TaskId::new();
     let handle = insert_as(db, task, draft).await?;
-    dependencies::add(db, task, draft.depends_on).await?;
+    if !draft.depends_on.is_empty() {
+        dependencies::add(db, task, draft.depends_on).await?;
+    }
     Ok((task, handle))
 }
 

@@ -93,7 +93,7 @@ fn change(task: TaskId, mut fields: serde_json::Value) -> UpdateTaskInput {
 }
 
 async fn task(store: &Store, project: ProjectId) -> TaskId {
-    store.create_task(None, &new_task(project, &[])).await.unwrap().value
+    store.create_task(None, &new_task(project, &[])).await.unwrap().0.value
 }
 
 async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase) -> Attempt {
@@ -184,9 +184,9 @@ async fn the_same_call_has_one_effect_and_one_answer() {
     let key = key("r", "a");
     let calls: Vec<_> = (0..20).map(|_| store.create_task(Some(&key), &new)).collect();
     let answers = futures_util::future::join_all(calls).await;
-    let first = answers[0].as_ref().unwrap().value;
-    let fresh = answers.iter().filter(|answer| !answer.as_ref().unwrap().deduplicated).count();
-    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().value == first));
+    let first = answers[0].as_ref().unwrap().0.value;
+    let fresh = answers.iter().filter(|answer| !answer.as_ref().unwrap().0.deduplicated).count();
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().0.value == first));
     assert_eq!(fresh, 1);
     assert_eq!(store.recall(&key).await.unwrap(), Some(json!(first)));
 }
@@ -271,7 +271,7 @@ async fn dependencies_are_of_the_same_project_and_never_run_in_a_circle() {
     let refused = store.create_task(None, &new_task(here, &[stranger])).await.unwrap_err();
     assert_eq!(refused.code, Code::TaskNotFound);
     let first = task(&store, here).await;
-    let second = store.create_task(None, &new_task(here, &[first])).await.unwrap().value;
+    let second = store.create_task(None, &new_task(here, &[first])).await.unwrap().0.value;
     let back = change(first, json!({"depends_on": [second]}));
     let circle = store.update_task(None, &back).await.unwrap_err();
     assert_eq!(circle.code, Code::DependencyCycle);

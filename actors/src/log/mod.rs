@@ -37,6 +37,7 @@ mod page;
 mod raw;
 mod replay;
 mod ring;
+mod sealed;
 mod segments;
 mod source;
 pub mod spool;
@@ -45,7 +46,7 @@ pub mod tail;
 use std::io;
 
 pub use attempt_log::{AttemptLog, Logs};
-pub use lines::MAX_LINE;
+pub use lines::{LineCutter, MAX_LINE};
 pub use page::{Flags, MAX_LIMIT, PagePosition, Query};
 pub use raw::process_dir;
 pub use replay::{Difference, Replay, replay};

@@ -3,15 +3,19 @@
 //! file when the rest is derived again.
 //!
 //! ```text
-//! normalized-<offset>.jsonl   {"entry_index":7,…}<tab>{"raw":12}<newline>
-//! normalized.idx              entry 0 at 0 | entry 256 at 31337 | …
+//! normalized-<offset>.jsonl      {"entry_index":7,…}<tab>{"raw":12}<newline>
+//! normalized-<offset>.jsonl.zst  the same, compressed: each segment but the newest
+//! normalized.idx                 entry 0 at 0 | entry 256 at 31337 | …
 //! ```
+//!
+//! A thread seals a full segment while the next one is written. Offsets are those of the text.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +32,7 @@ const INDEX: &str = "normalized.idx";
 
 /// How far apart the index's marks are, in entries or bytes.
 const MARK_ENTRIES: u64 = 256;
-const MARK_BYTES: u64 = 32 * 1024;
+const MARK_BYTES: u64 = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -88,6 +92,7 @@ pub struct NormalizedWriter {
     pub end: Mark,
     last_mark: Mark,
     max_bytes: u64,
+    sealing: Option<JoinHandle<()>>,
 }
 
 impl NormalizedWriter {
@@ -102,7 +107,9 @@ impl NormalizedWriter {
         let index: RecordFile<Mark> = RecordFile::open(&dir.join(INDEX))?;
         let starts = files.starts()?;
         let oldest = starts.first().copied().unwrap_or(0);
-        let segment_start = starts.last().copied().unwrap_or(0);
+        let newest = starts.last().copied().unwrap_or(0);
+        // A sealed one gets no more entries; only after a power cut can it be the newest.
+        let segment_start = files.sealed_end(newest)?.unwrap_or(newest);
         let segment = open_segment(&files, segment_start)?;
         let written = segment_start + segment.metadata()?.len();
         cut_marks(&index, written)?;
@@ -127,7 +134,18 @@ impl NormalizedWriter {
             mark_anew(&index, dir, &starts, end)?;
         }
         let last_mark = index.last()?.unwrap_or_default();
-        Ok(Self { files, index, segment, segment_start, oldest, end, last_mark, max_bytes })
+        let sealing = None;
+        Ok(Self {
+            files,
+            index,
+            segment,
+            segment_start,
+            oldest,
+            end,
+            last_mark,
+            max_bytes,
+            sealing,
+        })
     }
 
     pub fn reader(&self) -> NormalizedReader {
@@ -141,8 +159,7 @@ impl NormalizedWriter {
             if self.end.offset - self.segment_start >= segment_bytes(self.max_bytes) {
                 self.segment.write_all(&lines[written..])?;
                 written = lines.len();
-                self.segment = open_segment(&self.files, self.end.offset)?;
-                self.segment_start = self.end.offset;
+                self.begin_segment()?;
             }
             self.mark()?;
             draft.entry_index = self.end.entry;
@@ -160,6 +177,27 @@ impl NormalizedWriter {
         Ok(Entry::of_lines(first, &lines, places))
     }
 
+    /// Seals the segment that is full, and begins the next one. At most one is being sealed, so that
+    /// a flood does not outrun it.
+    fn begin_segment(&mut self) -> io::Result<()> {
+        let (full, end) = (self.segment_start, self.end.offset);
+        self.segment = open_segment(&self.files, end)?;
+        self.segment_start = end;
+        if let Some(earlier) = self.sealing.take() {
+            let _ = earlier.join();
+        }
+        let (files, index) = (self.files.clone(), self.index.clone());
+        let seal = move || {
+            // What can't be compressed is read as it is.
+            if let Err(error) = marks(&index, full..end).and_then(|cuts| files.seal(full, &cuts)) {
+                let path = files.path(full);
+                tracing::warn!(%error, path = %path.display(), "a segment can't be compressed");
+            }
+        };
+        self.sealing = Some(thread::Builder::new().name("seal".to_owned()).spawn(seal)?);
+        Ok(())
+    }
+
     /// Whether [`drop_oldest`](Self::drop_oldest) has something to drop.
     pub fn is_over_limit(&self) -> bool {
         self.oldest < self.segment_start && self.end.offset - self.oldest > self.max_bytes
@@ -171,7 +209,7 @@ impl NormalizedWriter {
             if !self.is_over_limit() {
                 break;
             }
-            fs::remove_file(self.files.path(*start))?;
+            self.files.remove(*start)?;
             self.oldest = *next;
         }
         Ok(())
@@ -193,6 +231,18 @@ impl NormalizedWriter {
         }
         Ok(())
     }
+}
+
+/// The offsets of the marks in a range.
+fn marks(index: &RecordFile<Mark>, range: Range<u64>) -> io::Result<Vec<u64>> {
+    let first = index.partition_point(|mark| mark.offset < range.start)?;
+    let mut offsets = Vec::new();
+    while let Some(mark) = index.get(first + offsets.len() as u64)?
+        && range.contains(&mark.offset)
+    {
+        offsets.push(mark.offset);
+    }
+    Ok(offsets)
 }
 
 /// Drops the marks beyond an offset: those of lines that never got on file.
@@ -298,7 +348,7 @@ struct LineReader {
 impl LineReader {
     fn new(dir: &Path, offset: u64) -> Self {
         let bytes = SegmentStream::new(series(dir), offset);
-        Self { bytes: BufReader::with_capacity(64 * 1024, bytes), line: Vec::new() }
+        Self { bytes: BufReader::with_capacity(32 * 1024, bytes), line: Vec::new() }
     }
 
     /// The next line without its `\n`; `None` at the end, and for a line that has no end.

@@ -1,14 +1,18 @@
 //! Reads a stream of bytes that lies in segments: files named by the offset at which they
-//! start, the oldest of which may be gone.
+//! start, the oldest of which may be gone. Full ones may be sealed.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use super::sealed::{Sealed, seal};
 use crate::blocking::if_there;
 
-/// The files of one stream: `<dir>/<prefix>-<offset>.<suffix>`.
+/// Behind the name of a sealed segment.
+const SEALED: &str = ".zst";
+
+/// The files of one stream: `<dir>/<prefix>-<offset>.<suffix>`, or behind it `.zst`.
 #[derive(Clone, Debug)]
 pub struct Series {
     pub dir: PathBuf,
@@ -21,17 +25,67 @@ impl Series {
         self.dir.join(format!("{}-{start:020}.{}", self.prefix, self.suffix))
     }
 
+    fn sealed(&self, start: u64) -> PathBuf {
+        let mut path = self.path(start).into_os_string();
+        path.push(SEALED);
+        path.into()
+    }
+
+    /// Where the segment from `start` on ends, if it is sealed.
+    pub fn sealed_end(&self, start: u64) -> io::Result<Option<u64>> {
+        let sealed = if_there(Sealed::open(&self.sealed(start)))?;
+        Ok(sealed.map(|sealed| start + sealed.length()))
+    }
+
+    /// Compresses a segment that gets no more bytes; `cuts` are offsets in the stream from which
+    /// readers begin. Readers may read it at the same time.
+    pub fn seal(&self, start: u64, cuts: &[u64]) -> io::Result<()> {
+        let cuts: Vec<u64> = cuts.iter().filter_map(|cut| cut.checked_sub(start)).collect();
+        seal(&self.path(start), &self.sealed(start), &cuts)
+    }
+
+    pub fn remove(&self, start: u64) -> io::Result<()> {
+        // In the order in which sealing makes the one and removes the other.
+        let plain = if_there(std::fs::remove_file(self.path(start)))?;
+        let sealed = if_there(std::fs::remove_file(self.sealed(start)))?;
+        plain.or(sealed).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn open(&self, start: u64) -> io::Result<Segment> {
+        match if_there(Sealed::open(&self.sealed(start)))? {
+            Some(sealed) => Ok(Segment::Sealed(sealed)),
+            None => File::open(self.path(start)).map(Segment::Plain),
+        }
+    }
+
+    /// In order.
     pub fn starts(&self) -> io::Result<Vec<u64>> {
         let Some(files) = if_there(std::fs::read_dir(&self.dir))? else { return Ok(Vec::new()) };
         let mut starts = Vec::new();
         for file in files {
             let name = file?.file_name();
-            let name = name.to_str().and_then(|name| name.strip_prefix(self.prefix));
+            let name = name.to_str().map(|name| name.strip_suffix(SEALED).unwrap_or(name));
+            let name = name.and_then(|name| name.strip_prefix(self.prefix));
             let digits = name.and_then(|name| name.strip_prefix('-')?.strip_suffix(self.suffix));
             starts.extend(digits.and_then(|digits| digits.strip_suffix('.')?.parse::<u64>().ok()));
         }
         starts.sort_unstable();
+        starts.dedup();
         Ok(starts)
+    }
+}
+
+enum Segment {
+    Plain(File),
+    Sealed(Sealed),
+}
+
+impl Segment {
+    fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.read_at(buffer, offset),
+            Self::Sealed(sealed) => sealed.read_at(buffer, offset),
+        }
     }
 }
 
@@ -71,7 +125,7 @@ impl Read for SegmentStream {
 
 pub struct Segments {
     series: Series,
-    open: Option<(u64, File)>,
+    open: Option<(u64, Segment)>,
 }
 
 impl Segments {
@@ -97,8 +151,8 @@ impl Segments {
                 && self.open.as_ref().is_none_or(|(open, _)| *open != start)
             {
                 // `None`: retention was faster; the next listing shows it.
-                let file = if_there(File::open(self.series.path(start)))?;
-                self.open = file.map(|file| (start, file));
+                let segment = if_there(self.series.open(start))?;
+                self.open = segment.map(|segment| (start, segment));
                 continue;
             }
             let Some(&resume) = starts.get(later) else { return Ok(SegmentRead::NotYet) };
@@ -110,9 +164,9 @@ impl Segments {
         }
     }
 
-    fn read_open(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        match &self.open {
-            Some((start, file)) if *start <= offset => file.read_at(buffer, offset - start),
+    fn read_open(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.open {
+            Some((start, segment)) if *start <= offset => segment.read_at(buffer, offset - *start),
             _ => Ok(0),
         }
     }

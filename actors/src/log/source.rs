@@ -13,6 +13,8 @@ use super::spool::format::{Record, STREAMS};
 use super::spool::read::SpoolReader;
 use crate::event::{Stream, Timestamp};
 
+/// Bytes that are read at once: few at first, as for a page, and more where there is more.
+const LEAST: usize = 8 * 1024;
 const CHUNK: usize = 64 * 1024;
 
 /// How far to read a process's streams when all there is is wanted.
@@ -54,6 +56,7 @@ pub struct ProcessLines {
     /// Number of `current`, or of the record that comes next.
     record: u64,
     current: Option<Record>,
+    /// What is read at once; empty while there is nothing to read, for most processes are idle.
     chunk: Vec<u8>,
 }
 
@@ -66,7 +69,7 @@ impl ProcessLines {
             behind: [None; 2],
             record: position.record,
             current: None,
-            chunk: vec![0; CHUNK],
+            chunk: Vec::new(),
         }
     }
 
@@ -99,7 +102,10 @@ impl ProcessLines {
             }
         }
         loop {
-            let Some(record) = self.current_record()? else { return Ok(ReadStep::Idle) };
+            let Some(record) = self.current_record()? else {
+                self.chunk = Vec::new();
+                return Ok(ReadStep::Idle);
+            };
             let Record { at_ms, stream, .. } = record;
             let cutter = &mut self.cutters[stream as usize];
             if let Some(line) = cutter.next_line() {
@@ -127,9 +133,13 @@ impl ProcessLines {
         }
         let cutter = &mut self.cutters[stream as usize];
         let wanted = cutter.wanted();
-        let left = usize::try_from(end.saturating_sub(wanted)).unwrap_or(CHUNK).min(CHUNK);
+        let most = (self.chunk.len() * 2).clamp(LEAST, CHUNK);
+        let left = usize::try_from(end.saturating_sub(wanted)).unwrap_or(CHUNK).min(most);
         if left == 0 {
             return Ok(Some(ReadStep::Idle));
+        }
+        if self.chunk.len() < left {
+            self.chunk.resize(left, 0);
         }
         match self.spool.read_at(stream, wanted, &mut self.chunk[..left])? {
             SegmentRead::Bytes(read) => {
@@ -152,6 +162,7 @@ impl ProcessLines {
 
     /// Looks for the end of the line that a hole ends in, from an offset on.
     fn pass_over(&mut self, stream: Stream, mut from: u64) -> io::Result<ReadStep> {
+        self.chunk.resize(CHUNK, 0);
         loop {
             match self.spool.read_at(stream, from, &mut self.chunk)? {
                 SegmentRead::Bytes(read) => {

@@ -68,6 +68,15 @@ pub fn forbid_core_dumps() -> Option<u64> {
     Some(soft)
 }
 
+/// Lets all threads allocate from two heaps. The C library would give each of the threads that do
+/// blocking work a heap of its own, and what an attempt holds would be spread over all of them.
+/// To be called before this process has threads.
+pub fn share_heaps() {
+    // SAFETY: mallopt(3) only sets a number of the allocator, and there is no other thread.
+    #[cfg(target_env = "gnu")]
+    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
+}
+
 /// Closes all descriptors but the standard three: a reader of an inherited pipe would wait for
 /// its end for the daemon's life. To be called before this process opens any.
 pub fn close_inherited() -> io::Result<()> {

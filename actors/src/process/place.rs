@@ -151,7 +151,7 @@ impl Shims {
             homes.iter().filter_map(|home| fs::canonicalize(home).ok()).collect();
         let own = geteuid().as_raw();
         for pid in proc::all() {
-            let looks_like_one = proc::real_uid(pid) == Some(own) && proc::is_shim(pid);
+            let looks_like_one = proc::is_shim(pid) && proc::real_uid(pid) == Some(own);
             if looks_like_one
                 && let Some(shim) = Process::of(pid)
                 && let Ok(folder) = fs::read_link(format!("/proc/{pid}/cwd"))

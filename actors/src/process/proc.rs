@@ -1,8 +1,8 @@
 //! What `/proc` shows of processes (proc(5)). Every answer may be out of date when it arrives,
 //! so none of them permits a signal.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct Stat {
 
 impl Stat {
     pub fn of(pid: i32) -> Option<Self> {
-        Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(&read(pid, "stat").ok()?)
     }
 
     /// The command's name may hold `)` and spaces, so fields are counted from the last `)`.
@@ -64,7 +64,8 @@ impl Stat {
 /// Whether a SIGKILL is on its way to a process that has not taken it yet.
 pub fn is_being_killed(pid: i32) -> bool {
     const KILL: u64 = 1 << (nix::libc::SIGKILL - 1);
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = read(pid, "status").unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
     let pending = |line: &str| {
         let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"));
         mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
@@ -101,18 +102,19 @@ pub fn children(pid: i32) -> Vec<i32> {
 }
 
 pub fn real_uid(pid: i32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = read(pid, "status").ok()?;
+    let status = String::from_utf8_lossy(&status);
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     uids.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// A process's environment: `NAME=value` ended by NUL each. Empty if it can't be read.
 pub fn environ(pid: i32) -> Vec<u8> {
-    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+    read(pid, "environ").unwrap_or_default()
 }
 
 pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = read(pid, "cmdline").unwrap_or_default();
     line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
 }
 
@@ -122,7 +124,7 @@ pub fn is_shim(pid: i32) -> bool {
 }
 
 pub fn command_name(pid: i32) -> String {
-    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = read(pid, "comm").unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
@@ -186,6 +188,14 @@ fn unescaped(text: &str) -> String {
 fn children_by_parent(parent: i32) -> Vec<i32> {
     let is_child = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.ppid == parent);
     all().into_iter().filter(is_child).collect()
+}
+
+/// A file of a process. `/proc` gives no sizes, and `fs::read` would begin with a few bytes: there
+/// are as many processes as the machine has.
+fn read(pid: i32, file: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(4096);
+    File::open(format!("/proc/{pid}/{file}"))?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn numbers_in(dir: &Path) -> Vec<i32> {

@@ -1,6 +1,6 @@
 //! `provost logs`: prints an attempt's log page by page, and follows it as it grows.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use provost_actors::event::Channel;
 
@@ -12,9 +12,9 @@ use super::render;
 const PAGE_ENTRIES: u64 = 1000;
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// Between two looks at a silent attempt.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks at an attempt's status.
+const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
+const PAUSE_MS: u64 = 500;
 
 #[derive(clap::Args, Debug)]
 pub struct LogsArgs {
@@ -72,10 +72,39 @@ impl Reader {
 
     /// Prints the next page.
     async fn page(&mut self, context: &mut Context) -> Result<LogPage, Failure> {
+        let page = context.call::<LogPage>(self.next_page()).await?.output;
+        self.print_page(context, page)
+    }
+
+    fn next_page(&self) -> Value {
         let mut arguments = self.page_of(PAGE_ENTRIES);
         arguments["after_entry_index"] = json!(self.after);
         arguments["max_bytes"] = json!(PAGE_BYTES);
-        let mut page = context.call::<LogPage>(arguments).await?.output;
+        arguments
+    }
+
+    /// Prints entries as they come, until none comes or the status may have changed.
+    async fn print_news(&mut self, context: &mut Context) -> Result<(), Failure> {
+        let begun = Instant::now();
+        while begun.elapsed() < PAUSE {
+            let wait = json!({"page": self.next_page(), "wait_ms": PAUSE_MS});
+            let page = match context.call::<NextLogPage>(wait).await {
+                Ok(page) => page.output.0,
+                // It is not for this caller, or this daemon has it not.
+                Err(Failure::Client(ClientError::Rpc { .. })) => {
+                    tokio::time::sleep(PAUSE).await;
+                    return Ok(());
+                }
+                Err(failure) => return Err(failure),
+            };
+            if self.print_page(context, page)?.entries.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn print_page(&mut self, context: &mut Context, mut page: LogPage) -> Result<LogPage, Failure> {
         let first = page.entries.first().and_then(|entry| entry["entry_index"].as_i64());
         if let Some(first) = first.filter(|first| *first > self.after + 1) {
             anstream::eprintln!("({} older entries are gone)", first - self.after - 1);
@@ -107,7 +136,6 @@ impl Reader {
         &mut self,
         context: &mut Context,
     ) -> Result<Answer<AttemptStatus>, Failure> {
-        let mut pause = SHORTEST_PAUSE;
         let mut told = None;
         loop {
             // Read before the page: what was written by then is on the page.
@@ -132,9 +160,7 @@ impl Reader {
             if has_settled && latest.is_none_or(has) {
                 return Ok(status);
             }
-            let is_silent = page.entries.is_empty();
-            pause = if is_silent { (pause * 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
-            tokio::time::sleep(pause).await;
+            self.print_news(context).await?;
         }
     }
 }

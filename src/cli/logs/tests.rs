@@ -66,8 +66,13 @@ impl Attempt {
             let Some(line) = lines.next_line().await.unwrap() else { return };
             let request: Value = serde_json::from_str(&line).unwrap();
             let params = &request["params"];
-            let output = self.tool(params["name"].as_str().unwrap(), &params["arguments"]);
-            let answer = json!({"id": request["id"], "result": {"structuredContent": output}});
+            let result = if request["method"] == "provost/next_log_page" {
+                self.tool("tail_attempt_logs", &params["page"])
+            } else {
+                let output = self.tool(params["name"].as_str().unwrap(), &params["arguments"]);
+                json!({"structuredContent": output})
+            };
+            let answer = json!({"id": request["id"], "result": result});
             writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
         }
     }

@@ -6,6 +6,7 @@ mod damage;
 mod follow;
 mod replay;
 mod retention;
+mod sealed;
 mod whole;
 
 use std::fs::{self, File};

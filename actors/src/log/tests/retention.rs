@@ -9,7 +9,7 @@ fn line(number: usize) -> String {
     format!("{number:01022}.")
 }
 
-fn write_lines(spool: &mut SpoolFiles, numbers: std::ops::Range<usize>) {
+pub fn write_lines(spool: &mut SpoolFiles, numbers: std::ops::Range<usize>) {
     for number in numbers {
         spool.write(Stream::Stdout, format!("{}\n", line(number)).as_bytes());
     }
@@ -183,7 +183,7 @@ fn the_normalized_channel_keeps_to_its_limit_and_says_so() {
         let held: u64 = fs::read_dir(dir.path())
             .unwrap()
             .map(|entry| entry.unwrap())
-            .filter(|entry| entry.file_name().to_string_lossy().ends_with(".jsonl"))
+            .filter(|entry| entry.file_name().to_string_lossy().contains(".jsonl"))
             .map(|entry| entry.metadata().unwrap().len())
             .sum();
         assert!(held <= 300 * 1024);

@@ -16,7 +16,8 @@ use crate::process::wire::{self, ShimMessage, ShimRequest};
 const TICK_FLOOR: Duration = Duration::from_millis(3);
 /// A peer that leaves more than this unread counts as gone, in bytes.
 const UNREAD_MAX: usize = 1024 * 1024;
-const READ_MAX: usize = 64 * 1024;
+/// Bytes of a read. Each shim has touched as many.
+const READ_MAX: usize = 8 * 1024;
 
 pub struct Client {
     pub stream: UnixStream,
