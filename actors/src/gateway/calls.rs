@@ -140,8 +140,10 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     if preflight::sandbox(&*world.executors, &attempt.executor, next)? {
         attempt::fits_a_box(&attempt).map_err(|shared| {
             let task = attempt.task_id;
-            Refusal::new(Code::SandboxUnavailable, shared)
-                .hint(format!("Call start_task_attempt with task_id = \"{task}\" instead."))
+            Refusal::new(Code::SandboxUnavailable, shared).hint(format!(
+                "Call start_task_attempt with task_id = \"{task}\" instead. Or call the tool \
+                     again with a variant that has no sandbox, such as \"unsafe\"."
+            ))
         })?;
     }
     preflight::executor(&*world.executors, &attempt.executor, variant).map_err(|mut refusal| {

@@ -24,7 +24,8 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
-    let is_boxed = sandbox(&*world.executors, &request.executor, variant)?;
+    let is_boxed = sandbox(&*world.executors, &request.executor, variant)?
+        || has_box(&*world.executors, &request.executor, None);
     dependencies(&context, request.ignore_dependencies)?;
     let source = fork::source(world, &context, request.fork).await?;
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
@@ -148,9 +149,8 @@ pub fn sandbox(
     name: &str,
     variant: Option<&str>,
 ) -> Result<bool, Refusal> {
-    let wanted = executors.get(name).map(|it| it.sandbox(variant)).unwrap_or_default();
     match sandbox::obstacle() {
-        _ if wanted.level == Level::None => Ok(false),
+        _ if !has_box(executors, name, variant) => Ok(false),
         None => Ok(true),
         Some(obstacle) => {
             let message = format!(
@@ -161,8 +161,12 @@ pub fn sandbox(
     }
 }
 
-/// The attempt's branch. In a box it has a folder of its own, because git makes files beside the
-/// branch that it moves.
+fn has_box(executors: &dyn Executors, name: &str, variant: Option<&str>) -> bool {
+    executors.get(name).is_some_and(|it| it.sandbox(variant).level != Level::None)
+}
+
+/// The attempt's branch. If a turn of it may run in a box, it has a folder of its own, because git
+/// makes files beside the branch that it moves.
 fn branch(prefix: &str, attempt: AttemptId, folder: &str, is_boxed: bool) -> String {
     let short = attempt.short();
     let slug = folder.strip_prefix(&format!("{short}-")).filter(|_| is_boxed);
