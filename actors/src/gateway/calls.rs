@@ -137,6 +137,7 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     }
     let variant = request.variant.as_deref();
     let next = variant.or(attempt.process.variant.as_deref());
+    preflight::held_as_its_parent(world, attempt.parent, &attempt.executor, next).await?;
     if preflight::sandbox(&*world.executors, &attempt.executor, next)? {
         attempt::fits_a_box(&attempt).map_err(|shared| {
             let task = attempt.task_id;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{can_hold, provost, ran};
 use crate::boundary::{GHOST, lines, tool};
@@ -83,6 +83,39 @@ fn no_way_to_provost_gives_more_than_the_workers_tools() {
     }
     assert_eq!(other.status()["phase"], "running", "nothing has stopped it");
     assert_eq!(provost.verb(["ps"]).code, 0, "the daemon lives, and serves a person");
+}
+
+#[test]
+fn an_agent_in_a_box_starts_others_in_boxes_alone() {
+    if !can_hold() {
+        return;
+    }
+    let lead = "[executors.lead]\nprotocol = 'fake'\nsandbox = 'workspace'\nrole = 'orchestrator'";
+    let provost = provost().config(lead).started();
+    let board = provost.board();
+    let (p, key) = (provost.program().display(), provost.path("person/.ssh/id"));
+    let start = |executor: &str, variant: Value| {
+        let start = json!({"task_id": board.task("another"), "executor": executor,
+            "variant": variant, "prompt": format!("run cat {}", key.display())});
+        format!("{p} call start_task_attempt '{start}'")
+    };
+    let ways = [
+        start("free", Value::Null),
+        start("boxed", json!("unsafe")),
+        start("mixed", Value::Null),
+        start("boxed", Value::Null),
+    ];
+    let said = ran(&board, "lead", &ways);
+    for (code, said) in &said[..3] {
+        assert!(*code != 0 && said.contains("runs in a sandbox"), "{said}");
+    }
+    let (code, started) = &said[3];
+    assert_eq!(*code, 0, "{started}");
+    let attempt = Attempt::new(&provost, serde_json::from_str(started).unwrap());
+    assert_eq!(attempt.settled()["sandbox"]["level"], "workspace");
+    let send =
+        json!({"attempt_id": attempt.id, "action": "send", "variant": "unsafe", "prompt": "say x"});
+    assert_eq!(provost.refusal("follow_up", &send)["code"], "not_permitted");
 }
 
 #[test]

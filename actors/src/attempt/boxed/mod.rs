@@ -127,7 +127,7 @@ async fn made(
     if let Some(obstacle) = sandbox::obstacle() {
         return Err(format!("it is to run in a sandbox, and none can be had: {obstacle}"));
     }
-    let settings = world.settings.clone();
+    let (settings, level) = (world.settings.clone(), wanted.level);
     let rules = blocking(move || {
         Ok(of_all(&settings, &wanted).and_then(|mut rules| {
             let env = variables(&Person::of(&settings.environment), &rules, &temporary);
@@ -136,7 +136,7 @@ async fn made(
         }))
     });
     let (rules, env) = rules.await.map_err(|error: io::Error| error.to_string())??;
-    let sandbox = Sandbox { level: Level::Workspace, abi: sandbox::abi(), rules };
+    let sandbox = Sandbox { level, abi: sandbox::abi(), rules };
     Ok(Boxed { sandbox, env, told: None })
 }
 
