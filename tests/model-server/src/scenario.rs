@@ -35,7 +35,8 @@ pub const TEXT: &str = "Hello from the model, in several words.";
 pub const EDITED: (&str, &str) = ("notes.txt", "Written by the model.\nIn two lines.\n");
 
 /// What `[[commit]]` runs: it prints its commit's subject, then the key or that it can't be read.
-const COMMIT: &str = "echo x > committed && git add committed && git commit --quiet -m committed; \
+const COMMIT: &str = "echo x > committed && git add committed && \
+    git -c user.name=Model -c user.email=model@localhost commit --quiet -m committed; \
     git log -1 --format=subject=%s; cat \"$HOME/.ssh/id\" || echo no key";
 
 /// What `[[loop]]` leaves behind with each command: a session of its own, with
