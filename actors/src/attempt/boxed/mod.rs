@@ -249,3 +249,31 @@ fn declared(person: &Person<'_>, wanted: &Wanted) -> Result<Vec<Rule>, String> {
     }
     Ok(rules)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_in_the_temporary_folder_unless_its_own_place_is_open_or_it_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let npm = home.path().join(".npm");
+        std::fs::create_dir(&npm).unwrap();
+        let person = Person { home: Some(home.path()), search: None };
+        let sandbox = Sandbox { level: Level::Workspace, abi: 6, rules: vec![] };
+        let changed = |access| {
+            let rules = [Rule { path: real(&npm).unwrap(), access }];
+            let env = variables(&person, &rules, Path::new("/t"));
+            let boxed = Boxed { sandbox: sandbox.clone(), env, told: None };
+            let own = [("UV_CACHE_DIR", "/own"), ("SSH_AUTH_SOCK", "/agent")];
+            let mut env = own.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            boxed.change(&mut env);
+            env
+        };
+        let closed: BTreeMap<String, String> = changed(Access::Read);
+        assert_eq!(closed["npm_config_cache"], "/t/cache/npm_config_cache");
+        assert_eq!((&*closed["UV_CACHE_DIR"], &*closed["TMPDIR"]), ("/own", "/t"));
+        assert!(!closed.contains_key("SSH_AUTH_SOCK"));
+        assert!(!changed(Access::Write).contains_key("npm_config_cache"));
+    }
+}
