@@ -86,7 +86,7 @@ codes! {
     CheckoutInTheWay "checkout_in_the_way" true "Commit, stash or remove what the message names, then call the tool again.",
     WorkspaceFailed "workspace_failed" false "Fix the problem in the repository that the message names, then call the tool again.",
     SpawnFailed "spawn_failed" false "Fix the problem that the message names, then call the tool again. list_executors shows what can run.",
-    SandboxUnavailable "sandbox_unavailable" false "Run Provost on a kernel with Landlock, Linux 6.2 or later (`provost doctor` shows it), or write sandbox = \"none\" for the executor in config.toml and restart the daemon. Then call the tool again.",
+    SandboxUnavailable "sandbox_unavailable" false "Run Provost on a kernel with Landlock, Linux 6.2 or later (`provost doctor` shows it), or write sandbox = \"none\" for the executor in config.toml and restart the daemon. Then call the tool again. A built-in executor also has the variant \"unsafe\", which nothing holds.",
     InvalidState "invalid_state" false "Call getNextTask instead.",
     TokenLimitExceeded "token_limit_exceeded" false "Call the tool again with context, shorter than it was.",
     Timeout "timeout" true "Call createTicket instead.",

@@ -196,6 +196,7 @@ impl Checks {
             command: command.clone(),
             process_id: ProcessId::new(),
             repo: None,
+            work_of: None,
         };
         self.of(id, name).into_iter().flatten().map(planned).collect()
     }

@@ -1,5 +1,6 @@
 //! From a start to the agent's first instruction, of one attempt and of many at once in one
-//! repository, beside a shell that makes a worktree and becomes the same program.
+//! repository, beside a shell that makes a worktree and becomes the same program; and of one in a
+//! box, beside one without.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -29,19 +30,22 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
     let place = tempfile::Builder::new().prefix("scale-").tempdir()?;
     let mut started = Started::make(&place.path().join("started"))?;
     let pipe = started.path.to_string_lossy().into_owned();
-    let scratch = Scratch::make(MANY + 1, &["started", &pipe, "stay"])?;
+    let boxed = format!(
+        "sandbox_write = [{}]\n[executors.self.variants.boxed]\nsandbox = \"workspace\"\n",
+        json!(pipe)
+    );
+    let scratch = Scratch::make_with(MANY + 1, &["started", &pipe, "stay"], &boxed)?;
     fill(&scratch.repo())?;
     let client = scratch.client().await?;
     let task = scratch.task(&client).await?;
     let mut ours = LineClient::start(scratch.bridge())?;
     let start = json!({"task_id": task, "executor": "self"});
-    let (mut one, mut many, mut number) = (Vec::new(), Vec::new(), 0);
+    let in_a_box = json!({"task_id": task, "executor": "self", "variant": "boxed"});
+    let (mut one, mut held, mut many, mut number) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for _ in 0..=size.rounds(20) {
-        let begun = Instant::now();
-        let id = ours.call("start_task_attempt", &start)?["attempt_id"].clone();
-        started.wait(1)?;
-        let took = begun.elapsed();
-        stop(&mut ours, &[id])?;
+        let took = one_start(&mut ours, &mut started, &start)?;
+        let boxed = one_start(&mut ours, &mut started, &in_a_box)?;
+        held.push([millis(boxed), millis(took)]);
         let begun = Instant::now();
         let mut bare = bare(&scratch.repo(), place.path(), &started.path, number)?;
         started.wait(1)?;
@@ -66,13 +70,24 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
         number += MANY;
     }
     // The first round of each warms up.
-    let (one, many) = (&one[1..], &many[1..]);
+    let (one, held, many) = (&one[1..], &held[1..], &many[1..]);
     let (unit, floor) = (Unit::Milliseconds, "`git worktree add`, exec");
     let budget = Budget::RatioAtMost;
     Ok(vec![
         Row::beside("start to the first instruction", floor, unit, one, budget(1.15)),
+        Row::beside("the same in a sandbox", "without one", unit, held, Budget::MoreAtMost(3.0)),
         Row::beside(&format!("{MANY} starts at once"), "one by one", unit, many, budget(0.6)),
     ])
+}
+
+/// How long a start takes to the first instruction; the attempt is stopped then.
+fn one_start(ours: &mut LineClient, started: &mut Started, start: &Value) -> Result<Duration> {
+    let begun = Instant::now();
+    let id = ours.call("start_task_attempt", start)?["attempt_id"].clone();
+    started.wait(1)?;
+    let took = begun.elapsed();
+    stop(ours, &[id])?;
+    Ok(took)
 }
 
 /// What is started: it says so, and with `stay` it lives until it is killed.

@@ -41,6 +41,8 @@ pub enum Budget {
     RatioAtLeast(f64),
     /// Ours to the floor's, where so much of the row's unit is allowed on top: that of a call.
     RatioWithCall(f64, f64),
+    /// The median of the rounds' differences, ours less the floor's, in the row's unit.
+    MoreAtMost(f64),
     /// Ours itself, in the row's unit.
     AtMost(f64),
 }
@@ -56,7 +58,12 @@ impl Row {
     ) -> Self {
         let of = |which: usize| median(rounds.iter().map(|pair| pair[which]).collect());
         let ratio = median(rounds.iter().map(|[ours, floor]| ours / floor).collect());
-        Self::new((path, floor), of(0), Some(of(1)), Some(ratio), unit, budget)
+        let more = median(rounds.iter().map(|[ours, floor]| ours - floor).collect());
+        let row = Self::new((path, floor), of(0), Some(of(1)), Some(ratio), unit, budget);
+        match budget {
+            Budget::MoreAtMost(most) => Self { is_met: more <= most, ..row },
+            _ => row,
+        }
     }
 
     /// A path whose budget is a figure of its own.
@@ -84,6 +91,7 @@ impl Row {
             Budget::RatioWithCall(most, call) => {
                 floor.is_some_and(|floor| ours <= most * floor + call)
             }
+            Budget::MoreAtMost(most) => floor.is_some_and(|floor| ours <= floor + most),
             Budget::AtMost(most) => ours <= most,
         };
         let (path, beside) = (path.to_owned(), beside.to_owned());
@@ -102,6 +110,7 @@ impl Row {
             Budget::RatioWithCall(most, call) => {
                 format!("≤ {most} × + a call of {}", self.unit.show(call))
             }
+            Budget::MoreAtMost(most) => format!("≤ {} more", self.unit.show(most)),
             Budget::AtMost(most) => format!("≤ {}", self.unit.show(most)),
         };
         let (path, beside) = (&self.path, &self.beside);
@@ -150,6 +159,13 @@ mod tests {
             Row::beside("a call", "bare", Unit::Microseconds, &rounds, Budget::RatioAtMost(2.0));
         assert_eq!(row.line(), "| a call | bare | 30 µs | 5 µs | 3.00 × | ≤ 2 × **missed** |");
         assert!(Row::alone("memory", Unit::Megabytes, 7.5, 8.0).is_met);
+    }
+
+    #[test]
+    fn a_difference_is_that_of_the_rounds() {
+        let rounds = [[12.0, 10.0], [52.0, 50.0], [35.0, 30.0]];
+        let row = Row::beside("a", "b", Unit::Milliseconds, &rounds, Budget::MoreAtMost(3.0));
+        assert_eq!(row.line(), "| a | b | 35 ms | 30 ms | 1.17 × | ≤ 3.00 ms more |");
     }
 
     #[test]

@@ -12,9 +12,10 @@ use crate::report::Cell;
 use crate::{CHECK_MAX, GLANCE, PATIENCE, Result, processes};
 
 /// In the order of the table.
-pub const CHECKS: [&str; 11] = [
+pub const CHECKS: [&str; 12] = [
     "start",
     "edit",
+    "sandbox",
     "slash",
     "approvals",
     "follow-up",
@@ -65,6 +66,7 @@ impl Trial<'_> {
         match check {
             "start" => self.start().await,
             "edit" => self.edit().await,
+            "sandbox" => self.sandbox().await,
             "slash" => self.slash().await,
             "approvals" => self.approvals().await,
             "follow-up" => self.follow_up().await,
@@ -126,6 +128,18 @@ impl Trial<'_> {
             }
         }
         Ok(String::new())
+    }
+
+    /// The agent's commands commit to its own branch, and can't read a key of the person's.
+    async fn sandbox(&mut self) -> Result<String> {
+        let attempt = self.begin("Commit something. [[commit]]").await?;
+        let status = self.completed(&attempt).await?;
+        expect("sandbox", &status["sandbox"]["level"], &json!("workspace"))?;
+        let said = text(&status["final_message"]);
+        if said.contains("subject=committed") && said.contains("no key") {
+            return Ok(String::new());
+        }
+        Err(format!("it said: {said}").into())
     }
 
     /// A prompt is text, even if it looks like a command of the CLI.

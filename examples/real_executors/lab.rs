@@ -51,6 +51,8 @@ impl Lab {
         fs::create_dir_all(within("home"))?;
         let person = "[user]\n\tname = Real\n\temail = real@localhost\n";
         fs::write(within("home").join(".gitconfig"), person)?;
+        fs::create_dir(within("home").join(".ssh"))?;
+        fs::write(within("home").join(".ssh/id"), "a key")?;
         fs::create_dir(within("provost"))?;
         fs::create_dir(within("tmp"))?;
         let mut config = format!("[executors.{executor}.env]\n");

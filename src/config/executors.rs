@@ -180,8 +180,9 @@ fn builtin() -> Result<BTreeMap<String, ExecutorConfig>> {
 }
 
 /// A table starts from the built-in executor of its name, or of its protocol's name, if
-/// that speaks the same protocol. The table replaces its values, and adds to its tables
-/// to `env_pass`, `sandbox_read` and `sandbox_write`.
+/// that speaks the same protocol. The table replaces its values, and adds to its tables, to
+/// `env_pass`, `sandbox_read` and `sandbox_write`. With another name and a `command`, it has no
+/// box unless it asks for one.
 fn read_one(
     item: &Item<'_>,
     name: &str,
@@ -199,6 +200,10 @@ fn read_one(
         .ok_or_else(|| item.invalid(&without_protocol(&table)))?;
     let mut executor = base.cloned().unwrap_or_else(|| ExecutorConfig::new(protocol));
     table.read("command", &mut executor.command, read_command)?;
+    if base.is_some() && !builtin.contains_key(name) && table.get("command").is_some() {
+        // What another program needs is not known here.
+        executor.sandbox = Level::None;
+    }
     if executor.command.is_empty() && protocol != Protocol::Fake {
         return Err(item.invalid(&format!("a table with `command`: {COMMAND}")));
     }

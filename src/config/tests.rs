@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use provost_actors::executor::OnQuota;
 use provost_actors::journal::checks::CheckCommand;
+use provost_actors::sandbox::Level;
 
 use super::*;
 
@@ -256,6 +257,12 @@ fn a_table_changes_what_it_names_of_the_built_in_executor() {
 fn another_name_for_a_built_in_protocol_begins_as_the_built_in_executor() {
     let config = parse("[executors.work]\nprotocol = \"claude\"").unwrap();
     assert_eq!(config.executors["work"].command, ["claude"]);
+    // Another program has the box that its owner asks for.
+    let level = |text: &str| parse(text).unwrap().executors["work"].sandbox;
+    let other = "[executors.work]\nprotocol = \"claude\"\ncommand = [\"mine\"]";
+    assert_eq!(level("[executors.work]\nprotocol = \"claude\""), Level::Workspace);
+    assert_eq!(level(other), Level::None);
+    assert_eq!(level(&format!("{other}\nsandbox = \"workspace\"")), Level::Workspace);
     let plain = parse("[executors.claude]\nprotocol = \"plain\"\ncommand = [\"x\"]").unwrap();
     assert!(plain.executors["claude"].variants.is_empty());
 }

@@ -139,9 +139,10 @@ fn control_groups() -> Check {
 fn sandbox() -> Check {
     let (name, abi) = ("sandbox", sandbox::abi());
     let hint = "It takes Linux 6.2 or later with `landlock` among its security modules \
-                (/sys/kernel/security/lsm).";
+                (/sys/kernel/security/lsm). Until then, agents that are to run in one don't start: \
+                choose their variant `unsafe`, or write sandbox = \"none\" for them in config.toml.";
     match sandbox::obstacle() {
-        Some(obstacle) => Check::note(name, format!("none can be had: {obstacle}"), hint),
+        Some(obstacle) => Check::warn(name, format!("none can be had: {obstacle}"), hint),
         None if abi < sandbox::SCOPES => {
             let shown = format!("workspace, by Landlock ABI {abi}, which does not hold signals");
             Check::note(name, shown, "Linux 6.12 or later holds them too.")

@@ -49,12 +49,21 @@ impl Provisions for Store {
             db.insert("OR IGNORE INTO processes", row).await?;
             // Nothing that it left is alive once it has ended.
             let sql = "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
-                        failure_summary = ?5, ended_at = ?6, closed = ?6 IS NOT NULL
+                        failure_summary = ?5, ended_at = ?6, closed = ?6 IS NOT NULL,
+                        sandbox = COALESCE(?7, sandbox)
                  WHERE process_id = ?1";
             let ended_at = script.ended_at.map(Timestamp::millis);
-            let ScriptRow { process_id, status, exit_code, exit_signal, failure_summary, .. } =
-                script;
-            let values = (process_id, status, exit_code, exit_signal, failure_summary, ended_at);
+            let ScriptRow {
+                process_id,
+                status,
+                exit_code,
+                exit_signal,
+                failure_summary,
+                sandbox,
+                ..
+            } = script;
+            let values =
+                (process_id, status, exit_code, exit_signal, failure_summary, ended_at, sandbox);
             db.run(sql, values).await?;
             Ok(())
         })

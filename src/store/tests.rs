@@ -902,6 +902,7 @@ async fn the_checks_of_a_finish_touch_no_task() {
     store.record_finish(None, &finish).await.unwrap();
     let check = PlannedCheck {
         repo: None,
+        work_of: None,
         name: "test".to_owned(),
         command: CheckCommand::Line("true".to_owned()),
         process_id: ProcessId::new(),

@@ -79,7 +79,8 @@ impl Store {
                  (SELECT json_group_array(json_object(
                       'name', name, 'command', command, 'outcome', outcome, 'reason', reason,
                       'exit_code', exit_code, 'exit_signal', exit_signal,
-                      'duration_ms', duration_ms, 'log', log, 'at', ended_at) ORDER BY name)
+                      'duration_ms', duration_ms, 'log', log, 'at', ended_at,
+                      'sandbox', json(sandbox)) ORDER BY name)
                   FROM receipts WHERE run_id = r.run_id) AS receipts
              FROM check_runs r JOIN attempts a ON a.task_id = r.task_id
              WHERE a.attempt_id = ?1 AND r.attempt_id = ?1 ORDER BY r.run_id DESC LIMIT ?2";

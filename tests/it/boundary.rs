@@ -12,7 +12,7 @@ use crate::harness::{Attempt, Board, Client, PLAIN, Provost, eventually, process
 /// An executor whose prompt is a shell script.
 const SHELL: &str = "exec sh -c \"$(cat)\" 2>&1";
 
-const GHOST: &str = include_str!("agents/ghost.py");
+pub const GHOST: &str = include_str!("agents/ghost.py");
 
 /// Provost with `agent`, which asks for permissions, `sh`, and `boss`: a shell too, which
 /// is configured as an orchestrator. `None` without Python.
@@ -34,7 +34,7 @@ fn path(provost: &Provost) -> String {
 }
 
 /// The lines of a client: a hello, then these methods.
-fn lines(hello: &Value, methods: &[(&str, Value)]) -> String {
+pub fn lines(hello: &Value, methods: &[(&str, Value)]) -> String {
     let requests = methods.iter().zip(1..).map(|((method, params), id)| {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
     });
@@ -54,7 +54,7 @@ fn ghost(provost: &Provost, mode: &str, methods: &[(&str, Value)]) -> String {
     format!("python3 '{ghost}' {mode} '{socket}' < '{file}'")
 }
 
-fn tool(name: &str, arguments: &Value) -> (&'static str, Value) {
+pub fn tool(name: &str, arguments: &Value) -> (&'static str, Value) {
     ("tools/call", json!({"name": name, "arguments": arguments}))
 }
 

@@ -5,6 +5,7 @@
 //! checks/<run id>/
 //!   objects/<repo name>/       objects of the reported commits that are in no repository
 //!   work/<repo name>/          the checkout; work.new while it is being made
+//!   tmp/                       the temporary folder of checks in a box
 //!   <process id>/              one for each check: its records and its output, which stay
 //!   <process id>.lost-1/       those of a try whose end is unknown
 //! ```
@@ -36,6 +37,15 @@ impl Folder {
         self.0.join("objects").join(repo)
     }
 
+    /// The checkout of all repositories.
+    pub fn work(&self) -> PathBuf {
+        self.0.join("work")
+    }
+
+    pub fn temporary(&self) -> PathBuf {
+        self.0.join("tmp")
+    }
+
     pub fn process(&self, process: ProcessId) -> PathBuf {
         self.0.join(process.to_string())
     }
@@ -49,7 +59,7 @@ impl Folder {
         let failed = |error: &dyn Display| {
             format!("no clean checkout of what was reported can be made: {error}")
         };
-        let (work, new) = (self.0.join("work"), self.0.join("work.new"));
+        let (work, new) = (self.work(), self.0.join("work.new"));
         if !is_there(&work).await {
             self.remove_work().await.map_err(|error| failed(&error))?;
             for repo in &run.repos {
@@ -69,12 +79,12 @@ impl Folder {
 
     /// Removes the checkout, whole or not.
     pub async fn remove_work(&self) -> io::Result<()> {
-        self.remove(&["work.new", "work"]).await
+        self.remove(&["work.new", "work", "tmp"]).await
     }
 
     /// Removes all but the records and the output of its checks.
     pub async fn strip(&self) -> io::Result<()> {
-        self.remove(&["work.new", "work", "objects"]).await
+        self.remove(&["work.new", "work", "tmp", "objects"]).await
     }
 
     /// A name that is missing or can't be removed does not keep the others.

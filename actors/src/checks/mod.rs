@@ -273,6 +273,7 @@ mod tests {
             exit_signal: None,
             duration_ms: 5,
             log: None,
+            sandbox: None,
             at: Timestamp::from_millis(0),
         };
         let run = CheckRun {

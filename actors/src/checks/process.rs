@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::attempt::{Boxed, around_check};
 use crate::blocking::blocking;
 use crate::environment::inherited;
 use crate::event::Timestamp;
@@ -66,7 +67,7 @@ impl<'a> CheckProcess<'a> {
             Ok(ended) => ended,
             Err(reason) => return Receipt { reason: Some(reason), ..receipt },
         };
-        let took = started.map_or(Duration::ZERO, |it| exit.at.since(it.at));
+        let took = started.as_ref().map_or(Duration::ZERO, |it| exit.at.since(it.at));
         let wall_secs = self.world.settings.checks.limits.wall_secs;
         Receipt {
             outcome: match (&exit.limit, exit.exit_code) {
@@ -81,6 +82,7 @@ impl<'a> CheckProcess<'a> {
             exit_signal: exit.exit_signal,
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             log: Some(self.dir.to_string_lossy().into_owned()),
+            sandbox: started.and_then(|it| it.sandbox),
             at: exit.at,
             ..receipt
         }
@@ -181,16 +183,32 @@ impl<'a> CheckProcess<'a> {
         let (attempt, process) = (AttemptId::from(self.run.run_id), self.check.process_id);
         let marker = Marker { attempt, process };
         let command = (PathBuf::from("/bin/sh"), self.check.command.shell_arguments());
-        let env = environment(&settings.environment, marker);
+        let mut env = environment(&settings.environment, marker);
+        let boxed = self.boxed().await.map_err(SpawnError::Refused)?;
+        if let Some(boxed) = &boxed {
+            boxed.change(&mut env);
+        }
         let limits = settings.checks.limits;
         let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits, &[]);
         manifest.spool_max_bytes = manifest.spool_max_bytes.min(LOG_MAX);
+        manifest.sandbox = boxed.map(|boxed| boxed.sandbox);
         let spawned = self.world.shims.spawn(&self.dir, &manifest, None, &secrets).await;
         if let Err(SpawnError::Died) = &spawned {
             // An orphan may run.
             self.sweep().await;
         }
         spawned
+    }
+
+    /// The box around it, if the agent whose work it checks has one. `Err` is a sentence.
+    async fn boxed(&self) -> Result<Option<Boxed>, String> {
+        let Some(id) = self.check.work_of else { return Ok(None) };
+        let journal = &self.world.journal;
+        let attempt = until_done("reading a checked attempt", || journal.attempt(id)).await;
+        let attempt = attempt.ok_or_else(|| format!("attempt {id} is gone"))?;
+        let objects = attempt.repos.iter().map(|repo| self.folder.objects(&repo.name));
+        let (own, objects) = ((self.folder.work(), self.folder.temporary()), objects.collect());
+        around_check(self.world, &attempt, own, objects).await
     }
 
     /// Waits until its tree or its shim has ended; returns what became of the process.

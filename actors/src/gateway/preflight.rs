@@ -24,7 +24,9 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
-    let is_boxed = sandbox(&*world.executors, &request.executor, variant)?;
+    let is_boxed = sandbox(&*world.executors, &request.executor, variant)?
+        || level(&*world.executors, &request.executor, None) != Level::None;
+    held_as_its_parent(world, request.parent, &request.executor, variant).await?;
     dependencies(&context, request.ignore_dependencies)?;
     let source = fork::source(world, &context, request.fork).await?;
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
@@ -148,9 +150,8 @@ pub fn sandbox(
     name: &str,
     variant: Option<&str>,
 ) -> Result<bool, Refusal> {
-    let wanted = executors.get(name).map(|it| it.sandbox(variant)).unwrap_or_default();
     match sandbox::obstacle() {
-        _ if wanted.level == Level::None => Ok(false),
+        _ if level(executors, name, variant) == Level::None => Ok(false),
         None => Ok(true),
         Some(obstacle) => {
             let message = format!(
@@ -161,8 +162,37 @@ pub fn sandbox(
     }
 }
 
-/// The attempt's branch. In a box it has a folder of its own, because git makes files beside the
-/// branch that it moves.
+fn level(executors: &dyn Executors, name: &str, variant: Option<&str>) -> Level {
+    executors.get(name).map(|it| it.sandbox(variant).level).unwrap_or_default()
+}
+
+/// What an agent in a box has started is held as it is: else that would be a way out.
+pub async fn held_as_its_parent(
+    world: &World,
+    parent: Option<AttemptId>,
+    executor: &str,
+    variant: Option<&str>,
+) -> Result<(), Refusal> {
+    let Some(parent) = parent else { return Ok(()) };
+    let Some(parent) = world.journal.attempt(parent).await? else { return Ok(()) };
+    let (executors, of_parent) = (&*world.executors, parent.process.variant.as_deref());
+    let own = level(executors, executor, variant);
+    if own >= level(executors, &parent.executor, of_parent) {
+        return Ok(());
+    }
+    let message = format!(
+        "the agent of attempt {} runs in a sandbox, and so has to what it starts: executor \
+         {executor:?} has none here",
+        parent.attempt_id
+    );
+    Err(Refusal::new(Code::NotPermitted, message).hint(
+        "Call the tool again with an executor, or a variant, that has a sandbox. Or a person \
+         starts it.",
+    ))
+}
+
+/// The attempt's branch. If a turn of it may run in a box, it has a folder of its own, because git
+/// makes files beside the branch that it moves.
 fn branch(prefix: &str, attempt: AttemptId, folder: &str, is_boxed: bool) -> String {
     let short = attempt.short();
     let slug = folder.strip_prefix(&format!("{short}-")).filter(|_| is_boxed);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, CheckRunId, FinishId, ProcessId, TaskId};
 use crate::refusal::Refusal;
+use crate::sandbox;
 use crate::text::shell_word;
 
 /// What a check runs.
@@ -56,6 +57,9 @@ pub struct PlannedCheck {
     /// The repository in whose checkout it runs; `None`: where all of them are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
+    /// The attempt whose work it runs on, if any: it runs in a box if that attempt's agent does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_of: Option<AttemptId>,
 }
 
 /// A repository as it was at a report.
@@ -136,6 +140,9 @@ pub struct Receipt {
     pub duration_ms: u64,
     /// The folder of its output.
     pub log: Option<String>,
+    /// What held it; `None`: it had no box, or was not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<sandbox::Receipt>,
     pub at: Timestamp,
 }
 
@@ -197,6 +204,7 @@ mod tests {
             exit_signal: None,
             duration_ms: 1,
             log: None,
+            sandbox: None,
             at: Timestamp::from_millis(0),
         }
     }

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use crate::event::{ProcessStatus, RunReason, Timestamp};
 use crate::ids::{AttemptId, ProcessId};
 use crate::refusal::Refusal;
+use crate::sandbox::Receipt;
 
 use super::Attempt;
 
@@ -22,6 +23,8 @@ pub struct ScriptRow {
     pub exit_signal: Option<i32>,
     pub failure_summary: Option<String>,
     pub ended_at: Option<Timestamp>,
+    /// What holds it; `None`: it has no box, or has not begun.
+    pub sandbox: Option<Receipt>,
 }
 
 #[async_trait]

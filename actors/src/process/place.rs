@@ -5,6 +5,7 @@
 //! (prctl(2)). Those of a killed shim become children of the daemon, or stay below their
 //! leader. The daemon knows its shims and leaders by pid and start time. Of several above one
 //! process the outermost counts: a process that only poses as a shim can't be above a real one.
+//! A process in a box counts as inside also where none of its ancestors is known any more.
 
 use std::fs;
 use std::io;
@@ -22,6 +23,7 @@ use super::proc::{self, Stat};
 use super::records::{self, Started};
 use super::shims::{Shims, attempt_of};
 use crate::ids::AttemptId;
+use crate::sandbox;
 
 /// How often a line of ancestors that changes meanwhile is read again.
 const TRIES: u32 = 100;
@@ -123,7 +125,10 @@ impl Shims {
             if let Some(line) = line
                 && line_of(pid, daemon).as_ref() == Some(&line)
             {
-                return self.judge(&line, daemon);
+                return match self.judge(&line, daemon) {
+                    Place::Outside if sandbox::holds(pid) => Place::Inside(None),
+                    place => place,
+                };
             }
         }
         Place::Inside(None)

@@ -197,6 +197,18 @@ fn value<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
         .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
+/// Whether a process is in another attempt than this one's: below a shim that is not above this
+/// process, too.
+pub fn is_in_another_attempt(pid: i32) -> bool {
+    let mut own = BTreeSet::from([std::process::id().cast_signed()]);
+    let mut at = Stat::of(std::process::id().cast_signed());
+    while let Some(stat) = at.filter(|stat| stat.ppid > 1) {
+        own.insert(stat.ppid);
+        at = Stat::of(stat.ppid);
+    }
+    shim_above(pid, &own).is_some()
+}
+
 /// The next shim above a process, unless one that is spared comes first.
 fn shim_above(mut pid: i32, spared: &BTreeSet<i32>) -> Option<i32> {
     while let Some(stat) = Stat::of(pid).filter(|stat| stat.ppid > 1) {

@@ -1,7 +1,9 @@
 //! Makes the kernel hold a box: all that can fail for want of memory or of a file is done before
 //! the fork, so that the child only makes system calls.
 
+use std::fs;
 use std::io;
+use std::sync::LazyLock;
 
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -46,6 +48,26 @@ pub fn probe() -> u32 {
     let found =
         unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, ASK_VERSION) };
     u32::try_from(found).unwrap_or(0)
+}
+
+/// Whether the kernel shows that a process has entered a box since it was one of ours. The process
+/// can't undo that, nor can what it starts, whoever their parents are.
+pub fn holds(pid: i32) -> bool {
+    static OWN: LazyLock<Option<u32>> = LazyLock::new(|| status("self").map(|own| own.1));
+    let (own, found) = (OWN.unwrap_or_default(), status(&pid.to_string()));
+    found.is_some_and(|(has_no_new_privs, filters)| {
+        has_no_new_privs && filters >= own.saturating_add(calls::FILTERS)
+    })
+}
+
+/// Of `/proc/PID/status` (proc(5)): whether it has `no_new_privs`, and its number of filters.
+fn status(pid: &str) -> Option<(bool, u32)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value?.trim().parse::<u32>().ok()
+    };
+    Some((field("NoNewPrivs")? == 1, field("Seccomp_filters")?))
 }
 
 /// A box that is made and not entered yet.

@@ -19,10 +19,10 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-pub use kernel::Ready;
+pub use kernel::{Ready, holds};
 
-/// How much of a box.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How much of a box; a later one holds more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     #[default]

@@ -12,10 +12,22 @@ pub async fn registration(repo: &Path, worktree: &Path) -> Result<Option<PathBuf
     let common = git::common_dir(repo).await?;
     let worktree = worktree.to_owned();
     let found = tokio::task::spawn_blocking(move || {
-        let entries = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).find(|admin| is_registration_of(admin, &worktree))
+        let worktrees = common.join("worktrees");
+        linked(&worktrees, &worktree).or_else(|| {
+            let entries = fs::read_dir(worktrees).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).find(|admin| is_registration_of(admin, &worktree))
+        })
     });
     found.await.map_err(|error| GitError::Failed(error.to_string()))
+}
+
+/// The folder that the worktree's own `.git` leads to, if the repository's record confirms it: in
+/// a repository with many worktrees that is found sooner.
+fn linked(worktrees: &Path, worktree: &Path) -> Option<PathBuf> {
+    let link = regular::text(&worktree.join(".git")).ok()?;
+    let admin = worktree.join(link.strip_prefix("gitdir: ")?.trim_end()).canonicalize().ok()?;
+    let is_here = admin.parent() == Some(&*worktrees.canonicalize().ok()?);
+    (is_here && is_registration_of(&admin, worktree)).then_some(admin)
 }
 
 /// Whether this folder of the repository is that of the worktree, existing or not.

@@ -1,6 +1,7 @@
 //! What is known of a task's reports, what became of them, and what their answers share.
 
 use provost_actors::journal::checks::CheckOutcome;
+use provost_actors::sandbox::Receipt;
 
 use crate::api::prelude::*;
 
@@ -57,6 +58,9 @@ pub struct CheckReceipt {
     pub duration_ms: u64,
     /// The folder of its output.
     pub log: Option<String>,
+    /// What held it, if its attempt has a sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Receipt>,
     /// When it ended.
     pub at: Timestamp,
 }

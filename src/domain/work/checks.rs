@@ -97,6 +97,7 @@ fn to_output(run: CheckRun) -> CheckedReport {
                 exit_signal: receipt.exit_signal,
                 duration_ms: receipt.duration_ms,
                 log: receipt.log,
+                sandbox: receipt.sandbox,
                 at: receipt.at,
             })
             .collect(),

@@ -46,7 +46,8 @@ macro_rules! runs {
                     (SELECT json_group_array(json_object(
                          'name', name, 'command', command, 'outcome', outcome, 'reason', reason,
                          'exit_code', exit_code, 'exit_signal', exit_signal,
-                         'duration_ms', duration_ms, 'log', log, 'at', ended_at) ORDER BY name)
+                         'duration_ms', duration_ms, 'log', log, 'at', ended_at,
+                         'sandbox', json(sandbox)) ORDER BY name)
                      FROM receipts WHERE run_id = r.run_id) AS receipts
              FROM check_runs r JOIN tasks t ON t.task_id = r.task_id WHERE ",
             $which
@@ -94,7 +95,7 @@ impl Checks for Store {
                 "outcome": receipt.outcome, "reason": receipt.reason,
                 "exit_code": receipt.exit_code, "exit_signal": receipt.exit_signal,
                 "duration_ms": receipt.duration_ms, "log": receipt.log,
-                "ended_at": receipt.at.millis(),
+                "ended_at": receipt.at.millis(), "sandbox": receipt.sandbox,
             });
             db.insert("OR IGNORE INTO receipts", row).await?;
             Ok(())

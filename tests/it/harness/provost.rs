@@ -366,16 +366,30 @@ impl Provost {
 
     /// Changes the database.
     pub fn sql(&self, statements: &[&'static str]) {
+        self.in_database(async |connection| {
+            for statement in statements {
+                sqlx::query(*statement).execute(&mut *connection).await.unwrap();
+            }
+        });
+    }
+
+    /// The first column of a query of the database: text.
+    pub fn rows(&self, query: &'static str) -> Vec<String> {
+        self.in_database(async |connection| {
+            sqlx::query_scalar(query).fetch_all(connection).await.unwrap()
+        })
+    }
+
+    fn in_database<T>(&self, ask: impl AsyncFnOnce(&mut sqlx::SqliteConnection) -> T) -> T {
         let path = self.home.join("provost.db");
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut connection = options.connect().await.unwrap();
-            for statement in statements {
-                sqlx::query(*statement).execute(&mut connection).await.unwrap();
-            }
+            let answer = ask(&mut connection).await;
             connection.close().await.unwrap();
-        });
+            answer
+        })
     }
 
     /// Holds the database's write lock, as another program may, until it is dropped.

@@ -76,6 +76,22 @@ pub const ESCAPES: &[Escape] = &[
     any("write the configuration", "echo >> {home}/config.toml"),
     any("read the token of the page", "cat {home}/http-token"),
     any("list the home of Provost", "ls {home}"),
+    any(
+        "put a file beside Provost's program",
+        "echo x > {programs}/escape-{who} && rm {programs}/escape-{who}",
+    ),
+    any("enter another worktree", "cd {other} && cat secret"),
+    any("list the sockets of Provost", "ls {home}/run"),
+    any("put another worktree in a link's place", "ln -s {other} o && ls o"),
+    any("read a key by a hard link's other name", "ln {person}/.ssh/id key && cat key"),
+    any(
+        "map a file outside",
+        "python3 -c 'import mmap; f=open(\"{out}/file\",\"r+b\"); mmap.mmap(f.fileno(),0)[0:1]=b\"a\"'",
+    ),
+    any(
+        "give a file outside another name",
+        "mv {out}/file2 {out}/file3 && mv {out}/file3 {out}/file2",
+    ),
     any("put a file beside the daemon's socket", "echo x > {home}/run/{who}"),
     // Processes.
     any("signal the daemon", "kill -0 {daemon}"),

@@ -1,6 +1,8 @@
 //! The box around an executor: nothing that an agent might try leads out of it, its work can be
 //! done in it, and where it can't be had nothing starts.
 
+mod children;
+mod door;
 mod escapes;
 
 use std::fs;
@@ -10,7 +12,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Attempt, Board, Provost, has_python, left_out, wait_until};
+use crate::harness::{Attempt, Board, Provost, has_python, left_out, native, needs, wait_until};
 use escapes::{CALL, ESCAPES, TOOLS};
 
 const EXECUTORS: &str = "
@@ -21,6 +23,8 @@ protocol = 'fake'
 sandbox = 'workspace'
 [executors.boxed.variants.unsafe]
 sandbox = 'none'
+[executors.boxed.variants.held]
+args = []
 [executors.mixed]
 protocol = 'fake'
 [executors.mixed.variants.boxed]
@@ -117,6 +121,7 @@ fn what_works_without_a_box_fails_in_one() {
                 ("{tools}", provost.path("tools").display().to_string()),
                 ("{repo}", board.repo().path.display().to_string()),
                 ("{home}", provost.home().display().to_string()),
+                ("{programs}", provost.program().parent().unwrap().display().to_string()),
                 ("{other}", folder.display().to_string()),
                 ("{attempt}", other.id.clone()),
                 ("{branch}", other.started["workspace_branch"].as_str().unwrap().to_owned()),
@@ -253,6 +258,14 @@ fn the_variant_decides_and_an_attempt_without_a_box_says_nothing_of_one() {
         let (code, receipt, _) = run(executor, variant.clone());
         assert_eq!((code != 0, receipt.is_object()), (is_boxed, is_boxed), "{executor} {variant}");
     }
+    // One that begins without its executor's box can go on in it.
+    let (_, _, attempt) = run("boxed", json!("unsafe"));
+    let prompt = format!("run cat {key}");
+    let send =
+        json!({"attempt_id": attempt.id, "action": "send", "variant": "held", "prompt": prompt});
+    provost.call("follow_up", &send);
+    attempt.saved(2);
+    assert_ne!(results(&attempt)[1].0, 0);
     // Its branch has no folder of its own: it can't be held, and so it does not run.
     let (_, _, attempt) = run("mixed", Value::Null);
     let session = attempt.status()["latest_session_id"].clone();
@@ -298,6 +311,35 @@ fn a_box_that_would_open_the_home_of_provost_is_not_made() {
     let why = status["failure_summary"].as_str().unwrap();
     assert!(why.contains("where a folder of Provost's home lies"), "{why}");
     assert_eq!(attempt.said("assistant_message"), [] as [&str; 0]);
+}
+
+#[test]
+fn what_an_agent_is_made_to_load_is_in_its_box_and_never_in_its_shim() {
+    if !can_hold() || !needs(&[("cc", "gcc")]) {
+        return;
+    }
+    let provost = provost();
+    let outside = provost.path("loaded");
+    let define = format!("-DOUTSIDE=\"{}\"", outside.display());
+    let library = provost.path("preload.so");
+    native::build("preload", &library, &["-shared", "-fPIC", &define]);
+    let library = library.display();
+    let config = format!(
+        "[executors.loads]\nprotocol = 'fake'\nenv = {{ LD_PRELOAD = '{library}' }}\n\
+         sandbox_read = ['{library}']\n[executors.loads.variants.boxed]\nsandbox = 'workspace'"
+    );
+    let provost = provost.config(&config).started();
+    let board = provost.board();
+    for is_boxed in [true, false] {
+        let variant = is_boxed.then_some("boxed");
+        let attempt = board.start_with("loads", &json!({"prompt": "say x", "variant": variant}));
+        assert_eq!(attempt.settled()["state"], "completed");
+        let said = attempt.said("system_message");
+        assert!(said.contains(&"preloaded".to_owned()), "{said:?}");
+        let loaded = fs::read_to_string(&outside).unwrap_or_default();
+        assert_eq!(loaded.is_empty(), is_boxed, "{loaded}");
+        assert!(!loaded.contains("__shim"), "{loaded}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `[[text]]` | says a sentence |
 //! | `[[edit]]`, `[[edit:NAME]]` | runs a command, writes the file NAME (`notes.txt`), says so |
+//! | `[[commit]]` | commits a file, tries to read a key of the person, and says what it saw |
 //! | `[[context]]` | calls `get_context` of the MCP server `provost` and says what it was told |
 //! | `[[slow]]`, `[[slow:SECONDS]]` | says four words a second, for 20 s |
 //! | `[[rate-limit]]`, `[[rate-limit:SECONDS]]` | is out of quota, for 1 s as it says |
@@ -33,6 +34,11 @@ pub const TEXT: &str = "Hello from the model, in several words.";
 /// The file that `[[edit]]` writes, and its content.
 pub const EDITED: (&str, &str) = ("notes.txt", "Written by the model.\nIn two lines.\n");
 
+/// What `[[commit]]` runs: it prints its commit's subject, then the key or that it can't be read.
+const COMMIT: &str = "echo x > committed && git add committed && \
+    git -c user.name=Model -c user.email=model@localhost commit --quiet -m committed; \
+    git log -1 --format=subject=%s; cat \"$HOME/.ssh/id\" || echo no key";
+
 /// What `[[loop]]` leaves behind with each command: a session of its own, with
 /// nothing open.
 const LEAVE_BEHIND: &str = "setsid sleep 1000 </dev/null >/dev/null 2>&1 &";
@@ -56,6 +62,7 @@ pub fn plan(request: &Request) -> Plan {
     match script.name {
         "text" => say(TEXT),
         "edit" => script.edit(),
+        "commit" => script.commit(),
         "context" => script.context(),
         "slow" => slow(seconds(20)),
         "rate-limit" => refuse(Reason::RateLimit, Some(seconds(1))),
@@ -128,6 +135,14 @@ impl<'a> Script<'a> {
             parts.insert(0, Part::Thinking("First I look where I am.".to_owned()));
         }
         Plan::Say(parts)
+    }
+
+    fn commit(&self) -> Plan {
+        let [] = self.results.as_slice() else {
+            return say(&format!("It printed: {}", self.results.join(" ")));
+        };
+        let call = tools::command(&self.request.tools, COMMIT);
+        call.map_or_else(|| self.no_tool(), |call| Plan::Say(vec![Part::Call(call)]))
     }
 
     fn context(&self) -> Plan {

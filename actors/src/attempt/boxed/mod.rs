@@ -1,32 +1,35 @@
-//! The box around a turn's process: what it opens of this attempt, of its repositories and of the
-//! machine, and the text that describes it to the agent.
-//!
-//! Of a repository it opens for writing what a commit on the attempt's own branch needs: the
-//! objects, the worktree's own folder, and the branch's own folder of references and of their
-//! logs. The hooks, the configuration and all other references stay as they are.
+//! The boxes around the processes of an attempt: its agent, its scripts and dev server, and the
+//! checks of its work. What each opens, and the text that describes it to the agent.
 
+mod own;
 mod places;
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use own::{of_agent, of_check, of_script, private_folder, registered};
 use places::{Person, meets, of_machine, of_program, real};
+
+pub use own::fits;
 
 use crate::blocking::blocking;
 use crate::executor::Executor;
 use crate::journal::Attempt;
 use crate::sandbox::{self, Access, Level, Rule, Sandbox, Wanted};
-use crate::workspace::{git, proof};
+use crate::workspace::git;
 use crate::world::{ActorSettings, World};
 
 /// The attempt's own temporary folder, in its folder.
 pub const TEMPORARY: &str = "tmp";
-/// An empty folder that keeps the branch's own folder from being removed when `git gc` packs the
-/// references. git passes over names that begin with a point.
-const KEEP: &str = ".keep";
+/// Caches of tools that fail without one that they can write: the variable, and where the cache is
+/// in the home without it. In a box it is in the temporary folder, unless that place is open.
+const CACHES: [(&str, &str); 4] = [
+    ("npm_config_cache", ".npm"),
+    ("PIP_CACHE_DIR", ".cache/pip"),
+    ("UV_CACHE_DIR", ".cache/uv"),
+    ("GOCACHE", ".cache/go-build"),
+];
 
 /// The text before the prompt of an agent in a box.
 const TOLD: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
@@ -45,12 +48,6 @@ pub struct Boxed {
     pub told: Option<&'static str>,
 }
 
-/// A repository of the attempt, as git has it.
-struct Registered {
-    common: PathBuf,
-    admin: PathBuf,
-}
-
 /// The box that is asked for around the attempt's newest process, if any. Makes the folders that
 /// are missing. `Err` is a sentence: it can't be had, so nothing may be started.
 pub async fn around(
@@ -62,27 +59,85 @@ pub async fn around(
     if wanted.level == Level::None {
         return Ok(None);
     }
+    fits(attempt)?;
+    let repos = registered(world, attempt).await?;
+    let temporary = temporary(world, attempt);
+    let of_attempt = attempt.clone();
+    let boxed = made(world, wanted, temporary, move |settings, temporary| {
+        of_agent(settings, &of_attempt, &repos, temporary)
+    });
+    let told = (!executor.describe().stand_in).then_some(TOLD);
+    Ok(Some(Boxed { told, ..boxed.await? }))
+}
+
+/// The same around a script or the dev server of an attempt, if its agent has a box.
+pub async fn around_script(world: &World, attempt: &Attempt) -> Result<Option<Boxed>, String> {
+    let Some(wanted) = wanted(world, attempt)? else { return Ok(None) };
+    let repos = registered(world, attempt).await?;
+    let temporary = temporary(world, attempt);
+    let attempt = attempt.clone();
+    let boxed = made(world, wanted, temporary, move |settings, temporary| {
+        of_script(settings, &attempt, &repos, temporary)
+    });
+    boxed.await.map(Some)
+}
+
+/// The same around a check of an attempt's work, which runs in a checkout of its own. `objects`
+/// are those that the checkout borrows, beside those of the repositories.
+pub async fn around_check(
+    world: &World,
+    attempt: &Attempt,
+    (checkout, temporary): (PathBuf, PathBuf),
+    mut objects: Vec<PathBuf>,
+) -> Result<Option<Boxed>, String> {
+    let Some(wanted) = wanted(world, attempt)? else { return Ok(None) };
+    for repo in &attempt.repos {
+        let common = git::common_dir(repo.path.as_ref()).await;
+        objects.push(common.map_err(|error| error.to_string())?.join("objects"));
+    }
+    let boxed =
+        made(world, wanted, temporary, move |_, temporary| of_check(checkout, objects, temporary));
+    boxed.await.map(Some)
+}
+
+/// The box of the attempt's executor; `None`: it has none.
+fn wanted(world: &World, attempt: &Attempt) -> Result<Option<Wanted>, String> {
+    let Some(executor) = world.executors.get(&attempt.executor) else {
+        // It is not known any longer which box it is to have.
+        return match fits(attempt) {
+            Ok(()) => Err(format!("executor {:?} is not configured any longer", attempt.executor)),
+            Err(_) => Ok(None),
+        };
+    };
+    let wanted = executor.sandbox(attempt.process.variant.as_deref());
+    Ok(Some(wanted).filter(|wanted| wanted.level != Level::None))
+}
+
+fn temporary(world: &World, attempt: &Attempt) -> PathBuf {
+    world.settings.attempt_dir(attempt.attempt_id).join(TEMPORARY)
+}
+
+/// Makes a box with the rules that are the process's own.
+async fn made(
+    world: &World,
+    wanted: Wanted,
+    temporary: PathBuf,
+    own: impl FnOnce(&ActorSettings, &Path) -> Result<Vec<Rule>, String> + Send + 'static,
+) -> Result<Boxed, String> {
     if let Some(obstacle) = sandbox::obstacle() {
         return Err(format!("it is to run in a sandbox, and none can be had: {obstacle}"));
     }
-    fits(attempt)?;
-    let mut repos = Vec::new();
-    for repo in &attempt.repos {
-        let worktree = world.settings.worktrees_dir.join(&attempt.folder).join(&repo.name);
-        let path = Path::new(&repo.path);
-        let common = git::common_dir(path).await.map_err(|error| error.to_string())?;
-        let admin =
-            proof::registration(path, &worktree).await.map_err(|error| error.to_string())?;
-        let admin =
-            admin.ok_or_else(|| format!("{} has no worktree {}", repo.path, worktree.display()))?;
-        repos.push(Registered { common, admin });
-    }
-    let (settings, attempt) = (world.settings.clone(), attempt.clone());
-    let rules = blocking(move || Ok(rules(&settings, &attempt, &wanted, &repos)));
-    let (rules, temporary) = rules.await.map_err(|error: io::Error| error.to_string())??;
-    let sandbox = Sandbox { level: Level::Workspace, abi: sandbox::abi(), rules };
-    let told = (!executor.describe().stand_in).then_some(TOLD);
-    Ok(Some(Boxed { sandbox, env: variables(&temporary), told }))
+    let (settings, level) = (world.settings.clone(), wanted.level);
+    let rules = blocking(move || {
+        Ok(of_all(&settings, &wanted).and_then(|mut rules| {
+            let env = variables(&Person::of(&settings.environment), &rules, &temporary);
+            rules.extend(own(&settings, &temporary)?);
+            Ok((rules, env))
+        }))
+    });
+    let (rules, env) = rules.await.map_err(|error: io::Error| error.to_string())??;
+    let sandbox = Sandbox { level, abi: sandbox::abi(), rules };
+    Ok(Boxed { sandbox, env, told: None })
 }
 
 impl Boxed {
@@ -97,13 +152,14 @@ impl Boxed {
         Ok(sandbox)
     }
 
-    /// Changes the environment of its process.
+    /// Changes the environment of its process. What it says of git and of caches stays.
     pub fn change(&self, env: &mut BTreeMap<String, String>) {
-        // A configuration that is given so stays.
         let keeps_git = env.contains_key("GIT_CONFIG_COUNT");
-        let is_set = |name: &str| keeps_git && name.starts_with("GIT_CONFIG_");
-        for (name, value) in self.env.iter().filter(|(name, _)| !is_set(name)) {
+        for (name, value) in &self.env {
+            let is_cache = CACHES.iter().any(|(cache, _)| cache == name);
             match value {
+                _ if keeps_git && name.starts_with("GIT_CONFIG_") => {}
+                _ if is_cache && env.contains_key(*name) => {}
                 Some(value) => drop(env.insert((*name).to_owned(), value.clone())),
                 None => drop(env.remove(*name)),
             }
@@ -123,23 +179,26 @@ impl Boxed {
     }
 }
 
-/// Whether the attempt's branch has a folder of its own among the references. `Err` is a sentence.
-pub fn fits(attempt: &Attempt) -> Result<(), String> {
-    let folder = Path::new(&attempt.branch).parent().and_then(Path::file_name);
-    if folder.is_some_and(|folder| *folder == *attempt.attempt_id.short()) {
-        return Ok(());
-    }
-    Err(format!(
-        "a sandbox can't hold this attempt: its branch {} shares its folder of references with \
-         other branches, for the attempt began without a sandbox",
-        attempt.branch
-    ))
-}
-
-fn variables(temporary: &Path) -> BTreeMap<&'static str, Option<String>> {
+/// Changes of the environment; `rules` are those of the machine and of the configuration.
+fn variables(
+    person: &Person<'_>,
+    rules: &[Rule],
+    temporary: &Path,
+) -> BTreeMap<&'static str, Option<String>> {
     let text = |text: &str| Some(text.to_owned());
-    BTreeMap::from([
-        ("TMPDIR", Some(temporary.to_string_lossy().into_owned())),
+    let path = |path: PathBuf| Some(path.to_string_lossy().into_owned());
+    let is_open = |below: &str| {
+        let place = person.home.and_then(|home| real(home.join(below)));
+        let holds = |rule: &Rule| {
+            rule.access == Access::Write
+                && place.as_ref().is_some_and(|it| it.starts_with(&rule.path))
+        };
+        rules.iter().any(holds)
+    };
+    let caches = CACHES.iter().filter(|(_, below)| !is_open(below));
+    let caches = caches.map(|(name, _)| (*name, path(temporary.join("cache").join(name))));
+    let own = [
+        ("TMPDIR", path(temporary.to_owned())),
         // Its keys are not to be used.
         ("SSH_AUTH_SOCK", None),
         // git would try to tidy up the whole repository, and complain.
@@ -148,16 +207,13 @@ fn variables(temporary: &Path) -> BTreeMap<&'static str, Option<String>> {
         ("GIT_CONFIG_VALUE_0", text("0")),
         ("GIT_CONFIG_KEY_1", text("maintenance.auto")),
         ("GIT_CONFIG_VALUE_1", text("false")),
-    ])
+    ];
+    own.into_iter().chain(caches).collect()
 }
 
-/// All rules, and the temporary folder.
-fn rules(
-    settings: &ActorSettings,
-    attempt: &Attempt,
-    wanted: &Wanted,
-    repos: &[Registered],
-) -> Result<(Vec<Rule>, PathBuf), String> {
+/// The rules for what is open to all processes of an executor: the machine, and what its
+/// configuration opens.
+fn of_all(settings: &ActorSettings, wanted: &Wanted) -> Result<Vec<Rule>, String> {
     let person = Person::of(&settings.environment);
     let private = &settings.private;
     let declared = declared(&person, wanted)?;
@@ -176,12 +232,7 @@ fn rules(
             rule.path.display()
         ));
     }
-    for repo in repos {
-        rules.extend(of_repository(repo, attempt)?);
-    }
-    let (temporary, own) = of_attempt(settings, attempt)?;
-    rules.extend(own);
-    Ok((rules, temporary))
+    Ok(rules)
 }
 
 /// What the executor's entry opens: its own state, and caches.
@@ -199,43 +250,30 @@ fn declared(person: &Person<'_>, wanted: &Wanted) -> Result<Vec<Rule>, String> {
     Ok(rules)
 }
 
-fn of_repository(repo: &Registered, attempt: &Attempt) -> Result<Vec<Rule>, String> {
-    let Registered { common, admin } = repo;
-    if common.join("reftable").exists() {
-        return Err(format!(
-            "a sandbox can't hold {}: its references are one file",
-            common.display()
-        ));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_in_the_temporary_folder_unless_its_own_place_is_open_or_it_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let npm = home.path().join(".npm");
+        std::fs::create_dir(&npm).unwrap();
+        let person = Person { home: Some(home.path()), search: None };
+        let sandbox = Sandbox { level: Level::Workspace, abi: 6, rules: vec![] };
+        let changed = |access| {
+            let rules = [Rule { path: real(&npm).unwrap(), access }];
+            let env = variables(&person, &rules, Path::new("/t"));
+            let boxed = Boxed { sandbox: sandbox.clone(), env, told: None };
+            let own = [("UV_CACHE_DIR", "/own"), ("SSH_AUTH_SOCK", "/agent")];
+            let mut env = own.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            boxed.change(&mut env);
+            env
+        };
+        let closed: BTreeMap<String, String> = changed(Access::Read);
+        assert_eq!(closed["npm_config_cache"], "/t/cache/npm_config_cache");
+        assert_eq!((&*closed["UV_CACHE_DIR"], &*closed["TMPDIR"]), ("/own", "/t"));
+        assert!(!closed.contains_key("SSH_AUTH_SOCK"));
+        assert!(!changed(Access::Write).contains_key("npm_config_cache"));
     }
-    let branch = Path::new("refs/heads").join(&attempt.branch);
-    let folder = branch.parent().unwrap_or(&branch);
-    let (references, logs) = (common.join(folder), common.join("logs").join(folder));
-    for folder in [references.join(KEEP), logs.clone()] {
-        made(&folder, 0o777)?;
-    }
-    let write = [common.join("objects"), admin.clone(), references, logs];
-    let write = write.into_iter().map(|path| Rule { path, access: Access::Write });
-    Ok(std::iter::once(Rule { path: common.clone(), access: Access::Read }).chain(write).collect())
-}
-
-/// The attempt's own: its temporary folder, and the rules for that and what else it has.
-fn of_attempt(settings: &ActorSettings, attempt: &Attempt) -> Result<(PathBuf, Vec<Rule>), String> {
-    let temporary = settings.attempt_dir(attempt.attempt_id).join(TEMPORARY);
-    private_folder(&temporary)?;
-    let write = [settings.worktrees_dir.join(&attempt.folder), temporary.clone()];
-    let write = write.map(|path| Rule { path, access: Access::Write });
-    // Its files for the CLI, and the way back: its MCP server is this program.
-    let read = [settings.cli_dir(attempt), settings.program.clone()];
-    let read = read.map(|path| Rule { path, access: Access::Read });
-    Ok((temporary, write.into_iter().chain(read).collect()))
-}
-
-fn private_folder(path: &Path) -> Result<(), String> {
-    made(path, 0o700)
-}
-
-/// Makes a folder and those above it, unless they are there.
-fn made(path: &Path, mode: u32) -> Result<(), String> {
-    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
-    made.map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -149,8 +149,11 @@ pub fn of_program(program: &Path, person: &Person<'_>, private: &[PathBuf]) -> V
 }
 
 /// The toolchain, of this person or another, that a folder of the search path belongs to: its
-/// programs may be scripts that run others of it.
+/// programs may be scripts that run others of it. Those of npm are links to its packages.
 fn toolchain(folder: &Path) -> Option<PathBuf> {
+    if folder.ends_with("node_modules/.bin") {
+        return folder.parent().map(Path::to_owned);
+    }
     let is_one = |path: &&Path| TOOLCHAINS.iter().any(|known| path.ends_with(known));
     folder.ancestors().find(is_one).map(Path::to_owned)
 }
@@ -183,19 +186,21 @@ mod tests {
     fn toolchains_are_open_and_keys_are_not() {
         let root = tempfile::tempdir().unwrap();
         let home = root.path().canonicalize().unwrap();
-        for folder in [".ssh", ".cargo/bin", "bin", "private/bin"] {
+        for folder in [".ssh", ".cargo/bin", "bin", "private/bin", "x/node_modules/.bin"] {
             fs::create_dir_all(home.join(folder)).unwrap();
         }
         fs::write(home.join(".cargo/credentials.toml"), "").unwrap();
         std::os::unix::fs::symlink(home.join(".ssh"), home.join("private/link")).unwrap();
-        let search =
-            format!("{0}/bin:{0}:{0}/private/bin:{0}/private/link:/:relative", home.display());
+        let search = format!(
+            "{0}/bin:{0}:{0}/private/bin:{0}/private/link:/:relative:{0}/x/node_modules/.bin",
+            home.display()
+        );
         let person = Person { home: Some(&home), search: Some(&search) };
         let rules = of_machine(&person, &[home.join("private")]);
-        for open in [".cargo/bin/cargo", "bin/tool"] {
+        for open in [".cargo/bin/cargo", "bin/tool", "x/node_modules/node/bin/node"] {
             assert!(opened(&rules, &home.join(open)), "{open}");
         }
-        for closed in [".ssh/id", ".cargo/credentials.toml", "private/bin/x", "notes"] {
+        for closed in [".ssh/id", ".cargo/credentials.toml", "private/bin/x", "notes", "x/y"] {
             assert!(!opened(&rules, &home.join(closed)), "{closed}");
         }
         assert!(opened(&rules, Path::new("/usr/bin/env")));

@@ -33,6 +33,9 @@ pub async fn planned(
     }
     let settings = provision.repos.iter().map(|(name, it)| (name.as_str(), &it.settings)).collect();
     merge(&mut planned, &settings, attempt.repos.len() > 1);
+    for check in &mut planned {
+        check.work_of = Some(attempt.attempt_id);
+    }
     Ok(planned)
 }
 
@@ -53,6 +56,7 @@ fn merge(
                 command: command.value.clone(),
                 process_id: ProcessId::new(),
                 repo: are_several.then(|| (*repo).to_owned()),
+                work_of: None,
             });
         }
     }
@@ -79,6 +83,7 @@ mod tests {
             command: CheckCommand::Line(line.to_owned()),
             process_id: ProcessId::new(),
             repo: None,
+            work_of: None,
         };
         let mut all: Vec<PlannedCheck> = planned.iter().map(own).collect();
         merge(&mut all, &of.iter().copied().collect(), of.len() > 1);

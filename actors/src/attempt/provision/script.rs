@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::signals::SetupSignals;
 use super::{Provision, below};
-use crate::attempt::variables;
+use crate::attempt::{boxed, variables};
 use crate::blocking::blocking;
 use crate::event::{Event, ProcessStatus, RunReason, Timestamp};
 use crate::executor::PlainLines;
@@ -30,6 +30,7 @@ use crate::process::{
     AdoptError, Adopted, Control, LOST, Marker, Shim, ShimEvent, Signal, SpawnError, Target,
 };
 use crate::retry::{PAUSE, until_done, while_store_fails};
+use crate::sandbox::Receipt;
 use crate::world::World;
 
 /// Marks a process's folder as a script's: its output has no protocol.
@@ -86,9 +87,9 @@ impl Script<'_> {
                         let reason = "it was stopped before it began";
                         return self.ended(&log, &ExitRecord::unknown(reason)).await;
                     }
-                    self.record(ProcessStatus::Running, None, None).await?;
-                    match self.start().await {
-                        Ok(shim) => next = self.attend(shim, &log).await,
+                    self.record(ProcessStatus::Running, None, None, None).await?;
+                    match self.start(&log).await {
+                        Ok(shim) => next = self.held(shim, &log).await?,
                         Err(SpawnError::Died) => drop(self.sweep().await),
                         Err(SpawnError::Unreachable(_)) => {}
                         Err(error) => {
@@ -98,7 +99,7 @@ impl Script<'_> {
                     }
                 }
                 Ok(Adopted::Live(shim)) => {
-                    next = self.attend(shim, &log).await;
+                    next = self.held(shim, &log).await?;
                 }
                 Ok(Adopted::Lost { .. } | Adopted::Ended(_)) => {
                     let record = self.sweep().await;
@@ -132,8 +133,22 @@ impl Script<'_> {
         self.signals.stop().is_none() && self.signals.0.has_changed().is_err()
     }
 
-    async fn start(&self) -> Result<Shim, SpawnError> {
+    /// Puts on record what holds it, and attends to it.
+    async fn held(
+        &self,
+        shim: Shim,
+        log: &OnceCell<Arc<AttemptLog>>,
+    ) -> Result<Option<Result<Adopted, AdoptError>>, String> {
+        if let Some(receipt) = shim.started.sandbox.clone() {
+            self.record(ProcessStatus::Running, None, None, Some(receipt)).await?;
+        }
+        Ok(self.attend(shim, log).await)
+    }
+
+    async fn start(&self, log: &OnceCell<Arc<AttemptLog>>) -> Result<Shim, SpawnError> {
         let dir = self.dir();
+        let boxed = boxed::around_script(self.world, self.attempt).await;
+        let boxed = boxed.map_err(SpawnError::Refused)?;
         self.world.shims.reopen(&dir).await.map_err(SpawnError::Prepare)?;
         let settings = &self.world.settings;
         let marker = Marker { attempt: self.attempt.attempt_id, process: self.process_id };
@@ -142,6 +157,10 @@ impl Script<'_> {
         let mut env = variables::of(settings, &BTreeMap::new(), self.attempt, ports);
         env.insert(Marker::PROCESS.to_owned(), self.process_id.to_string());
         env.remove("PROVOST_PROMPT");
+        if let Some(boxed) = &boxed {
+            boxed.change(&mut env);
+            self.note(log, boxed.notice()).await;
+        }
         let cwd = settings.worktrees_dir.join(below(self.attempt, self.repo));
         // As an agent's own processes; only their times are others.
         let limits = self.world.executors.limits(&self.attempt.executor);
@@ -150,6 +169,7 @@ impl Script<'_> {
         let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits, &hidden);
         manifest.epoch = self.attempt.epoch;
         manifest.cwd_beneath = Some(settings.worktrees_dir.clone());
+        manifest.sandbox = boxed.map(|boxed| boxed.sandbox);
         self.world.shims.spawn(&dir, &manifest, None, &secrets).await
     }
 
@@ -248,7 +268,7 @@ impl Script<'_> {
             ProcessStatus::Completed => None,
             _ => Some(self.with_last_lines(&how).await),
         };
-        self.record(status, Some(exit), reason.clone()).await?;
+        self.record(status, Some(exit), reason.clone(), None).await?;
         Ok(reason.map_or(ScriptEnd::Well, ScriptEnd::Failed))
     }
 
@@ -265,6 +285,7 @@ impl Script<'_> {
         status: ProcessStatus,
         exit: Option<&ExitRecord>,
         failure_summary: Option<String>,
+        sandbox: Option<Receipt>,
     ) -> Result<(), String> {
         let row = ScriptRow {
             process_id: self.process_id,
@@ -275,6 +296,7 @@ impl Script<'_> {
             exit_signal: exit.and_then(|exit| exit.exit_signal),
             failure_summary,
             ended_at: exit.map(|exit| exit.at),
+            sandbox,
         };
         let what = format!("attempt {}: recording a script", self.attempt.attempt_id);
         let recorded =
@@ -294,6 +316,19 @@ impl Script<'_> {
             log.begin(process, turn, Box::new(PlainLines), vec![(Timestamp::now(), start)])
         })
         .await
+    }
+
+    /// Best effort: what holds it is on record as well.
+    async fn note(&self, log: &OnceCell<Arc<AttemptLog>>, text: String) {
+        let (process, turn) = (self.process_id, self.attempt.process.turn);
+        let noted = async {
+            let log = Arc::clone(self.log(log).await?);
+            let event = Event::SystemMessage { text };
+            blocking(move || log.append(process, turn, Timestamp::now(), event)).await
+        };
+        if let Err(error) = noted.await {
+            tracing::warn!(%process, %error, "the box of a script can't be logged");
+        }
     }
 
     /// Takes in what it has written. The end is read in any case.

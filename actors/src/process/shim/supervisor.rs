@@ -29,7 +29,7 @@ use crate::process::attach::SOCKET;
 use crate::process::identity::{Reaped, reap};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::records::{self, ExitRecord, Manifest, StopKind};
-use crate::process::tree::Tree;
+use crate::process::tree::{Tree, is_in_another_attempt};
 use crate::process::watch::Measure;
 use crate::process::wire::{Hello, ShimMessage, ShimRequest, Target};
 
@@ -266,8 +266,9 @@ impl Supervisor {
         match self.folder.listener.accept() {
             Ok((stream, _)) => {
                 let Ok(mut client) = Client::new(stream) else { return };
-                // A supervised process must not get the pipes, nor crowd the daemon out.
-                if !self.tree().is_outside(client.pid) {
+                // A supervised process, of whichever attempt, must not get the pipes, nor crowd the
+                // daemon out.
+                if !self.tree().is_outside(client.pid) || is_in_another_attempt(client.pid) {
                     return;
                 }
                 client.send(&ShimMessage::Hello(Hello {

@@ -123,7 +123,7 @@ impl PreviewTask {
         preview.url = server.target.as_ref().map(Target::url);
         let signals = SetupSignals::stopped(StopKind::Soft);
         let script = self.script(&server, preview.process_id, &signals);
-        script.record(ProcessStatus::Running, None, None).await?;
+        script.record(ProcessStatus::Running, None, None, None).await?;
         failpoint::hit("preview", "recorded");
         self.keep(preview).await;
         failpoint::hit("preview", "next");
