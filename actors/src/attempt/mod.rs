@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-pub use boxed::fits as fits_a_box;
+pub use boxed::{fits as fits_a_box, obstacle as box_obstacle};
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
     FollowUpRequest, Lend, PreviewAsk, Saved,

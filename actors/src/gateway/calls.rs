@@ -137,7 +137,7 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     }
     let variant = request.variant.as_deref();
     let next = variant.or(attempt.process.variant.as_deref());
-    if preflight::sandbox(&*world.executors, &attempt.executor, next)? {
+    if preflight::sandbox(world, &attempt.executor, next).await? {
         attempt::fits_a_box(&attempt).map_err(|shared| {
             let task = attempt.task_id;
             Refusal::new(Code::SandboxUnavailable, shared)

@@ -10,6 +10,7 @@ mod places;
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,8 @@ use places::{Person, meets, of_machine, of_program, real};
 use crate::blocking::blocking;
 use crate::executor::Executor;
 use crate::journal::Attempt;
+use crate::process::network;
+use crate::sandbox::hosts::AllowedHost;
 use crate::sandbox::{self, Access, Level, Rule, Sandbox, Wanted};
 use crate::workspace::{git, proof};
 use crate::world::{ActorSettings, World};
@@ -34,6 +37,18 @@ const TOLD: &str = "You work in a sandbox. You can read the system and the toolc
     of the home folder and of the machine, other branches, stashes, tags, hooks and the \
     repository's configuration are closed to you: \"Permission denied\" or \"Operation not \
     permitted\" there is meant so. Do not try to get around it; if the task needs more, say what.";
+
+/// The same for `strict`.
+const TOLD_STRICT: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
+    write this working folder, commits on its own branch, $TMPDIR and your own settings. The rest \
+    of the home folder and of the machine, other branches, stashes, tags, hooks and the \
+    repository's configuration are closed to you: \"Permission denied\" or \"Operation not \
+    permitted\" there is meant so. You reach the network only through the proxy in $HTTPS_PROXY, \
+    and there only the hosts that a person has allowed: \"403\" from it is meant so. Do not try to \
+    get around it; if the task needs more, say what, and name the host.";
+
+const PROXY_VARIABLES: [&str; 6] =
+    ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
 /// A box, and what comes with it.
 #[derive(Debug)]
@@ -62,7 +77,7 @@ pub async fn around(
     if wanted.level == Level::None {
         return Ok(None);
     }
-    if let Some(obstacle) = sandbox::obstacle() {
+    if let Some(obstacle) = obstacle(world, wanted.level).await {
         return Err(format!("it is to run in a sandbox, and none can be had: {obstacle}"));
     }
     fits(attempt)?;
@@ -77,12 +92,30 @@ pub async fn around(
             admin.ok_or_else(|| format!("{} has no worktree {}", repo.path, worktree.display()))?;
         repos.push(Registered { common, admin });
     }
+    let (level, hosts) = (wanted.level, wanted.hosts.clone());
     let (settings, attempt) = (world.settings.clone(), attempt.clone());
     let rules = blocking(move || Ok(rules(&settings, &attempt, &wanted, &repos)));
     let (rules, temporary) = rules.await.map_err(|error: io::Error| error.to_string())??;
-    let sandbox = Sandbox { level: Level::Workspace, abi: sandbox::abi(), rules };
-    let told = (!executor.describe().stand_in).then_some(TOLD);
-    Ok(Some(Boxed { sandbox, env: variables(&temporary), told }))
+    let is_strict = level == Level::Strict;
+    let mut env = variables(&temporary);
+    if is_strict {
+        env.extend(proxied(&hosts));
+    }
+    let sandbox = Sandbox { level, abi: sandbox::abi(), rules, hosts };
+    let told = if is_strict { TOLD_STRICT } else { TOLD };
+    let told = (!executor.describe().stand_in).then_some(told);
+    Ok(Some(Boxed { sandbox, env, told }))
+}
+
+/// Why this machine can't hold a box of a level, in a sentence without its full stop.
+pub async fn obstacle(world: &World, level: Level) -> Option<String> {
+    if level == Level::None {
+        return None;
+    }
+    match sandbox::obstacle() {
+        None if level == Level::Strict => world.shims.network_obstacle().await,
+        obstacle => obstacle,
+    }
 }
 
 impl Boxed {
@@ -149,6 +182,23 @@ fn variables(temporary: &Path) -> BTreeMap<&'static str, Option<String>> {
         ("GIT_CONFIG_KEY_1", text("maintenance.auto")),
         ("GIT_CONFIG_VALUE_1", text("false")),
     ])
+}
+
+/// The variables by which programs find the proxy. Only what is of the namespace itself is reached
+/// without it; a host of the list is outside, whatever its name is.
+fn proxied(hosts: &[String]) -> Vec<(&'static str, Option<String>)> {
+    let proxy = format!("http://{}:{}", Ipv4Addr::LOCALHOST, network::PORT);
+    let listed = hosts.iter().filter_map(|host| host.parse::<AllowedHost>().ok()?.local_name());
+    let listed: Vec<String> = listed.collect();
+    let is_inside = |name: &&str| !listed.iter().any(|listed| listed == name);
+    let inside: Vec<&str> =
+        ["localhost", "127.0.0.1", "::1"].into_iter().filter(is_inside).collect();
+    let inside = inside.join(",");
+    let proxy = PROXY_VARIABLES.iter().map(|name| (*name, Some(proxy.clone())));
+    // Node.js takes no notice of them otherwise.
+    let more =
+        [("NO_PROXY", inside.clone()), ("no_proxy", inside), ("NODE_USE_ENV_PROXY", "1".into())];
+    proxy.chain(more.map(|(name, value)| (name, Some(value)))).collect()
 }
 
 /// All rules, and the temporary folder.
