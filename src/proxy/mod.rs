@@ -5,8 +5,10 @@
 mod record;
 mod serve;
 
+use std::borrow::Cow;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +16,8 @@ use nix::unistd::setsid;
 use provost_actors::process::network::{self, Network};
 use provost_actors::process::records::{self, Manifest};
 use provost_actors::process::{forbid_core_dumps, set_name};
-use provost_actors::sandbox::hosts::Allowed;
+use provost_actors::sandbox::ALLOWED_FILE;
+use provost_actors::sandbox::hosts::{Allowed, Target};
 use record::Record;
 
 /// The process's folder is the working folder.
@@ -23,7 +26,20 @@ const HERE: &str = ".";
 /// What all its connections share.
 struct Proxy {
     allowed: Allowed,
+    /// The file with what a person has allowed since, for the attempt.
+    asked: PathBuf,
     record: Mutex<Record>,
+}
+
+impl Proxy {
+    /// The list by which a target is judged.
+    fn list(&self, target: &Target) -> Cow<'_, Allowed> {
+        if self.allowed.judge(target).is_ok() {
+            return Cow::Borrowed(&self.allowed);
+        }
+        let more = fs::read_to_string(&self.asked).unwrap_or_default();
+        Cow::Owned(self.allowed.with(more.lines()))
+    }
 }
 
 /// Runs as a proxy if the command line says so, until its namespace is empty; `None`: this is no
@@ -47,7 +63,8 @@ fn run() -> io::Result<()> {
     let sandbox = manifest.and_then(|it| it.sandbox).ok_or(io::ErrorKind::InvalidData)?;
     let network = Network::receive()?;
     let proxy = Proxy {
-        allowed: Allowed::new(sandbox.hosts.iter().map(String::as_str)),
+        allowed: Allowed::default().with(sandbox.hosts.iter().map(String::as_str)),
+        asked: Path::new(HERE).join("..").join(ALLOWED_FILE),
         record: Mutex::new(Record::new(HERE.into())),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -17,6 +17,12 @@ const LOG_MAX: u64 = 1024 * 1024;
 /// Longest text of a host that is kept, in characters.
 const HOST_MAX: usize = 300;
 
+/// Why a connection was refused, and the line of a list that would allow it.
+pub struct Refusal {
+    pub reason: String,
+    pub allow: Option<String>,
+}
+
 pub struct Record {
     folder: PathBuf,
     decisions: Decisions,
@@ -29,15 +35,17 @@ impl Record {
 
     /// Keeps a decision about a host with its port. Best effort: without room on the disk the
     /// executor goes on, and so does the proxy.
-    pub fn keep(&mut self, host: &str, decided: &Result<(), String>) {
+    pub fn keep(&mut self, host: &str, decided: &Result<(), Refusal>) {
         let (at, host) = (Timestamp::now(), host.chars().take(HOST_MAX).collect::<String>());
-        let line = json!({ "at": at, "host": host, "refused": decided.as_ref().err() });
+        let refused = decided.as_ref().err();
+        let line = json!({ "at": at, "host": host, "refused": refused.map(|it| &it.reason) });
         match decided {
             Ok(()) => self.decisions.allowed += 1,
-            Err(reason) => {
+            Err(Refusal { reason, allow }) => {
                 self.decisions.refused += 1;
                 let newest = &mut self.decisions.newest_refusals;
-                newest.insert(0, RefusedHost { at, host, reason: reason.clone() });
+                let (reason, allow) = (reason.clone(), allow.clone());
+                newest.insert(0, RefusedHost { at, host, reason, allow });
                 newest.truncate(Decisions::NEWEST);
             }
         }
@@ -75,7 +83,8 @@ mod tests {
         record.keep("example.com:443", &Ok(()));
         let long = "x".repeat(10_000);
         for number in 0..5000 {
-            record.keep(&format!("{number}.{long}"), &Err("is not allowed".to_owned()));
+            let refusal = Refusal { reason: "is not allowed".to_owned(), allow: None };
+            record.keep(&format!("{number}.{long}"), &Err(refusal));
         }
         let bytes = fs::read(folder.path().join(Decisions::FILE)).unwrap();
         let kept: Decisions = serde_json::from_slice(&bytes).unwrap();

@@ -23,6 +23,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::Proxy;
+use super::record::Refusal;
 
 /// Connections at once; further ones wait.
 const CONNECTIONS_MAX: usize = 512;
@@ -83,21 +84,25 @@ async fn answer<P: Send + 'static>(
         Ok((authority, target)) => (authority.to_string(), Ok(target.clone())),
         Err(refused) => (request.uri().to_string(), Err(refused.clone())),
     };
+    let line = target.as_ref().map(Target::line).ok();
     let reached = match target {
-        Ok(target) => reach(proxy, &target).await.map(|stream| (stream, target)),
+        Ok(target) => reach(proxy, &target).await,
         Err(refused) => Err(Failure::Refused(refused)),
     };
     let decided = match &reached {
-        Err(Failure::Refused(refused)) => Err(refused.to_string()),
+        Err(Failure::Refused(refused)) => Err(Refusal {
+            reason: refused.to_string(),
+            allow: line.filter(|_| refused.is_by_list()),
+        }),
         Ok(_) | Err(Failure::Unreachable(_)) => Ok(()),
     };
     lock(&proxy.record).keep(&text, &decided);
     match (reached, asked) {
-        (Ok((stream, _)), Ok(_)) if request.method() == Method::CONNECT => {
+        (Ok(stream), Ok(_)) if request.method() == Method::CONNECT => {
             tokio::spawn(tunnel(request, stream, place));
             Response::new(Body::empty())
         }
-        (Ok((stream, _)), Ok((authority, _))) => {
+        (Ok(stream), Ok((authority, _))) => {
             forward(request, &authority, stream).await.unwrap_or_else(|error| {
                 told(StatusCode::BAD_GATEWAY, format!("{text} did not answer: {error}\n"))
             })
@@ -116,11 +121,16 @@ fn told(status: StatusCode, text: String) -> Response<Body> {
 }
 
 fn refusal(host: &str, refused: &Refused) -> Response<Body> {
+    let way_out = if refused.is_by_list() {
+        "If the task needs this host, say so and try again later: a person is asked to allow it \
+         for this attempt (`provost approvals`), and can allow it for good in config.toml, by \
+         allow_hosts."
+    } else {
+        "If the task needs this host, say so: a person can change allow_hosts in config.toml."
+    };
     let text = format!(
-        "The sandbox refuses this connection: {host} {refused}. Do not try to get around it. If \
-         the task needs this host, say so: a person can add it to allow_hosts in config.toml, for \
-         the executor or under [sandbox], and restart the daemon; the next turn can then reach \
-         it.\n"
+        "The sandbox refuses this connection: {host} {refused}. Do not try to get around it. \
+         {way_out}\n"
     );
     told(StatusCode::FORBIDDEN, text)
 }
@@ -160,7 +170,8 @@ fn asked(request: &Request<Incoming>) -> Result<(Authority, Target), Refused> {
 
 /// Connects to a target if it is allowed.
 async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
-    proxy.allowed.judge(target)?;
+    let allowed = proxy.list(target);
+    allowed.judge(target)?;
     let addresses = match &target.host {
         Host::Address(address) => vec![*address],
         Host::Name(name) if name == "localhost" => {
@@ -174,7 +185,7 @@ async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
     };
     let mut last = Failure::Unreachable(io::ErrorKind::NotFound.into());
     for address in addresses.into_iter().take(ADDRESSES_MAX) {
-        if let Err(refused) = proxy.allowed.judge_address(target, address) {
+        if let Err(refused) = allowed.judge_address(target, address) {
             last = refused.into();
             continue;
         }

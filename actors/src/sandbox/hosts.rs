@@ -2,7 +2,7 @@
 //! name or an address. Pure; a proxy asks it before it resolves a name, and again for each address
 //! that the name leads to.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// The ports that are open for a host that is listed without one.
@@ -116,9 +116,11 @@ impl FromStr for Host {
 }
 
 impl Allowed {
-    /// Lines that can't be read allow nothing: the configuration refuses them.
-    pub fn new<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(lines.into_iter().filter_map(|line| line.parse().ok()).collect())
+    /// A longer list. Lines that can't be read allow nothing: the configuration refuses them.
+    #[must_use]
+    pub fn with<'a>(&self, lines: impl IntoIterator<Item = &'a str>) -> Self {
+        let more = lines.into_iter().filter_map(|line| line.parse().ok());
+        Self(self.0.iter().cloned().chain(more).collect())
     }
 
     /// Whether a target may be reached as far as it can be seen without resolving its name.
@@ -144,6 +146,23 @@ impl Allowed {
         } else {
             Err(Refused::Private(address))
         }
+    }
+}
+
+impl Target {
+    /// The line that would allow it.
+    pub fn line(&self) -> String {
+        match &self.host {
+            Host::Name(name) => format!("{name}:{}", self.port),
+            Host::Address(address) => SocketAddr::new(*address, self.port).to_string(),
+        }
+    }
+}
+
+impl Refused {
+    /// Whether a longer list would help.
+    pub fn is_by_list(&self) -> bool {
+        matches!(self, Self::Unlisted | Self::Address | Self::Port)
     }
 }
 
@@ -223,7 +242,7 @@ mod tests {
     use super::*;
 
     fn judge(list: &[&str], host: &str, port: u16) -> Result<(), Refused> {
-        let allowed = Allowed::new(list.iter().copied());
+        let allowed = Allowed::default().with(list.iter().copied());
         allowed.judge(&Target { host: host.parse()?, port })
     }
 
@@ -280,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_name_may_not_lead_into_this_machine_or_a_private_network() {
-        let allowed = Allowed::new(["api.example.com", "localhost:1", "10.0.0.5", "*.localhost"]);
+        let list = ["api.example.com", "localhost:1", "10.0.0.5", "*.localhost"];
+        let allowed = Allowed::default().with(list);
         let judge = |host: &str, address: &str| {
             let target = Target { host: host.parse().unwrap(), port: 443 };
             allowed.judge_address(&target, address.parse().unwrap()).is_ok()
@@ -328,5 +348,9 @@ mod tests {
         assert_eq!(local("127.0.0.1:1").as_deref(), Some("127.0.0.1"));
         assert_eq!(local("Localhost:1").as_deref(), Some("localhost"));
         assert_eq!(local("a.b"), None);
+        for host in ["a.b", "1.2.3.4", "[::1]"] {
+            let target = Target { host: host.parse().unwrap(), port: 8443 };
+            assert_eq!(Allowed::default().with([target.line().as_str()]).judge(&target), Ok(()));
+        }
     }
 }

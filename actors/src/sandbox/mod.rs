@@ -111,7 +111,13 @@ pub struct RefusedHost {
     pub host: String,
     /// Goes on after the host.
     pub reason: String,
+    /// The line of a list that would allow it; `None`: none would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<String>,
 }
+
+/// The file in an attempt's folder with the hosts that a person has allowed for it, one a line.
+pub const ALLOWED_FILE: &str = "allow_hosts";
 
 impl Decisions {
     /// The file in the process's folder.

@@ -13,7 +13,9 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::{REFUSED, can_hold, doctor, results};
-use crate::harness::{Attempt, Board, Provost, is_root, left_out, processes, wait_until};
+use crate::harness::{
+    Attempt, Board, Provost, eventually, is_root, left_out, processes, wait_until,
+};
 
 /// What the commands are written in. Without the proxy they go straight to where they want to, so
 /// the same command shows that there is a way.
@@ -165,7 +167,7 @@ fn serve(address: &str, text: &'static str, on: u16) -> Option<u16> {
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut bytes = [0; 65536];
+            let mut bytes = [0; 4096];
             let count = stream.read(&mut bytes).unwrap_or(0);
             let answer = if bytes[..count].starts_with(b"GET /redirect") {
                 format!(
@@ -331,7 +333,7 @@ fn no_way_leads_to_a_host_that_is_not_allowed() {
     assert_eq!(refusals.len(), 20, "{receipt}");
     assert!(receipt["hosts"]["refused"].as_u64().unwrap() >= 25, "{receipt}");
     let redirected = refusals.iter().find(|it| it["host"] == format!("127.0.0.1:{other}"));
-    assert!(redirected.unwrap()["reason"].as_str().unwrap().contains("address"), "{receipt}");
+    assert!(redirected.unwrap()["reason"].as_str().unwrap().contains("other ports"), "{receipt}");
     if name.is_none() {
         left_out("it takes a name of this machine in /etc/hosts");
     }
@@ -484,4 +486,58 @@ fn without_its_proxy_the_network_is_closed() {
     attempt.settled();
     let results = results(&attempt);
     assert!(results[1].0 != 0 && results[1].1.contains("refused"), "{results:?}");
+}
+
+#[test]
+fn a_host_is_allowed_for_an_attempt_by_a_person_and_by_no_agent() {
+    let provost = Provost::new();
+    if !can_hold_network(&provost) {
+        return;
+    }
+    let (open, other) =
+        (serve("127.0.0.1:0", "secret", 0).unwrap(), serve("127.0.0.1:0", "secret", 0).unwrap());
+    let provost =
+        provost.config("[executors.strict]\nprotocol = 'fake'\nsandbox = 'strict'\n").started();
+    let board = provost.board();
+    board.repo().commit("net.py", NET);
+    let again = |port: u16| {
+        let get = python(&format!("connect('LOCALHOST:{port}', 0)"));
+        format!("run until {get} || [ -e stop ]; do sleep 0.1; done; {get}")
+    };
+    let attempt = board.start("strict", &format!("{}\n{}", again(open), again(other)));
+    let asked = |host: String| {
+        let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+        let pending = pending["approvals"].as_array().unwrap().clone();
+        let is_it = |it: &&Value| it["text"].as_str().unwrap().contains(&host);
+        pending.iter().find(is_it).map(|it| it["approval_id"].clone())
+    };
+    let first = eventually("it asks", || asked(format!("localhost:{open}")));
+    let approve = json!({"approval_id": first, "decision": "approve"});
+    let mut agent = provost.bridge();
+    agent.initialize();
+    let refusal = agent.call("respond_approval", &approve).refusal();
+    assert_eq!(refusal["code"], "not_permitted", "{refusal}");
+    // It is asked for once, also over a restart.
+    provost.kill_and_start();
+    attempt.in_phase("waiting");
+    assert_eq!(asked(format!("localhost:{open}")), Some(first.clone()));
+    let done = provost.verb(["approve", first.as_str().unwrap()]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let second = eventually("it asks for the other one", || asked(format!("localhost:{other}")));
+    let done = provost.verb(["deny", second.as_str().unwrap()]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let folder = PathBuf::from(attempt.status()["worktree"].as_str().unwrap());
+    fs::write(folder.join("stop"), "").unwrap();
+    let status = attempt.settled();
+    let codes: Vec<bool> = results(&attempt).iter().map(|(code, _)| *code == 0).collect();
+    assert_eq!(codes, [true, false], "{:?}", results(&attempt));
+    // The next turn has it too.
+    let prompt = format!("run {}", python(&format!("connect('localhost:{open}', 0)")));
+    let next =
+        json!({"session_id": status["latest_session_id"], "action": "send", "prompt": prompt});
+    provost.call("follow_up", &next);
+    attempt.until("the second turn is over", |it| {
+        it["phase"] == "settled" && it["latest_snapshot_turn"] == 2
+    });
+    assert_eq!(results(&attempt)[2].0, 0, "{:?}", results(&attempt));
 }
