@@ -1,4 +1,4 @@
-//! The `provost` program: daemon, bridge, command line, shim and fake executor. Its `main` and its
+//! The `provost` program: daemon, bridge, command line, shim, proxy and fake executor. Its `main` and its
 //! benchmarks are all that call this library.
 
 #[macro_use]
@@ -18,6 +18,7 @@ mod home;
 mod http;
 mod jsonrpc;
 mod mcp;
+mod proxy;
 mod role;
 mod store;
 mod telemetry;
@@ -26,10 +27,11 @@ mod work;
 
 use std::process::ExitCode;
 
-/// The whole program. A shim, a fake executor and a keeper of git are entered before anything else:
+/// The whole program. A shim, a proxy, a fake executor and a keeper of git are entered before anything else:
 /// they need no runtime and no argument parser, and there may be a thousand of them.
 pub fn main() -> ExitCode {
     provost_actors::process::shim::enter()
+        .or_else(proxy::enter)
         .or_else(executors::fake::enter)
         .or_else(provost_actors::workspace::git::enter)
         .unwrap_or_else(cli::main)

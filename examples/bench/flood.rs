@@ -24,8 +24,7 @@ pub fn pour(megabytes: usize) -> Result<()> {
     let mut stdout = BufWriter::with_capacity(1 << 16, std::io::stdout());
     // Digits that hardly repeat, so that compression gains little from them.
     let mut random = fastrand::Rng::with_seed(7);
-    let digits: String =
-        (0..1 << 20).map(|_| random.choice("0123456789abcdef".chars())).flatten().collect();
+    let digits: String = (0..1 << 20).map(|_| random.digit(16)).collect();
     let width = LINE - 12;
     for number in 0..megabytes * 1_000_000 / LINE {
         let from = random.usize(..digits.len() - width);

@@ -199,10 +199,14 @@ pub fn way_out(status: &AttemptStatus) -> Option<String> {
     })
 }
 
-/// `workspace: files, … held; network, … open`.
+/// `strict: files, … held; … open; 3 connections allowed, 1 refused, the last to example.com:443`.
 fn sandbox(receipt: &Receipt) -> String {
     let (held, open) = (receipt.enforced.join(", "), receipt.open.join(", "));
-    format!("{}: {held} held; {open} open", word(&receipt.level)).replace('_', " ")
+    let held = format!("{}: {held} held; {open} open", word(&receipt.level)).replace('_', " ");
+    let Some(hosts) = &receipt.hosts else { return held };
+    let last = hosts.newest_refusals.first().map(|it| format!(", the last to {}", it.host));
+    let (allowed, refused, last) = (hosts.allowed, hosts.refused, last.unwrap_or_default());
+    format!("{held}; {allowed} connections allowed, {refused} refused{last}")
 }
 
 /// `merge done`, `merge open: …`.

@@ -9,12 +9,13 @@ use std::path::Path;
 use provost_actors::executor::OnQuota;
 use provost_actors::nearest::nearest;
 use provost_actors::sandbox::Level;
+use provost_actors::sandbox::hosts::AllowedHost;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Result;
 use super::reader::{Item, Source, Table};
-use super::settings::TABLE;
+use super::settings::{HOSTS, TABLE};
 use crate::role::Role;
 
 /// What an executor writes to its standard output.
@@ -101,6 +102,9 @@ pub struct VariantConfig {
     /// Its own box; `None`: the executor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Level>,
+    /// Hosts that it reaches besides in the box `strict`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
 }
 
 /// One configured executor. `config show` has its fields in this order.
@@ -131,6 +135,9 @@ pub struct ExecutorConfig {
     /// What the box lets them write: their own state, and caches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sandbox_write: Vec<String>,
+    /// The hosts that the box `strict` lets them reach: their model's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
     /// The role of a client inside its attempts.
     pub role: Role,
     /// How to install the program, in a line.
@@ -154,8 +161,8 @@ const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
 pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
-    variants options on_quota fork sandbox sandbox_read sandbox_write role limits install login_status \
-    note";
+    variants options on_quota fork sandbox sandbox_read sandbox_write allow_hosts role limits install \
+    login_status note";
 
 /// The built-in executors, overridden by the table `[executors]`.
 pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorConfig>> {
@@ -181,8 +188,8 @@ fn builtin() -> Result<BTreeMap<String, ExecutorConfig>> {
 
 /// A table starts from the built-in executor of its name, or of its protocol's name, if
 /// that speaks the same protocol. The table replaces its values, and adds to its tables, to
-/// `env_pass`, `sandbox_read` and `sandbox_write`. With another name and a `command`, it has no
-/// box unless it asks for one.
+/// `env_pass`, `sandbox_read`, `sandbox_write` and `allow_hosts`. With another name and a
+/// `command`, it has no box unless it asks for one.
 fn read_one(
     item: &Item<'_>,
     name: &str,
@@ -216,6 +223,7 @@ fn read_one(
     table.read("sandbox", &mut executor.sandbox, read_level)?;
     executor.sandbox_read.extend(table.value("sandbox_read", read_paths)?);
     executor.sandbox_write.extend(table.value("sandbox_write", read_paths)?);
+    executor.allow_hosts.extend(table.value("allow_hosts", read_hosts)?);
     // The role `all` is for clients outside of attempts.
     let roles = [("worker", Role::Worker), ("orchestrator", Role::Orchestrator)];
     table.read("role", &mut executor.role, |item| item.one_of(&roles))?;
@@ -273,7 +281,11 @@ fn read_env_pass(item: &Item<'_>) -> Result<Vec<String>> {
 }
 
 fn read_level(item: &Item<'_>) -> Result<Level> {
-    item.one_of(&[("none", Level::None), ("workspace", Level::Workspace)])
+    item.one_of(&[
+        ("none", Level::None),
+        ("workspace", Level::Workspace),
+        ("strict", Level::Strict),
+    ])
 }
 
 /// Absolute paths, or such as begin in the person's home.
@@ -286,16 +298,27 @@ fn read_paths(item: &Item<'_>) -> Result<Vec<String>> {
     }
 }
 
+/// The hosts of an allow-list.
+fn read_hosts(item: &Item<'_>) -> Result<Vec<String>> {
+    let hosts = item.texts()?;
+    if hosts.iter().all(|host| host.parse::<AllowedHost>().is_ok()) {
+        Ok(hosts)
+    } else {
+        Err(item.invalid(HOSTS))
+    }
+}
+
 fn read_variants(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String, VariantConfig>> {
     let one = |(name, item): (&str, Item<'_>)| {
         item.is_named_well(name)?;
         let table = item.table()?;
-        table.only(&["args", "env", "options", "sandbox"])?;
+        table.only(&["args", "env", "options", "sandbox", "allow_hosts"])?;
         let variant = VariantConfig {
             args: table.value("args", Item::texts)?,
             env: table.value("env", Item::environment)?,
             options: table.value("options", |item| read_options(item, protocol))?,
             sandbox: table.value("sandbox", |item| read_level(item).map(Some))?,
+            allow_hosts: table.value("allow_hosts", read_hosts)?,
         };
         Ok((name.to_owned(), variant))
     };

@@ -5,8 +5,13 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use provost_actors::journal::PORTS_IN_BLOCK;
+use provost_actors::sandbox::hosts::AllowedHost;
 use provost_actors::secret::SecretNames;
 use serde_json::{Value, json};
+
+/// What a list of allowed hosts is.
+pub(super) const HOSTS: &str =
+    "an array of hosts such as \"example.com\", \"*.example.com\" or \"example.com:8443\"";
 
 /// What a setting may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +29,8 @@ pub enum Allowed {
     Listen,
     /// Names of hosts; in the environment, separated by commas.
     HostNames,
+    /// Hosts that a box lets its processes reach; in the environment, separated by commas.
+    HostList,
     /// An absolute path, or none.
     Path,
     /// One of these words.
@@ -74,6 +81,7 @@ impl Setting {
             }
             Allowed::Listen => "an address such as \"127.0.0.1:4100\", or \"off\"".to_owned(),
             Allowed::HostNames => "an array of names such as \"box.example\"".to_owned(),
+            Allowed::HostList => HOSTS.to_owned(),
             Allowed::Path => "an absolute path, or \"\"".to_owned(),
             Allowed::Word(words) => format!("one of {}", words.join(", ")),
         }
@@ -96,6 +104,10 @@ impl Setting {
             Allowed::HostNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(is_host_name))
             }),
+            Allowed::HostList => value.as_array().is_some_and(|hosts| {
+                let is_one = |host: &str| host.parse::<AllowedHost>().is_ok();
+                hosts.iter().all(|host| host.as_str().is_some_and(is_one))
+            }),
             Allowed::SecretNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(SecretNames::is_pattern))
             }),
@@ -112,7 +124,7 @@ impl Setting {
             | Allowed::Listen
             | Allowed::Path
             | Allowed::Word(_) => json!(text),
-            Allowed::SecretNames | Allowed::HostNames => {
+            Allowed::SecretNames | Allowed::HostNames | Allowed::HostList => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
                 names.collect()
             }
@@ -303,6 +315,11 @@ settings! {
         /// Where plain HTTP may be spoken: "loopback", or "everywhere", which lets others read along.
         plain: String = "loopback", Allowed::Word(&["loopback", "everywhere"]);
     }
+    /// The boxes around executors.
+    sandbox Sandbox {
+        /// Hosts that every executor with sandbox = "strict" may reach, beside its own.
+        allow_hosts: Vec<String> = [], Allowed::HostList;
+    }
     /// What no log and no file may contain.
     secrets Secrets {
         /// Variables of executors whose values are secrets.
@@ -360,7 +377,7 @@ mod tests {
                 Allowed::SecretNames => json!(["OTHER"]),
                 Allowed::Ports => json!("2000-2999"),
                 Allowed::Listen => json!("off"),
-                Allowed::HostNames => json!(["other"]),
+                Allowed::HostNames | Allowed::HostList => json!(["other"]),
                 Allowed::Path => json!("/other"),
                 Allowed::Word(words) => json!(words[1]),
             };

@@ -45,6 +45,8 @@ names = []
 tls_certificate = ""
 tls_key = ""
 plain = "loopback"
+[sandbox]
+allow_hosts = []
 [secrets]
 names = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"]
 [answers]
@@ -90,6 +92,26 @@ fn parse_with(
 
 fn parse(text: &str) -> Result<Config, String> {
     parse_with(text, NO_ENVIRONMENT, &[])
+}
+
+#[test]
+fn hosts_of_a_list_add_up_and_are_checked() {
+    let config = parse(
+        "[sandbox]\nallow_hosts = ['a.b']\n[executors.claude]\nallow_hosts = ['*.c.d:8443']\n\
+         [executors.claude.variants.more]\nallow_hosts = ['[::1]:1']",
+    );
+    let config = config.unwrap();
+    assert_eq!(config.settings.sandbox.allow_hosts, ["a.b"]);
+    let claude = &config.executors["claude"];
+    assert!(claude.allow_hosts.contains(&"api.anthropic.com".to_owned()));
+    assert_eq!(claude.allow_hosts.last().unwrap(), "*.c.d:8443");
+    assert_eq!(claude.variants["more"].allow_hosts, ["[::1]:1"]);
+    for table in ["sandbox", "executors.claude", "executors.claude.variants.x"] {
+        for wrong in ["https://a.b", "*", "1.2.3.4/8", "a.b:x"] {
+            let error = parse(&format!("[{table}]\nallow_hosts = ['{wrong}']")).unwrap_err();
+            assert!(error.contains("must be an array of hosts such as"), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, getrlimit};
 use provost_actors::event::Timestamp;
 use provost_actors::process::cgroup;
+use provost_actors::process::network;
 use provost_actors::sandbox;
 use provost_actors::workspace::git;
 
@@ -135,7 +136,11 @@ fn control_groups() -> Check {
     }
 }
 
-/// Whether the kernel can hold the box of an executor with `sandbox = "workspace"`.
+/// What a network namespace takes.
+const NAMESPACES: &str = "User namespaces have to be allowed: user.max_user_namespaces, \
+     kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns.";
+
+/// Which boxes the kernel can hold.
 fn sandbox() -> Check {
     let (name, abi) = ("sandbox", sandbox::abi());
     let hint = "It takes Linux 6.2 or later with `landlock` among its security modules \
@@ -147,7 +152,16 @@ fn sandbox() -> Check {
             let shown = format!("workspace, by Landlock ABI {abi}, which does not hold signals");
             Check::note(name, shown, "Linux 6.12 or later holds them too.")
         }
-        None => Check::ok(name, format!("workspace, by Landlock ABI {abi} and seccomp")),
+        None => match network::obstacle("/proc/self/exe".as_ref()) {
+            None => {
+                let shown = format!("workspace and strict, by Landlock ABI {abi}, seccomp");
+                Check::ok(name, format!("{shown} and network namespaces"))
+            }
+            Some(obstacle) => {
+                let shown = format!("workspace, by Landlock ABI {abi} and seccomp; not strict");
+                Check::note(name, format!("{shown}: {obstacle}"), NAMESPACES)
+            }
+        },
     }
 }
 

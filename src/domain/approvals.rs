@@ -2,9 +2,11 @@
 //! the attempt's owner.
 
 use async_trait::async_trait;
+use provost_actors::attempt::host_asked_for;
 use provost_actors::executor::Verdict;
 use provost_actors::gateway;
-use provost_actors::journal::{self, Approval};
+use provost_actors::ids::ApprovalId;
+use provost_actors::journal::{self, Approval, Approvals};
 use provost_actors::text::cut;
 
 use super::{Domain, answered, cursor};
@@ -12,7 +14,7 @@ use crate::api::approvals::{
     ApprovalDecision, ApprovalSummary, ApprovalTools, ApprovalsAsked, ListApprovalsInput,
     ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
 };
-use crate::api::{Caller, Key, Once, Refusable};
+use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
 use crate::store::Page;
 
 #[async_trait]
@@ -53,6 +55,7 @@ impl ApprovalTools for Domain {
         };
         let (gateway, world, id) = (&self.gateway, &self.world, input.approval_id);
         self.trust_by_approval(caller, id, &verdict).await?;
+        self.host_by_approval(caller, id).await?;
         let answer = gateway::respond(gateway, world, key, id, verdict).await?;
         Ok(answered(answer, |approval| RespondApprovalOutput {
             approval_id: approval.approval_id,
@@ -61,6 +64,22 @@ impl ApprovalTools for Domain {
             reason: approval.reason,
             decided_at: approval.decided_at,
         }))
+    }
+}
+
+impl Domain {
+    /// A box is made wider by persons alone.
+    async fn host_by_approval(&self, caller: &Caller, id: ApprovalId) -> Result<(), Refusal> {
+        let approval = self.store.approval(id).await?;
+        let host = approval.as_ref().and_then(|approval| host_asked_for(&approval.request));
+        match host.filter(|_| !caller.is_person) {
+            None => Ok(()),
+            Some(host) => {
+                let message = format!("only a person can allow {host} for an attempt");
+                Err(Refusal::new(Code::NotPermitted, message)
+                    .hint("Ask a person to answer it, with `provost approvals` or on the page."))
+            }
+        }
     }
 }
 

@@ -2,10 +2,13 @@
 
 use async_trait::async_trait;
 use provost_actors::attempt::provision::{trust_command, trusted_by};
+use provost_actors::blocking::blocking;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::{self, GatewayMessage, StartRequest};
-use provost_actors::ids::AttemptId;
+use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{ApprovalStatus, AttemptRepo, AttemptStopped, State};
+use provost_actors::process::records;
+use provost_actors::sandbox::Decisions;
 use provost_actors::text::{cut, cut_front};
 
 use super::conflicts::shortened;
@@ -122,6 +125,10 @@ impl AttemptTools for Domain {
             let provision = self.provision(attempt).await;
             let preview = self.previewed(attempt).await;
             status.provision = provision.map(|it| it.receipt(preview.as_ref()));
+            let process = status.latest_execution_process_id;
+            if let (Some(receipt), Some(process)) = (&mut status.sandbox, process) {
+                receipt.hosts = self.decisions(attempt, process).await;
+            }
             return Ok(AttemptStatusOutput::One(Box::new(status)));
         }
         let ids: Vec<AttemptId> = input.attempt_ids.into_iter().flatten().collect();
@@ -210,6 +217,13 @@ impl Domain {
         let pending = Some(ApprovalStatus::Pending);
         let asked = self.store.approvals(Some(*attempt_id), pending, None, 1).await?;
         Ok(asked.items.iter().any(|approval| trusted_by(&approval.request).is_some()))
+    }
+
+    /// What the proxy of a process has decided; `None` before it has decided anything.
+    async fn decisions(&self, attempt: AttemptId, process: ProcessId) -> Option<Decisions> {
+        let folder = self.world.settings.attempt_dir(attempt).join(process.to_string());
+        let read = blocking(move || records::read(&folder, Decisions::FILE)).await;
+        read.ok().flatten()
     }
 
     async fn to_output(

@@ -191,11 +191,15 @@ impl Executor for Configured {
 
     fn sandbox(&self, variant: Option<&str>) -> Wanted {
         let name = variant.or(self.config.default_variant.as_deref());
-        let own = name.and_then(|name| self.config.variants.get(name)?.sandbox);
+        let variant = name.and_then(|name| self.config.variants.get(name));
+        let own = variant.and_then(|variant| variant.sandbox);
+        let hosts = self.config.allow_hosts.iter();
+        let hosts = hosts.chain(variant.into_iter().flat_map(|variant| &variant.allow_hosts));
         Wanted {
             level: own.unwrap_or(self.config.sandbox),
             read: self.config.sandbox_read.clone(),
             write: self.config.sandbox_write.clone(),
+            hosts: hosts.cloned().collect(),
         }
     }
 
@@ -229,6 +233,7 @@ mod tests {
             env: BTreeMap::from([("SPEED".into(), "1".into())]),
             options: BTreeMap::new(),
             sandbox: None,
+            allow_hosts: vec![],
         };
         let config = ExecutorConfig {
             command: vec!["sh".into(), "-s".into()],

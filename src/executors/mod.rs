@@ -39,7 +39,8 @@ impl Registry {
         let mut executors = BTreeMap::new();
         let fake = (fake::NAME.to_owned(), ExecutorConfig::new(Protocol::Fake));
         let configured = config.executors.clone();
-        for (name, configured) in std::iter::once(fake).chain(configured) {
+        for (name, mut configured) in std::iter::once(fake).chain(configured) {
+            configured.allow_hosts.extend(config.settings.sandbox.allow_hosts.iter().cloned());
             let limits = limits(&config.limits(&name));
             let executor = Configured::new(name.clone(), configured, limits, environment);
             executors.insert(name, Arc::new(executor));

@@ -4,12 +4,14 @@
 
 use tokio::sync::oneshot;
 
+use crate::blocking::blocking;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, ProcessId};
 use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once};
 use crate::refusal::{Code, Refusal};
 
+use super::hosts;
 use super::message::{DiskWriter, TurnEvent};
 use super::provision;
 use super::state::AttemptActorState;
@@ -107,6 +109,19 @@ impl AttemptActorState {
         Ok(decided)
     }
 
+    /// Lets the attempt's proxies know; the agent was told before that it may try again.
+    fn host_decided(&self, process: ProcessId, host: &str, verdict: Verdict) {
+        let dir = self.world.settings.attempt_dir(self.attempt.attempt_id);
+        let host = host.to_owned();
+        tokio::spawn(async move {
+            let name = host.clone();
+            let kept = blocking(move || hosts::decided(&dir, &host, &verdict)).await;
+            if let Err(error) = kept {
+                tracing::error!(%process, %error, host = name, "a host can't be allowed");
+            }
+        });
+    }
+
     /// Arms the timer of a pending approval; sends a decision to the executor.
     pub(super) fn go_on_with(&mut self, process: ProcessId, approval: &Approval) {
         if let (ApprovalStatus::Pending, Some(at)) = (approval.status, approval.expires_at) {
@@ -120,6 +135,9 @@ impl AttemptActorState {
             return self.with(process, |turn| {
                 turn.setup.send_modify(|word| drop(word.verdicts.insert(key, verdict)));
             });
+        }
+        if let Some(host) = hosts::asked_for(&approval.request) {
+            return self.host_decided(process, host, verdict);
         }
         let executor = self.world.executors.get(&self.attempt.executor);
         let answer = executor.and_then(|executor| executor.answer(&approval.request, &verdict));

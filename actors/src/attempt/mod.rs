@@ -25,6 +25,7 @@ mod collect;
 mod dev_server;
 pub mod finish;
 mod follow_up;
+mod hosts;
 mod lend;
 pub mod lifecycle;
 pub mod locks;
@@ -51,7 +52,8 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-pub use boxed::{Boxed, around_check, fits as fits_a_box};
+pub use boxed::{Boxed, around_check, fits as fits_a_box, obstacle as box_obstacle};
+pub use hosts::asked_for as host_asked_for;
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
     FollowUpRequest, Lend, PreviewAsk, Saved,

@@ -24,7 +24,7 @@ use super::provision::{SetupSignals, SetupWord, set_up};
 use super::start::NotStarted;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
-use super::{prepare, snapshot, start};
+use super::{hosts, prepare, snapshot, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -205,7 +205,8 @@ impl Turn {
 
     /// Passes on events of the shim to the actor, and growth of the spool to the output.
     pub fn connect(&mut self, shim: Shim) {
-        let Shim { control, mut events, mut lengths, .. } = shim;
+        let Shim { control, mut events, mut lengths, started } = shim;
+        hosts::ask(&self.world, &self.attempt, &started, &lengths, &self.handle);
         if control.has_stdin() {
             let sending = self.stdin.clone().send_to(control.clone());
             tokio::spawn(async move {

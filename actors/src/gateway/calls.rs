@@ -138,7 +138,7 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     let variant = request.variant.as_deref();
     let next = variant.or(attempt.process.variant.as_deref());
     preflight::held_as_its_parent(world, attempt.parent, &attempt.executor, next).await?;
-    if preflight::sandbox(&*world.executors, &attempt.executor, next)? {
+    if preflight::sandbox(world, &attempt.executor, next).await? {
         attempt::fits_a_box(&attempt).map_err(|shared| {
             let task = attempt.task_id;
             Refusal::new(Code::SandboxUnavailable, shared).hint(format!(

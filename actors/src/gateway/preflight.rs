@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::attempt;
 use crate::event::{ProcessStatus, RunReason};
 use crate::executor::{Description, Executors};
 use crate::ids::{AttemptId, ProcessId, SessionId};
@@ -24,7 +25,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
-    let is_boxed = sandbox(&*world.executors, &request.executor, variant)?
+    let is_boxed = sandbox(world, &request.executor, variant).await?
         || level(&*world.executors, &request.executor, None) != Level::None;
     held_as_its_parent(world, request.parent, &request.executor, variant).await?;
     dependencies(&context, request.ignore_dependencies)?;
@@ -145,14 +146,10 @@ pub fn executor(
 }
 
 /// Whether a box is asked for; it is refused where this machine can't hold it.
-pub fn sandbox(
-    executors: &dyn Executors,
-    name: &str,
-    variant: Option<&str>,
-) -> Result<bool, Refusal> {
-    match sandbox::obstacle() {
-        _ if level(executors, name, variant) == Level::None => Ok(false),
-        None => Ok(true),
+pub async fn sandbox(world: &World, name: &str, variant: Option<&str>) -> Result<bool, Refusal> {
+    let level = level(&*world.executors, name, variant);
+    match attempt::box_obstacle(world, level).await {
+        None => Ok(level != Level::None),
         Some(obstacle) => {
             let message = format!(
                 "executor {name:?} is to run in a sandbox, and none can be had: {obstacle}"

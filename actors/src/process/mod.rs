@@ -35,6 +35,7 @@ mod control;
 pub mod family;
 pub mod identity;
 pub mod kill;
+pub mod network;
 pub mod place;
 pub mod proc;
 pub mod records;

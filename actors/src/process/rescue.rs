@@ -20,7 +20,7 @@ use super::attach::{AdoptError, DEADLINE, Lifeline, Takeover, send_takeover};
 use super::control::Control;
 use super::identity::{PidFd, Process};
 use super::kill::{KillReport, kill_tree};
-use super::proc::{self, RESCUE, Stat};
+use super::proc::{self, ARGUMENT, RESCUE, Stat};
 use super::records::{self, ExitRecord, Manifest, Started, lock_soon};
 use super::shims::{Adopted, Shims, SpawnError, attempt_of};
 use super::tree::{Marker, Tree};
@@ -173,7 +173,8 @@ impl Shims {
             failpoint::hit("rescue", "gathered");
             let (held, theirs, watched) = gathered?;
             *hold = held;
-            let launched = self.launch(dir, &[RESCUE], OwnedFd::from(theirs).into()).await;
+            let launched =
+                self.launch(dir, &[ARGUMENT, RESCUE], OwnedFd::from(theirs).into()).await;
             failpoint::hit("rescue", "launched");
             launched.map(|()| watched)
         };

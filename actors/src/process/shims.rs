@@ -18,11 +18,13 @@ use tokio::time::{sleep, timeout};
 use crate::blocking::{blocking, lock};
 use crate::failpoint;
 use crate::ids::AttemptId;
+use crate::sandbox::Level;
 use crate::secret::Secrets;
 
 use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
 use super::identity::{Process, Reaped, reap};
+use super::network;
 use super::proc::{ARGUMENT, RESCUE, Stat};
 use super::records::{
     self, AGAIN, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, try_lock,
@@ -103,8 +105,13 @@ impl Shims {
             .await
             .map_err(SpawnError::Prepare)?;
         failpoint::hit("manifest", "written");
+        // The shim of an earlier try may be there already, with its proxy.
+        let is_strict = manifest.sandbox.as_ref().is_some_and(|it| it.level == Level::Strict);
+        if is_strict && !dir.join(Started::FILE).exists() {
+            self.launch(dir, &[network::ARGUMENT], Stdio::null()).await?;
+        }
         let handed = in_memfd(secrets).map_err(SpawnError::Shim)?;
-        let refused = match self.launch(dir, &[], handed).await {
+        let refused = match self.launch(dir, &[ARGUMENT], handed).await {
             Ok(()) => None,
             // Perhaps because another came first.
             Err(SpawnError::Refused(reason)) => Some(reason),
@@ -172,6 +179,14 @@ impl Shims {
         Ok(Some(Adopted::Live(Shim::connected(attached, started)?)))
     }
 
+    /// Why the level `strict` can't be had here; `None`: it can.
+    pub async fn network_obstacle(&self) -> Option<String> {
+        let program = self.program.clone();
+        let found = blocking(move || io::Result::Ok(network::obstacle(&program))).await;
+        found.unwrap_or_else(|error| Some(error.to_string()))
+    }
+
+    /// Starts a shim, or its proxy, and waits for its report.
     pub(super) async fn launch(
         &self,
         dir: &Path,
@@ -179,13 +194,16 @@ impl Shims {
         stdin: Stdio,
     ) -> Result<(), SpawnError> {
         // The process whose death a test may request.
-        let kind = if arguments.contains(&RESCUE) { RESCUE } else { "shim" };
+        let kind = match arguments {
+            [.., RESCUE] => RESCUE,
+            [ARGUMENT, ..] => "shim",
+            _ => "proxy",
+        };
         // Nothing here makes the standard library fork: it does not copy a daemon's memory.
         #[expect(clippy::disallowed_methods, reason = "this is where shims are spawned")]
         let mut command = Command::new(&self.program);
         command
             .arg0("provost")
-            .arg(ARGUMENT)
             .args(arguments)
             .env_clear()
             .envs(failpoint::pass_on(kind).map(|place| (failpoint::VARIABLE, place)))

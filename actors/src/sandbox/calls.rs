@@ -81,13 +81,26 @@ const TYPED: [u64; 2] = [0x5412, 0x541c];
 /// How many filters a process in a box has at least, beside those that it had.
 pub const FILTERS: u32 = 2;
 
+/// The families of sockets that belong to a network namespace, and those of the file system. Some
+/// others reach beyond it, such as `AF_VSOCK`.
+const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
 /// The filters, in the order in which they are set.
-pub fn filters() -> Result<Vec<BpfProgram>, BackendError> {
+pub fn filters(is_strict: bool) -> Result<Vec<BpfProgram>, BackendError> {
     let clone3 = BTreeMap::from([(libc::SYS_clone3, vec![])]);
     // The C library then calls clone(2), whose flags a filter can see.
     let unknown = u32::try_from(libc::ENOSYS).unwrap_or_default();
     let refused = u32::try_from(libc::EPERM).unwrap_or_default();
-    Ok(vec![compile(clone3, unknown)?, compile(forbidden()?, refused)?])
+    let mut rules = forbidden()?;
+    if is_strict {
+        let other = |family: libc::c_int| {
+            let family = u64::from(family.cast_unsigned());
+            SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
+        };
+        let others = FAMILIES.map(other).into_iter().collect::<Result<_, _>>()?;
+        rules.insert(libc::SYS_socket, vec![SeccompRule::new(others)?]);
+    }
+    Ok(vec![compile(clone3, unknown)?, compile(rules, refused)?])
 }
 
 fn forbidden() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
@@ -139,8 +152,9 @@ mod tests {
 
     #[test]
     fn the_filters_can_be_compiled() {
-        let filters = filters().unwrap();
-        assert_eq!(filters.len(), FILTERS as usize);
-        assert!(filters.iter().all(|filter| filter.len() < 4096));
+        for filters in [filters(false).unwrap(), filters(true).unwrap()] {
+            assert_eq!(filters.len(), FILTERS as usize);
+            assert!(filters.iter().all(|filter| filter.len() < 4096));
+        }
     }
 }

@@ -14,7 +14,7 @@ use nix::libc;
 use nix::unistd::geteuid;
 use seccompiler::{BpfProgram, apply_filter};
 
-use super::{Access, NEEDED, Rule, SCOPES, Sandbox, calls};
+use super::{Access, Level, NEEDED, Rule, SCOPES, Sandbox, calls};
 
 /// linux/landlock.h: ask for the version instead of making a ruleset.
 const ASK_VERSION: libc::c_uint = 1;
@@ -98,7 +98,8 @@ impl Ready {
             ruleset = add(ruleset, rule, abi)
                 .map_err(|error| cannot(&format!("{}: {error}", rule.path.display())))?;
         }
-        let filters = calls::filters().map_err(|error| cannot(&error))?;
+        let filters =
+            calls::filters(sandbox.level == Level::Strict).map_err(|error| cannot(&error))?;
         Ok(Self { ruleset, filters, is_root: geteuid().is_root() })
     }
 

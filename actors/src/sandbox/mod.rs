@@ -12,12 +12,15 @@
 //! [`landlock(7)`]: https://man7.org/linux/man-pages/man7/landlock.7.html
 
 mod calls;
+pub mod hosts;
 mod kernel;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
+
+use crate::event::Timestamp;
 
 pub use kernel::{Ready, holds};
 
@@ -29,6 +32,8 @@ pub enum Level {
     None,
     /// Reads the system and the toolchains, writes the attempt's own files.
     Workspace,
+    /// Besides, no network but the hosts that are allowed.
+    Strict,
 }
 
 /// What the configuration asks for, for an executor and its variant.
@@ -39,6 +44,8 @@ pub struct Wanted {
     pub read: Vec<String>,
     /// Paths to write. A folder, which ends with `/`, is made if it is missing.
     pub write: Vec<String>,
+    /// The hosts that `strict` allows ([`hosts::AllowedHost`]).
+    pub hosts: Vec<String>,
 }
 
 /// What a process is held to: part of its manifest.
@@ -48,6 +55,9 @@ pub struct Sandbox {
     /// The version of Landlock that the daemon has found.
     pub abi: u32,
     pub rules: Vec<Rule>,
+    /// The hosts that may be reached with [`Level::Strict`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
 }
 
 /// A file, or a folder with all that is in it, that a process may use.
@@ -72,14 +82,47 @@ pub enum Access {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     pub level: Level,
-    /// landlock+seccomp.
+    /// landlock+seccomp, and +netns for the network.
     pub mechanism: String,
     /// The kernel's version of Landlock.
     pub abi: u32,
-    /// files, privileges, syscalls, devices, signals, `abstract_sockets`.
+    /// files, privileges, syscalls, network, devices, signals, `abstract_sockets`.
     pub enforced: Vec<String>,
     /// What the process can still reach.
     pub open: Vec<String>,
+    /// What its proxy has decided; `None`: it has none, or nothing was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Decisions>,
+}
+
+/// What a proxy decided about the connections of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decisions {
+    pub allowed: u64,
+    pub refused: u64,
+    /// The newest first, [`Decisions::NEWEST`] at most.
+    pub newest_refusals: Vec<RefusedHost>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedHost {
+    pub at: Timestamp,
+    /// With its port, as it was asked for.
+    pub host: String,
+    /// Goes on after the host.
+    pub reason: String,
+    /// The line of a list that would allow it; `None`: none would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<String>,
+}
+
+/// The file in an attempt's folder with the hosts that a person has allowed for it, one a line.
+pub const ALLOWED_FILE: &str = "allow_hosts";
+
+impl Decisions {
+    /// The file in the process's folder.
+    pub const FILE: &str = "network.json";
+    pub const NEWEST: usize = 20;
 }
 
 /// The oldest version of Landlock with which the level `workspace` holds: before it, any file
@@ -113,20 +156,28 @@ pub fn obstacle() -> Option<String> {
 impl Sandbox {
     /// What will hold the process once [`Ready`] is made of this and entered.
     pub fn receipt(&self) -> Receipt {
-        let newer = [(DEVICES, "devices"), (SCOPES, "signals"), (SCOPES, "abstract_sockets")];
+        let is_strict = self.level == Level::Strict;
+        // Abstract sockets are part of the network.
+        let abstract_sockets = if is_strict { NEEDED } else { SCOPES };
+        let newer =
+            [(DEVICES, "devices"), (SCOPES, "signals"), (abstract_sockets, "abstract_sockets")];
         let names = |is_held: bool| {
             let chosen =
                 newer.into_iter().filter(move |(since, _)| (self.abi >= *since) == is_held);
             chosen.map(|(_, name)| name)
         };
-        let enforced = ["files", "privileges", "syscalls"].into_iter().chain(names(true));
-        let open = ["network", "unix_sockets"].into_iter().chain(names(false));
+        let network = |is_held: bool| (is_held == is_strict).then_some("network");
+        let enforced = ["files", "privileges", "syscalls"].into_iter();
+        let enforced = enforced.chain(network(true)).chain(names(true));
+        let open = network(false).into_iter().chain(["unix_sockets"]).chain(names(false));
         Receipt {
             level: self.level,
-            mechanism: "landlock+seccomp".to_owned(),
+            mechanism: if is_strict { "landlock+seccomp+netns" } else { "landlock+seccomp" }
+                .to_owned(),
             abi: self.abi,
             enforced: enforced.map(str::to_owned).collect(),
             open: open.map(str::to_owned).collect(),
+            hosts: None,
         }
     }
 }
@@ -137,11 +188,15 @@ mod tests {
 
     #[test]
     fn the_receipt_says_what_an_older_kernel_does_not_hold() {
-        let receipt = |abi| Sandbox { level: Level::Workspace, abi, rules: vec![] }.receipt();
+        let held = |level, abi| Sandbox { level, abi, rules: vec![], hosts: vec![] }.receipt();
+        let receipt = |abi| held(Level::Workspace, abi);
         let old = receipt(3);
         assert_eq!(old.enforced, ["files", "privileges", "syscalls"]);
         assert_eq!(old.open, ["network", "unix_sockets", "devices", "signals", "abstract_sockets"]);
         assert_eq!(receipt(6).open, ["network", "unix_sockets"]);
         assert!(receipt(6).enforced.contains(&"signals".to_owned()));
+        let strict = held(Level::Strict, 3);
+        assert_eq!(strict.open, ["unix_sockets", "devices", "signals"]);
+        assert!(strict.enforced.contains(&"network".to_owned()));
     }
 }

@@ -136,7 +136,9 @@ impl<'p> Attempt<'p> {
     /// The pid of its shim, which works in the process's folder.
     pub fn shim(&self) -> i32 {
         let dir = self.dir();
-        eventually("it has a shim", || processes::working_in(&dir).first().copied())
+        // Its proxy does so too.
+        let is_shim = |pid: &i32| processes::name(*pid) != "provost-proxy";
+        eventually("it has a shim", || processes::working_in(&dir).into_iter().find(is_shim))
     }
 
     /// The processes that it started and that live.

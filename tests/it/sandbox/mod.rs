@@ -4,6 +4,7 @@
 mod children;
 mod door;
 mod escapes;
+mod network;
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
@@ -59,11 +60,16 @@ fn can_hold() -> bool {
 }
 
 fn doctor_abi(provost: &Provost) -> u64 {
-    let checks: Value = serde_json::from_str(&provost.verb(["doctor", "--json"]).stdout).unwrap();
-    let found = checks.as_array().unwrap().iter().find(|check| check["name"] == "sandbox");
-    let text = found.unwrap()["message"].as_str().unwrap().to_owned();
+    let text = doctor(provost);
     let digits = text.split("ABI ").nth(1).unwrap_or("0");
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)
+}
+
+/// What `provost doctor` says about boxes.
+fn doctor(provost: &Provost) -> String {
+    let checks: Value = serde_json::from_str(&provost.verb(["doctor", "--json"]).stdout).unwrap();
+    let found = checks.as_array().unwrap().iter().find(|check| check["name"] == "sandbox");
+    found.unwrap()["message"].as_str().unwrap().to_owned()
 }
 
 /// The exit code and the text of each command that it ran.

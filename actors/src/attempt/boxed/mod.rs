@@ -6,6 +6,7 @@ mod places;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use own::{of_agent, of_check, of_script, private_folder, registered};
@@ -16,6 +17,8 @@ pub use own::fits;
 use crate::blocking::blocking;
 use crate::executor::Executor;
 use crate::journal::Attempt;
+use crate::process::network;
+use crate::sandbox::hosts::AllowedHost;
 use crate::sandbox::{self, Access, Level, Rule, Sandbox, Wanted};
 use crate::workspace::git;
 use crate::world::{ActorSettings, World};
@@ -37,6 +40,18 @@ const TOLD: &str = "You work in a sandbox. You can read the system and the toolc
     of the home folder and of the machine, other branches, stashes, tags, hooks and the \
     repository's configuration are closed to you: \"Permission denied\" or \"Operation not \
     permitted\" there is meant so. Do not try to get around it; if the task needs more, say what.";
+
+/// The same for `strict`.
+const TOLD_STRICT: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
+    write this working folder, commits on its own branch, $TMPDIR and your own settings. The rest \
+    of the home folder and of the machine, other branches, stashes, tags, hooks and the \
+    repository's configuration are closed to you: \"Permission denied\" or \"Operation not \
+    permitted\" there is meant so. You reach the network only through the proxy in $HTTPS_PROXY, \
+    and there only the hosts that a person has allowed: \"403\" from it is meant so. Do not try to \
+    get around it; if the task needs more, say what, and name the host.";
+
+const PROXY_VARIABLES: [&str; 6] =
+    ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
 /// A box, and what comes with it.
 #[derive(Debug)]
@@ -62,11 +77,12 @@ pub async fn around(
     fits(attempt)?;
     let repos = registered(world, attempt).await?;
     let temporary = temporary(world, attempt);
-    let of_attempt = attempt.clone();
+    let (of_attempt, level) = (attempt.clone(), wanted.level);
     let boxed = made(world, wanted, temporary, move |settings, temporary| {
         of_agent(settings, &of_attempt, &repos, temporary)
     });
-    let told = (!executor.describe().stand_in).then_some(TOLD);
+    let told = if level == Level::Strict { TOLD_STRICT } else { TOLD };
+    let told = (!executor.describe().stand_in).then_some(told);
     Ok(Some(Boxed { told, ..boxed.await? }))
 }
 
@@ -124,10 +140,11 @@ async fn made(
     temporary: PathBuf,
     own: impl FnOnce(&ActorSettings, &Path) -> Result<Vec<Rule>, String> + Send + 'static,
 ) -> Result<Boxed, String> {
-    if let Some(obstacle) = sandbox::obstacle() {
+    if let Some(obstacle) = obstacle(world, wanted.level).await {
         return Err(format!("it is to run in a sandbox, and none can be had: {obstacle}"));
     }
-    let (settings, level) = (world.settings.clone(), wanted.level);
+    let settings = world.settings.clone();
+    let (level, hosts) = (wanted.level, wanted.hosts.clone());
     let rules = blocking(move || {
         Ok(of_all(&settings, &wanted).and_then(|mut rules| {
             let env = variables(&Person::of(&settings.environment), &rules, &temporary);
@@ -135,9 +152,23 @@ async fn made(
             Ok((rules, env))
         }))
     });
-    let (rules, env) = rules.await.map_err(|error: io::Error| error.to_string())??;
-    let sandbox = Sandbox { level, abi: sandbox::abi(), rules };
+    let (rules, mut env) = rules.await.map_err(|error: io::Error| error.to_string())??;
+    if level == Level::Strict {
+        env.extend(proxied(&hosts));
+    }
+    let sandbox = Sandbox { level, abi: sandbox::abi(), rules, hosts };
     Ok(Boxed { sandbox, env, told: None })
+}
+
+/// Why this machine can't hold a box of a level, in a sentence without its full stop.
+pub async fn obstacle(world: &World, level: Level) -> Option<String> {
+    if level == Level::None {
+        return None;
+    }
+    match sandbox::obstacle() {
+        None if level == Level::Strict => world.shims.network_obstacle().await,
+        obstacle => obstacle,
+    }
 }
 
 impl Boxed {
@@ -211,6 +242,23 @@ fn variables(
     own.into_iter().chain(caches).collect()
 }
 
+/// The variables by which programs find the proxy. Only what is of the namespace itself is reached
+/// without it; a host of the list is outside, whatever its name is.
+fn proxied(hosts: &[String]) -> Vec<(&'static str, Option<String>)> {
+    let proxy = format!("http://{}:{}", Ipv4Addr::LOCALHOST, network::PORT);
+    let listed = hosts.iter().filter_map(|host| host.parse::<AllowedHost>().ok()?.local_name());
+    let listed: Vec<String> = listed.collect();
+    let is_inside = |name: &&str| !listed.iter().any(|listed| listed == name);
+    let inside: Vec<&str> =
+        ["localhost", "127.0.0.1", "::1"].into_iter().filter(is_inside).collect();
+    let inside = inside.join(",");
+    let proxy = PROXY_VARIABLES.iter().map(|name| (*name, Some(proxy.clone())));
+    // Node.js takes no notice of them otherwise.
+    let more =
+        [("NO_PROXY", inside.clone()), ("no_proxy", inside), ("NODE_USE_ENV_PROXY", "1".into())];
+    proxy.chain(more.map(|(name, value)| (name, Some(value)))).collect()
+}
+
 /// The rules for what is open to all processes of an executor: the machine, and what its
 /// configuration opens.
 fn of_all(settings: &ActorSettings, wanted: &Wanted) -> Result<Vec<Rule>, String> {
@@ -260,7 +308,7 @@ mod tests {
         let npm = home.path().join(".npm");
         std::fs::create_dir(&npm).unwrap();
         let person = Person { home: Some(home.path()), search: None };
-        let sandbox = Sandbox { level: Level::Workspace, abi: 6, rules: vec![] };
+        let sandbox = Sandbox { level: Level::Workspace, abi: 6, rules: vec![], hosts: vec![] };
         let changed = |access| {
             let rules = [Rule { path: real(&npm).unwrap(), access }];
             let env = variables(&person, &rules, Path::new("/t"));

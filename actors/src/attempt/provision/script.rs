@@ -30,7 +30,7 @@ use crate::process::{
     AdoptError, Adopted, Control, LOST, Marker, Shim, ShimEvent, Signal, SpawnError, Target,
 };
 use crate::retry::{PAUSE, until_done, while_store_fails};
-use crate::sandbox::Receipt;
+use crate::sandbox::{Level, Receipt};
 use crate::world::World;
 
 /// Marks a process's folder as a script's: its output has no protocol.
@@ -149,6 +149,12 @@ impl Script<'_> {
         let dir = self.dir();
         let boxed = boxed::around_script(self.world, self.attempt).await;
         let boxed = boxed.map_err(SpawnError::Refused)?;
+        let is_strict = boxed.as_ref().is_some_and(|it| it.sandbox.level == Level::Strict);
+        if is_strict && self.run_reason == RunReason::DevServer {
+            let reason = "its sandbox is \"strict\", and in a network of its own it could not be \
+                reached: use a variant of the executor with sandbox = \"workspace\"";
+            return Err(SpawnError::Refused(reason.to_owned()));
+        }
         self.world.shims.reopen(&dir).await.map_err(SpawnError::Prepare)?;
         let settings = &self.world.settings;
         let marker = Marker { attempt: self.attempt.attempt_id, process: self.process_id };

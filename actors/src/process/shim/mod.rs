@@ -32,6 +32,8 @@ mod supervisor;
 
 use std::process::ExitCode;
 
+pub use start::hand_shake;
+
 use super::proc::{ARGUMENT, RESCUE};
 use crate::failpoint;
 
@@ -46,8 +48,8 @@ pub fn enter() -> Option<ExitCode> {
     let rescue = arguments.next().is_some_and(|argument| argument == RESCUE);
     let started = if rescue { start::take_over() } else { start::start() };
     match &started {
-        Ok(_) => start::hand_shake("ok\n"),
-        Err(reason) => start::hand_shake(&format!("err {reason}\n")),
+        Ok(_) => hand_shake("ok\n"),
+        Err(reason) => hand_shake(&format!("err {reason}\n")),
     }
     failpoint::hit("handshake", "made");
     let Ok(supervisor) = started else { return Some(ExitCode::FAILURE) };

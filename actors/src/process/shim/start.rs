@@ -36,11 +36,12 @@ use crate::log::spool::write::SpoolWriter;
 use crate::process::attach::{SOCKET, receive_takeover};
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
+use crate::process::network::Door;
 use crate::process::proc;
 use crate::process::records::{
     self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
-use crate::sandbox::{Ready, Receipt, Sandbox};
+use crate::sandbox::{Level, Ready, Receipt, Sandbox};
 use crate::secret::Secrets;
 
 /// Wanted size of an output pipe, in bytes; a user's pipes have a limit in all (pipe(7)).
@@ -50,6 +51,8 @@ const OOM_SCORE_ADJ: i32 = 300;
 const HERE: &str = ".";
 /// The child could not enter its box; exec(2) has no such error.
 const NO_BOX: Errno = Errno::ENOTRECOVERABLE;
+/// The child could not enter a network of its own.
+const NO_NETWORK: Errno = Errno::ENONET;
 
 /// Starts the manifest's program. The error is a sentence.
 pub fn start() -> Result<Supervisor, String> {
@@ -281,6 +284,10 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     let receipt = sandbox.map(Sandbox::receipt);
     // Made before the fork: the child only enters it.
     let mut ready = sandbox.map(Ready::make).transpose().map_err(io::Error::other)?;
+    let is_strict = sandbox.is_some_and(|sandbox| sandbox.level == Level::Strict);
+    let door = is_strict.then(Door::connect).transpose();
+    let no_proxy = |error| io::Error::other(format!("its proxy can't be reached: {error}"));
+    let mut door = door.map_err(no_proxy)?;
     let mut command = Command::new(&manifest.program);
     command
         .args(&manifest.args)
@@ -297,6 +304,10 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
                 return Err(Errno::ELOOP.into());
             }
             become_leader(&folder, epoch, &bounds, receipt.clone())?;
+            let entered = door.take().map_or(Ok(()), Door::enter);
+            entered.map_err(|_| io::Error::from(NO_NETWORK))?;
+            // The steps before open files, too.
+            bounds.limit_open_files()?;
             // Last of all: the steps before write files that the box does not hold.
             // Only a number comes out of the child.
             let entered = ready.take().map_or(Ok(()), Ready::enter);
@@ -339,9 +350,7 @@ fn become_leader(
         sandbox,
     };
     records::write_durably(folder, Started::FILE, &started)?;
-    bounds.allow_core_dumps()?;
-    // Last of all: the steps before open files, too.
-    bounds.limit_open_files()
+    bounds.allow_core_dumps()
 }
 
 /// Best effort; lowering it again takes a privilege, raising none.
@@ -360,6 +369,9 @@ fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
         error.to_string()
     } else if error.raw_os_error() == Some(NO_BOX as i32) {
         "its sandbox can't be entered: the kernel refuses it".to_owned()
+    } else if error.raw_os_error() == Some(NO_NETWORK as i32) {
+        "a network of its own can't be entered: the kernel refuses it, or its proxy is gone"
+            .to_owned()
     } else if error.raw_os_error() == Some(libc::ELOOP) {
         format!("can't run in {}: a link stands on the way there", manifest.cwd.display())
     } else if manifest.cwd.is_dir() {

@@ -1,0 +1,144 @@
+//! Asking instead of failing: a host that a proxy has refused, and that a person may allow for the
+//! attempt, becomes an approval. The agent goes on; once the host is allowed, it can try again.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use serde_json::{Map, json};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
+
+use super::message::{TurnEvent, TurnHandle};
+use crate::blocking::{blocking, if_there};
+use crate::event::{Action, ActionKind};
+use crate::executor::{Request, Verdict};
+use crate::journal::Attempt;
+use crate::process::records::{self, Started};
+use crate::sandbox::{ALLOWED_FILE, Decisions, Level};
+use crate::world::World;
+
+/// The tool of such a request.
+const TOOL: &str = "provost_allow_host";
+/// Hosts that one process can have a person asked for.
+const ASKED_MAX: usize = 10;
+
+/// The request for a host with its port.
+fn request(host: &str) -> Request {
+    let mut detail = Map::new();
+    detail.insert("url".to_owned(), json!(host));
+    Request {
+        key: format!("{TOOL}:{host}"),
+        tool_call_id: None,
+        tool_name: TOOL.to_owned(),
+        text: format!("connect to {host} until this attempt ends"),
+        action: Action { kind: ActionKind::WebFetch, detail },
+        context: json!({ "host": host }),
+    }
+}
+
+/// The host that the approval of a request allows; `None` for any other request. One that an
+/// executor has made up differs, or says what it is for.
+pub fn asked_for(asked: &Request) -> Option<&str> {
+    let host = asked.context["host"].as_str()?;
+    (*asked == request(host)).then_some(host)
+}
+
+/// Has a person asked for what the proxy of a process refuses, until its shim has ended.
+pub(super) fn ask(
+    world: &World,
+    attempt: &Attempt,
+    started: &Started,
+    shim: &watch::Receiver<u64>,
+    handle: &TurnHandle,
+) {
+    if started.sandbox.as_ref().is_none_or(|it| it.level != Level::Strict) {
+        return;
+    }
+    let folder = world.settings.process_dir(attempt);
+    let (shim, handle) = (shim.clone(), handle.clone());
+    tokio::spawn(async move {
+        if let Err(error) = watched(&folder, shim, &handle).await {
+            tracing::warn!(%error, "no person is asked for the hosts that are refused");
+        }
+    });
+}
+
+async fn watched(
+    folder: &Path,
+    mut shim: watch::Receiver<u64>,
+    handle: &TurnHandle,
+) -> io::Result<()> {
+    let changes = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+    // The file is replaced with each decision.
+    inotify::add_watch(&changes, folder, WatchFlags::MOVED_TO)?;
+    // SAFETY: the descriptor stays the same, and is open until it is dropped, after its registration.
+    let changes = unsafe { AsyncFd::register(changes) };
+    let changes = changes.map_err(|error| error.into_parts().1)?;
+    let mut asked = BTreeSet::new();
+    loop {
+        let from = folder.to_owned();
+        let read = blocking(move || records::read(&from, Decisions::FILE)).await;
+        let decisions: Decisions = read.ok().flatten().unwrap_or_default();
+        let hosts = decisions.newest_refusals.into_iter().rev().filter_map(|it| it.allow);
+        for host in hosts {
+            if asked.len() < ASKED_MAX && asked.insert(host.clone()) {
+                let request = Box::new(request(&host));
+                handle.ask(|done| TurnEvent::Asked(request, done)).await;
+            }
+        }
+        tokio::select! {
+            ready = changes.readable() => {
+                let mut ready = ready?;
+                while rustix::io::read(changes.get_ref(), &mut [0; 4096]).is_ok() {}
+                ready.clear_ready();
+            }
+            () = ended(&mut shim) => return Ok(()),
+        }
+    }
+}
+
+async fn ended(shim: &mut watch::Receiver<u64>) {
+    while shim.changed().await.is_ok() {}
+}
+
+/// Allows a host for an attempt if that is the verdict: its proxies read the file.
+pub(super) fn decided(attempt_dir: &Path, host: &str, verdict: &Verdict) -> io::Result<()> {
+    if *verdict != Verdict::Approve {
+        return Ok(());
+    }
+    let path = attempt_dir.join(ALLOWED_FILE);
+    let known = if_there(fs::read_to_string(&path))?.unwrap_or_default();
+    if known.lines().any(|line| line == host) {
+        return Ok(());
+    }
+    let mut file = File::options().append(true).create(true).mode(0o600).open(path)?;
+    writeln!(file, "{host}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_request_that_says_what_it_is_for_allows_a_host() {
+        assert_eq!(asked_for(&request("a.b:443")), Some("a.b:443"));
+        let lying = Request { text: "look around".to_owned(), ..request("a.b:443") };
+        assert_eq!(asked_for(&lying), None);
+        let other = Request { tool_name: "Bash".to_owned(), ..request("a.b:443") };
+        assert_eq!(asked_for(&other), None);
+    }
+
+    #[test]
+    fn a_host_is_allowed_once_and_only_by_an_approval() {
+        let dir = tempfile::tempdir().unwrap();
+        let deny = Verdict::Deny { reason: "no".to_owned() };
+        for verdict in [deny, Verdict::Approve, Verdict::Approve] {
+            decided(dir.path(), "a.b:443", &verdict).unwrap();
+        }
+        assert_eq!(fs::read_to_string(dir.path().join(ALLOWED_FILE)).unwrap(), "a.b:443\n");
+    }
+}

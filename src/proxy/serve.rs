@@ -1,0 +1,248 @@
+//! The proxy's side of HTTP: CONNECT for a tunnel, and requests with a whole URL, each of which is
+//! judged by itself. It connects to the address that was judged, never to the name.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use provost_actors::blocking::lock;
+use provost_actors::sandbox::hosts::{Host, Refused, Target};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::Proxy;
+use super::record::Refusal;
+
+/// Connections at once; further ones wait.
+const CONNECTIONS_MAX: usize = 512;
+/// How long a client may take for the head of a request, and a host to be connected to.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 4;
+/// Pause after the kernel could not accept, for want of descriptors for example.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Why a request is not carried out.
+enum Failure {
+    Refused(Refused),
+    Unreachable(io::Error),
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// Serves until the listener is broken.
+pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(AGAIN).await;
+            continue;
+        };
+        let (proxy, place) = (Arc::clone(&proxy), Arc::new(place));
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let (proxy, place) = (Arc::clone(&proxy), Arc::clone(&place));
+                // A tunnel lives longer than the connection's own task.
+                async move { Ok::<_, Infallible>(answer(&proxy, request, place).await) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades();
+            // What a client does wrong is its own affair.
+            let _ = connection.await;
+        });
+    }
+}
+
+async fn answer<P: Send + 'static>(
+    proxy: &Proxy,
+    request: Request<Incoming>,
+    place: P,
+) -> Response<Body> {
+    let asked = asked(&request);
+    let (text, target) = match &asked {
+        Ok((authority, target)) => (authority.to_string(), Ok(target.clone())),
+        Err(refused) => (request.uri().to_string(), Err(refused.clone())),
+    };
+    let line = target.as_ref().map(Target::line).ok();
+    let reached = match target {
+        Ok(target) => reach(proxy, &target).await,
+        Err(refused) => Err(Failure::Refused(refused)),
+    };
+    let decided = match &reached {
+        Err(Failure::Refused(refused)) => Err(Refusal {
+            reason: refused.to_string(),
+            allow: line.filter(|_| refused.is_by_list()),
+        }),
+        Ok(_) | Err(Failure::Unreachable(_)) => Ok(()),
+    };
+    lock(&proxy.record).keep(&text, &decided);
+    match (reached, asked) {
+        (Ok(stream), Ok(_)) if request.method() == Method::CONNECT => {
+            tokio::spawn(tunnel(request, stream, place));
+            Response::new(Body::empty())
+        }
+        (Ok(stream), Ok((authority, _))) => {
+            forward(request, &authority, stream).await.unwrap_or_else(|error| {
+                told(StatusCode::BAD_GATEWAY, format!("{text} did not answer: {error}\n"))
+            })
+        }
+        (Err(Failure::Unreachable(error)), _) => {
+            told(StatusCode::BAD_GATEWAY, format!("{text} can't be reached: {error}\n"))
+        }
+        (Err(Failure::Refused(refused)), _) | (Ok(_), Err(refused)) => refusal(&text, &refused),
+    }
+}
+
+fn told(status: StatusCode, text: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    response
+}
+
+fn refusal(host: &str, refused: &Refused) -> Response<Body> {
+    let way_out = if refused.is_by_list() {
+        "If the task needs this host, say so and try again later: a person is asked to allow it \
+         for this attempt (`provost approvals`), and can allow it for good in config.toml, by \
+         allow_hosts."
+    } else {
+        "If the task needs this host, say so: a person can change allow_hosts in config.toml."
+    };
+    let text = format!(
+        "The sandbox refuses this connection: {host} {refused}. Do not try to get around it. \
+         {way_out}\n"
+    );
+    told(StatusCode::FORBIDDEN, text)
+}
+
+/// What a request asks for: the part of its URL, and what that means.
+fn asked(request: &Request<Incoming>) -> Result<(Authority, Target), Refused> {
+    let (uri, headers) = (request.uri(), request.headers());
+    let authority = uri.authority().ok_or(Refused::NoProxyRequest)?;
+    let usual = match (request.method(), uri.scheme()) {
+        (&Method::CONNECT, None) => None,
+        (_, Some(scheme)) if *scheme == Scheme::HTTP => Some(80),
+        _ => return Err(Refused::NoProxyRequest),
+    };
+    // A user before the host, or two lengths of a body, are read in different ways.
+    let is_twofold =
+        headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING);
+    let has_user = authority.as_str().contains('@');
+    let has_odd_port = authority.port().is_some() && authority.port_u16().is_none();
+    let port = authority.port_u16().or(usual).ok_or(Refused::NoProxyRequest)?;
+    if is_twofold || has_user || has_odd_port {
+        return Err(Refused::NoProxyRequest);
+    }
+    let target = Target { host: authority.host().parse()?, port };
+    for header in headers.get_all(HOST) {
+        let named: Option<Authority> = header.as_bytes().try_into().ok();
+        let named = named.ok_or(Refused::Differs)?;
+        let default = if request.method() == Method::CONNECT { 443 } else { 80 };
+        let is_same_port = named.port_u16().unwrap_or(default) == port
+            // Some clients leave the port of a tunnel out.
+            || (request.method() == Method::CONNECT && named.port().is_none());
+        if named.host().parse() != Ok(target.host.clone()) || !is_same_port {
+            return Err(Refused::Differs);
+        }
+    }
+    Ok((authority.clone(), target))
+}
+
+/// Connects to a target if it is allowed.
+async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
+    let allowed = proxy.list(target);
+    allowed.judge(target)?;
+    let addresses = match &target.host {
+        Host::Address(address) => vec![*address],
+        Host::Name(name) if name == "localhost" => {
+            vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
+        }
+        Host::Name(name) => {
+            let found = timeout(PATIENCE, lookup_host((name.as_str(), target.port))).await;
+            let found = found.map_err(|_| Failure::Unreachable(io::ErrorKind::TimedOut.into()))?;
+            found.map_err(Failure::Unreachable)?.map(|it| it.ip()).collect()
+        }
+    };
+    let mut last = Failure::Unreachable(io::ErrorKind::NotFound.into());
+    for address in addresses.into_iter().take(ADDRESSES_MAX) {
+        if let Err(refused) = allowed.judge_address(target, address) {
+            last = refused.into();
+            continue;
+        }
+        match timeout(PATIENCE, TcpStream::connect(SocketAddr::new(address, target.port))).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = Failure::Unreachable(error),
+            Err(_) => last = Failure::Unreachable(io::ErrorKind::TimedOut.into()),
+        }
+    }
+    Err(last)
+}
+
+/// All that follows goes to the one host, whatever it is.
+async fn tunnel<P>(request: Request<Incoming>, mut stream: TcpStream, place: P) {
+    if let Ok(upgraded) = hyper::upgrade::on(request).await {
+        // Its end is the end of either side.
+        let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
+    }
+    drop(place);
+}
+
+async fn forward(
+    mut request: Request<Incoming>,
+    authority: &Authority,
+    stream: TcpStream,
+) -> Result<Response<Body>, hyper::Error> {
+    keep_to_ends(request.headers_mut());
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
+        request.headers_mut().insert(HOST, host);
+    }
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with the response.
+    tokio::spawn(connection);
+    let mut response = sender.send_request(request).await?;
+    keep_to_ends(response.headers_mut());
+    Ok(response.map(Body::new))
+}
+
+/// Removes what is meant for the next hop only (RFC 9110, 7.6.1).
+fn keep_to_ends(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|it| it.to_str().ok())
+        .flat_map(|it| it.split(','))
+        .filter_map(|it| it.trim().parse().ok())
+        .collect();
+    for name in named.iter().filter(|name| **name != CONTENT_LENGTH) {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    for name in ["keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate"] {
+        headers.remove(name);
+    }
+}
