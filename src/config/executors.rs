@@ -235,9 +235,24 @@ fn read_one(
     executor.options.extend(table.value("options", |item| read_options(item, protocol))?);
     executor.limits.extend(table.value("limits", read_limits)?);
     executor.variants.extend(table.value("variants", |item| read_variants(item, protocol))?);
+    if protocol == Protocol::Codex && table.get("sandbox").is_none() {
+        leave_to_codex(&mut executor);
+    }
     let ExecutorConfig { variants, default_variant, .. } = &mut executor;
     table.read("default_variant", default_variant, |item| read_default(item, variants))?;
     Ok(executor)
+}
+
+/// Codex makes a sandbox of its own unless it is to have full access, and can't make it in another
+/// one: what has that, and asks for no box, has none.
+fn leave_to_codex(executor: &mut ExecutorConfig) {
+    let ExecutorConfig { options, variants, .. } = executor;
+    for variant in variants.values_mut().filter(|variant| variant.sandbox.is_none()) {
+        let own = variant.options.get("sandbox").or_else(|| options.get("sandbox"));
+        if own.is_none_or(|own| own != "danger-full-access") {
+            variant.sandbox = Some(Level::None);
+        }
+    }
 }
 
 impl ExecutorConfig {

@@ -55,7 +55,10 @@ impl Domain {
                 }
             }
         } else {
-            let _ = timeout_at(deadline, watch.changed()).await;
+            tokio::select! {
+                _ = timeout_at(deadline, watch.changed()) => {}
+                () = self.ending.cancelled() => {}
+            }
         }
         self.log_page(page).await
     }

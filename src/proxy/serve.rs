@@ -122,9 +122,9 @@ fn told(status: StatusCode, text: String) -> Response<Body> {
 
 fn refusal(host: &str, refused: &Refused) -> Response<Body> {
     let way_out = if refused.is_by_list() {
-        "If the task needs this host, say so and try again later: a person is asked to allow it \
-         for this attempt (`provost approvals`), and can allow it for good in config.toml, by \
-         allow_hosts."
+        "If the task needs this host, say so and try again later: a person can allow it, for this \
+         attempt (`provost approvals` lists what its agent asked for) or for good in config.toml, \
+         by allow_hosts."
     } else {
         "If the task needs this host, say so: a person can change allow_hosts in config.toml."
     };

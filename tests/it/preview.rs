@@ -77,7 +77,8 @@ fn an_orchestrator_starts_and_ends_a_dev_server_by_a_tool() {
     let begun = call("preview");
     assert_eq!(
         (&begun["action"], &begun["preview"]["state"]),
-        (&json!("preview"), &json!("ready"))
+        (&json!("preview"), &json!("ready")),
+        "{begun}"
     );
     assert!(get(begun["preview"]["url"].as_str().unwrap()).is_some(), "{begun}");
     assert_eq!(begun["queue"]["status"], "empty");

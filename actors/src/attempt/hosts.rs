@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 
 use super::message::{TurnEvent, TurnHandle};
-use crate::blocking::{blocking, if_there};
+use crate::blocking::blocking;
 use crate::event::{Action, ActionKind};
 use crate::executor::{Request, Verdict};
 use crate::journal::Attempt;
@@ -110,13 +110,19 @@ pub(super) fn decided(attempt_dir: &Path, host: &str, verdict: &Verdict) -> io::
     if *verdict != Verdict::Approve {
         return Ok(());
     }
-    let path = attempt_dir.join(ALLOWED_FILE);
-    let known = if_there(fs::read_to_string(&path))?.unwrap_or_default();
-    if known.lines().any(|line| line == host) {
+    if allowed(attempt_dir).iter().any(|known| known == host) {
         return Ok(());
     }
+    let path = attempt_dir.join(ALLOWED_FILE);
     let mut file = File::options().append(true).create(true).mode(0o600).open(path)?;
     writeln!(file, "{host}")
+}
+
+/// The hosts that a person has allowed for an attempt.
+pub(super) fn allowed(attempt_dir: &Path) -> Vec<String> {
+    // What can't be read allows nothing.
+    let known = fs::read_to_string(attempt_dir.join(ALLOWED_FILE)).unwrap_or_default();
+    known.lines().map(str::to_owned).collect()
 }
 
 #[cfg(test)]

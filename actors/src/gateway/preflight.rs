@@ -145,6 +145,11 @@ pub fn executor(
     Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
 }
 
+/// The way out where only the network can't be held.
+const WITHOUT_NETWORK: &str = "Let this user make network namespaces (docs/security.md names the \
+    settings of the kernel), or call the tool again with a variant that has sandbox = \
+    \"workspace\": its network is open.";
+
 /// Whether a box is asked for; it is refused where this machine can't hold it.
 pub async fn sandbox(world: &World, name: &str, variant: Option<&str>) -> Result<bool, Refusal> {
     let level = level(&*world.executors, name, variant);
@@ -154,7 +159,9 @@ pub async fn sandbox(world: &World, name: &str, variant: Option<&str>) -> Result
             let message = format!(
                 "executor {name:?} is to run in a sandbox, and none can be had: {obstacle}"
             );
-            Err(Refusal::new(Code::SandboxUnavailable, message).detail("abi", sandbox::abi()))
+            let refusal = Refusal::new(Code::SandboxUnavailable, message);
+            let refusal = refusal.detail("abi", sandbox::abi());
+            Err(if level == Level::Strict { refusal.hint(WITHOUT_NETWORK) } else { refusal })
         }
     }
 }
@@ -173,19 +180,23 @@ pub async fn held_as_its_parent(
     let Some(parent) = parent else { return Ok(()) };
     let Some(parent) = world.journal.attempt(parent).await? else { return Ok(()) };
     let (executors, of_parent) = (&*world.executors, parent.process.variant.as_deref());
-    let own = level(executors, executor, variant);
-    if own >= level(executors, &parent.executor, of_parent) {
+    let (own, least) =
+        (level(executors, executor, variant), level(executors, &parent.executor, of_parent));
+    if own >= least {
         return Ok(());
     }
     let message = format!(
-        "the agent of attempt {} runs in a sandbox, and so has to what it starts: executor \
-         {executor:?} has none here",
-        parent.attempt_id
+        "the agent of attempt {} runs in the sandbox {:?}, and so has to what it starts: executor \
+         {executor:?} has {:?} here",
+        parent.attempt_id,
+        least.word(),
+        own.word()
     );
-    Err(Refusal::new(Code::NotPermitted, message).hint(
-        "Call the tool again with an executor, or a variant, that has a sandbox. Or a person \
-         starts it.",
-    ))
+    Err(Refusal::new(Code::NotPermitted, message).hint(format!(
+        "Call the tool again with an executor, or a variant, that has sandbox = {:?}. Or a person \
+         starts an attempt that none has started.",
+        least.word()
+    )))
 }
 
 /// The attempt's branch. If a turn of it may run in a box, it has a folder of its own, because git

@@ -62,7 +62,7 @@ pub struct LogLimits {
     pub ring_entries: usize,
     /// Bytes of JSON of these.
     pub ring_bytes: usize,
-    /// Bytes of the normalized channel on disk, beyond which its oldest segments go.
+    /// Bytes of the normalized channel's text, beyond which its oldest segments go.
     pub spool_max_bytes: u64,
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! normalized-<offset>.jsonl      {"entry_index":7,…}<tab>{"raw":12}<newline>
-//! normalized-<offset>.jsonl.zst  the same, compressed: each segment but the newest
+//! normalized-<offset>.jsonl.zst  the same, compressed: full segments
 //! normalized.idx                 entry 0 at 0 | entry 256 at 31337 | …
 //! ```
 //!
@@ -194,7 +194,9 @@ impl NormalizedWriter {
                 tracing::warn!(%error, path = %path.display(), "a segment can't be compressed");
             }
         };
-        self.sealing = Some(thread::Builder::new().name("seal".to_owned()).spawn(seal)?);
+        let thread = thread::Builder::new().name("seal".to_owned()).spawn(seal);
+        let cannot = |error: &_| tracing::warn!(%error, "no thread can compress a segment");
+        self.sealing = thread.inspect_err(cannot).ok();
         Ok(())
     }
 
@@ -260,18 +262,26 @@ fn mark_anew(
     end: Mark,
 ) -> Result<(), LogError> {
     index.truncate(0)?;
-    let mut offset = starts.first().copied().unwrap_or(0);
-    let mut lines = LineReader::new(dir, offset);
     let mut due = 0;
-    while let Some(line) = lines.next_line()?.filter(|_| offset < end.offset) {
-        // A damaged line is skipped: a mark before it leads there.
-        if let Some((Stored { entry_index: entry, .. }, ..)) = parse(line)
-            && (entry >= due || starts.contains(&offset))
-        {
-            index.push(&Mark { entry, offset })?;
-            due = entry + MARK_ENTRIES;
+    for (number, start) in starts.iter().enumerate() {
+        let until = starts.get(number + 1).copied().unwrap_or(end.offset);
+        let (mut offset, mut lines) = (*start, LineReader::new(dir, *start));
+        while offset < until {
+            let line = match lines.next_line() {
+                Ok(Some(line)) => line,
+                // The rest of a compressed segment that is damaged can't be read.
+                Ok(None) | Err(LogError::Damaged(_)) => break,
+                Err(error) => return Err(error),
+            };
+            // A damaged line is skipped: a mark before it leads there.
+            if let Some((Stored { entry_index: entry, .. }, ..)) = parse(line)
+                && (entry >= due || offset == *start)
+            {
+                index.push(&Mark { entry, offset })?;
+                due = entry + MARK_ENTRIES;
+            }
+            offset += line.len() as u64 + 1;
         }
-        offset += line.len() as u64 + 1;
     }
     Ok(())
 }
@@ -354,9 +364,14 @@ impl LineReader {
     /// The next line without its `\n`; `None` at the end, and for a line that has no end.
     fn next_line(&mut self) -> Result<Option<&[u8]>, LogError> {
         self.line.clear();
-        match if_there(self.bytes.read_until(b'\n', &mut self.line))? {
-            Some(_) => Ok(self.line.strip_suffix(b"\n")),
-            None => Err(LogError::Outrun),
+        match if_there(self.bytes.read_until(b'\n', &mut self.line)) {
+            Ok(Some(_)) => Ok(self.line.strip_suffix(b"\n")),
+            Ok(None) => Err(LogError::Outrun),
+            // A disk that is tried again would give the same.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(LogError::Damaged(error.to_string()))
+            }
+            Err(error) => Err(error.into()),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use zstd::bulk::{Compressor, Decompressor};
 
@@ -44,7 +44,7 @@ impl FixedRecord for Frame {
 /// the offsets at which frames begin, beside the first. The content is on the disk in one of
 /// the two files at any time.
 pub fn seal(plain: &Path, sealed: &Path, cuts: &[u64]) -> io::Result<()> {
-    let temporary = sealed.with_extension("tmp");
+    let temporary = temporary(sealed);
     let written = compress(plain, &temporary, cuts).and_then(|()| {
         failpoint::hit("segment", "compressed");
         fs::rename(&temporary, sealed)
@@ -59,6 +59,11 @@ pub fn seal(plain: &Path, sealed: &Path, cuts: &[u64]) -> io::Result<()> {
         if_there(fs::remove_file(sealed))?;
     }
     Ok(())
+}
+
+/// What a sealed segment is called until it is whole.
+pub fn temporary(sealed: &Path) -> PathBuf {
+    sealed.with_extension("tmp")
 }
 
 fn compress(plain: &Path, temporary: &Path, cuts: &[u64]) -> io::Result<()> {
@@ -186,7 +191,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn sealed(content: &[u8], cuts: &[u64]) -> (tempfile::TempDir, std::path::PathBuf) {
+    fn sealed(content: &[u8], cuts: &[u64]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let [plain, sealed] = ["a.jsonl", "a.jsonl.zst"].map(|name| dir.path().join(name));
         fs::write(&plain, content).unwrap();

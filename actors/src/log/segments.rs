@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use super::sealed::{Sealed, seal};
+use super::sealed::{Sealed, seal, temporary};
 use crate::blocking::if_there;
 
 /// Behind the name of a sealed segment.
@@ -48,13 +48,16 @@ impl Series {
         // In the order in which sealing makes the one and removes the other.
         let plain = if_there(std::fs::remove_file(self.path(start)))?;
         let sealed = if_there(std::fs::remove_file(self.sealed(start)))?;
+        if_there(std::fs::remove_file(temporary(&self.sealed(start))))?;
         plain.or(sealed).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn open(&self, start: u64) -> io::Result<Segment> {
-        match if_there(Sealed::open(&self.sealed(start)))? {
-            Some(sealed) => Ok(Segment::Sealed(sealed)),
-            None => File::open(self.path(start)).map(Segment::Plain),
+        match if_there(Sealed::open(&self.sealed(start))) {
+            Ok(Some(sealed)) => Ok(Segment::Sealed(sealed)),
+            Ok(None) => File::open(self.path(start)).map(Segment::Plain),
+            // A kill may have left the plain one, too.
+            Err(damaged) => File::open(self.path(start)).map(Segment::Plain).map_err(|_| damaged),
         }
     }
 

@@ -26,8 +26,8 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{UnixCredentials, getsockopt};
 use nix::unistd::{getegid, geteuid};
 
 use super::attach::{DEADLINE, receive, send_with_fds};
@@ -35,6 +35,7 @@ use super::identity::PidFd;
 use super::proc;
 use super::shim;
 use crate::blocking::{blocking, if_there};
+use crate::sandbox;
 
 /// The first argument of a proxy.
 pub const ARGUMENT: &str = "__proxy";
@@ -82,18 +83,15 @@ impl Network {
     pub fn receive() -> io::Result<Self> {
         if_there(fs::remove_file(SOCKET))?;
         let door = UnixListener::bind(SOCKET)?;
+        let own = fs::symlink_metadata(SOCKET)?.ino();
         fs::set_permissions(SOCKET, Permissions::from_mode(0o600))?;
         shim::hand_shake("ok\n");
-        let mut fds = [PollFd::new(door.as_fd(), PollFlags::POLLIN)];
-        let timeout = PollTimeout::try_from(FIRST).unwrap_or(PollTimeout::MAX);
-        let has_come = poll(&mut fds, timeout)? > 0;
-        // Whoever comes later must not be heard: the executor can't connect to it.
-        if_there(fs::remove_file(SOCKET))?;
-        if !has_come {
-            return Err(io::ErrorKind::TimedOut.into());
+        let first = first_outside(&door);
+        // Whoever comes later must not be heard. The socket of a later proxy stays.
+        if fs::symlink_metadata(SOCKET).is_ok_and(|there| there.ino() == own) {
+            if_there(fs::remove_file(SOCKET))?;
         }
-        let (stream, _) = door.accept()?;
-        let peer = getsockopt(&stream, PeerCredentials)?;
+        let (stream, peer) = first?;
         let shim = PidFd::open(peer.pid())?;
         stream.set_read_timeout(Some(DEADLINE))?;
         let (mut inode, mut fds) = ([0; 8], Vec::new());
@@ -115,6 +113,22 @@ impl Network {
         }
         drop(listener);
         Ok(())
+    }
+}
+
+/// The first to connect that is in no box: what is in one may have learnt the path.
+fn first_outside(door: &UnixListener) -> io::Result<(UnixStream, UnixCredentials)> {
+    let timeout = PollTimeout::try_from(FIRST).unwrap_or(PollTimeout::MAX);
+    loop {
+        let mut fds = [PollFd::new(door.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut fds, timeout)? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let (stream, _) = door.accept()?;
+        let peer = getsockopt(&stream, PeerCredentials)?;
+        if !sandbox::holds(peer.pid()) {
+            return Ok((stream, peer));
+        }
     }
 }
 

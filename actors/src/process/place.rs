@@ -19,6 +19,7 @@ use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use nix::unistd::geteuid;
 
 use super::identity::{PidFd, Process};
+use super::network;
 use super::proc::{self, Stat};
 use super::records::{self, Started};
 use super::shims::{Shims, attempt_of};
@@ -149,14 +150,16 @@ impl Shims {
         }
     }
 
-    /// Learns the shims and leaders that earlier daemons left: those that work below `homes`.
-    /// Looking like a shim is enough here, since the outermost counts.
+    /// Learns the shims, their proxies and the leaders that earlier daemons left: those that work
+    /// below `homes`. Looking like a shim is enough here, since the outermost counts.
     pub fn recognise(&self, homes: &[PathBuf]) {
         let homes: Vec<PathBuf> =
             homes.iter().filter_map(|home| fs::canonicalize(home).ok()).collect();
         let own = geteuid().as_raw();
         for pid in proc::all() {
-            let looks_like_one = proc::is_shim(pid) && proc::real_uid(pid) == Some(own);
+            // The owner first: to read the arguments of another one's process may block.
+            let looks_like_one = proc::real_uid(pid) == Some(own)
+                && [proc::ARGUMENT, network::ARGUMENT].iter().any(|it| proc::is_run_as(pid, it));
             if looks_like_one
                 && let Some(shim) = Process::of(pid)
                 && let Ok(folder) = fs::read_link(format!("/proc/{pid}/cwd"))

@@ -120,7 +120,12 @@ pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
 
 /// Whether the process looks like a shim, of this daemon or another.
 pub fn is_shim(pid: i32) -> bool {
-    arguments(pid).get(1).is_some_and(|argument| argument == ARGUMENT.as_bytes())
+    is_run_as(pid, ARGUMENT)
+}
+
+/// Whether this is the first argument of a process.
+pub fn is_run_as(pid: i32, argument: &str) -> bool {
+    arguments(pid).get(1).is_some_and(|first| first == argument.as_bytes())
 }
 
 pub fn command_name(pid: i32) -> String {

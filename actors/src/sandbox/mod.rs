@@ -36,6 +36,17 @@ pub enum Level {
     Strict,
 }
 
+impl Level {
+    /// Its name in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Workspace => "workspace",
+            Self::Strict => "strict",
+        }
+    }
+}
+
 /// What the configuration asks for, for an executor and its variant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {

@@ -12,6 +12,8 @@ use super::render;
 const PAGE_ENTRIES: u64 = 1000;
 const PAGE_BYTES: u64 = 1 << 20;
 
+/// Between two looks for what follows on what was just printed.
+const PIECE: Duration = Duration::from_millis(20);
 /// Between two looks at an attempt's status.
 const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 const PAUSE_MS: u64 = 500;
@@ -97,7 +99,12 @@ impl Reader {
                 }
                 Err(failure) => return Err(failure),
             };
-            if self.print_page(context, page)?.entries.is_empty() {
+            let page = self.print_page(context, page)?;
+            if !page.has_more {
+                // A steady stream is printed in pieces, and no daemon is asked without a pause.
+                tokio::time::sleep(PIECE).await;
+            }
+            if page.entries.is_empty() {
                 break;
             }
         }

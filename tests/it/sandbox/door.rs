@@ -107,7 +107,7 @@ fn an_agent_in_a_box_starts_others_in_boxes_alone() {
     ];
     let said = ran(&board, "lead", &ways);
     for (code, said) in &said[..3] {
-        assert!(*code != 0 && said.contains("runs in a sandbox"), "{said}");
+        assert!(*code != 0 && said.contains("runs in the sandbox"), "{said}");
     }
     let (code, started) = &said[3];
     assert_eq!(*code, 0, "{started}");

@@ -14,6 +14,7 @@ use places::{Person, meets, of_machine, of_program, real};
 
 pub use own::fits;
 
+use super::hosts;
 use crate::blocking::blocking;
 use crate::executor::Executor;
 use crate::journal::Attempt;
@@ -106,7 +107,9 @@ pub async fn around_check(
     (checkout, temporary): (PathBuf, PathBuf),
     mut objects: Vec<PathBuf>,
 ) -> Result<Option<Boxed>, String> {
-    let Some(wanted) = wanted(world, attempt)? else { return Ok(None) };
+    let Some(mut wanted) = wanted(world, attempt)? else { return Ok(None) };
+    // It has no file of the attempt's beside it.
+    wanted.hosts.extend(hosts::allowed(&world.settings.attempt_dir(attempt.attempt_id)));
     for repo in &attempt.repos {
         let common = git::common_dir(repo.path.as_ref()).await;
         objects.push(common.map_err(|error| error.to_string())?.join("objects"));

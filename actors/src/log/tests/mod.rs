@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::spool::format::{FixedRecord, INDEX, Record, segment_path, segments};
-use super::{AttemptLog, Entry, LogLimits, PagePosition, Query};
+use super::{AttemptLog, Entry, LogError, LogLimits, PagePosition, Query};
 use crate::event::{Channel, Event, NormalizedEntry, RawEntry, Stream, Timestamp};
 use crate::executor::{InProgress, Normalizer, Observed};
 use crate::ids::ProcessId;

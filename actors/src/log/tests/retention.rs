@@ -184,7 +184,8 @@ fn the_normalized_channel_keeps_to_its_limit_and_says_so() {
             .unwrap()
             .map(|entry| entry.unwrap())
             .filter(|entry| entry.file_name().to_string_lossy().contains(".jsonl"))
-            .map(|entry| entry.metadata().unwrap().len())
+            // One that is being compressed goes meanwhile.
+            .filter_map(|entry| Some(entry.metadata().ok()?.len()))
             .sum();
         assert!(held <= 300 * 1024);
     }

@@ -24,6 +24,7 @@ fn long_log(dir: &Path) -> Vec<String> {
         write_lines(&mut spool, part * 100..(part + 1) * 100);
         drain(&log, process);
     }
+    log.finish(process, spool.lengths(), at(9), Vec::new).unwrap();
     let held = json(&log, Channel::Normalized);
     let begun = std::time::Instant::now();
     while names(dir, ".jsonl").len() > 1 || !names(dir, ".tmp").is_empty() {
@@ -87,4 +88,28 @@ fn a_newest_segment_that_is_sealed_is_followed_by_another() {
     assert_eq!(json(&log, Channel::Normalized), held[..held.len() - lost]);
     log.append(ProcessId::new(), 1, at(1), note("after it")).unwrap();
     assert_eq!(texts(&log, Channel::Normalized).last().unwrap(), "after it");
+}
+
+#[test]
+fn a_damaged_segment_leaves_the_others_readable_also_without_an_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = long_log(dir.path());
+    let path = dir.path().join(&names(dir.path(), ".jsonl.zst")[1]);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    for has_index in [true, false] {
+        if !has_index {
+            fs::remove_file(dir.path().join("normalized.idx")).unwrap();
+        }
+        let log = AttemptLog::open(dir.path(), SMALL).unwrap();
+        for place in [PagePosition::Before(50), PagePosition::Newest] {
+            let page = log.page(Channel::Normalized, &query(50, place)).unwrap();
+            let first = usize::try_from(page.entries[0].index).unwrap();
+            let read: Vec<String> = page.entries.iter().map(|it| it.json().to_owned()).collect();
+            assert_eq!(read, held[first..first + 50]);
+        }
+        let damaged = log.page(Channel::Normalized, &query(300, PagePosition::After(200)));
+        assert!(matches!(damaged, Err(LogError::Damaged(_))), "{damaged:?}");
+    }
 }

@@ -157,7 +157,7 @@ fn a_process_never_begun_is_refused_and_the_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let log = AttemptLog::open(dir.path(), LIMITS).unwrap();
     let process = ProcessId::new();
-    assert!(matches!(log.pump(process), Err(crate::log::LogError::NotBegun(id)) if id == process));
+    assert!(matches!(log.pump(process), Err(LogError::NotBegun(id)) if id == process));
     log.append(process, 1, at(1), note("hello")).unwrap();
     assert_eq!(texts(&log, Channel::Normalized), ["hello"]);
 }
