@@ -61,7 +61,11 @@ pub async fn rows(size: Size) -> Result<Vec<Row>> {
     let read = ("reading it once", median(1));
     let mut rows = vec![Row::informed(&flood, read, Unit::Milliseconds, median(0), 1000.0)];
     let id = attempt.as_str().unwrap_or_default();
-    let disk = below(&scratch.home().join("attempts").join(id)) / 1000;
+    let folder = scratch.home().join("attempts").join(id);
+    while unsealed(&folder)? > 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let disk = below(&folder) / 1000;
     let disk = f64::from(u32::try_from(disk)?) / 1e3;
     let path = "its log on the disk: both channels, indexes";
     let pair = [[disk, f64::from(megabytes)]];
@@ -85,6 +89,12 @@ pub async fn rows(size: Size) -> Result<Vec<Row>> {
         rows.push(Row::beside(&path, "a status call", Unit::Microseconds, &pairs, budget));
     }
     Ok(rows)
+}
+
+/// How many segments of the normalized channel are not compressed: in the end the newest alone.
+fn unsealed(folder: &Path) -> Result<usize> {
+    let names = fs::read_dir(folder)?.flatten().map(|it| it.file_name());
+    Ok(names.filter(|it| it.to_string_lossy().ends_with(".jsonl")).count())
 }
 
 /// The segments of an attempt's spools.

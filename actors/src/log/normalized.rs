@@ -15,6 +15,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ use super::index::{Fields, FixedRecord, RecordFile};
 use super::ring::Entry;
 use super::segments::{SegmentStream, Segments, Series};
 use super::spool::format::segment_bytes;
-use crate::blocking::if_there;
+use crate::blocking::{if_there, lock};
 use crate::event::{NormalizedEntry, Timestamp};
 use crate::ids::{ApprovalId, ProcessId};
 
@@ -149,7 +150,8 @@ impl NormalizedWriter {
     }
 
     pub fn reader(&self) -> NormalizedReader {
-        NormalizedReader { dir: self.files.dir.clone(), index: self.index.clone() }
+        let (dir, index) = (self.files.dir.clone(), self.index.clone());
+        NormalizedReader { dir, index, last: Arc::default() }
     }
 
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Entry>, LogError> {
@@ -177,17 +179,18 @@ impl NormalizedWriter {
         Ok(Entry::of_lines(first, &lines, places))
     }
 
-    /// Seals the segment that is full, and begins the next one. At most one is being sealed, so that
-    /// a flood does not outrun it.
+    /// Begins the next segment, and has the one that is full sealed: after the one before it, by a
+    /// thread that leaves the processor to the others.
     fn begin_segment(&mut self) -> io::Result<()> {
         let (full, end) = (self.segment_start, self.end.offset);
         self.segment = open_segment(&self.files, end)?;
         self.segment_start = end;
-        if let Some(earlier) = self.sealing.take() {
-            let _ = earlier.join();
-        }
-        let (files, index) = (self.files.clone(), self.index.clone());
+        let (files, index, earlier) = (self.files.clone(), self.index.clone(), self.sealing.take());
         let seal = move || {
+            give_way();
+            if let Some(earlier) = earlier {
+                let _ = earlier.join();
+            }
             // What can't be compressed is read as it is.
             if let Err(error) = marks(&index, full..end).and_then(|cuts| files.seal(full, &cuts)) {
                 let path = files.path(full);
@@ -233,6 +236,12 @@ impl NormalizedWriter {
         }
         Ok(())
     }
+}
+
+/// Lowers the priority of this thread (nice(2): on Linux it is the thread's own).
+fn give_way() {
+    // Best effort; 10 of 19.
+    let _ = rustix::process::nice(10);
 }
 
 /// The offsets of the marks in a range.
@@ -318,6 +327,8 @@ impl OnFile {
 pub struct NormalizedReader {
     dir: PathBuf,
     index: RecordFile<Mark>,
+    /// The compressed segment that was read last, for the next page.
+    last: Arc<Mutex<Option<Segments>>>,
 }
 
 impl NormalizedReader {
@@ -334,7 +345,9 @@ impl NormalizedReader {
         let number = after.checked_sub(1).ok_or(LogError::Outrun)?;
         let mark = self.index.get(number)?.ok_or(LogError::Outrun)?;
         let end = self.index.get(after)?.map_or(wanted.end, |next| next.entry.min(wanted.end));
-        let mut lines = LineReader::new(&self.dir, mark.offset);
+        let segments = lock(&self.last).take();
+        let segments = segments.unwrap_or_else(|| Segments::new(series(&self.dir)));
+        let mut lines = LineReader::over(segments, mark.offset);
         let mut entries = Vec::new();
         for index in mark.entry..end {
             let line = lines.next_line()?.ok_or(LogError::Outrun)?;
@@ -346,6 +359,7 @@ impl NormalizedReader {
             let (json, _) = json.ok_or_else(damaged)?;
             entries.push(Entry::from_json(index, json.to_owned()).map_err(|_| damaged())?);
         }
+        *lock(&self.last) = Some(lines.into_segments()).filter(Segments::is_sealed);
         Ok(entries)
     }
 }
@@ -357,7 +371,15 @@ struct LineReader {
 
 impl LineReader {
     fn new(dir: &Path, offset: u64) -> Self {
-        let bytes = SegmentStream::new(series(dir), offset);
+        Self::over(Segments::new(series(dir)), offset)
+    }
+
+    fn into_segments(self) -> Segments {
+        self.bytes.into_inner().segments
+    }
+
+    fn over(segments: Segments, offset: u64) -> Self {
+        let bytes = SegmentStream { segments, offset };
         Self { bytes: BufReader::with_capacity(32 * 1024, bytes), line: Vec::new() }
     }
 

@@ -104,14 +104,8 @@ pub enum SegmentRead {
 
 /// Reads on from an offset to the end of what is written; `NotFound` where retention removed it.
 pub struct SegmentStream {
-    segments: Segments,
-    offset: u64,
-}
-
-impl SegmentStream {
-    pub fn new(series: Series, offset: u64) -> Self {
-        Self { segments: Segments::new(series), offset }
-    }
+    pub segments: Segments,
+    pub offset: u64,
 }
 
 impl Read for SegmentStream {
@@ -134,6 +128,11 @@ pub struct Segments {
 impl Segments {
     pub fn new(series: Series) -> Self {
         Self { series, open: None }
+    }
+
+    /// Whether the segment that was read last is sealed.
+    pub fn is_sealed(&self) -> bool {
+        matches!(self.open, Some((_, Segment::Sealed(_))))
     }
 
     /// The first offset still held; 0 when nothing was ever written.

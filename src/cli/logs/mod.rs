@@ -89,6 +89,7 @@ impl Reader {
     async fn print_news(&mut self, context: &mut Context) -> Result<(), Failure> {
         let begun = Instant::now();
         while begun.elapsed() < PAUSE {
+            let asked = Instant::now();
             let wait = json!({"page": self.next_page(), "wait_ms": PAUSE_MS});
             let page = match context.call::<NextLogPage>(wait).await {
                 Ok(page) => page.output.0,
@@ -100,7 +101,7 @@ impl Reader {
                 Err(failure) => return Err(failure),
             };
             let page = self.print_page(context, page)?;
-            if !page.has_more {
+            if !page.has_more && asked.elapsed() < PIECE / 4 {
                 // A steady stream is printed in pieces, and no daemon is asked without a pause.
                 tokio::time::sleep(PIECE).await;
             }
