@@ -1,6 +1,7 @@
 //! Carries out a preview, from wherever an earlier daemon left it to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard, watch};
 
@@ -20,6 +21,10 @@ use crate::process::Marker;
 use crate::process::records::StopKind;
 use crate::ready_url::Target;
 use crate::world::World;
+
+/// How often a port is looked at before it counts as in use.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub struct PreviewTask {
     pub world: Arc<World>,
@@ -116,9 +121,7 @@ impl PreviewTask {
         let server = Server::startable(&self.world, &self.attempt, Some(&preview.repo)).await;
         let server = server.map_err(|refusal| refusal.message)?;
         if let Some(target) = &server.target {
-            let port = target.port;
-            let looked = tokio::task::spawn_blocking(move || ports::refuse_taken(port)).await;
-            looked.map_err(|panic| panic.to_string())??;
+            refuse_taken(target.port).await?;
         }
         preview.url = server.target.as_ref().map(Target::url);
         let signals = SetupSignals::stopped(StopKind::Soft);
@@ -242,6 +245,20 @@ impl PreviewTask {
         if let Err(error) = blocking(move || kept.write(&dir)).await {
             let attempt = self.attempt.attempt_id;
             tracing::warn!(%attempt, %error, "the state of a dev server is not on file");
+        }
+    }
+}
+
+/// `Err` says who uses a port. What this daemon starts has copies of the sockets by which it looks
+/// for free ports, until its exec closes them: so a port in use is looked at again.
+async fn refuse_taken(port: u16) -> Result<(), String> {
+    let mut looks = LOOKS;
+    loop {
+        let looked = tokio::task::spawn_blocking(move || ports::refuse_taken(port)).await;
+        looks -= 1;
+        match looked.map_err(|panic| panic.to_string())? {
+            Err(_) if looks > 0 => tokio::time::sleep(BETWEEN_LOOKS).await,
+            looked => return looked,
         }
     }
 }
