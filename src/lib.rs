@@ -27,8 +27,8 @@ mod work;
 
 use std::process::ExitCode;
 
-/// The whole program. A shim, a proxy, a fake executor and a keeper of git are entered before anything else:
-/// they need no runtime and no argument parser, and there may be a thousand of them.
+/// The whole program. A shim, a proxy, a fake executor and a keeper of git are entered before
+/// anything else: they need no runtime and no argument parser, and there may be a thousand of them.
 pub fn main() -> ExitCode {
     provost_actors::process::shim::enter()
         .or_else(proxy::enter)

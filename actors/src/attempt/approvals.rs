@@ -109,7 +109,7 @@ impl AttemptActorState {
         Ok(decided)
     }
 
-    /// Lets the attempt's proxies know; the agent was told before that it may try again.
+    /// Lets the attempt's proxies know. The refusal has said to the agent that it may try again.
     fn host_decided(&self, process: ProcessId, host: &str, verdict: Verdict) {
         let dir = self.world.settings.attempt_dir(self.attempt.attempt_id);
         let host = host.to_owned();
