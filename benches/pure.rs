@@ -38,8 +38,9 @@ fn normalize(bencher: Bencher<'_, '_>, program: &str) {
         _ => acp,
     };
     let bytes: usize = streams.iter().flatten().map(|entry| entry.text.len()).sum();
-    bencher.counter(BytesCount::new(bytes)).bench(|| {
-        for stream in &streams {
+    let bencher = bencher.counter(BytesCount::new(bytes)).with_inputs(|| streams.clone());
+    bencher.bench_values(|streams| {
+        for stream in streams {
             black_box(normalized(make(&Value::Null), stream));
         }
     });
@@ -47,7 +48,7 @@ fn normalize(bencher: Bencher<'_, '_>, program: &str) {
 
 fn normalized(
     mut normalizer: Box<dyn Normalizer>,
-    stream: &[RawEntry],
+    stream: Vec<RawEntry>,
 ) -> Vec<provost_actors::executor::Observed> {
     let mut out = Vec::new();
     for entry in stream {

@@ -40,7 +40,9 @@ impl Timestamp {
     /// The usual form, written by hand since each entry of a log has one; `None` for a year
     /// that has not four digits.
     fn text(self) -> Option<[u8; 24]> {
-        let year = u32::try_from(self.0.year()).ok().filter(|year| *year <= 9999)?;
+        // Without the zone, which each of its parts would be computed with anew.
+        let time = self.0.naive_utc();
+        let year = u32::try_from(time.year()).ok().filter(|year| *year <= 9999)?;
         let mut text = *b"0000-00-00T00:00:00.000Z";
         let mut put = |end: usize, digits: usize, mut number: u32| {
             for digit in text[end - digits..end].iter_mut().rev() {
@@ -49,12 +51,12 @@ impl Timestamp {
             }
         };
         put(4, 4, year);
-        put(7, 2, self.0.month());
-        put(10, 2, self.0.day());
-        put(13, 2, self.0.hour());
-        put(16, 2, self.0.minute());
-        put(19, 2, self.0.second());
-        put(23, 3, self.0.timestamp_subsec_millis());
+        put(7, 2, time.month());
+        put(10, 2, time.day());
+        put(13, 2, time.hour());
+        put(16, 2, time.minute());
+        put(19, 2, time.second());
+        put(23, 3, time.nanosecond() / 1_000_000);
         Some(text)
     }
 

@@ -243,7 +243,7 @@ pub trait Normalizer: Send {
     /// The process is about to start: the first messages of a two-way protocol.
     fn begin(&mut self, _out: &mut Vec<Observed>) {}
 
-    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>);
+    fn raw(&mut self, entry: RawEntry, out: &mut Vec<Observed>);
 
     /// The process has ended, and all its entries were given.
     fn end(&mut self, out: &mut Vec<Observed>);
@@ -270,8 +270,8 @@ pub trait Executors: Send + Sync {
 pub struct PlainLines;
 
 impl Normalizer for PlainLines {
-    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
-        out.push(Observed::Entry(Event::SystemMessage { text: entry.text.clone() }));
+    fn raw(&mut self, entry: RawEntry, out: &mut Vec<Observed>) {
+        out.push(Observed::Entry(Event::SystemMessage { text: entry.text }));
     }
 
     fn end(&mut self, _: &mut Vec<Observed>) {}

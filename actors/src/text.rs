@@ -6,21 +6,22 @@ use std::fmt::Write;
 pub const NAME_TOLD: usize = 100;
 
 /// At most `most` characters; a cut text ends in `…`.
-pub fn cut(text: String, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text,
-        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+pub fn cut(mut text: String, most: usize) -> String {
+    if text.char_indices().nth(most).is_some() {
+        let kept = text.char_indices().nth(most.saturating_sub(1)).map_or(0, |(end, _)| end);
+        text.truncate(kept);
+        text.push('…');
     }
+    text
 }
 
 /// At most `most` characters, the end of the text; a cut one begins with `…`.
 pub fn cut_front(text: String, most: usize) -> String {
-    let count = text.chars().count();
-    if count <= most {
+    if text.char_indices().nth_back(most).is_none() {
         return text;
     }
-    let kept = most.saturating_sub(1);
-    std::iter::once('…').chain(text.chars().skip(count - kept)).collect()
+    let kept = most.checked_sub(2).and_then(|back| text.char_indices().nth_back(back));
+    format!("…{}", kept.map_or("", |(start, _)| &text[start..]))
 }
 
 /// Bytes as hexadecimal digits.

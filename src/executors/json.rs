@@ -56,14 +56,16 @@ impl<D: Dialect + 'static> Normalizer for Json<D> {
         self.dialect.begin(out);
     }
 
-    fn raw(&mut self, entry: &RawEntry, out: &mut Out) {
-        if entry.stream == Stream::Stderr {
-            out.push(system(entry.text.clone()));
-            return;
-        }
-        self.open.push_str(&entry.text);
-        if !entry.continued || self.open.len() > LINE_MAX {
-            self.dialect.line(std::mem::take(&mut self.open), entry.at, out);
+    fn raw(&mut self, RawEntry { at, stream, text, continued, .. }: RawEntry, out: &mut Out) {
+        if stream == Stream::Stderr {
+            out.push(system(text));
+        } else if self.open.is_empty() && !continued {
+            self.dialect.line(text, at, out);
+        } else {
+            self.open.push_str(&text);
+            if !continued || self.open.len() > LINE_MAX {
+                self.dialect.line(std::mem::take(&mut self.open), at, out);
+            }
         }
     }
 

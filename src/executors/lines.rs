@@ -8,10 +8,9 @@ use crate::executors::prelude::*;
 pub struct PlainLines;
 
 impl Normalizer for PlainLines {
-    fn raw(&mut self, entry: &RawEntry, out: &mut Out) {
-        let text = entry.text.clone();
-        out.push(Observed::Entry(match entry.stream {
-            Stream::Stdout => Event::AssistantMessage { text, continued: entry.continued },
+    fn raw(&mut self, RawEntry { stream, text, continued, .. }: RawEntry, out: &mut Out) {
+        out.push(Observed::Entry(match stream {
+            Stream::Stdout => Event::AssistantMessage { text, continued },
             Stream::Stderr => Event::SystemMessage { text },
         }));
     }
@@ -73,7 +72,7 @@ mod tests {
         let mut events = normalizer();
         let mut out = vec![];
         for line in lines {
-            events.raw(&raw(line, false), &mut out);
+            events.raw(raw(line, false), &mut out);
         }
         events.end(&mut out);
         out
@@ -128,13 +127,13 @@ mod tests {
             let mut events = normalizer();
             let (mut out, mut from) = (vec![], 0);
             for cut in cuts {
-                events.raw(&raw(&chars[from..cut].iter().collect::<String>(), true), &mut out);
+                events.raw(raw(&chars[from..cut].iter().collect::<String>(), true), &mut out);
                 let mut other = normalizer();
                 other.restore(&events.checkpoint());
                 events = other;
                 from = cut;
             }
-            events.raw(&raw(&chars[from..].iter().collect::<String>(), false), &mut out);
+            events.raw(raw(&chars[from..].iter().collect::<String>(), false), &mut out);
             prop_assert_eq!(out, observe(&[&line]));
         }
     }

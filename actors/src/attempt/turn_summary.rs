@@ -184,7 +184,7 @@ impl SummarizingNormalizer {
 }
 
 impl Normalizer for SummarizingNormalizer {
-    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+    fn raw(&mut self, entry: RawEntry, out: &mut Vec<Observed>) {
         if entry.stream == Stream::Stderr {
             lock(&self.summary).see_stderr(&entry.text);
         }
@@ -265,7 +265,7 @@ mod tests {
     fn a_digest_goes_on_from_its_checkpoint() {
         struct Silent;
         impl Normalizer for Silent {
-            fn raw(&mut self, _: &RawEntry, _: &mut Vec<Observed>) {}
+            fn raw(&mut self, _: RawEntry, _: &mut Vec<Observed>) {}
             fn end(&mut self, _: &mut Vec<Observed>) {}
         }
         let first = SharedSummary::default();

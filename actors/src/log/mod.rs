@@ -29,6 +29,7 @@
 
 mod attempt_log;
 mod checkpoint;
+mod entry_text;
 mod index;
 mod lines;
 mod live;

@@ -21,6 +21,7 @@ use std::thread::{self, JoinHandle};
 use serde::{Deserialize, Serialize};
 
 use super::LogError;
+use super::entry_text::EntryText;
 use super::index::{Fields, FixedRecord, RecordFile};
 use super::ring::Entry;
 use super::segments::{SegmentStream, Segments, Series};
@@ -34,6 +35,9 @@ const INDEX: &str = "normalized.idx";
 /// How far apart the index's marks are, in entries or bytes.
 const MARK_ENTRIES: u64 = 256;
 const MARK_BYTES: u64 = 16 * 1024;
+
+/// Bytes of an entry that says one line; more than that are taken as they are needed.
+const USUAL_LINE: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -156,7 +160,9 @@ impl NormalizedWriter {
 
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Entry>, LogError> {
         let mut places = Vec::with_capacity(drafts.len());
-        let (first, mut lines, mut written) = (self.end.entry, Vec::new(), 0);
+        let mut lines = Vec::with_capacity(drafts.len() * USUAL_LINE);
+        let (first, mut written) = (self.end.entry, 0);
+        let mut text = EntryText::default();
         for (origin, mut draft) in drafts {
             if self.end.offset - self.segment_start >= segment_bytes(self.max_bytes) {
                 self.segment.write_all(&lines[written..])?;
@@ -166,7 +172,7 @@ impl NormalizedWriter {
             self.mark()?;
             draft.entry_index = self.end.entry;
             let before = lines.len();
-            serde_json::to_writer(&mut lines, &draft).map_err(io::Error::from)?;
+            text.write(&draft, &mut lines)?;
             places.push(before..lines.len());
             lines.push(b'\t');
             serde_json::to_writer(&mut lines, &origin).map_err(io::Error::from)?;

@@ -171,10 +171,11 @@ impl ReplayedProcess {
             if is_leftovers && self.has_ended {
                 self.normalizer = Box::new(PlainLines);
             }
+            let (origin, at) = (Origin::Raw(entry.entry_index), Some(entry.at));
             let mut out = Vec::new();
-            self.normalizer.raw(&entry, &mut out);
-            self.take(Origin::Raw(entry.entry_index), Some(entry.at), out);
-            self.last_at = Some(entry.at);
+            self.normalizer.raw(entry, &mut out);
+            self.take(origin, at, out);
+            self.last_at = at;
         }
         Ok(())
     }

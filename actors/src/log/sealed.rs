@@ -75,7 +75,7 @@ fn compress(plain: &Path, temporary: &Path, cuts: &[u64]) -> io::Result<()> {
     let mut compressor = Compressor::new(LEVEL)?;
     compressor.include_checksum(true)?;
     let mut frames = vec![Frame { start: 0, at: 0 }];
-    let mut bytes = Vec::new();
+    let (mut bytes, mut frame) = (Vec::new(), Vec::new());
     for &cut in cuts.iter().filter(|cut| **cut < end).chain([&end]) {
         let Frame { start, at } = frames[frames.len() - 1];
         if cut <= start {
@@ -83,7 +83,9 @@ fn compress(plain: &Path, temporary: &Path, cuts: &[u64]) -> io::Result<()> {
         }
         bytes.resize(usize::try_from(cut - start).map_err(io::Error::other)?, 0);
         plain.read_exact_at(&mut bytes, start)?;
-        let frame = compressor.compress(&bytes)?;
+        frame.clear();
+        frame.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+        compressor.compress_to_buffer(&bytes, &mut frame)?;
         file.write_all(&frame)?;
         frames.push(Frame { start: cut, at: at + frame.len() as u64 });
     }

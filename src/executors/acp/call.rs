@@ -33,21 +33,18 @@ pub struct Call {
 }
 
 impl Call {
+    /// The call that an update is about, which is to be merged into it.
     pub fn new(update: &ToolCallUpdate) -> Self {
-        let title = update.fields.title.clone().unwrap_or_default();
-        let call = ToolCall::new(update.tool_call_id.clone(), title);
-        let mut call = Self {
+        Self {
             name: name(update),
-            known: call,
+            known: ToolCall::new(update.tool_call_id.clone(), String::new()),
             reported: false,
             asked: false,
             heard: false,
             terminal: String::new(),
             exit_code: None,
             size: 0,
-        };
-        call.merge(update.clone());
-        call
+        }
     }
 
     pub fn is(&self, id: &str) -> bool {

@@ -33,8 +33,7 @@ impl Calls {
         if self.done.contains(&id) {
             return;
         }
-        let is_new = !self.open.iter().any(|call| call.is(&id));
-        let call = self.call(&update);
+        let (call, is_new) = self.call(&update);
         call.merge(update);
         let status = call.known.status;
         let ended = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
@@ -58,7 +57,10 @@ impl Calls {
         quirks: &Quirks,
         out: &mut Out,
     ) -> Request {
-        let call = self.call(update);
+        let (call, is_new) = self.call(update);
+        if is_new {
+            call.merge(update.clone());
+        }
         call.ask(&update.fields);
         out.extend(call.report(quirks).map(Observed::Entry));
         let action = call.action(quirks);
@@ -105,15 +107,14 @@ impl Calls {
         self.done.clear();
     }
 
-    /// The open call that an update is about.
-    fn call(&mut self, update: &ToolCallUpdate) -> &mut Call {
-        let id = update.tool_call_id.to_string();
-        let known = self.open.iter().position(|call| call.is(&id));
+    /// The open call that an update is about, and whether it is new.
+    fn call(&mut self, update: &ToolCallUpdate) -> (&mut Call, bool) {
+        let known = self.open.iter().position(|call| call.is(&update.tool_call_id.0));
         let at = known.unwrap_or_else(|| {
             self.open.push_back(Call::new(update));
             self.open.len() - 1
         });
-        &mut self.open[at]
+        (&mut self.open[at], known.is_none())
     }
 
     /// Closes the oldest calls as unfinished while too much is open.

@@ -65,7 +65,7 @@ pub fn observe(mut normalizer: Box<dyn Normalizer>, entries: &[RawEntry]) -> Vec
     let mut out = Vec::new();
     normalizer.begin(&mut out);
     for entry in entries {
-        normalizer.raw(entry, &mut out);
+        normalizer.raw(entry.clone(), &mut out);
     }
     normalizer.end(&mut out);
     out
@@ -118,7 +118,7 @@ pub fn hold_laws(cli: &str, normalizer: impl Fn() -> Box<dyn Normalizer>) {
         let (mut reader, mut out) = (normalizer(), Vec::new());
         reader.begin(&mut out);
         for entry in &entries {
-            reader.raw(entry, &mut out);
+            reader.raw(entry.clone(), &mut out);
             let checkpoint = reader.checkpoint();
             let mut end = Vec::new();
             reader.end(&mut end);

@@ -20,7 +20,8 @@ use crate::log::source::{ALL, ProcessLines, ReadStep};
 use crate::log::spool::read::SpoolReader;
 use crate::log::{LogError, LogLimits};
 
-const BATCH_BYTES: u64 = 64 * 1024;
+/// So few that what is made of them stays in the processor's cache.
+const BATCH_BYTES: u64 = 32 * 1024;
 const PUMP_BYTES: u64 = 1024 * 1024;
 /// Raw bytes that a restart may have to normalize again.
 const CHECKPOINT_BYTES: u64 = 8 * 1024 * 1024;
@@ -113,7 +114,7 @@ impl AttemptLog {
             if let Some(lines) = log.processes.get_mut(&id).and_then(|it| it.lines.as_mut()) {
                 let tails = log.raw.end(id, lines)?;
                 log.live.show_raw(log.raw.next);
-                log.normalize(id, &tails)?;
+                log.normalize(id, tails)?;
             }
             let process = log.process(id)?;
             let mut said = process.end(id, ended_at);
@@ -234,7 +235,7 @@ impl LogWriter {
                 match raw.read(&block, entries.clone()) {
                     Ok(mut read) => {
                         read.retain(|entry| entry.entry_index >= next);
-                        self.normalize(id, &read)?;
+                        self.normalize(id, read)?;
                     }
                     Err(LogError::Outrun) => {}
                     Err(error) => return Err(error),
@@ -265,13 +266,13 @@ impl LogWriter {
         self.live.active(lines.last_at()?);
         self.live.show_raw(self.raw.next);
         failpoint::hit("lines", "shown");
-        self.normalize(id, &entries)?;
+        self.normalize(id, entries)?;
         self.unsaved += bytes;
         self.settle()?;
         Ok((bytes, is_idle))
     }
 
-    fn normalize(&mut self, id: ProcessId, entries: &[RawEntry]) -> Result<(), LogError> {
+    fn normalize(&mut self, id: ProcessId, entries: Vec<RawEntry>) -> Result<(), LogError> {
         let said = self.process(id)?.normalize(id, entries);
         self.commit(id, said)
     }
@@ -346,17 +347,18 @@ impl LoggedProcess {
         events.map(|(at, event)| (origin, draft(id, turn, at, event))).collect()
     }
 
-    fn normalize(&mut self, id: ProcessId, entries: &[RawEntry]) -> Said {
-        let mut said = Said::default();
+    fn normalize(&mut self, id: ProcessId, entries: Vec<RawEntry>) -> Said {
+        let mut said = Said { drafts: Vec::with_capacity(entries.len()), ..Said::default() };
         let mut out = Vec::new();
         for entry in entries {
+            let RawEntry { entry_index, at, .. } = entry;
             if let Some(normalizer) = &mut self.normalizer {
                 normalizer.raw(entry, &mut out);
             }
-            let on_file = self.progress.made_of(entry.entry_index);
+            let on_file = self.progress.made_of(entry_index);
             let Progress { turn, facts, .. } = &mut self.progress;
             let events = out.drain(..).filter_map(|one| said_by(one, &mut said.streamed, facts));
-            let (at, origin) = (entry.at, Origin::Raw(entry.entry_index));
+            let origin = Origin::Raw(entry_index);
             said.drafts
                 .extend(events.skip(on_file).map(|event| (origin, draft(id, *turn, at, event))));
             self.progress.last_at = Some(at);

@@ -90,9 +90,9 @@ struct Sentences {
 }
 
 impl Normalizer for Sentences {
-    fn raw(&mut self, entry: &RawEntry, out: &mut Vec<Observed>) {
+    fn raw(&mut self, entry: RawEntry, out: &mut Vec<Observed>) {
         if entry.stream == Stream::Stderr {
-            out.push(Observed::Entry(Event::SystemMessage { text: entry.text.clone() }));
+            out.push(Observed::Entry(Event::SystemMessage { text: entry.text }));
         } else if let Some(id) = entry.text.strip_prefix("session ") {
             out.push(Observed::ExecutorSession(id.to_owned()));
         } else if let Some(text) = entry.text.strip_prefix("twice ") {

@@ -70,7 +70,7 @@ fn calls_that_never_end_are_closed_and_what_is_kept_of_them_is_bounded() {
         let mut normalizer = normalize::normalizer(None);
         let mut observed = Vec::new();
         for entry in raw(Stream::Stdout, lines.join("\n").as_bytes()) {
-            normalizer.raw(&entry, &mut observed);
+            normalizer.raw(entry, &mut observed);
         }
         let checkpoint = normalizer.checkpoint().to_string();
         assert!(checkpoint.len() < 10_000_000, "{}", checkpoint.len());
