@@ -134,7 +134,7 @@ impl Trial<'_> {
     async fn sandbox(&mut self) -> Result<String> {
         let attempt = self.begin("Commit something. [[commit]]").await?;
         let status = self.completed(&attempt).await?;
-        expect("sandbox", &status["sandbox"]["level"], &json!("workspace"))?;
+        expect("sandbox", &status["sandbox"]["level"], &json!(self.lab.sandbox.level))?;
         let said = text(&status["final_message"]);
         if said.contains("subject=committed") && said.contains("no key") {
             return Ok(String::new());

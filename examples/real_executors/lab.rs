@@ -21,7 +21,15 @@ pub struct Lab {
     provost: PathBuf,
     env: Vec<(&'static str, String)>,
     executor: &'static str,
+    pub sandbox: Sandbox,
     daemon: Option<Child>,
+}
+
+/// The sandbox of the executor.
+pub struct Sandbox {
+    pub level: String,
+    /// The one host that is allowed beside the executor's own.
+    pub host: String,
 }
 
 impl Lab {
@@ -31,6 +39,7 @@ impl Lab {
         setup: &Setup,
         path: String,
         provost: PathBuf,
+        sandbox: Sandbox,
         dir: TempDir,
     ) -> Result<Self> {
         let within = |name: &str| dir.path().join(name);
@@ -55,12 +64,17 @@ impl Lab {
         fs::write(within("home").join(".ssh/id"), "a key")?;
         fs::create_dir(within("provost"))?;
         fs::create_dir(within("tmp"))?;
-        let mut config = format!("[executors.{executor}.env]\n");
+        let Sandbox { level, host } = &sandbox;
+        let mut config = format!("[executors.{executor}]\nsandbox = {level:?}\n");
+        if level == "strict" {
+            writeln!(config, "allow_hosts = [{host:?}]")?;
+        }
+        writeln!(config, "[executors.{executor}.env]")?;
         for (name, value) in &setup.env {
             writeln!(config, "{name} = {}", json!(value))?;
         }
         fs::write(within("provost").join("config.toml"), config)?;
-        let mut lab = Self { dir, provost, env, executor, daemon: None };
+        let mut lab = Self { dir, provost, env, executor, sandbox, daemon: None };
         lab.repository()?;
         lab.start_daemon()?;
         Ok(lab)

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! cargo build
-//! cargo run --example real_executors -- [--only claude,codex@0.149.0] [--keep]
+//! cargo run --example real_executors -- [--only claude,codex@0.149.0] [--sandbox strict] [--keep]
 //! ```
 //!
 //! The CLIs are installed from the npm registry into `target/real-executors`, each
@@ -29,7 +29,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::clis::Pick;
 use crate::install::Shelf;
-use crate::lab::Lab;
+use crate::lab::{Lab, Sandbox};
 use crate::report::Row;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -52,6 +52,9 @@ struct Options {
     /// Only these checks, separated by commas.
     #[arg(long, value_delimiter = ',')]
     checks: Vec<String>,
+    /// The sandbox that they run in; in `strict` with no host but the model server.
+    #[arg(long, default_value = "workspace", value_parser = ["none", "workspace", "strict"])]
+    sandbox: String,
     /// Where the CLIs are, or are installed.
     #[arg(long, default_value = "target/real-executors")]
     clis: PathBuf,
@@ -105,8 +108,11 @@ async fn row(options: &Options, shelf: &Shelf, pick: Pick<'_>) -> Result<Row> {
         eprintln!("  kept: {}", dir.path().display());
     }
     let server = ModelServer::start(0, Some(dir.path().join("model.jsonl"))).await?;
-    let setup = (cli.setup)(&server.url());
-    let mut lab = Lab::make(cli.name, &setup, shelf.path(pick), provost(options)?, dir)?;
+    // The one name that may lead out of a sandbox to this machine.
+    let model = server.url().replace("http://127.0.0.1", "localhost");
+    let setup = (cli.setup)(&format!("http://{model}"));
+    let sandbox = Sandbox { level: options.sandbox.clone(), host: model };
+    let mut lab = Lab::make(cli.name, &setup, shelf.path(pick), provost(options)?, sandbox, dir)?;
     let is_wanted =
         |check: &&str| options.checks.is_empty() || options.checks.iter().any(|name| name == check);
     let wanted: Vec<&str> = checks::CHECKS.into_iter().filter(is_wanted).collect();
