@@ -163,7 +163,9 @@ impl Trial<'_> {
             let pending = json!({"attempt_id": attempt});
             let mut pending = self.client.call("list_approvals", pending).await?;
             let Value::Array(pending) = pending["approvals"].take() else { return no_list() };
-            for approval in pending {
+            // Of a host that the sandbox refuses only a person is asked, and the agent goes on.
+            let of_agent = |it: &Value| it["tool_name"] != "provost_allow_host";
+            for approval in pending.into_iter().filter(of_agent) {
                 let answer = json!({"approval_id": approval["approval_id"], "decision": "approve"});
                 self.client.call("respond_approval", answer).await?;
                 asked.push(approval["action"].clone());
