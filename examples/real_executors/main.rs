@@ -19,6 +19,7 @@ mod processes;
 mod report;
 
 use std::error::Error;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -39,6 +40,10 @@ const PATIENCE: Duration = Duration::from_mins(6);
 
 /// A check that takes longer has failed.
 const CHECK_MAX: Duration = Duration::from_mins(12);
+
+/// Where the model server listens: of loopback, but an address that no CLI takes for it and connects to
+/// without the proxy of a sandbox.
+const MODEL: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Between two looks at something that is not announced.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -107,11 +112,11 @@ async fn row(options: &Options, shelf: &Shelf, pick: Pick<'_>) -> Result<Row> {
         dir.disable_cleanup(true);
         eprintln!("  kept: {}", dir.path().display());
     }
-    let server = ModelServer::start(0, Some(dir.path().join("model.jsonl"))).await?;
-    // The one name that may lead out of a sandbox to this machine.
-    let model = server.url().replace("http://127.0.0.1", "localhost");
-    let setup = (cli.setup)(&format!("http://{model}"));
-    let sandbox = Sandbox { level: options.sandbox.clone(), host: model };
+    let log = Some(dir.path().join("model.jsonl"));
+    let server = ModelServer::start_at((MODEL, 0), log).await?;
+    let setup = (cli.setup)(&server.url());
+    let host = server.url().replace("http://", "");
+    let sandbox = Sandbox { level: options.sandbox.clone(), host };
     let mut lab = Lab::make(cli.name, &setup, shelf.path(pick), provost(options)?, sandbox, dir)?;
     let is_wanted =
         |check: &&str| options.checks.is_empty() || options.checks.iter().any(|name| name == check);

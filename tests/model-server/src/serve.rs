@@ -42,7 +42,12 @@ impl ModelServer {
     /// Begins to listen on a port of the loopback interface; 0 is any. With a
     /// `log`, each request and what was made of it is a JSON line there.
     pub async fn start(port: u16, log: Option<PathBuf>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        Self::start_at((Ipv4Addr::LOCALHOST, port), log).await
+    }
+
+    /// The same at another address of this machine.
+    pub async fn start_at(at: (Ipv4Addr, u16), log: Option<PathBuf>) -> io::Result<Self> {
+        let listener = TcpListener::bind(at).await?;
         let address = listener.local_addr()?;
         let log = match log {
             Some(path) => Some(tokio::fs::File::create(path).await?.into()),
