@@ -131,6 +131,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         lends: None,
         dev_server: None,
         snapshot_due: false,
+        most_held: None,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,

@@ -15,6 +15,7 @@ use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 use crate::retry::PAUSE;
+use crate::sandbox::Held;
 use crate::world::World;
 
 use super::finish::task::Finishing;
@@ -258,6 +259,11 @@ impl AttemptActorState {
     }
 
     async fn started(&mut self, process: ProcessId, shim: Shim, log: Arc<AttemptLog>) {
+        let level = shim.started.sandbox.as_ref().map(|held| held.level);
+        if level > self.attempt.most_held.as_ref().map(|held| held.level) {
+            let variant = self.attempt.process.variant.clone();
+            self.attempt.most_held = level.map(|level| Held { level, variant });
+        }
         let running = Change::Running {
             pid: shim.started.pid,
             start_time: shim.started.start_time,

@@ -74,6 +74,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         lends: None,
         dev_server: None,
         snapshot_due: false,
+        most_held: None,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,

@@ -59,6 +59,13 @@ pub struct Wanted {
     pub hosts: Vec<String>,
 }
 
+/// What held a turn, and the variant that had asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub level: Level,
+    pub variant: Option<String>,
+}
+
 /// What a process is held to: part of its manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
