@@ -29,6 +29,7 @@ mod hosts;
 mod lend;
 pub mod lifecycle;
 pub mod locks;
+mod make_way;
 mod message;
 mod outcome;
 mod output;

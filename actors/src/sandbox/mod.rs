@@ -96,6 +96,19 @@ pub enum Access {
     Device,
 }
 
+impl Held {
+    /// The more of what has held turns before and of what holds one now.
+    pub fn most(
+        before: Option<Self>,
+        now: Option<&Receipt>,
+        variant: Option<&String>,
+    ) -> Option<Self> {
+        let now = now.map(|now| Self { level: now.level, variant: variant.cloned() });
+        let is_more = now.as_ref().map(|it| it.level) > before.as_ref().map(|it| it.level);
+        if is_more { now } else { before }
+    }
+}
+
 /// What holds a process: it was set before its program ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
