@@ -17,6 +17,7 @@ mod admission;
 mod calls;
 mod finish;
 mod fork;
+mod held;
 mod message;
 mod owners;
 mod preflight;

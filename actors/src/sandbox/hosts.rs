@@ -182,6 +182,20 @@ impl AllowedHost {
             _ => None,
         }
     }
+    /// Whether another line allows all that this one does.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let is_host = match &self.host {
+            Pattern::Is(host) => other.host.matches(host),
+            Pattern::Below(zone) => match &other.host {
+                Pattern::Below(outer) => {
+                    zone == outer || other.host.matches(&Host::Name(zone.clone()))
+                }
+                Pattern::Is(_) => false,
+            },
+        };
+        is_host && (self.port == other.port || self.port.is_some_and(|port| other.is_open(port)))
+    }
+
 }
 
 impl Pattern {

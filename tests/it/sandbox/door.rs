@@ -146,3 +146,27 @@ fn a_late_child_has_the_workers_tools_alone_after_the_daemon_and_the_shim_were_k
     wait_until("it has tried", || said().contains("end"));
     assert!(said().contains("not permitted"), "{}", said());
 }
+
+#[test]
+fn what_an_agent_in_a_box_starts_opens_no_more_than_its_own_lists() {
+    if !can_hold() {
+        return;
+    }
+    let boxed = "protocol = 'fake'\nsandbox = 'workspace'\nsandbox_write";
+    let config = format!(
+        "[executors.lead]\nrole = 'orchestrator'\n{boxed} = ['~/cache/']\n\
+         [executors.alike]\n{boxed} = ['~/cache/']\n[executors.wide]\n{boxed} = ['~/other/']"
+    );
+    let provost = provost().config(&config).started();
+    let board = provost.board();
+    let p = provost.program().display();
+    let ways = ["alike", "wide"].map(|executor| {
+        let task = board.task("another");
+        let start = json!({"task_id": task, "executor": executor, "prompt": "say x"});
+        format!("{p} call start_task_attempt '{start}'")
+    });
+    let said = ran(&board, "lead", &ways);
+    assert_eq!(said[0].0, 0, "{}", said[0].1);
+    let (code, said) = &said[1];
+    assert!(*code != 0 && said.contains("~/other/") && said.contains("[executors.lead]"), "{said}");
+}
