@@ -93,3 +93,30 @@ pub async fn as_its_parent(
         parent.executor
     )))
 }
+
+/// An executor that works for an agent in a box has to be held as much.
+///
+/// # Errors
+/// It is not, or that can't be read.
+pub async fn as_its_asker(
+    world: &World,
+    asker: AttemptId,
+    executor: &str,
+    variant: Option<&str>,
+) -> Result<(), Refusal> {
+    let Some(asker) = world.journal.attempt(asker).await? else { return Ok(()) };
+    let executors = &*world.executors;
+    let (own, least) = (level(executors, executor, variant), most_of(executors, &asker).level);
+    if own >= least {
+        return Ok(());
+    }
+    let message = format!(
+        "the executor that answers questions has the sandbox {:?}, which holds less than yours, {:?}: \
+         the question is in the inbox, for a person",
+        own.word(),
+        least.word()
+    );
+    Err(Refusal::new(Code::NotPermitted, message).hint(
+        "Call createTicket instead, or continue with other work: the answer is delivered later.",
+    ))
+}

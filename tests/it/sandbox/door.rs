@@ -170,3 +170,32 @@ fn what_an_agent_in_a_box_starts_opens_no_more_than_its_own_lists() {
     let (code, said) = &said[1];
     assert!(*code != 0 && said.contains("~/other/") && said.contains("[executors.lead]"), "{said}");
 }
+
+#[test]
+fn a_question_of_an_agent_in_a_box_is_not_answered_with_less() {
+    if !can_hold() {
+        return;
+    }
+    let config = "[answers]\nexecutor = 'free'\nvariant = ''";
+    let provost = provost().config(config).started();
+    let board = provost.board();
+    let attempts = || provost.rows("SELECT count(*) || '' FROM attempts");
+    let attempt = board.start("boxed", "hang");
+    attempt.in_phase("running");
+    let mut worker = provost.inside(&attempt.id);
+    worker.initialize();
+    let ask = json!({"query": "Which library?", "max_wait_seconds": 600});
+    let answer = worker.ask("callCOEAgent", &ask);
+    assert!(answer.to_string().contains("holds less than yours"), "{answer}");
+    assert_eq!(attempts(), ["1"], "nothing was started for it");
+    let inbox = provost.call("list_inbox", &json!({}));
+    assert!(inbox.to_string().contains("Which library?"), "{inbox}");
+    attempt.stop();
+    let free = board.start("free", "hang");
+    free.in_phase("running");
+    let mut worker = provost.inside(&free.id);
+    worker.initialize();
+    worker.ask("callCOEAgent", &json!({"query": "Which tool?", "max_wait_seconds": 600}));
+    assert_eq!(attempts(), ["3"], "for one without a box it is");
+    free.stop();
+}
