@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{REFUSED, can_hold, doctor, results};
 use crate::harness::{
-    Attempt, Board, Provost, eventually, is_root, left_out, processes, wait_until,
+    Attempt, Board, Provost, eventually, is_root, left_out, needs, processes, wait_until,
 };
 
 /// What the commands are written in. Without the proxy they go straight to where they want to, so
@@ -459,6 +459,43 @@ fn the_network_stays_as_it_is_when_daemon_and_shim_are_killed() {
     let hosts = &status["sandbox"]["hosts"];
     assert_eq!((&hosts["allowed"], &hosts["refused"]), (&json!(1), &json!(1)), "{hosts}");
     wait_until("its proxy has ended", || proxies(&provost).is_empty());
+}
+
+#[test]
+fn a_name_that_leads_to_a_public_address_of_this_machine_is_refused() {
+    let provost = Provost::new();
+    if !can_hold_network(&provost) || !is_root() || !needs(&[("ip", "ip"), ("mount", "mount")]) {
+        return;
+    }
+    let config = "[executors.free]\nprotocol = 'fake'\n\
+        [executors.strict]\nprotocol = 'fake'\nsandbox = 'strict'\nallow_hosts = ['here.example:80']\n\
+        [executors.strict.variants.listed]\nallow_hosts = ['8.8.4.4:80']\n";
+    let provost = provost.config(config);
+    let hosts = provost.path("hosts");
+    fs::write(&hosts, "8.8.4.4 here.example\n").unwrap();
+    let inside = format!(
+        "ip link set lo up && ip addr add 8.8.4.4/32 dev lo && mount --bind {} /etc/hosts && exec \"$@\"",
+        hosts.display()
+    );
+    // A network of the daemon's own, in which the address is this machine's.
+    provost.start_by(&["unshare", "--net", "--mount", "sh", "-c", &inside, "sh"]);
+    let board = provost.board();
+    board.repo().commit("net.py", NET);
+    board.repo().commit("page", "secret");
+    let server = board.start("free", "run python3 -m http.server 80 --bind 0.0.0.0");
+    server.in_phase("running");
+    let get = python("get('http://here.example/page')");
+    let way = format!("until {get} > /dev/null 2>&1; do sleep 0.05; done; {get}");
+    let (free, ..) = ran(&board, "free", &[way]);
+    assert_eq!(free[0].0, 0, "{free:?}");
+    let (strict, _, log) = ran(&board, "strict", std::slice::from_ref(&get));
+    assert!(strict[0].0 != 0 && strict[0].1.contains("an address of this machine"), "{strict:?}");
+    assert!(log.contains("here.example"), "{log}");
+    let more = json!({"prompt": format!("run {get}"), "variant": "listed"});
+    let listed = board.start_with("strict", &more);
+    listed.settled();
+    assert_eq!(results(&listed)[0].0, 0, "{:?}", results(&listed));
+    server.stop();
 }
 
 #[test]
