@@ -352,6 +352,7 @@ async fn a_process_that_has_ended_waits_for_no_permission() {
             attempt_id: attempt.attempt_id,
             process_id: attempt.process.process_id,
             request,
+            of_attempt: false,
             status: ApprovalStatus::Pending,
             reason: None,
             asked_at: Timestamp::now(),

@@ -556,7 +556,8 @@ fn a_host_is_allowed_for_an_attempt_by_a_person_and_by_no_agent() {
     assert_eq!(refusal["code"], "not_permitted", "{refusal}");
     // It is asked for once, also over a restart.
     provost.kill_and_start();
-    attempt.in_phase("waiting");
+    // The agent goes on, and so the attempt waits for nobody.
+    attempt.in_phase("running");
     assert_eq!(asked(format!("localhost:{open}")), Some(first.clone()));
     let done = provost.verb(["approve", first.as_str().unwrap()]);
     assert_eq!(done.code, 0, "{done:?}");
@@ -577,4 +578,60 @@ fn a_host_is_allowed_for_an_attempt_by_a_person_and_by_no_agent() {
         it["phase"] == "settled" && it["latest_snapshot_turn"] == 2
     });
     assert_eq!(results(&attempt)[2].0, 0, "{:?}", results(&attempt));
+}
+
+#[test]
+fn a_question_for_a_host_outlives_its_turn_and_is_asked_once() {
+    let provost = Provost::new();
+    if !can_hold_network(&provost) {
+        return;
+    }
+    let [open, denied, late] = [(); 3].map(|()| serve("127.0.0.1:0", "secret", 0).unwrap());
+    let provost =
+        provost.config("[executors.strict]\nprotocol = 'fake'\nsandbox = 'strict'\n").started();
+    let board = provost.board();
+    board.repo().commit("net.py", NET);
+    let connect = |port: u16| format!("run {}", python(&format!("connect('localhost:{port}', 0)")));
+    let gate = |name: &str| format!("run until [ -e {name} ]; do sleep 0.02; done");
+    let attempt = board.start("strict", &[connect(open), connect(denied), gate("one")].join("\n"));
+    let all = || {
+        provost.rows(
+            "SELECT json_extract(request, '$.context.host') || ' ' || status FROM approvals
+             ORDER BY approval_id",
+        )
+    };
+    let are = |expected: &[(u16, &str)]| {
+        let line = |(port, status): &(u16, &str)| format!("localhost:{port} {status}");
+        let expected: Vec<String> = expected.iter().map(line).collect();
+        wait_until("the questions are so", || all() == expected);
+    };
+    are(&[(open, "pending"), (denied, "pending")]);
+    assert_eq!(attempt.status()["phase"], "running");
+    let folder = PathBuf::from(attempt.status()["worktree"].as_str().unwrap());
+    fs::write(folder.join("one"), "").unwrap();
+    let status = attempt.settled();
+    are(&[(open, "pending"), (denied, "pending")]);
+    // Answered after the turn, by the next daemon.
+    provost.kill_and_start();
+    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    let of = |port: u16| {
+        let host = format!("localhost:{port}");
+        let all = pending["approvals"].as_array().unwrap();
+        let found = all.iter().find(|it| it["text"].as_str().unwrap().contains(&host)).unwrap();
+        found["approval_id"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(provost.verb(["approve", &of(open)]).code, 0);
+    assert_eq!(provost.verb(["deny", &of(denied)]).code, 0);
+    let prompt = [connect(open), connect(denied), connect(late), gate("two")].join("\n");
+    let next =
+        json!({"session_id": status["latest_session_id"], "action": "send", "prompt": prompt});
+    provost.call("follow_up", &next);
+    are(&[(open, "approved"), (denied, "denied"), (late, "pending")]);
+    fs::write(folder.join("two"), "").unwrap();
+    attempt.saved(2);
+    let codes: Vec<bool> = results(&attempt).iter().map(|(code, _)| *code == 0).collect();
+    assert_eq!(codes[3..], [true, false, false, true], "{:?}", results(&attempt));
+    // With its worktrees the last question goes.
+    assert_eq!(provost.verb(["rm", &attempt.id]).code, 0);
+    are(&[(open, "approved"), (denied, "denied"), (late, "withdrawn")]);
 }
