@@ -45,6 +45,15 @@ impl Answerer {
         question: QuestionId,
         asked_from: Option<AttemptId>,
     ) -> Result<Consulted, Refusal> {
+        // Before anything is begun: for another asker the executor may be at work.
+        if let Some(asker) = asked_from {
+            let (executor, variant) = (&self.executor, self.variant());
+            let held =
+                gateway::held_as_its_asker(self.world(), asker, executor, variant.as_deref());
+            held.await.inspect_err(|refusal| {
+                tracing::warn!(%refusal, %question, "a question is left to a person");
+            })?;
+        }
         let answered = self.answered(question, asked_from).await;
         if let Err(refusal) = &answered {
             tracing::warn!(%refusal, %question, "the executor did not answer");

@@ -138,6 +138,9 @@ pub struct ExecutorConfig {
     /// The hosts that the box `strict` lets them reach: their model's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
+    /// Those of the three lists that come with Provost.
+    #[serde(skip)]
+    pub shipped: Vec<String>,
     /// The role of a client inside its attempts.
     pub role: Role,
     /// How to install the program, in a line.
@@ -224,6 +227,10 @@ fn read_one(
     executor.sandbox_read.extend(table.value("sandbox_read", read_paths)?);
     executor.sandbox_write.extend(table.value("sandbox_write", read_paths)?);
     executor.allow_hosts.extend(table.value("allow_hosts", read_hosts)?);
+    if builtin.is_empty() {
+        let ExecutorConfig { sandbox_read, sandbox_write, allow_hosts, .. } = &executor;
+        executor.shipped = [&sandbox_read[..], sandbox_write, allow_hosts].concat();
+    }
     // The role `all` is for clients outside of attempts.
     let roles = [("worker", Role::Worker), ("orchestrator", Role::Orchestrator)];
     table.read("role", &mut executor.role, |item| item.one_of(&roles))?;

@@ -200,6 +200,7 @@ impl Executor for Configured {
             read: self.config.sandbox_read.clone(),
             write: self.config.sandbox_write.clone(),
             hosts: hosts.cloned().collect(),
+            shipped: self.config.shipped.clone(),
         }
     }
 

@@ -15,6 +15,7 @@ use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use provost_actors::blocking::lock;
 use provost_actors::sandbox::hosts::{Host, Refused, Target};
 use tokio::io::copy_bidirectional;
@@ -185,7 +186,9 @@ async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
     };
     let mut last = Failure::Unreachable(io::ErrorKind::NotFound.into());
     for address in addresses.into_iter().take(ADDRESSES_MAX) {
-        if let Err(refused) = allowed.judge_address(target, address) {
+        // Looked at anew: addresses come and go.
+        let own = own_addresses().map_err(Failure::Unreachable)?;
+        if let Err(refused) = allowed.judge_address(target, address, &own) {
             last = refused.into();
             continue;
         }
@@ -196,6 +199,16 @@ async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
         }
     }
     Err(last)
+}
+
+/// Those of this machine, on whichever interface.
+fn own_addresses() -> io::Result<Vec<IpAddr>> {
+    let address = |it: InterfaceAddress| {
+        let address = it.address?;
+        let four = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
+        four.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
+    };
+    Ok(getifaddrs()?.filter_map(address).collect())
 }
 
 /// All that follows goes to the one host, whatever it is.

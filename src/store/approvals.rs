@@ -40,13 +40,28 @@ impl Approvals for Store {
                     "request": asked.request, "status": asked.status,
                     "asked_at": asked.asked_at.millis(),
                     "expires_at": asked.expires_at.map(Timestamp::millis),
+                    "of_attempt": i64::from(asked.of_attempt),
                 });
                 if db.insert("OR IGNORE INTO approvals", row).await? > 0 {
                     withdraw_if_ended(db, asked.process_id).await?;
                     count_change(db, asked.attempt_id).await?;
                 }
-                let sql = "SELECT * FROM approvals WHERE process_id = ?1 AND request_key = ?2";
-                db.one(sql, (asked.process_id, &asked.request.key)).await
+                let Approval { attempt_id, process_id, of_attempt, .. } = asked;
+                let (key, of_attempt) = (&asked.request.key, i64::from(*of_attempt));
+                let sql =
+                    "UPDATE approvals SET status = 'pending', asked_at = ?4, decided_at = NULL
+                     WHERE attempt_id = ?1 AND request_key = ?2 AND of_attempt = 1 AND ?3 = 1
+                       AND status = 'withdrawn'";
+                let values = (attempt_id, key, of_attempt, asked.asked_at.millis());
+                if db.run(sql, values).await? > 0 {
+                    count_change(db, *attempt_id).await?;
+                }
+                // An executor may have used the key for a request of its own.
+                let sql = "SELECT * FROM approvals
+                     WHERE request_key = ?3 AND (process_id = ?2
+                         OR attempt_id = ?1 AND of_attempt = 1 AND ?4 = 1)
+                     ORDER BY of_attempt = ?4 DESC LIMIT 1";
+                db.one(sql, (attempt_id, process_id, key, of_attempt)).await
             })
             .await?;
         self.changes.announce(asked.attempt_id);
@@ -60,6 +75,20 @@ impl Approvals for Store {
     async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal> {
         let sql = "SELECT * FROM approvals WHERE process_id = ?1 ORDER BY approval_id";
         self.read(async |db| db.all(sql, (process,)).await).await
+    }
+
+    async fn withdraw_of_attempt(&self, attempt: AttemptId) -> Result<(), Refusal> {
+        self.write(Patience::Long, "withdrawal", async |db| {
+            let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = ?2
+                 WHERE attempt_id = ?1 AND of_attempt = 1 AND status = 'pending'";
+            if db.run(sql, (attempt, now())).await? > 0 {
+                count_change(db, attempt).await?;
+            }
+            Ok(())
+        })
+        .await?;
+        self.changes.announce(attempt);
+        Ok(())
     }
 
     async fn decide(
@@ -104,7 +133,7 @@ pub(super) async fn count_change(db: Db<'_>, attempt: AttemptId) -> Result<u64> 
 /// request that is read from its log after it was stopped. Part of a transaction.
 pub(super) async fn withdraw_if_ended(db: Db<'_>, process: ProcessId) -> Result<u64> {
     let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = ?2
-         WHERE process_id = ?1 AND status = 'pending'
+         WHERE process_id = ?1 AND status = 'pending' AND of_attempt = 0
            AND (SELECT ended_at IS NOT NULL FROM processes WHERE process_id = ?1)";
     db.run(sql, (process, now())).await
 }

@@ -39,7 +39,14 @@ macro_rules! select {
                        AND d.ended_at IS NULL
                      ORDER BY d.process_id DESC LIMIT 1) AS dev_server,
                     EXISTS (SELECT 1 FROM processes d WHERE d.attempt_id = a.attempt_id
-                            AND d.snapshot_due = 1) AS snapshot_due
+                            AND d.snapshot_due = 1) AS snapshot_due,
+                    (SELECT json_object('level', json_extract(d.sandbox, '$.level'),
+                                        'variant', d.variant)
+                     FROM processes d
+                     WHERE d.attempt_id = a.attempt_id AND d.run_reason = 'coding_agent'
+                       AND d.sandbox IS NOT NULL
+                     ORDER BY json_extract(d.sandbox, '$.level') = 'strict' DESC, d.turn DESC
+                     LIMIT 1) AS most_held
              FROM attempts a
              JOIN tasks t ON t.task_id = a.task_id
              JOIN projects p ON p.project_id = t.project_id

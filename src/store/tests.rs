@@ -131,6 +131,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         lends: None,
         dev_server: None,
         snapshot_due: false,
+        most_held: None,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
@@ -351,6 +352,7 @@ async fn a_process_that_has_ended_waits_for_no_permission() {
             attempt_id: attempt.attempt_id,
             process_id: attempt.process.process_id,
             request,
+            of_attempt: false,
             status: ApprovalStatus::Pending,
             reason: None,
             asked_at: Timestamp::now(),

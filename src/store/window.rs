@@ -78,7 +78,8 @@ const ATTEMPT_FACTS: &str = of_open!(
             coalesce(x.ended_at, a.updated_at) AS settled_at,
             (a.phase IN ('preparing', 'running') AND EXISTS (
                  SELECT 1 FROM approvals v
-                 WHERE v.attempt_id = a.attempt_id AND v.status = 'pending')) AS asks,
+                 WHERE v.attempt_id = a.attempt_id AND v.status = 'pending'
+                   AND v.of_attempt = 0)) AS asks,
             (a.phase = 'settled' AND x.quota IS 'ask') AS quota_asks,
             (a.phase = 'settled' AND x.quota IS 'auto') AS resumes,
             f.request ->> 'action' AS finish, f.state AS finish_state,

@@ -24,12 +24,15 @@ impl AttemptActorState {
         done: oneshot::Sender<()>,
     ) {
         let asked_at = Timestamp::now();
-        let patience = self.world.settings.approval_timeout;
+        let of_attempt = hosts::asked_for(&request).is_some();
+        // Nothing waits for a host: a person may take their time.
+        let patience = self.world.settings.approval_timeout.filter(|_| !of_attempt);
         let approval = Approval {
             approval_id: ApprovalId::new(),
             attempt_id: self.attempt.attempt_id,
             process_id: process,
             request: (*request).clone(),
+            of_attempt,
             status: ApprovalStatus::Pending,
             reason: None,
             asked_at,
@@ -63,7 +66,8 @@ impl AttemptActorState {
         // An approval that was decided meanwhile stays as it is.
         let withdraw = async {
             let approvals = journal.approvals_of(process).await?;
-            for approval in approvals.iter().filter(|approval| approval.request.key == key) {
+            let is_meant = |it: &&Approval| it.request.key == key && !it.of_attempt;
+            for approval in approvals.iter().filter(is_meant) {
                 journal.decide(None, approval.approval_id, &Decision::Withdrawn).await?;
             }
             Ok::<(), Refusal>(())

@@ -1,5 +1,6 @@
 //! Asking instead of failing: a host that a proxy has refused, and that a person may allow for the
-//! attempt, becomes an approval. The agent goes on; once the host is allowed, it can try again.
+//! attempt, becomes an approval of the attempt: asked for once, and open until a person answers or the
+//! worktrees go. The agent goes on; once the host is allowed, it can try again, in a later turn too.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -78,7 +79,7 @@ async fn watched(
     // SAFETY: the descriptor stays the same, and is open until it is dropped, after its registration.
     let changes = unsafe { AsyncFd::register(changes) };
     let changes = changes.map_err(|error| error.into_parts().1)?;
-    let mut asked = BTreeSet::new();
+    let (mut asked, mut has_ended) = (BTreeSet::new(), false);
     loop {
         let from = folder.to_owned();
         let read = blocking(move || records::read(&from, Decisions::FILE)).await;
@@ -90,13 +91,17 @@ async fn watched(
                 handle.ask(|done| TurnEvent::Asked(request, done)).await;
             }
         }
+        if has_ended {
+            return Ok(());
+        }
         tokio::select! {
             ready = changes.readable() => {
                 let mut ready = ready?;
                 while rustix::io::read(changes.get_ref(), &mut [0; 4096]).is_ok() {}
                 ready.clear_ready();
             }
-            () = ended(&mut shim) => return Ok(()),
+            // What it was refused last is asked for too.
+            () = ended(&mut shim) => has_ended = true,
         }
     }
 }

@@ -29,6 +29,7 @@ mod hosts;
 mod lend;
 pub mod lifecycle;
 pub mod locks;
+mod make_way;
 mod message;
 mod outcome;
 mod output;
@@ -52,7 +53,10 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-pub use boxed::{Boxed, around_check, fits as fits_a_box, obstacle as box_obstacle};
+pub use boxed::{
+    Boxed, around_check, fits as fits_a_box, obstacle as box_obstacle,
+    of_all_turns as box_of_all_turns,
+};
 pub use hosts::asked_for as host_asked_for;
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,

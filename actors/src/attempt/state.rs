@@ -15,6 +15,7 @@ use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 use crate::retry::PAUSE;
+use crate::sandbox::Held;
 use crate::world::World;
 
 use super::finish::task::Finishing;
@@ -111,7 +112,8 @@ impl AttemptActorState {
         let handle = TurnHandle { actor: self.myself.clone(), process: process.process_id };
         let attempt = Attempt { process, ..self.attempt.clone() };
         let (world, worktrees) = (Arc::clone(&self.world), Arc::clone(&self.worktrees));
-        self.turns.push(Turn::new(handle, world, attempt, worktrees, life));
+        let earlier = self.earlier();
+        self.turns.push(Turn::new(handle, world, attempt, worktrees, life, earlier));
         let last = self.turns.len() - 1;
         &mut self.turns[last]
     }
@@ -210,6 +212,7 @@ impl AttemptActorState {
             TurnEvent::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
             TurnEvent::Expired(approval) => self.expired(process, approval).await,
             TurnEvent::Decided(approval) => self.go_on_with(process, &approval),
+            TurnEvent::MakeWay(earlier) => self.end_earlier(earlier).await,
             TurnEvent::ShimClosed => self.with(process, Turn::shim_closed),
             TurnEvent::KillTree(tries) => self.with(process, |turn| turn.kill_tree(tries)),
             TurnEvent::KillUnfound => self.with(process, Turn::kill_unfound),
@@ -258,6 +261,9 @@ impl AttemptActorState {
     }
 
     async fn started(&mut self, process: ProcessId, shim: Shim, log: Arc<AttemptLog>) {
+        let Attempt { most_held, process: newest, .. } = &mut self.attempt;
+        let now = shim.started.sandbox.as_ref();
+        *most_held = Held::most(most_held.take(), now, newest.variant.as_ref());
         let running = Change::Running {
             pid: shim.started.pid,
             start_time: shim.started.start_time,

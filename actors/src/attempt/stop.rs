@@ -2,16 +2,23 @@
 //! then writes the row, and answers its callers when all turns have ended. A failing
 //! write delays none of this; the answer reports it.
 
+use std::time::Duration;
+
 use super::AttemptEvent;
 use super::lifecycle::{LifeEvent, StopFacts, TurnStopped};
-use super::message::StopPort;
+use super::make_way::Earlier;
+use super::message::{StopPort, TurnEvent};
 use super::queue;
+use super::start;
 use super::state::AttemptActorState;
 use super::turn::Turn;
 use crate::blocking::lock;
 use crate::ids::ProcessId;
 use crate::journal::{Change, Phase, State};
 use crate::process::records::StopKind;
+
+/// How long a stop waits at least for a process to be found again.
+const FINDS: Duration = Duration::from_secs(1);
 
 impl AttemptActorState {
     pub async fn stop(&mut self, force: bool, port: StopPort) {
@@ -20,19 +27,37 @@ impl AttemptActorState {
         // Before anything ends: the end of a turn is not to begin the next one.
         self.hold();
         for process in turns {
-            match self.turn(process) {
-                Some(turn) if turn.finding => {
-                    turn.deferred = Some(force || turn.deferred.unwrap_or(false));
-                    turn.kill_unless_found(force);
-                }
-                _ => self.stop_turn(process, force).await,
-            }
+            self.stop_or_defer(process, force).await;
         }
         if self.attempt.phase == Phase::Settled && self.resumes().await {
             self.note(self.attempt.process.process_id, Change::Held);
         }
         self.write_noted().await;
         self.answer_stops();
+    }
+
+    /// What runs now, for a turn that is about to be prepared.
+    pub(super) fn earlier(&self) -> Earlier {
+        let turns = self.turns.iter().map(|turn| (turn.handle.process, turn.alive.subscribe()));
+        Earlier { turns: turns.collect(), preview: self.previewing.clone() }
+    }
+
+    /// Ends what earlier turns have left running, to make way for the newest one.
+    pub(super) async fn end_earlier(&mut self, processes: Vec<ProcessId>) {
+        for process in processes {
+            self.stop_or_defer(process, true).await;
+        }
+    }
+
+    /// Stops one turn. One that is still being found is stopped then.
+    pub(super) async fn stop_or_defer(&mut self, process: ProcessId, force: bool) {
+        match self.turn(process) {
+            Some(turn) if turn.finding => {
+                turn.deferred = Some(force || turn.deferred.unwrap_or(false));
+                turn.kill_unless_found(force);
+            }
+            _ => self.stop_turn(process, force).await,
+        }
     }
 
     /// Stops one turn, by its protocol's own interrupt if it has one, and its setup.
@@ -110,5 +135,31 @@ impl AttemptActorState {
         for port in ports {
             let _ = port.send(Ok(answer.clone()));
         }
+    }
+}
+
+impl Turn {
+    /// Kills the process after a pause if it has not been found by then: on a full disk, its log
+    /// may never be opened again.
+    pub fn kill_unless_found(&self, force: bool) {
+        let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
+        self.handle.send_after(grace.max(FINDS), || TurnEvent::KillUnfound);
+    }
+
+    /// Kills what is alive of a process that has not been found yet.
+    pub fn kill_unfound(&mut self) {
+        let Some(forced) = self.deferred.filter(|_| self.finding) else { return };
+        let kind = if forced { StopKind::Forced } else { StopKind::Soft };
+        let (handle, world, attempt) =
+            (self.handle.clone(), self.world.clone(), self.attempt.clone());
+        tokio::spawn(async move {
+            match start::kill(&world, &attempt, kind).await {
+                Ok(survivors) => handle.send(TurnEvent::KilledUnfound(survivors)),
+                Err(error) => {
+                    tracing::error!(attempt = %attempt.attempt_id, %error, "a process is not killed yet; it is tried again");
+                    handle.send_after(FINDS, || TurnEvent::KillUnfound);
+                }
+            }
+        });
     }
 }

@@ -18,6 +18,7 @@ use crate::retry::PAUSE;
 use crate::world::World;
 
 use super::lifecycle::{Effect, Life, LifeEvent, StopFacts, Timer};
+use super::make_way::{Earlier, make_way};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::output::{Output, may_pass};
 use super::provision::{SetupSignals, SetupWord, set_up};
@@ -31,17 +32,15 @@ const DRAIN_GRACE: Duration = Duration::from_millis(250);
 /// How long an executor may take to end once its turn has, and once it was asked to.
 const LINGER: Duration = Duration::from_secs(10);
 const OUTSTAY: Duration = Duration::from_secs(5);
-/// How long a stop waits at least for a process to be found again.
-const FINDS: Duration = Duration::from_secs(1);
 /// Between tries to have a tree killed whose shim is being replaced, and how many.
 const KILL_RETRY: Duration = Duration::from_millis(50);
 const KILL_TRIES: u32 = 100;
 
 pub struct Turn {
     pub handle: TurnHandle,
-    world: Arc<World>,
+    pub(super) world: Arc<World>,
     /// As it was when the turn began; its process is the turn's.
-    attempt: Attempt,
+    pub(super) attempt: Attempt,
     /// Locked while the attempt's worktrees are being made, and while their snapshot is.
     worktrees: Arc<Mutex<()>>,
     pub life: Life,
@@ -61,6 +60,10 @@ pub struct Turn {
     pub setup: watch::Sender<SetupWord>,
     /// An outcome that the store has not taken yet.
     pub unrecorded: Option<Outcome>,
+    /// What runs beside it; taken by its preparation.
+    earlier: Earlier,
+    /// Closed once nothing of it is alive.
+    pub alive: watch::Sender<()>,
 }
 
 impl Turn {
@@ -70,6 +73,7 @@ impl Turn {
         attempt: Attempt,
         worktrees: Arc<Mutex<()>>,
         life: Life,
+        earlier: Earlier,
     ) -> Self {
         let stdin = StdinWriter::new(&world.settings.process_dir(&attempt));
         Self {
@@ -88,6 +92,8 @@ impl Turn {
             deferred: None,
             setup: watch::Sender::default(),
             unrecorded: None,
+            earlier,
+            alive: watch::Sender::default(),
         }
     }
 
@@ -127,18 +133,20 @@ impl Turn {
         tokio::spawn(async move { handle.send(work.await) });
     }
 
-    pub fn prepare(&self) {
+    pub fn prepare(&mut self) {
+        let earlier = std::mem::take(&mut self.earlier);
         let (worktrees, handle) = (Arc::clone(&self.worktrees), self.handle.clone());
         let signals = SetupSignals(self.setup.subscribe());
         self.report(|world, attempt| async move {
             // The task of a turn that was stopped may still make them.
             let _making = worktrees.lock().await;
             snapshot::before_next_turn(&world, &attempt).await;
-            let made = match prepare::worktrees(&world, &attempt, &handle, &signals).await {
-                Ok(()) => set_up(&world, &attempt, &handle, &signals).await,
-                failed => failed,
+            let made = async {
+                make_way(&world, &attempt, earlier, &handle).await?;
+                prepare::worktrees(&world, &attempt, &handle, &signals).await?;
+                set_up(&world, &attempt, &handle, &signals).await
             };
-            TurnEvent::Life(match made {
+            TurnEvent::Life(match made.await {
                 Ok(()) => LifeEvent::Prepared,
                 Err(reason) => {
                     start::not_prepared(&world, &attempt, &reason).await;
@@ -164,30 +172,6 @@ impl Turn {
         self.finding = true;
         let summary = self.summary.clone();
         self.report(|world, attempt| async move { start::found(&world, &attempt, summary).await });
-    }
-
-    /// Kills the process after a pause if it has not been found by then: on a full disk, its log
-    /// may never be opened again.
-    pub fn kill_unless_found(&self, force: bool) {
-        let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
-        self.handle.send_after(grace.max(FINDS), || TurnEvent::KillUnfound);
-    }
-
-    /// Kills what is alive of a process that has not been found yet.
-    pub fn kill_unfound(&mut self) {
-        let Some(forced) = self.deferred.filter(|_| self.finding) else { return };
-        let kind = if forced { StopKind::Forced } else { StopKind::Soft };
-        let (handle, world, attempt) =
-            (self.handle.clone(), self.world.clone(), self.attempt.clone());
-        tokio::spawn(async move {
-            match start::kill(&world, &attempt, kind).await {
-                Ok(survivors) => handle.send(TurnEvent::KilledUnfound(survivors)),
-                Err(error) => {
-                    tracing::error!(attempt = %attempt.attempt_id, %error, "a process is not killed yet; it is tried again");
-                    handle.send_after(FINDS, || TurnEvent::KillUnfound);
-                }
-            }
-        });
     }
 
     /// Finds out why the connection to the shim has ended.

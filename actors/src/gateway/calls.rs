@@ -17,7 +17,7 @@ use crate::world::World;
 
 use super::message::{GatewayMessage, Port, StartRequest};
 use super::owners::{ask_owner, not_found};
-use super::{ending, preflight};
+use super::{ending, held, preflight};
 
 /// Carries a call out to its end, even if its caller is gone: a slot may be taken for it.
 pub(super) async fn detached<T: Send + 'static>(
@@ -137,8 +137,8 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     }
     let variant = request.variant.as_deref();
     let next = variant.or(attempt.process.variant.as_deref());
-    preflight::held_as_its_parent(world, attempt.parent, &attempt.executor, next).await?;
-    if preflight::sandbox(world, &attempt.executor, next).await? {
+    held::as_its_parent(world, attempt.parent, &attempt.executor, next).await?;
+    if held::can_be(world, &attempt.executor, next).await? {
         attempt::fits_a_box(&attempt).map_err(|shared| {
             let task = attempt.task_id;
             Refusal::new(Code::SandboxUnavailable, shared).hint(format!(

@@ -17,6 +17,7 @@ mod admission;
 mod calls;
 mod finish;
 mod fork;
+mod held;
 mod message;
 mod owners;
 mod preflight;
@@ -34,6 +35,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use finish::{FinishCall, finish};
+pub use held::as_its_asker as held_as_its_asker;
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
 pub use preflight::executor as check_executor;
 pub use preview::preview;

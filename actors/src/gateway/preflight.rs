@@ -6,17 +6,17 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::attempt;
 use crate::event::{ProcessStatus, RunReason};
 use crate::executor::{Description, Executors};
 use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
-use crate::sandbox::{self, Level};
+use crate::sandbox::Level;
 use crate::world::World;
 
 use super::fork::{self, Source};
+use super::held;
 use super::message::StartRequest;
 use super::repository::{no_branch, tip};
 
@@ -25,9 +25,9 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
-    let is_boxed = sandbox(world, &request.executor, variant).await?
-        || level(&*world.executors, &request.executor, None) != Level::None;
-    held_as_its_parent(world, request.parent, &request.executor, variant).await?;
+    let is_boxed = held::can_be(world, &request.executor, variant).await?
+        || held::level(&*world.executors, &request.executor, None) != Level::None;
+    held::as_its_parent(world, request.parent, &request.executor, variant).await?;
     dependencies(&context, request.ignore_dependencies)?;
     let source = fork::source(world, &context, request.fork).await?;
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
@@ -74,6 +74,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         lends: None,
         dev_server: None,
         snapshot_due: false,
+        most_held: None,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
@@ -143,60 +144,6 @@ pub fn executor(
     };
     let message = format!("executor {name:?} can't run: {reason}{freshly}");
     Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
-}
-
-/// The way out where only the network can't be held.
-const WITHOUT_NETWORK: &str = "Let this user make network namespaces (docs/security.md names the \
-    settings of the kernel), or call the tool again with a variant that has sandbox = \
-    \"workspace\": its network is open.";
-
-/// Whether a box is asked for; it is refused where this machine can't hold it.
-pub async fn sandbox(world: &World, name: &str, variant: Option<&str>) -> Result<bool, Refusal> {
-    let level = level(&*world.executors, name, variant);
-    match attempt::box_obstacle(world, level).await {
-        None => Ok(level != Level::None),
-        Some(obstacle) => {
-            let message = format!(
-                "executor {name:?} is to run in a sandbox, and none can be had: {obstacle}"
-            );
-            let refusal = Refusal::new(Code::SandboxUnavailable, message);
-            let refusal = refusal.detail("abi", sandbox::abi());
-            Err(if level == Level::Strict { refusal.hint(WITHOUT_NETWORK) } else { refusal })
-        }
-    }
-}
-
-fn level(executors: &dyn Executors, name: &str, variant: Option<&str>) -> Level {
-    executors.get(name).map(|it| it.sandbox(variant).level).unwrap_or_default()
-}
-
-/// What an agent in a box has started is held as it is: else that would be a way out.
-pub async fn held_as_its_parent(
-    world: &World,
-    parent: Option<AttemptId>,
-    executor: &str,
-    variant: Option<&str>,
-) -> Result<(), Refusal> {
-    let Some(parent) = parent else { return Ok(()) };
-    let Some(parent) = world.journal.attempt(parent).await? else { return Ok(()) };
-    let (executors, of_parent) = (&*world.executors, parent.process.variant.as_deref());
-    let (own, least) =
-        (level(executors, executor, variant), level(executors, &parent.executor, of_parent));
-    if own >= least {
-        return Ok(());
-    }
-    let message = format!(
-        "the agent of attempt {} runs in the sandbox {:?}, and so has to what it starts: executor \
-         {executor:?} has {:?} here",
-        parent.attempt_id,
-        least.word(),
-        own.word()
-    );
-    Err(Refusal::new(Code::NotPermitted, message).hint(format!(
-        "Call the tool again with an executor, or a variant, that has sandbox = {:?}. Or a person \
-         starts an attempt that none has started.",
-        least.word()
-    )))
 }
 
 /// The attempt's branch. If a turn of it may run in a box, it has a folder of its own, because git

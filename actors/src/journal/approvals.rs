@@ -19,6 +19,9 @@ pub struct Approval {
     pub attempt_id: AttemptId,
     pub process_id: ProcessId,
     pub request: Request,
+    /// It is about the attempt: it outlives the process that asked, which does not wait for it.
+    #[serde(default)]
+    pub of_attempt: bool,
     pub status: ApprovalStatus,
     pub reason: Option<String>,
     pub asked_at: Timestamp,
@@ -105,13 +108,17 @@ impl Approval {
 
 #[async_trait]
 pub trait Approvals {
-    /// Writes a request. Returns the one on file for this process and key, if any.
+    /// Writes a request. Returns the one on file for this key of the process, or of the attempt if
+    /// it is of that, if any. One of an attempt that was withdrawn is asked anew.
     async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal>;
 
     async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal>;
 
     /// Oldest first.
     async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal>;
+
+    /// Withdraws the pending ones that are of the attempt itself.
+    async fn withdraw_of_attempt(&self, attempt: AttemptId) -> Result<(), Refusal>;
 
     /// Decides a pending approval, and keeps the answer. Another decision is refused.
     async fn decide(

@@ -11,7 +11,7 @@ use crate::ids::{
 };
 use crate::limits::Applied;
 use crate::refusal::Refusal;
-use crate::sandbox::Receipt;
+use crate::sandbox::{Held, Receipt};
 
 use super::{Finish, Key, Once, Priority};
 
@@ -100,6 +100,8 @@ pub struct Attempt {
     pub dev_server: Option<ProcessId>,
     /// Its last turn may have no snapshot yet.
     pub snapshot_due: bool,
+    /// The most that has held a turn so far; `None`: no turn had a box.
+    pub most_held: Option<Held>,
 }
 
 impl Attempt {

@@ -54,6 +54,8 @@ pub enum Refused {
     Port,
     #[error("leads to {0}, which is no public address and is not listed itself")]
     Private(IpAddr),
+    #[error("leads to {0}, which is an address of this machine and is not listed itself")]
+    OfThisMachine(IpAddr),
     #[error("is not the host that the request names in its header")]
     Differs,
     #[error("is not asked for as a proxy is asked")]
@@ -136,15 +138,24 @@ impl Allowed {
     }
 
     /// Whether a target that may be reached may be at this address. Whoever decides what a name
-    /// leads to must not decide that it leads into this machine.
-    pub fn judge_address(&self, target: &Target, address: IpAddr) -> Result<(), Refused> {
+    /// leads to must not decide that it leads into this machine, whose addresses are `own`.
+    pub fn judge_address(
+        &self,
+        target: &Target,
+        address: IpAddr,
+        own: &[IpAddr],
+    ) -> Result<(), Refused> {
         let address = address.to_canonical();
         let itself = Target { host: Host::Address(address), port: target.port };
         let is_localhost = target.host == Host::Name(LOCALHOST.to_owned()) && address.is_loopback();
-        if is_localhost || is_public(address) || self.judge(&itself).is_ok() {
+        if is_localhost || self.judge(&itself).is_ok() {
             Ok(())
-        } else {
+        } else if !is_public(address) {
             Err(Refused::Private(address))
+        } else if own.iter().any(|own| own.to_canonical() == address) {
+            Err(Refused::OfThisMachine(address))
+        } else {
+            Ok(())
         }
     }
 }
@@ -169,6 +180,20 @@ impl Refused {
 impl AllowedHost {
     fn is_open(&self, port: u16) -> bool {
         self.port.map_or(USUAL.contains(&port), |only| only == port)
+    }
+
+    /// Whether another line allows all that this one does.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let is_host = match &self.host {
+            Pattern::Is(host) => other.host.matches(host),
+            Pattern::Below(zone) => match &other.host {
+                Pattern::Below(outer) => {
+                    zone == outer || other.host.matches(&Host::Name(zone.clone()))
+                }
+                Pattern::Is(_) => false,
+            },
+        };
+        is_host && (self.port == other.port || self.port.is_some_and(|port| other.is_open(port)))
     }
 
     /// The host if it is of this machine by its own name: a client must not go around the proxy
@@ -303,7 +328,7 @@ mod tests {
         let allowed = Allowed::default().with(list);
         let judge = |host: &str, address: &str| {
             let target = Target { host: host.parse().unwrap(), port: 443 };
-            allowed.judge_address(&target, address.parse().unwrap()).is_ok()
+            allowed.judge_address(&target, address.parse().unwrap(), &[]).is_ok()
         };
         for open in ["93.184.215.14", "2606:2800::1", "64:ff9b::5db8:d70e", "10.0.0.5"] {
             assert!(judge("api.example.com", open), "{open}");
@@ -333,6 +358,22 @@ mod tests {
         }
         assert!(judge("localhost", "127.0.0.1") && judge("localhost", "::1"));
         assert!(!judge("localhost", "10.0.0.6") && !judge("a.localhost", "127.0.0.1"));
+    }
+
+    #[test]
+    fn a_name_may_not_lead_to_a_public_address_of_this_machine_unless_that_is_listed() {
+        let own = ["93.184.215.14", "2606:2800::1"].map(|it| it.parse().unwrap());
+        let target = Target { host: "a.b".parse().unwrap(), port: 443 };
+        let judge = |list: &[&str], address: &str| {
+            let allowed = Allowed::default().with(list.iter().copied());
+            allowed.judge_address(&target, address.parse().unwrap(), &own)
+        };
+        for address in ["93.184.215.14", "::ffff:93.184.215.14", "2606:2800::1"] {
+            let refused = judge(&["a.b"], address).unwrap_err();
+            assert!(matches!(refused, Refused::OfThisMachine(_)) && !refused.is_by_list());
+        }
+        assert_eq!(judge(&["a.b"], "93.184.215.15"), Ok(()));
+        assert_eq!(judge(&["a.b", "93.184.215.14"], "93.184.215.14"), Ok(()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod calls;
 pub mod hosts;
 mod kernel;
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,56 @@ pub struct Wanted {
     pub write: Vec<String>,
     /// The hosts that `strict` allows ([`hosts::AllowedHost`]).
     pub hosts: Vec<String>,
+    /// Those of the lists that come with Provost: the executor's own state, its model's hosts.
+    pub shipped: Vec<String>,
+}
+
+impl Wanted {
+    /// What it opens that another box does not, apart from what comes with Provost. Hosts count
+    /// where the other one holds the network.
+    pub fn beyond<'a>(&'a self, other: &Self, home: Option<&Path>) -> Vec<&'a str> {
+        let place = |text: &str| match (text.strip_prefix("~/"), home) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => PathBuf::from(text),
+        };
+        let is_open = |text: &str, of: &[String]| {
+            let path = place(text);
+            let is_plain = path.components().all(|part| part != Component::ParentDir);
+            is_plain && of.iter().any(|outer| path.starts_with(place(outer)))
+        };
+        let read = self.read.iter().filter(|it| !is_open(it, &other.read));
+        let read = read.filter(|it| !is_open(it, &other.write));
+        let write = self.write.iter().filter(|it| !is_open(it, &other.write));
+        let is_host_open = |host: &str| {
+            let own = host.parse::<hosts::AllowedHost>();
+            let mut outer = other.hosts.iter().filter_map(|it| it.parse().ok());
+            own.is_ok_and(|own| outer.any(|outer| own.is_within(&outer)))
+        };
+        let is_held = other.level == Level::Strict;
+        let hosts = self.hosts.iter().filter(|it| is_held && !is_host_open(it));
+        let all = read.chain(write).chain(hosts);
+        all.filter(|it| !self.shipped.contains(it)).map(String::as_str).collect()
+    }
+}
+
+/// What held a turn, and the variant that had asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub level: Level,
+    pub variant: Option<String>,
+}
+
+impl Held {
+    /// The more of what has held turns before and of what holds one now.
+    pub fn most(
+        before: Option<Self>,
+        now: Option<&Receipt>,
+        variant: Option<&String>,
+    ) -> Option<Self> {
+        let now = now.map(|now| Self { level: now.level, variant: variant.cloned() });
+        let is_more = now.as_ref().map(|it| it.level) > before.as_ref().map(|it| it.level);
+        if is_more { now } else { before }
+    }
 }
 
 /// What a process is held to: part of its manifest.
@@ -196,6 +246,33 @@ impl Sandbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_one_box_opens_beyond_another_is_said() {
+        let list = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let wanted = |level, read: &str, write: &str, hosts: &str, shipped: &str| Wanted {
+            level,
+            read: list(read),
+            write: list(write),
+            hosts: list(hosts),
+            shipped: list(shipped),
+        };
+        let home = Some(Path::new("/home/me"));
+        let outer =
+            wanted(Level::Strict, "/data", "~/.npm/ ~/.own", "a.b *.c.d odd:8443", "~/.own");
+        let beyond = |read: &str, write: &str, hosts: &str| {
+            let own = wanted(Level::Strict, read, write, hosts, "~/.state/ model.api");
+            own.beyond(&outer, home).join(" ")
+        };
+        assert_eq!(beyond("/data/x ~/.npm/", "/home/me/.npm/ ~/.own ~/.state/", "a.b:443"), "");
+        assert_eq!(beyond("", "", "x.c.d *.x.c.d odd:8443 model.api"), "");
+        assert_eq!(beyond("/database ~/.ssh", "/data", ""), "/database ~/.ssh /data");
+        assert_eq!(beyond("", "~/.npm/../.ssh", ""), "~/.npm/../.ssh");
+        assert_eq!(beyond("", "", "a.b:22 c.d *.d odd"), "a.b:22 c.d *.d odd");
+        let open = Wanted { level: Level::Workspace, ..outer.clone() };
+        let own = wanted(Level::Strict, "", "", "any.where", "");
+        assert_eq!(own.beyond(&open, home), [] as [&str; 0], "its network is open");
+    }
 
     #[test]
     fn the_receipt_says_what_an_older_kernel_does_not_hold() {

@@ -2,6 +2,8 @@
 
 pub mod transcripts;
 
+use std::path::Path;
+
 use provost_actors::executor::{McpServer, Stdin, Turn};
 use serde_json::json;
 
@@ -51,4 +53,17 @@ pub fn launches(protocol: Protocol, options: &[(&str, &str)]) -> [Value; 2] {
             "files": files.collect::<BTreeMap<_, _>>(), "dialogue": launch.dialogue,
         })
     })
+}
+
+#[test]
+fn what_comes_with_provost_opens_nothing_beyond_another_executor() {
+    let registry =
+        Registry::new(&Config::load(Path::new("/nowhere"), &[]).unwrap(), &BTreeMap::new());
+    let all = registry.all();
+    assert!(all.len() > 5);
+    let own: Vec<_> = all.iter().map(|it| it.sandbox(None)).collect();
+    assert!(own.iter().any(|it| !it.write.is_empty() && !it.hosts.is_empty()));
+    for (one, other) in own.iter().flat_map(|one| own.iter().map(move |other| (one, other))) {
+        assert_eq!(one.beyond(other, None), [] as [&str; 0]);
+    }
 }

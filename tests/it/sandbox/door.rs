@@ -146,3 +146,56 @@ fn a_late_child_has_the_workers_tools_alone_after_the_daemon_and_the_shim_were_k
     wait_until("it has tried", || said().contains("end"));
     assert!(said().contains("not permitted"), "{}", said());
 }
+
+#[test]
+fn what_an_agent_in_a_box_starts_opens_no_more_than_its_own_lists() {
+    if !can_hold() {
+        return;
+    }
+    let boxed = "protocol = 'fake'\nsandbox = 'workspace'\nsandbox_write";
+    let config = format!(
+        "[executors.lead]\nrole = 'orchestrator'\n{boxed} = ['~/cache/']\n\
+         [executors.alike]\n{boxed} = ['~/cache/']\n[executors.wide]\n{boxed} = ['~/other/']"
+    );
+    let provost = provost().config(&config).started();
+    let board = provost.board();
+    let p = provost.program().display();
+    let ways = ["alike", "wide"].map(|executor| {
+        let task = board.task("another");
+        let start = json!({"task_id": task, "executor": executor, "prompt": "say x"});
+        format!("{p} call start_task_attempt '{start}'")
+    });
+    let said = ran(&board, "lead", &ways);
+    assert_eq!(said[0].0, 0, "{}", said[0].1);
+    let (code, said) = &said[1];
+    assert!(*code != 0 && said.contains("~/other/") && said.contains("[executors.lead]"), "{said}");
+}
+
+#[test]
+fn a_question_of_an_agent_in_a_box_is_not_answered_with_less() {
+    if !can_hold() {
+        return;
+    }
+    let config = "[answers]\nexecutor = 'free'\nvariant = ''";
+    let provost = provost().config(config).started();
+    let board = provost.board();
+    let attempts = || provost.rows("SELECT count(*) || '' FROM attempts");
+    let attempt = board.start("boxed", "hang");
+    attempt.in_phase("running");
+    let mut worker = provost.inside(&attempt.id);
+    worker.initialize();
+    let ask = json!({"query": "Which library?", "max_wait_seconds": 600});
+    let answer = worker.ask("callCOEAgent", &ask);
+    assert!(answer.to_string().contains("holds less than yours"), "{answer}");
+    assert_eq!(attempts(), ["1"], "nothing was started for it");
+    let inbox = provost.call("list_inbox", &json!({}));
+    assert!(inbox.to_string().contains("Which library?"), "{inbox}");
+    attempt.stop();
+    let free = board.start("free", "hang");
+    free.in_phase("running");
+    let mut worker = provost.inside(&free.id);
+    worker.initialize();
+    worker.ask("callCOEAgent", &json!({"query": "Which tool?", "max_wait_seconds": 600}));
+    assert_eq!(attempts(), ["3"], "for one without a box it is");
+    free.stop();
+}

@@ -5,6 +5,7 @@ mod children;
 mod door;
 mod escapes;
 mod network;
+mod turns;
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;

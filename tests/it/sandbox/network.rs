@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{REFUSED, can_hold, doctor, results};
 use crate::harness::{
-    Attempt, Board, Provost, eventually, is_root, left_out, processes, wait_until,
+    Attempt, Board, Provost, eventually, is_root, left_out, needs, processes, wait_until,
 };
 
 /// What the commands are written in. Without the proxy they go straight to where they want to, so
@@ -462,6 +462,43 @@ fn the_network_stays_as_it_is_when_daemon_and_shim_are_killed() {
 }
 
 #[test]
+fn a_name_that_leads_to_a_public_address_of_this_machine_is_refused() {
+    let provost = Provost::new();
+    if !can_hold_network(&provost) || !is_root() || !needs(&[("ip", "ip"), ("mount", "mount")]) {
+        return;
+    }
+    let config = "[executors.free]\nprotocol = 'fake'\n\
+        [executors.strict]\nprotocol = 'fake'\nsandbox = 'strict'\nallow_hosts = ['here.example:80']\n\
+        [executors.strict.variants.listed]\nallow_hosts = ['8.8.4.4:80']\n";
+    let provost = provost.config(config);
+    let hosts = provost.path("hosts");
+    fs::write(&hosts, "8.8.4.4 here.example\n").unwrap();
+    let inside = format!(
+        "ip link set lo up && ip addr add 8.8.4.4/32 dev lo && mount --bind {} /etc/hosts && exec \"$@\"",
+        hosts.display()
+    );
+    // A network of the daemon's own, in which the address is this machine's.
+    provost.start_by(&["unshare", "--net", "--mount", "sh", "-c", &inside, "sh"]);
+    let board = provost.board();
+    board.repo().commit("net.py", NET);
+    board.repo().commit("page", "secret");
+    let server = board.start("free", "run python3 -m http.server 80 --bind 0.0.0.0");
+    server.in_phase("running");
+    let get = python("get('http://here.example/page')");
+    let way = format!("until {get} > /dev/null 2>&1; do sleep 0.05; done; {get}");
+    let (free, ..) = ran(&board, "free", &[way]);
+    assert_eq!(free[0].0, 0, "{free:?}");
+    let (strict, _, log) = ran(&board, "strict", std::slice::from_ref(&get));
+    assert!(strict[0].0 != 0 && strict[0].1.contains("an address of this machine"), "{strict:?}");
+    assert!(log.contains("here.example"), "{log}");
+    let more = json!({"prompt": format!("run {get}"), "variant": "listed"});
+    let listed = board.start_with("strict", &more);
+    listed.settled();
+    assert_eq!(results(&listed)[0].0, 0, "{:?}", results(&listed));
+    server.stop();
+}
+
+#[test]
 fn without_its_proxy_the_network_is_closed() {
     let provost = Provost::new();
     if !can_hold_network(&provost) {
@@ -519,7 +556,8 @@ fn a_host_is_allowed_for_an_attempt_by_a_person_and_by_no_agent() {
     assert_eq!(refusal["code"], "not_permitted", "{refusal}");
     // It is asked for once, also over a restart.
     provost.kill_and_start();
-    attempt.in_phase("waiting");
+    // The agent goes on, and so the attempt waits for nobody.
+    attempt.in_phase("running");
     assert_eq!(asked(format!("localhost:{open}")), Some(first.clone()));
     let done = provost.verb(["approve", first.as_str().unwrap()]);
     assert_eq!(done.code, 0, "{done:?}");
@@ -540,4 +578,60 @@ fn a_host_is_allowed_for_an_attempt_by_a_person_and_by_no_agent() {
         it["phase"] == "settled" && it["latest_snapshot_turn"] == 2
     });
     assert_eq!(results(&attempt)[2].0, 0, "{:?}", results(&attempt));
+}
+
+#[test]
+fn a_question_for_a_host_outlives_its_turn_and_is_asked_once() {
+    let provost = Provost::new();
+    if !can_hold_network(&provost) {
+        return;
+    }
+    let [open, denied, late] = [(); 3].map(|()| serve("127.0.0.1:0", "secret", 0).unwrap());
+    let provost =
+        provost.config("[executors.strict]\nprotocol = 'fake'\nsandbox = 'strict'\n").started();
+    let board = provost.board();
+    board.repo().commit("net.py", NET);
+    let connect = |port: u16| format!("run {}", python(&format!("connect('localhost:{port}', 0)")));
+    let gate = |name: &str| format!("run until [ -e {name} ]; do sleep 0.02; done");
+    let attempt = board.start("strict", &[connect(open), connect(denied), gate("one")].join("\n"));
+    let all = || {
+        provost.rows(
+            "SELECT json_extract(request, '$.context.host') || ' ' || status FROM approvals
+             ORDER BY approval_id",
+        )
+    };
+    let are = |expected: &[(u16, &str)]| {
+        let line = |(port, status): &(u16, &str)| format!("localhost:{port} {status}");
+        let expected: Vec<String> = expected.iter().map(line).collect();
+        wait_until("the questions are so", || all() == expected);
+    };
+    are(&[(open, "pending"), (denied, "pending")]);
+    assert_eq!(attempt.status()["phase"], "running");
+    let folder = PathBuf::from(attempt.status()["worktree"].as_str().unwrap());
+    fs::write(folder.join("one"), "").unwrap();
+    let status = attempt.settled();
+    are(&[(open, "pending"), (denied, "pending")]);
+    // Answered after the turn, by the next daemon.
+    provost.kill_and_start();
+    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    let of = |port: u16| {
+        let host = format!("localhost:{port}");
+        let all = pending["approvals"].as_array().unwrap();
+        let found = all.iter().find(|it| it["text"].as_str().unwrap().contains(&host)).unwrap();
+        found["approval_id"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(provost.verb(["approve", &of(open)]).code, 0);
+    assert_eq!(provost.verb(["deny", &of(denied)]).code, 0);
+    let prompt = [connect(open), connect(denied), connect(late), gate("two")].join("\n");
+    let next =
+        json!({"session_id": status["latest_session_id"], "action": "send", "prompt": prompt});
+    provost.call("follow_up", &next);
+    are(&[(open, "approved"), (denied, "denied"), (late, "pending")]);
+    fs::write(folder.join("two"), "").unwrap();
+    attempt.saved(2);
+    let codes: Vec<bool> = results(&attempt).iter().map(|(code, _)| *code == 0).collect();
+    assert_eq!(codes[3..], [true, false, false, true], "{:?}", results(&attempt));
+    // With its worktrees the last question goes.
+    assert_eq!(provost.verb(["rm", &attempt.id]).code, 0);
+    are(&[(open, "approved"), (denied, "denied"), (late, "withdrawn")]);
 }

@@ -87,7 +87,7 @@ pub async fn around(
     Ok(Some(Boxed { told, ..boxed.await? }))
 }
 
-/// The same around a script or the dev server of an attempt, if its agent has a box.
+/// The same around a script or the dev server of an attempt, if its agent has, or had, a box.
 pub async fn around_script(world: &World, attempt: &Attempt) -> Result<Option<Boxed>, String> {
     let Some(wanted) = wanted(world, attempt)? else { return Ok(None) };
     let repos = registered(world, attempt).await?;
@@ -119,7 +119,7 @@ pub async fn around_check(
     boxed.await.map(Some)
 }
 
-/// The box of the attempt's executor; `None`: it has none.
+/// The box for what the attempt's agents have written, whichever turn wrote it; `None`: none had one.
 fn wanted(world: &World, attempt: &Attempt) -> Result<Option<Wanted>, String> {
     let Some(executor) = world.executors.get(&attempt.executor) else {
         // It is not known any longer which box it is to have.
@@ -128,8 +128,18 @@ fn wanted(world: &World, attempt: &Attempt) -> Result<Option<Wanted>, String> {
             Err(_) => Ok(None),
         };
     };
-    let wanted = executor.sandbox(attempt.process.variant.as_deref());
-    Ok(Some(wanted).filter(|wanted| wanted.level != Level::None))
+    Ok(Some(of_all_turns(&*executor, attempt)).filter(|wanted| wanted.level != Level::None))
+}
+
+/// The box of the newest turn, or of the one before it that had more.
+pub fn of_all_turns(executor: &dyn Executor, attempt: &Attempt) -> Wanted {
+    let newest = executor.sandbox(attempt.process.variant.as_deref());
+    match &attempt.most_held {
+        Some(held) if held.level > newest.level => {
+            Wanted { level: held.level, ..executor.sandbox(held.variant.as_deref()) }
+        }
+        _ => newest,
+    }
 }
 
 fn temporary(world: &World, attempt: &Attempt) -> PathBuf {

@@ -151,8 +151,9 @@ impl Script<'_> {
         let boxed = boxed.map_err(SpawnError::Refused)?;
         let is_strict = boxed.as_ref().is_some_and(|it| it.sandbox.level == Level::Strict);
         if is_strict && self.run_reason == RunReason::DevServer {
-            let reason = "its sandbox is \"strict\", and in a network of its own it could not be \
-                reached: use a variant of the executor with sandbox = \"workspace\"";
+            let reason = "a turn of this attempt had the sandbox \"strict\", and in a network of \
+                its own its dev server could not be reached: start an attempt in a variant of the \
+                executor with sandbox = \"workspace\"";
             return Err(SpawnError::Refused(reason.to_owned()));
         }
         self.world.shims.reopen(&dir).await.map_err(SpawnError::Prepare)?;

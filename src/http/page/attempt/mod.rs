@@ -70,11 +70,8 @@ fn forms(desk: &Desk, id: AttemptId) -> Forms {
     Forms::new(&desk.caller, format!("/attempts/{id}"))
 }
 
-/// The permissions that it waits for.
+/// The permissions that it waits for, or that are asked for beside its work.
 async fn asked(desk: &Desk, status: &AttemptStatus) -> Refusable<Vec<ApprovalSummary>> {
-    if status.phase != AttemptPhase::Waiting {
-        return Ok(Vec::new());
-    }
     let inbox = input(json!({ "attempt_id": status.attempt_id, "limit": 20 }))?;
     Ok(desk.service.list_inbox(&desk.caller, inbox).await?.approvals)
 }

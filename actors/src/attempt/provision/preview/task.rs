@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use super::super::Provision;
 use super::super::ports;
@@ -20,6 +20,7 @@ use crate::journal::checks::CheckCommand;
 use crate::process::Marker;
 use crate::process::records::StopKind;
 use crate::ready_url::Target;
+use crate::retry::while_store_fails;
 use crate::world::World;
 
 /// How often a port is looked at before it counts as in use.
@@ -56,7 +57,7 @@ impl PreviewTask {
         Previewing { words, seen }
     }
 
-    async fn run(&self, shown: &watch::Sender<Preview>, signals: SetupSignals) -> Preview {
+    async fn run(mut self, shown: &watch::Sender<Preview>, signals: SetupSignals) -> Preview {
         let mut preview = shown.borrow().clone();
         let begun = match &self.ask {
             PreviewAsk::Start(_) => {
@@ -64,6 +65,7 @@ impl PreviewTask {
                     preview.state = PreviewState::Stopped;
                     return preview;
                 };
+                self.renew().await;
                 match self.begin(&mut preview).await {
                     Ok(server) => Ok(server),
                     Err(why) => {
@@ -104,15 +106,27 @@ impl PreviewTask {
         preview: &Preview,
         shown: &watch::Sender<Preview>,
         signals: &SetupSignals,
-    ) -> Option<MutexGuard<'_, ()>> {
-        if let Ok(lock) = self.worktrees.try_lock() {
+    ) -> Option<OwnedMutexGuard<()>> {
+        let worktrees = Arc::clone(&self.worktrees);
+        if let Ok(lock) = Arc::clone(&worktrees).try_lock_owned() {
             return Some(lock);
         }
         shown.send_replace(Preview { reason: Some(self.why.to_owned()), ..preview.clone() });
         tokio::select! {
-            lock = self.worktrees.lock() => Some(lock),
+            lock = worktrees.lock_owned() => Some(lock),
             // What has the worktrees may wait for the end of this.
             _ = signals.stop_beyond(None) => None,
+        }
+    }
+
+    /// Reads the attempt again: a turn that began meanwhile may have a box that holds more, and so
+    /// has this then. A turn that begins later finds this, and has it ended.
+    async fn renew(&mut self) {
+        let id = self.attempt.attempt_id;
+        let what = format!("attempt {id}: reading it for its dev server");
+        let journal = &self.world.journal;
+        if let Ok(Some(attempt)) = while_store_fails(what, || journal.attempt(id)).await {
+            self.attempt = attempt;
         }
     }
 

@@ -1,0 +1,122 @@
+//! Whether a turn may run in the box that its executor has: whether this machine can hold it, and
+//! whether it holds as much as that of whoever asked for the turn.
+
+use std::path::Path;
+
+use crate::attempt;
+use crate::executor::Executors;
+use crate::ids::AttemptId;
+use crate::journal::Attempt;
+use crate::refusal::{Code, Refusal};
+use crate::sandbox::{self, Level, Wanted};
+use crate::world::World;
+
+/// The way out where only the network can't be held.
+const WITHOUT_NETWORK: &str = "Let this user make network namespaces (docs/security.md names the \
+    settings of the kernel), or call the tool again with a variant that has sandbox = \
+    \"workspace\": its network is open.";
+
+/// Whether a box is asked for; it is refused where this machine can't hold it.
+pub async fn can_be(world: &World, name: &str, variant: Option<&str>) -> Result<bool, Refusal> {
+    let level = level(&*world.executors, name, variant);
+    match attempt::box_obstacle(world, level).await {
+        None => Ok(level != Level::None),
+        Some(obstacle) => {
+            let message = format!(
+                "executor {name:?} is to run in a sandbox, and none can be had: {obstacle}"
+            );
+            let refusal = Refusal::new(Code::SandboxUnavailable, message);
+            let refusal = refusal.detail("abi", sandbox::abi());
+            Err(if level == Level::Strict { refusal.hint(WITHOUT_NETWORK) } else { refusal })
+        }
+    }
+}
+
+pub fn level(executors: &dyn Executors, name: &str, variant: Option<&str>) -> Level {
+    wanted(executors, name, variant).level
+}
+
+fn wanted(executors: &dyn Executors, name: &str, variant: Option<&str>) -> Wanted {
+    executors.get(name).map(|it| it.sandbox(variant)).unwrap_or_default()
+}
+
+/// The most that holds the agents of an attempt: those of its turns may all be alive.
+fn most_of(executors: &dyn Executors, attempt: &Attempt) -> Wanted {
+    if let Some(executor) = executors.get(&attempt.executor) {
+        return attempt::box_of_all_turns(&*executor, attempt);
+    }
+    let level = attempt.most_held.as_ref().map(|held| held.level).unwrap_or_default();
+    Wanted { level, ..Wanted::default() }
+}
+
+/// What an agent in a box has started is held as it is: else that would be a way out.
+pub async fn as_its_parent(
+    world: &World,
+    parent: Option<AttemptId>,
+    executor: &str,
+    variant: Option<&str>,
+) -> Result<(), Refusal> {
+    let Some(parent) = parent else { return Ok(()) };
+    let Some(parent) = world.journal.attempt(parent).await? else { return Ok(()) };
+    let executors = &*world.executors;
+    let (own, least) = (wanted(executors, executor, variant), most_of(executors, &parent));
+    if own.level < least.level {
+        let (own, least) = (own.level.word(), least.level.word());
+        let message = format!(
+            "the agent of attempt {} runs in the sandbox {least:?}, and so has to what it starts: \
+             executor {executor:?} has {own:?} here",
+            parent.attempt_id,
+        );
+        return Err(Refusal::new(Code::NotPermitted, message).hint(format!(
+            "Call the tool again with an executor, or a variant, that has sandbox = {least:?}. Or \
+             a person starts an attempt that none has started.",
+        )));
+    }
+    if least.level == Level::None {
+        return Ok(());
+    }
+    let home = world.settings.environment.get("HOME").map(Path::new);
+    let beyond = own.beyond(&least, home);
+    if beyond.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "the agent of attempt {} runs in a sandbox, and executor {executor:?} would open for it what \
+         that one does not: {}",
+        parent.attempt_id,
+        beyond.join(", ")
+    );
+    Err(Refusal::new(Code::NotPermitted, message).hint(format!(
+        "Call the tool again with an executor whose sandbox_read, sandbox_write and allow_hosts open \
+         no more. Or a person adds these to the lists of [executors.{}] in config.toml and restarts \
+         the daemon, or starts an attempt that none has started.",
+        parent.executor
+    )))
+}
+
+/// An executor that works for an agent in a box has to be held as much.
+///
+/// # Errors
+/// It is not, or that can't be read.
+pub async fn as_its_asker(
+    world: &World,
+    asker: AttemptId,
+    executor: &str,
+    variant: Option<&str>,
+) -> Result<(), Refusal> {
+    let Some(asker) = world.journal.attempt(asker).await? else { return Ok(()) };
+    let executors = &*world.executors;
+    let (own, least) = (level(executors, executor, variant), most_of(executors, &asker).level);
+    if own >= least {
+        return Ok(());
+    }
+    let message = format!(
+        "the executor that answers questions has the sandbox {:?}, which holds less than yours, {:?}: \
+         the question is in the inbox, for a person",
+        own.word(),
+        least.word()
+    );
+    Err(Refusal::new(Code::NotPermitted, message).hint(
+        "Call createTicket instead, or continue with other work: the answer is delivered later.",
+    ))
+}
