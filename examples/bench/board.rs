@@ -1,7 +1,7 @@
 //! The worker API in a project of 10,000 tasks and a plan of 5,000 sections, and a task that is
 //! made: each beside its statements alone, on a copy of the database.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::board_data;
 use crate::board_floor::Floor;
 use crate::line_client::{LineClient, PreparedCall};
 use crate::scratch::Scratch;
-use crate::table::{Budget, Row, Unit, median};
+use crate::table::{Budget, Row, Unit, median, millis};
 use crate::{Result, Size};
 
 /// Of a kind in a round.
@@ -92,10 +92,6 @@ pub fn filled(tasks: usize) -> Result<Scratch> {
     std::fs::write(&file, board_data::tasks(tasks).to_string())?;
     scratch.verb(&["task", "import", &file.display().to_string()])?;
     Ok(scratch)
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }
 
 struct Board {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::calls::micros;
 use crate::line_client::{LineClient, PreparedCall};
 use crate::memory::{Memory, below, database};
-use crate::scratch::Scratch;
-use crate::table::{Budget, Row, Unit};
+use crate::scratch::{Client, Scratch};
+use crate::table::{Budget, Row, Unit, millis};
 use crate::{Result, Size};
 
 const LINE: usize = 100;
@@ -34,32 +34,58 @@ pub fn pour(megabytes: usize) -> Result<()> {
     Ok(stdout.flush()?)
 }
 
+/// A variant with a sandbox.
+const BOXED: &str = "[executors.self.variants.boxed]\nsandbox = \"workspace\"\n";
+
+/// An attempt whose agent has poured out all that it had.
+struct Poured {
+    attempt: Value,
+    /// From the call that started it until it was settled.
+    took: Duration,
+    /// How long after the agent's end that was.
+    late: Duration,
+}
+
+impl Poured {
+    async fn one(client: &Client, task: &Value, variant: Option<&str>) -> Result<Self> {
+        let begun = Instant::now();
+        let start = json!({"task_id": task, "executor": "self", "variant": variant});
+        let attempt = client.call("start_task_attempt", start).await?["attempt_id"].clone();
+        let wait = json!({"attempt_ids": [attempt], "timeout_ms": 50_000});
+        while client.call("wait_for_attempts", wait.clone()).await?["timed_out"] == true {}
+        let (took, settled) = (begun.elapsed(), Utc::now());
+        let last = json!({"attempt_id": attempt, "limit": 1});
+        let last = client.call("tail_attempt_logs", last).await?["entries"][0].take();
+        let ended: DateTime<Utc> = serde_json::from_value(last["at"].clone())?;
+        let late = (settled - ended).to_std().unwrap_or_default();
+        Ok(Self { attempt, took, late })
+    }
+}
+
 /// One flood: how soon after its end it is settled, what its log takes on the disk, and what a
 /// page in the middle of it takes.
 pub async fn rows(size: Size) -> Result<Vec<Row>> {
     let megabytes = size.choose(200_u32, 5);
-    let scratch = Scratch::make(1, &["pour", &megabytes.to_string()])?;
+    let scratch = Scratch::make_with(1, &["pour", &megabytes.to_string()], BOXED)?;
     let client = scratch.client().await?;
     let task = scratch.task(&client).await?;
-    let mut late = Vec::new();
+    let (mut late, mut held) = (Vec::new(), Vec::new());
     let mut attempt = Value::Null;
     for _ in 0..size.rounds(3) {
-        let start = json!({"task_id": task, "executor": "self"});
-        attempt = client.call("start_task_attempt", start).await?["attempt_id"].clone();
-        let wait = json!({"attempt_ids": [attempt], "timeout_ms": 50_000});
-        while client.call("wait_for_attempts", wait.clone()).await?["timed_out"] == true {}
-        let settled = Utc::now();
-        let last = json!({"attempt_id": attempt, "limit": 1});
-        let last = client.call("tail_attempt_logs", last).await?["entries"][0].take();
-        let ended: DateTime<Utc> = serde_json::from_value(last["at"].clone())?;
-        let floor = once(&spools(&scratch.home(), &attempt)?)?;
-        let ours = (settled - ended).to_std().unwrap_or_default();
-        late.push([ours.as_secs_f64() * 1e3, floor.as_secs_f64() * 1e3]);
+        let boxed = Poured::one(&client, &task, Some("boxed")).await?;
+        let poured = Poured::one(&client, &task, None).await?;
+        held.push([millis(boxed.took), millis(poured.took)]);
+        let floor = once(&spools(&scratch.home(), &poured.attempt)?)?;
+        late.push([millis(poured.late), millis(floor)]);
+        attempt = poured.attempt;
     }
     let flood = format!("a flood of {megabytes} MB: settled after its end");
     let median = |which: usize| crate::table::median(late.iter().map(|it| it[which]).collect());
     let read = ("reading it once", median(1));
     let mut rows = vec![Row::informed(&flood, read, Unit::Milliseconds, median(0), 1000.0)];
+    let whole = format!("a flood of {megabytes} MB in a sandbox, from its start to its settling");
+    let (unit, budget) = (Unit::Milliseconds, Budget::RatioAtMost(1.1));
+    rows.push(Row::beside(&whole, "without one", unit, &held, budget));
     let id = attempt.as_str().unwrap_or_default();
     let folder = scratch.home().join("attempts").join(id);
     while unsealed(&folder)? > 1 {

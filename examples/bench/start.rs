@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::line_client::LineClient;
 use crate::scratch::{Scratch, command, run};
-use crate::table::{Budget, Row, Unit};
+use crate::table::{Budget, Row, Unit, millis};
 use crate::{Result, Size};
 
 /// What is started later than this was not started.
@@ -161,8 +161,4 @@ fn fill(repo: &Path) -> Result<()> {
     let name = ["-c", "user.name=Scale", "-c", "user.email=scale@localhost"];
     git(&["add", "--all"])?;
     git(&[&name[..], &["commit", "--quiet", "--message=Files"]].concat())
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }

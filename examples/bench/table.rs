@@ -1,7 +1,14 @@
 //! What a run of the measurements found: rows of figures with their budgets, as a table for people
 //! and as JSON for programs. Pure.
 
+use std::time::Duration;
+
 use serde::Serialize;
+
+/// In the unit that most rows have.
+pub fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
 
 /// One path, measured beside its floor in the same run.
 #[derive(Clone, Debug, Serialize)]
