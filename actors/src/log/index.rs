@@ -29,6 +29,9 @@ pub trait FixedRecord: Sized {
     }
 }
 
+/// A search reads the last so many records in one go.
+const AT_ONCE: u64 = 64;
+
 const fn stride<T: FixedRecord>() -> u64 {
     T::LEN as u64 + 4
 }
@@ -96,7 +99,7 @@ impl<T: FixedRecord> RecordFile<T> {
     /// for all earlier ones.
     pub fn partition_point(&self, is_before: impl Fn(&T) -> bool) -> io::Result<u64> {
         let (mut low, mut high) = (0, self.len()?);
-        while low < high {
+        while high - low > AT_ONCE {
             let middle = low + (high - low) / 2;
             if self.get(middle)?.is_some_and(|record| is_before(&record)) {
                 low = middle + 1;
@@ -104,7 +107,14 @@ impl<T: FixedRecord> RecordFile<T> {
                 high = middle;
             }
         }
-        Ok(low)
+        let stride = T::LEN + 4;
+        let mut bytes = vec![0; usize::try_from(high - low).map_err(io::Error::other)? * stride];
+        // Less than there was, if the end was cut off meanwhile.
+        let read = self.file.read_at(&mut bytes, low * stride as u64)?;
+        bytes.truncate(read);
+        let records: Vec<&[u8]> = bytes.chunks_exact(stride).collect();
+        let is_before = |bytes: &&[u8]| T::decode(bytes).is_some_and(|record| is_before(&record));
+        Ok(low + records.partition_point(is_before) as u64)
     }
 }
 

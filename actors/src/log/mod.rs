@@ -31,6 +31,7 @@ mod attempt_log;
 mod checkpoint;
 mod entry_text;
 mod index;
+mod line_reader;
 mod lines;
 mod live;
 mod normalized;

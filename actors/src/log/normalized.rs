@@ -11,7 +11,7 @@
 //! A thread seals a full segment while the next one is written. Offsets are those of the text.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,11 @@ use serde::{Deserialize, Serialize};
 use super::LogError;
 use super::entry_text::EntryText;
 use super::index::{Fields, FixedRecord, RecordFile};
+use super::line_reader::LineReader;
 use super::ring::Entry;
-use super::segments::{SegmentStream, Segments, Series};
+use super::segments::{Segments, Series};
 use super::spool::format::segment_bytes;
-use crate::blocking::{if_there, lock};
+use crate::blocking::lock;
 use crate::event::{NormalizedEntry, Timestamp};
 use crate::ids::{ApprovalId, ProcessId};
 
@@ -122,7 +123,7 @@ impl NormalizedWriter {
         let known = Some(from).filter(|from| from.offset <= written);
         let mut end =
             known.map_or_else(|| index.last(), |from| Ok(Some(from)))?.unwrap_or_default();
-        let mut lines = LineReader::new(dir, end.offset);
+        let mut lines = LineReader::new(series(dir), end.offset);
         while let Some(line) = lines.next_line()? {
             let Some((stored, origin, _)) = parse(line) else { break };
             end = Mark { entry: end.entry + 1, offset: end.offset + line.len() as u64 + 1 };
@@ -280,7 +281,7 @@ fn mark_anew(
     let mut due = 0;
     for (number, start) in starts.iter().enumerate() {
         let until = starts.get(number + 1).copied().unwrap_or(end.offset);
-        let (mut offset, mut lines) = (*start, LineReader::new(dir, *start));
+        let (mut offset, mut lines) = (*start, LineReader::new(series(dir), *start));
         while offset < until {
             let line = match lines.next_line() {
                 Ok(Some(line)) => line,
@@ -317,7 +318,7 @@ pub struct OnFile(LineReader);
 impl OnFile {
     pub fn open(dir: &Path) -> io::Result<Self> {
         let oldest = series(dir).starts()?.first().copied().unwrap_or(0);
-        Ok(Self(LineReader::new(dir, oldest)))
+        Ok(Self(LineReader::new(series(dir), oldest)))
     }
 
     /// The next entry; `None` after the last that is whole.
@@ -341,6 +342,9 @@ impl NormalizedReader {
     /// The number of the oldest entry held; `next` when none is.
     pub fn oldest(&self, next: u64) -> io::Result<u64> {
         let offset = Segments::new(series(&self.dir)).oldest()?;
+        if offset == 0 {
+            return Ok(0);
+        }
         let mark = self.index.partition_point(|mark| mark.offset < offset)?;
         Ok(self.index.get(mark)?.map_or(next, |mark| mark.entry.min(next)))
     }
@@ -367,39 +371,5 @@ impl NormalizedReader {
         }
         *lock(&self.last) = Some(lines.into_segments()).filter(Segments::is_sealed);
         Ok(entries)
-    }
-}
-
-struct LineReader {
-    bytes: BufReader<SegmentStream>,
-    line: Vec<u8>,
-}
-
-impl LineReader {
-    fn new(dir: &Path, offset: u64) -> Self {
-        Self::over(Segments::new(series(dir)), offset)
-    }
-
-    fn into_segments(self) -> Segments {
-        self.bytes.into_inner().segments
-    }
-
-    fn over(segments: Segments, offset: u64) -> Self {
-        let bytes = SegmentStream { segments, offset };
-        Self { bytes: BufReader::with_capacity(32 * 1024, bytes), line: Vec::new() }
-    }
-
-    /// The next line without its `\n`; `None` at the end, and for a line that has no end.
-    fn next_line(&mut self) -> Result<Option<&[u8]>, LogError> {
-        self.line.clear();
-        match if_there(self.bytes.read_until(b'\n', &mut self.line)) {
-            Ok(Some(_)) => Ok(self.line.strip_suffix(b"\n")),
-            Ok(None) => Err(LogError::Outrun),
-            // A disk that is tried again would give the same.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(LogError::Damaged(error.to_string()))
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 }

@@ -101,14 +101,11 @@ fn compress(plain: &Path, temporary: &Path, cuts: &[u64]) -> io::Result<()> {
 
 pub struct Sealed {
     file: File,
-    /// Where the table begins, and how many records it has: one more than there are frames.
-    table: u64,
-    records: u64,
-    /// Where the last frame ends.
-    end: Frame,
+    /// In order; the last one is the end of the segment.
+    frames: Vec<Frame>,
     decompressor: Decompressor<'static>,
     /// The frame that was read last, and its content.
-    last: Option<(u64, Vec<u8>)>,
+    last: Option<(usize, Vec<u8>)>,
 }
 
 impl Sealed {
@@ -118,20 +115,21 @@ impl Sealed {
         let mut count = [0; 4];
         let behind = file.metadata()?.len().checked_sub(4).ok_or_else(|| damaged("its end"))?;
         file.read_exact_at(&mut count, behind)?;
-        let records = u64::from(u32::from_le_bytes(count));
-        let table = behind.checked_sub(records * RECORD as u64);
-        let (table, last) =
-            table.zip(records.checked_sub(1)).ok_or_else(|| damaged("its table"))?;
-        let end = record(&file, table, last)?;
-        if end.at + 8 != table {
+        let length = u64::from(u32::from_le_bytes(count)) * RECORD as u64;
+        let from = behind.checked_sub(length).ok_or_else(|| damaged("its table"))?;
+        let mut table = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        file.read_exact_at(&mut table, from)?;
+        let frames: Option<Vec<Frame>> = table.chunks_exact(RECORD).map(Frame::decode).collect();
+        let frames = frames.ok_or_else(|| damaged("its table"))?;
+        if frames.last().is_none_or(|end| end.at + 8 != from) {
             return Err(damaged("its table"));
         }
-        Ok(Self { file, table, records, end, decompressor: Decompressor::new()?, last: None })
+        Ok(Self { file, frames, decompressor: Decompressor::new()?, last: None })
     }
 
     /// Bytes of the segment.
     pub fn length(&self) -> u64 {
-        self.end.start
+        self.frames.last().map_or(0, |end| end.start)
     }
 
     /// Reads at `offset`, at most one buffer full, and never across the end of a frame.
@@ -139,14 +137,9 @@ impl Sealed {
         if offset >= self.length() {
             return Ok(0);
         }
-        // The first record that is behind the offset: there is one.
-        let (mut low, mut high) = (0, self.records - 1);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.record(middle)?.start <= offset { low = middle + 1 } else { high = middle }
-        }
-        let number = low.checked_sub(1).ok_or_else(|| damaged("its table"))?;
-        let (frame, next) = (self.record(number)?, self.record(low)?);
+        let next = self.frames.partition_point(|frame| frame.start <= offset);
+        let number = next.checked_sub(1).ok_or_else(|| damaged("its table"))?;
+        let (frame, next) = (self.frames[number], self.frames[next]);
         let from = offset.checked_sub(frame.start).and_then(|from| usize::try_from(from).ok());
         let content = self.content(number, frame, next)?;
         let rest = from.and_then(|from| content.get(from..)).ok_or_else(|| damaged("its table"))?;
@@ -155,11 +148,7 @@ impl Sealed {
         Ok(read)
     }
 
-    fn record(&self, number: u64) -> io::Result<Frame> {
-        record(&self.file, self.table, number)
-    }
-
-    fn content(&mut self, number: u64, frame: Frame, next: Frame) -> io::Result<&[u8]> {
+    fn content(&mut self, number: usize, frame: Frame, next: Frame) -> io::Result<&[u8]> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != number) {
             let between =
                 |from: u64, to: u64| to.checked_sub(from).and_then(|it| usize::try_from(it).ok());
@@ -176,12 +165,6 @@ impl Sealed {
         }
         Ok(self.last.as_ref().map_or(&[], |(_, content)| content))
     }
-}
-
-fn record(file: &File, table: u64, number: u64) -> io::Result<Frame> {
-    let mut bytes = [0; RECORD];
-    file.read_exact_at(&mut bytes, table + number * RECORD as u64)?;
-    Frame::decode(&bytes).ok_or_else(|| damaged("its table"))
 }
 
 fn damaged(what: &str) -> io::Error {

@@ -31,6 +31,11 @@ impl Series {
         path.into()
     }
 
+    /// Whether there is a segment from `start` on.
+    fn has(&self, start: u64) -> io::Result<bool> {
+        Ok(self.path(start).try_exists()? || self.sealed(start).try_exists()?)
+    }
+
     /// Where the segment from `start` on ends, if it is sealed.
     pub fn sealed_end(&self, start: u64) -> io::Result<Option<u64>> {
         let sealed = if_there(Sealed::open(&self.sealed(start)))?;
@@ -137,6 +142,10 @@ impl Segments {
 
     /// The first offset still held; 0 when nothing was ever written.
     pub fn oldest(&self) -> io::Result<u64> {
+        // The usual case, which needs no list.
+        if self.series.has(0)? {
+            return Ok(0);
+        }
         Ok(self.series.starts()?.first().copied().unwrap_or(0))
     }
 
