@@ -8,8 +8,8 @@ use std::path::Path;
 
 use provost_actors::executor::OnQuota;
 use provost_actors::nearest::nearest;
-use provost_actors::sandbox::Level;
 use provost_actors::sandbox::hosts::AllowedHost;
+use provost_actors::sandbox::{Level, Shipped};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -140,7 +140,7 @@ pub struct ExecutorConfig {
     pub allow_hosts: Vec<String>,
     /// Those of the three lists that come with Provost.
     #[serde(skip)]
-    pub shipped: Vec<String>,
+    pub shipped: Shipped,
     /// The role of a client inside its attempts.
     pub role: Role,
     /// How to install the program, in a line.
@@ -227,9 +227,13 @@ fn read_one(
     executor.sandbox_read.extend(table.value("sandbox_read", read_paths)?);
     executor.sandbox_write.extend(table.value("sandbox_write", read_paths)?);
     executor.allow_hosts.extend(table.value("allow_hosts", read_hosts)?);
+    // What is read now is one of the built-in ones.
     if builtin.is_empty() {
-        let ExecutorConfig { sandbox_read, sandbox_write, allow_hosts, .. } = &executor;
-        executor.shipped = [&sandbox_read[..], sandbox_write, allow_hosts].concat();
+        executor.shipped = Shipped {
+            read: executor.sandbox_read.clone(),
+            write: executor.sandbox_write.clone(),
+            hosts: executor.allow_hosts.clone(),
+        };
     }
     // The role `all` is for clients outside of attempts.
     let roles = [("worker", Role::Worker), ("orchestrator", Role::Orchestrator)];

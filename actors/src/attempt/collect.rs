@@ -112,12 +112,13 @@ impl AttemptActorState {
 fn forget(state: &AttemptActorState, collection: Option<Collection>, port: CollectPort) {
     let (world, attempt) = (state.world.clone(), state.attempt.clone());
     tokio::spawn(async move {
-        end_registrations(&world, &attempt).await;
-        // Without worktrees, nothing needs what was asked for the attempt.
+        // Without worktrees, nothing needs what was asked for the attempt. It comes first: without
+        // registrations, the next collection finds nothing to do.
         let withdrawn = world.journal.withdraw_of_attempt(attempt.attempt_id).await;
         if let Err(refusal) = withdrawn {
             tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its questions stay open");
         }
+        end_registrations(&world, &attempt).await;
         // Best effort: its files were for processes that have ended.
         let temporary = world.settings.attempt_dir(attempt.attempt_id).join(TEMPORARY);
         let _ = tokio::fs::remove_dir_all(temporary).await;

@@ -1,13 +1,14 @@
-//! What still runs from before, in a box that holds less than that of the turn which begins: it could
-//! run what the turn writes, and so it is ended first.
+//! Before a turn begins, what still runs of its attempt in a box that holds less is ended: it could
+//! run what the turn writes.
 
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::message::{TurnEvent, TurnHandle};
+use super::provision::SetupSignals;
 use super::provision::preview::Previewing;
 use crate::blocking::blocking;
 use crate::event::{Event, Timestamp};
@@ -20,6 +21,13 @@ use crate::world::World;
 
 /// How long what has to end may take, beside the grace of a dev server.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// How long a turn of which nothing is left may take to be closed.
+const MOMENT: Duration = Duration::from_millis(250);
+
+/// What ends by hand what could not be ended.
+const TURN_ENDS: &str = "stop the attempt until nothing survives";
+const PREVIEW_ENDS: &str =
+    "end it with follow_up and action end_preview, or with `provost preview ATTEMPT --stop`";
 
 /// What runs of an attempt when a turn is planned: earlier turns, each with a channel that closes
 /// once nothing of it is alive, and the dev server.
@@ -30,59 +38,89 @@ pub struct Earlier {
 }
 
 /// Ends what runs in a box that holds less than that of the newest turn. Setup and cleanup scripts
-/// are no part of it: they have the worktrees to themselves, as this has. `Err` is a sentence.
+/// need not be ended: each locks the worktrees while it runs, and they are locked here too. `Err`
+/// is a sentence.
 pub async fn make_way(
     world: &World,
     attempt: &Attempt,
     earlier: Earlier,
     handle: &TurnHandle,
+    signals: &SetupSignals,
 ) -> Result<(), String> {
+    // A turn that was stopped meanwhile begins nothing. Its preparation goes on all the same, for
+    // it ends a setup that an earlier daemon has left running.
+    if signals.stop().is_some() {
+        return Ok(());
+    }
     // Without its executor the turn fails anyway.
     let Some(executor) = world.executors.get(&attempt.executor) else { return Ok(()) };
     let level = executor.sandbox(attempt.process.variant.as_deref()).level;
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let (mut turns, mut gone) = (Vec::new(), Vec::new());
-    for (process, alive) in earlier.turns {
-        if held(&dir, process).await < level {
+    for (process, mut alive) in earlier.turns {
+        let is_less = held(&dir, process).await < level;
+        if is_less && timeout(MOMENT, closed(&mut alive)).await.is_err() {
             turns.push(process);
             gone.push(alive);
         }
     }
     let mut preview = earlier.preview;
-    let serving = preview.as_ref().map(|it| it.seen.borrow().process_id);
-    if let Some(process) = serving
-        && held(&dir, process).await >= level
+    if let Some(serving) = &preview
+        && !serves_with_less(&dir, serving, level).await
     {
         preview = None;
     }
-    if turns.is_empty() && preview.is_none() {
-        return Ok(());
-    }
+    // Both are asked before either is waited for.
     if !turns.is_empty() {
-        let what = "What an earlier turn had left running was ended";
-        note(world, attempt, level, what).await;
         handle.send(TurnEvent::MakeWay(turns));
     }
     if let Some(preview) = &preview {
-        note(world, attempt, level, "The dev server was stopped").await;
         preview.stop();
     }
-    let ended = async {
-        for mut alive in gone {
-            while alive.changed().await.is_ok() {}
-        }
-        if let Some(preview) = preview {
-            preview.ended().await;
-        }
+    let until = Instant::now() + world.settings.stop_grace + PATIENCE;
+    if !gone.is_empty() {
+        let ended = async {
+            for alive in &mut gone {
+                closed(alive).await;
+            }
+        };
+        timeout_at(until, ended).await.map_err(|_| stays(level, "an earlier turn", TURN_ENDS))?;
+        note(world, attempt, level, "What an earlier turn had left running was ended").await;
+    }
+    if let Some(preview) = preview {
+        let ended = timeout_at(until, preview.ended()).await;
+        ended.map_err(|_| stays(level, "the dev server", PREVIEW_ENDS))?;
+        note(world, attempt, level, "The dev server was stopped").await;
+    }
+    Ok(())
+}
+
+/// Waits until nothing of a turn is alive.
+async fn closed(alive: &mut watch::Receiver<()>) {
+    while alive.changed().await.is_ok() {}
+}
+
+/// Why the turn can't begin.
+fn stays(level: Level, what: &str, way_out: &str) -> String {
+    format!(
+        "its sandbox is {:?}, and {what} runs with less and can't be ended: {way_out}, then send \
+         the prompt again",
+        level.word()
+    )
+}
+
+/// Whether a dev server runs in a box that holds less than `level`.
+async fn serves_with_less(attempt_dir: &Path, preview: &Previewing, level: Level) -> bool {
+    let (process, is_alive) = {
+        let seen = preview.seen.borrow();
+        (seen.process_id, seen.state.is_alive())
     };
-    let patience = world.settings.stop_grace + PATIENCE;
-    timeout(patience, ended).await.map_err(|_| {
-        format!(
-            "its sandbox is {:?}, and what runs of this attempt with less can't be ended: stop the \
-             attempt until nothing survives, then send the prompt again",
-            level.word()
-        )
-    })
+    match &preview.level {
+        _ if !is_alive => false,
+        // One that has not begun yet will have no less than this turn.
+        Some(begun) => begun.get().is_some_and(|own| *own < level),
+        None => held(attempt_dir, process).await < level,
+    }
 }
 
 /// The level that a process began in. One without a record may have no box.
@@ -95,7 +133,7 @@ async fn held(attempt_dir: &Path, process: ProcessId) -> Level {
 
 async fn note(world: &World, attempt: &Attempt, level: Level, what: &str) {
     let text = format!(
-        "{what}, because this turn's sandbox, {:?}, holds more than its own.",
+        "{what}, because the sandbox of this turn, {:?}, holds more than the one it ran in.",
         level.word()
     );
     let (process, turn) = (attempt.process.process_id, attempt.process.turn);

@@ -54,6 +54,9 @@ impl PendingStops {
             None if process == Some(last.process_id) => (last.exit_code, last.exit_signal),
             None => (None, None),
         };
+        // What made way for a turn has answered too, and nobody had asked.
+        let answers = self.asked.iter().filter_map(|process| self.answers.get(process));
+        let survivors = answers.map(|stopped| stopped.survivors);
         let signals = last_answer.map(|it| it.facts.signals.as_slice()).unwrap_or_default();
         let answer = AttemptStopped {
             attempt_id: attempt.attempt_id,
@@ -65,7 +68,7 @@ impl PendingStops {
             signals: signals.iter().map(|&signal| signal.to_owned()).collect(),
             exit_code,
             exit_signal,
-            survivors: self.answers.values().map(|stopped| stopped.survivors).sum(),
+            survivors: survivors.sum(),
             unrecorded,
         };
         (self.ports, answer)

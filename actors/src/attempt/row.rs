@@ -4,9 +4,11 @@
 //! the disk is kept in memory only, for there may be no room for a row.
 
 use crate::ids::ProcessId;
-use crate::journal::{Change, Turnover};
+use crate::journal::{Attempt, Change, Turnover};
+use crate::process::records::Started;
 use crate::refusal::Refusal;
 use crate::retry::PAUSE;
+use crate::sandbox::Held;
 
 use super::message::{AttemptEvent, AttemptMessage, DiskWriter};
 use super::queue;
@@ -17,6 +19,21 @@ impl AttemptActorState {
     pub(super) async fn advance(&mut self, process: ProcessId, change: Change) {
         self.note(process, change);
         self.write_noted().await;
+    }
+
+    /// Writes down that a process runs, or has run, and what holds it.
+    pub(super) async fn note_started(&mut self, process: ProcessId, started: &Started) {
+        let Attempt { most_held, process: newest, .. } = &mut self.attempt;
+        let now = started.sandbox.as_ref();
+        *most_held = Held::most(most_held.take(), now, newest.variant.as_ref());
+        let running = Change::Running {
+            pid: started.pid,
+            start_time: started.start_time,
+            boot_id: started.boot_id.clone(),
+            limits: started.limits.clone(),
+            sandbox: started.sandbox.clone(),
+        };
+        self.advance(process, running).await;
     }
 
     /// Notes a change, to be written with the next one.

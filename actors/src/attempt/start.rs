@@ -9,8 +9,8 @@ use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
 use crate::executor::{Executor, Normalizer, PlainLines, Stdin};
 use crate::failpoint;
 use crate::journal::Attempt;
-use crate::log::AttemptLog;
-use crate::process::records::StopKind;
+use crate::log::{AttemptLog, process_dir};
+use crate::process::records::{self, Started, StopKind};
 use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::refusal::Refusal;
 use crate::retry::until_done;
@@ -25,6 +25,13 @@ use super::turn_summary::{SharedSummary, SummarizingNormalizer};
 
 /// Why a process is killed whose shim died before the daemon held its pipes.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
+
+/// What the attempt's newest process has left of its beginning, if it has begun.
+pub async fn record(world: &World, attempt: &Attempt) -> Option<Started> {
+    let dir = world.settings.attempt_dir(attempt.attempt_id);
+    let dir = process_dir(&dir, attempt.process.process_id);
+    blocking(move || records::read(&dir, Started::FILE)).await.ok().flatten()
+}
 
 /// Why there is no process to attach to.
 pub enum NotStarted {

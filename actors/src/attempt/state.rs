@@ -15,7 +15,6 @@ use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 use crate::retry::PAUSE;
-use crate::sandbox::Held;
 use crate::world::World;
 
 use super::finish::task::Finishing;
@@ -25,7 +24,7 @@ use super::pending_stops::PendingStops;
 use super::provision::preview::Previewing;
 use super::queue::Queue;
 use super::turn::Turn;
-use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome, snapshot};
+use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome, snapshot, start};
 
 pub struct AttemptActorState {
     pub(super) myself: ActorRef<AttemptMessage>,
@@ -261,19 +260,10 @@ impl AttemptActorState {
     }
 
     async fn started(&mut self, process: ProcessId, shim: Shim, log: Arc<AttemptLog>) {
-        let Attempt { most_held, process: newest, .. } = &mut self.attempt;
-        let now = shim.started.sandbox.as_ref();
-        *most_held = Held::most(most_held.take(), now, newest.variant.as_ref());
-        let running = Change::Running {
-            pid: shim.started.pid,
-            start_time: shim.started.start_time,
-            boot_id: shim.started.boot_id.clone(),
-            limits: shim.started.limits.clone(),
-            sandbox: shim.started.sandbox.clone(),
-        };
+        let started = shim.started.clone();
         self.with(process, |turn| turn.attach(shim, log));
         self.attempt.process.status = ProcessStatus::Running;
-        self.advance(process, running).await;
+        self.note_started(process, &started).await;
         self.step(process, LifeEvent::Spawned).await;
     }
 
@@ -320,7 +310,13 @@ impl AttemptActorState {
             Adopted::Ended(exit) => {
                 turn.read(log);
                 match phase {
-                    Phase::Preparing => turn.life.find_started(),
+                    Phase::Preparing => {
+                        turn.life.find_started();
+                        // No daemon has seen it running: its row has not what held it.
+                        if let Some(started) = start::record(&self.world, &self.attempt).await {
+                            self.note_started(process, &started).await;
+                        }
+                    }
                     Phase::Stopping => turn.life = Life::stopping(),
                     _ => {}
                 }

@@ -142,7 +142,7 @@ impl Turn {
             let _making = worktrees.lock().await;
             snapshot::before_next_turn(&world, &attempt).await;
             let made = async {
-                make_way(&world, &attempt, earlier, &handle).await?;
+                make_way(&world, &attempt, earlier, &handle, &signals).await?;
                 prepare::worktrees(&world, &attempt, &handle, &signals).await?;
                 set_up(&world, &attempt, &handle, &signals).await
             };

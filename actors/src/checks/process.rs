@@ -200,7 +200,7 @@ impl<'a> CheckProcess<'a> {
         spawned
     }
 
-    /// The box around it, if the agent whose work it checks has one. `Err` is a sentence.
+    /// The box around it, if the agent whose work it checks has, or had, one. `Err` is a sentence.
     async fn boxed(&self) -> Result<Option<Boxed>, String> {
         let Some(id) = self.check.work_of else { return Ok(None) };
         let journal = &self.world.journal;

@@ -69,7 +69,7 @@ pub async fn as_its_parent(
         );
         return Err(Refusal::new(Code::NotPermitted, message).hint(format!(
             "Call the tool again with an executor, or a variant, that has sandbox = {least:?}. Or \
-             a person starts an attempt that none has started.",
+             a person starts the attempt.",
         )));
     }
     if least.level == Level::None {
@@ -89,7 +89,7 @@ pub async fn as_its_parent(
     Err(Refusal::new(Code::NotPermitted, message).hint(format!(
         "Call the tool again with an executor whose sandbox_read, sandbox_write and allow_hosts open \
          no more. Or a person adds these to the lists of [executors.{}] in config.toml and restarts \
-         the daemon, or starts an attempt that none has started.",
+         the daemon, or starts the attempt.",
         parent.executor
     )))
 }
@@ -104,19 +104,31 @@ pub async fn as_its_asker(
     executor: &str,
     variant: Option<&str>,
 ) -> Result<(), Refusal> {
-    let Some(asker) = world.journal.attempt(asker).await? else { return Ok(()) };
+    let Some(asker) = world.journal.attempt(asker).await? else {
+        return Err(for_a_person("it is not known what holds you"));
+    };
     let executors = &*world.executors;
-    let (own, least) = (level(executors, executor, variant), most_of(executors, &asker).level);
-    if own >= least {
-        return Ok(());
+    let (own, least) = (wanted(executors, executor, variant), most_of(executors, &asker));
+    let home = world.settings.environment.get("HOME").map(Path::new);
+    if least.level == Level::None {
+        Ok(())
+    } else if own.level < least.level {
+        let (own, least) = (own.level.word(), least.level.word());
+        Err(for_a_person(&format!("its sandbox, {own:?}, holds less than yours, {least:?}")))
+    } else if own.beyond(&least, home).is_empty() {
+        Ok(())
+    } else {
+        Err(for_a_person("its sandbox opens what yours does not"))
     }
+}
+
+/// A question that the executor which answers questions may not get.
+pub fn for_a_person(why: &str) -> Refusal {
     let message = format!(
-        "the executor that answers questions has the sandbox {:?}, which holds less than yours, {:?}: \
-         the question is in the inbox, for a person",
-        own.word(),
-        least.word()
+        "the executor that answers questions was not asked, because {why}: the question is in the \
+         inbox, for a person"
     );
-    Err(Refusal::new(Code::NotPermitted, message).hint(
+    Refusal::new(Code::NotPermitted, message).hint(
         "Call createTicket instead, or continue with other work: the answer is delivered later.",
-    ))
+    )
 }

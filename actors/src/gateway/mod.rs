@@ -35,7 +35,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use finish::{FinishCall, finish};
-pub use held::as_its_asker as held_as_its_asker;
+pub use held::{as_its_asker as held_as_its_asker, for_a_person};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
 pub use preflight::executor as check_executor;
 pub use preview::preview;

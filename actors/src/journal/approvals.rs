@@ -108,8 +108,9 @@ impl Approval {
 
 #[async_trait]
 pub trait Approvals {
-    /// Writes a request. Returns the one on file for this key of the process, or of the attempt if
-    /// it is of that, if any. One of an attempt that was withdrawn is asked anew.
+    /// Writes a request, unless one with its key is on file: of the process, or of the attempt for
+    /// a request of the attempt. Returns the one on file. One of an attempt that was withdrawn is
+    /// asked anew.
     async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal>;
 
     async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal>;

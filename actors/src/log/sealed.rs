@@ -101,8 +101,10 @@ fn compress(plain: &Path, temporary: &Path, cuts: &[u64]) -> io::Result<()> {
 
 pub struct Sealed {
     file: File,
-    /// In order; the last one is the end of the segment.
-    frames: Vec<Frame>,
+    /// The records: one more than there are frames.
+    table: Vec<u8>,
+    /// Where the last frame ends.
+    end: Frame,
     decompressor: Decompressor<'static>,
     /// The frame that was read last, and its content.
     last: Option<(usize, Vec<u8>)>,
@@ -119,17 +121,14 @@ impl Sealed {
         let from = behind.checked_sub(length).ok_or_else(|| damaged("its table"))?;
         let mut table = vec![0; usize::try_from(length).map_err(io::Error::other)?];
         file.read_exact_at(&mut table, from)?;
-        let frames: Option<Vec<Frame>> = table.chunks_exact(RECORD).map(Frame::decode).collect();
-        let frames = frames.ok_or_else(|| damaged("its table"))?;
-        if frames.last().is_none_or(|end| end.at + 8 != from) {
-            return Err(damaged("its table"));
-        }
-        Ok(Self { file, frames, decompressor: Decompressor::new()?, last: None })
+        let end = table.rchunks_exact(RECORD).next().and_then(Frame::decode);
+        let end = end.filter(|end| end.at + 8 == from).ok_or_else(|| damaged("its table"))?;
+        Ok(Self { file, table, end, decompressor: Decompressor::new()?, last: None })
     }
 
     /// Bytes of the segment.
     pub fn length(&self) -> u64 {
-        self.frames.last().map_or(0, |end| end.start)
+        self.end.start
     }
 
     /// Reads at `offset`, at most one buffer full, and never across the end of a frame.
@@ -137,15 +136,25 @@ impl Sealed {
         if offset >= self.length() {
             return Ok(0);
         }
-        let next = self.frames.partition_point(|frame| frame.start <= offset);
-        let number = next.checked_sub(1).ok_or_else(|| damaged("its table"))?;
-        let (frame, next) = (self.frames[number], self.frames[next]);
+        // The first record that is behind the offset: there is one.
+        let (mut low, mut high) = (0, self.table.len() / RECORD - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.record(middle)?.start <= offset { low = middle + 1 } else { high = middle }
+        }
+        let number = low.checked_sub(1).ok_or_else(|| damaged("its table"))?;
+        let (frame, next) = (self.record(number)?, self.record(low)?);
         let from = offset.checked_sub(frame.start).and_then(|from| usize::try_from(from).ok());
         let content = self.content(number, frame, next)?;
         let rest = from.and_then(|from| content.get(from..)).ok_or_else(|| damaged("its table"))?;
         let read = rest.len().min(buffer.len());
         buffer[..read].copy_from_slice(&rest[..read]);
         Ok(read)
+    }
+
+    fn record(&self, number: usize) -> io::Result<Frame> {
+        let bytes = self.table.chunks_exact(RECORD).nth(number);
+        bytes.and_then(Frame::decode).ok_or_else(|| damaged("its table"))
     }
 
     fn content(&mut self, number: usize, frame: Frame, next: Frame) -> io::Result<&[u8]> {

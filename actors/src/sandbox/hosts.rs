@@ -145,7 +145,7 @@ impl Allowed {
         address: IpAddr,
         own: &[IpAddr],
     ) -> Result<(), Refused> {
-        let address = address.to_canonical();
+        let address = reached(address);
         let itself = Target { host: Host::Address(address), port: target.port };
         let is_localhost = target.host == Host::Name(LOCALHOST.to_owned()) && address.is_loopback();
         if is_localhost || self.judge(&itself).is_ok() {
@@ -242,19 +242,28 @@ const SPECIAL: [([u8; 4], u32); 16] = [
     ([240, 0, 0, 0], 4),
 ];
 
+/// The address that is reached at last: of one that stands for an IPv4 address, that.
+fn reached(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => match address.segments() {
+            // By way of NAT64 (RFC 6052).
+            [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+                Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)).into()
+            }
+            _ => address.into(),
+        },
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
 /// Whether an address is one of the internet's, not of this machine nor of a private network.
 fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
+    match reached(address) {
         IpAddr::V4(address) => !SPECIAL.iter().any(|(network, length)| {
             let mask = u32::MAX << (32 - length);
             u32::from(address) & mask == u32::from(Ipv4Addr::from(*network))
         }),
         IpAddr::V6(address) => match address.segments() {
-            // IPv4 by way of NAT64 (RFC 6052).
-            [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-                let bits = u32::from(high) << 16 | u32::from(low);
-                is_public(Ipv4Addr::from(bits).into())
-            }
             // Teredo and the like, documentation, 6to4, documentation.
             [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x2002 | 0x3fff, ..] => false,
             [first, ..] => first & 0xe000 == 0x2000,
@@ -368,7 +377,9 @@ mod tests {
             let allowed = Allowed::default().with(list.iter().copied());
             allowed.judge_address(&target, address.parse().unwrap(), &own)
         };
-        for address in ["93.184.215.14", "::ffff:93.184.215.14", "2606:2800::1"] {
+        for address in
+            ["93.184.215.14", "::ffff:93.184.215.14", "64:ff9b::5db8:d70e", "2606:2800::1"]
+        {
             let refused = judge(&["a.b"], address).unwrap_err();
             assert!(matches!(refused, Refused::OfThisMachine(_)) && !refused.is_by_list());
         }

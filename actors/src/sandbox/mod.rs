@@ -57,8 +57,15 @@ pub struct Wanted {
     pub write: Vec<String>,
     /// The hosts that `strict` allows ([`hosts::AllowedHost`]).
     pub hosts: Vec<String>,
-    /// Those of the lists that come with Provost: the executor's own state, its model's hosts.
-    pub shipped: Vec<String>,
+    pub shipped: Shipped,
+}
+
+/// Those of the three lists that come with Provost: the executor's own state, its model's hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shipped {
+    pub read: Vec<String>,
+    pub write: Vec<String>,
+    pub hosts: Vec<String>,
 }
 
 impl Wanted {
@@ -84,8 +91,11 @@ impl Wanted {
         };
         let is_held = other.level == Level::Strict;
         let hosts = self.hosts.iter().filter(|it| is_held && !is_host_open(it));
-        let all = read.chain(write).chain(hosts);
-        all.filter(|it| !self.shipped.contains(it)).map(String::as_str).collect()
+        let Shipped { read: read_too, write: write_too, hosts: hosts_too } = &self.shipped;
+        let read = read.filter(|it| !read_too.contains(it));
+        let write = write.filter(|it| !write_too.contains(it));
+        let hosts = hosts.filter(|it| !hosts_too.contains(it));
+        read.chain(write).chain(hosts).map(String::as_str).collect()
     }
 }
 
@@ -97,15 +107,15 @@ pub struct Held {
 }
 
 impl Held {
-    /// The more of what has held turns before and of what holds one now.
+    /// The more of what has held turns before and of what holds one now; of the same, the newer.
     pub fn most(
         before: Option<Self>,
         now: Option<&Receipt>,
         variant: Option<&String>,
     ) -> Option<Self> {
         let now = now.map(|now| Self { level: now.level, variant: variant.cloned() });
-        let is_more = now.as_ref().map(|it| it.level) > before.as_ref().map(|it| it.level);
-        if is_more { now } else { before }
+        let is_as_much = now.as_ref().map(|it| it.level) >= before.as_ref().map(|it| it.level);
+        if is_as_much { now } else { before }
     }
 }
 
@@ -250,27 +260,31 @@ mod tests {
     #[test]
     fn what_one_box_opens_beyond_another_is_said() {
         let list = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let wanted = |level, read: &str, write: &str, hosts: &str, shipped: &str| Wanted {
+        let wanted = |level, read: &str, write: &str, hosts: &str| Wanted {
             level,
             read: list(read),
             write: list(write),
             hosts: list(hosts),
-            shipped: list(shipped),
+            shipped: Shipped {
+                read: list("~/.program"),
+                write: list("~/.state/"),
+                hosts: list("model.api"),
+            },
         };
         let home = Some(Path::new("/home/me"));
-        let outer =
-            wanted(Level::Strict, "/data", "~/.npm/ ~/.own", "a.b *.c.d odd:8443", "~/.own");
+        let outer = wanted(Level::Strict, "/data", "~/.npm/ ~/.own", "a.b *.c.d odd:8443");
         let beyond = |read: &str, write: &str, hosts: &str| {
-            let own = wanted(Level::Strict, read, write, hosts, "~/.state/ model.api");
+            let own = wanted(Level::Strict, read, write, hosts);
             own.beyond(&outer, home).join(" ")
         };
         assert_eq!(beyond("/data/x ~/.npm/", "/home/me/.npm/ ~/.own ~/.state/", "a.b:443"), "");
         assert_eq!(beyond("", "", "x.c.d *.x.c.d odd:8443 model.api"), "");
         assert_eq!(beyond("/database ~/.ssh", "/data", ""), "/database ~/.ssh /data");
         assert_eq!(beyond("", "~/.npm/../.ssh", ""), "~/.npm/../.ssh");
+        assert_eq!(beyond("~/.program", "~/.program", ""), "~/.program", "it comes to be read");
         assert_eq!(beyond("", "", "a.b:22 c.d *.d odd"), "a.b:22 c.d *.d odd");
         let open = Wanted { level: Level::Workspace, ..outer.clone() };
-        let own = wanted(Level::Strict, "", "", "any.where", "");
+        let own = wanted(Level::Strict, "", "", "any.where");
         assert_eq!(own.beyond(&open, home), [] as [&str; 0], "its network is open");
     }
 

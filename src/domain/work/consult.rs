@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::answers::Answerer;
+use provost_actors::gateway::for_a_person;
 pub(super) use provost_actors::journal::Consulted;
 use serde_json::json;
 
@@ -47,7 +48,7 @@ impl ConsultTools for Domain {
         let question = self.pass_on(&asking, query, context, Urgency::Medium, Some(wait)).await?;
         let consulted = match question.answered.clone() {
             Some(answered) => Ok(answered),
-            None => self.consult(&asking, &question, wait).await,
+            None => self.consult(caller, &asking, &question, wait).await,
         };
         let Consulted { answer, executor: source } =
             consulted.map_err(|refusal| known.shown_with(refusal))?;
@@ -61,6 +62,7 @@ impl Domain {
     /// delivered to the asker.
     pub(super) async fn consult(
         &self,
+        caller: &Caller,
         asking: &Asking,
         question: &Question,
         wait: Duration,
@@ -77,6 +79,11 @@ impl Domain {
         }
         let id = question.id;
         let asked_from = asking.worker.attempt_id;
+        if caller.place.is_inside() && asked_from.is_none() {
+            // It may be an agent's in a sandbox, of whichever attempt.
+            self.store.wait_no_longer(id, &asking.worker.agent).await?;
+            return Err(for_a_person("it is not known which attempt asks"));
+        }
         let mut run = tokio::spawn(consultant.run(id, asked_from));
         let outcome = tokio::select! {
             ended = tokio::time::timeout(wait, &mut run) => ended,
@@ -87,7 +94,11 @@ impl Domain {
                 self.store.take_answer(id, &asking.worker.agent).await?;
                 Ok(consulted)
             }
-            Ok(Ok(Err(refusal))) => Err(refusal),
+            Ok(Ok(Err(refusal))) => {
+                // A person's answer is delivered.
+                self.store.wait_no_longer(id, &asking.worker.agent).await?;
+                Err(refusal)
+            }
             Ok(Err(fault)) => Err(Refusal::internal(fault.to_string())),
             Err(_) => {
                 // From now on the answer is delivered.

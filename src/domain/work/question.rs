@@ -55,7 +55,7 @@ impl AskTools for Domain {
                 known = self.known(&asking, &input.question, &names).await?;
                 (question_id, is_passed_on) = (None, false);
             } else if question.answered.is_none() && asks_executor {
-                match self.consult(&asking, &question, wait).await {
+                match self.consult(caller, &asking, &question, wait).await {
                     Ok(Consulted { executor, .. }) if earlier::is_ruler(&executor) => {
                         known = self.known(&asking, &input.question, &names).await?;
                         (question_id, is_passed_on) = (None, false);

@@ -199,3 +199,23 @@ fn a_question_of_an_agent_in_a_box_is_not_answered_with_less() {
     assert_eq!(attempts(), ["3"], "for one without a box it is");
     free.stop();
 }
+
+#[test]
+fn a_question_of_who_hides_its_attempt_is_left_to_a_person() {
+    if !can_hold() {
+        return;
+    }
+    let provost = provost().config("[answers]\nexecutor = 'free'\nvariant = ''").started();
+    let board = provost.board();
+    let ask = json!({"query": "Which library?", "project_id": board.project_id,
+        "max_wait_seconds": 600});
+    let hello = json!({"provost": "hello", "v": 1, "role": "worker", "client": "bridge"});
+    board.repo().commit("ask", &lines(&hello, &[tool("callCOEAgent", &ask)]));
+    board.repo().commit("ghost.py", GHOST);
+    let socket = format!("{}/run/daemon.sock", provost.home().display());
+    let said = ran(&board, "boxed", &[format!("python3 ghost.py gone {socket} < ask")]);
+    assert!(said[0].1.contains("it is not known which attempt asks"), "{}", said[0].1);
+    assert_eq!(provost.rows("SELECT count(*) || '' FROM attempts"), ["1"], "nothing was started");
+    let inbox = provost.call("list_inbox", &json!({}));
+    assert!(inbox.to_string().contains("Which library?"), "{inbox}");
+}

@@ -113,6 +113,15 @@ fn what_runs_with_less_is_ended_before_a_turn_that_holds_more() {
     assert!(processes::is_alive(pid("held").unwrap()));
     attempt.stop();
     provost.call("follow_up", &json!({"attempt_id": attempt.id, "action": "end_preview"}));
+
+    // So does one that has only just been asked for.
+    preview(&provost, &attempt);
+    ran(&provost, &attempt, "held", "say x", 4);
+    wait_until("it is ready", || attempt.status()["provision"]["dev_server"]["state"] == "ready");
+    let stops = attempt.said("system_message");
+    let stops = stops.iter().filter(|it| it.starts_with("The dev server was stopped")).count();
+    assert_eq!(stops, 1);
+    provost.call("follow_up", &json!({"attempt_id": attempt.id, "action": "end_preview"}));
 }
 
 #[test]

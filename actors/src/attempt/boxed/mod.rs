@@ -158,8 +158,10 @@ async fn made(
     }
     let settings = world.settings.clone();
     let (level, hosts) = (wanted.level, wanted.hosts.clone());
+    let others: Vec<String> =
+        world.executors.all().iter().flat_map(|it| it.sandbox(None).write).collect();
     let rules = blocking(move || {
-        Ok(of_all(&settings, &wanted).and_then(|mut rules| {
+        Ok(of_all(&settings, &wanted, &others).and_then(|mut rules| {
             let env = variables(&Person::of(&settings.environment), &rules, &temporary);
             rules.extend(own(&settings, &temporary)?);
             Ok((rules, env))
@@ -273,11 +275,15 @@ fn proxied(hosts: &[String]) -> Vec<(&'static str, Option<String>)> {
 }
 
 /// The rules for what is open to all processes of an executor: the machine, and what its
-/// configuration opens.
-fn of_all(settings: &ActorSettings, wanted: &Wanted) -> Result<Vec<Rule>, String> {
+/// configuration opens. `others` is what all executors may write.
+fn of_all(
+    settings: &ActorSettings,
+    wanted: &Wanted,
+    others: &[String],
+) -> Result<Vec<Rule>, String> {
     let person = Person::of(&settings.environment);
     let private = &settings.private;
-    let declared = declared(&person, wanted)?;
+    let declared = declared(&person, wanted, others)?;
     let mut closed = private.clone();
     for text in &wanted.write {
         closed.push(person.path(text)?);
@@ -296,12 +302,31 @@ fn of_all(settings: &ActorSettings, wanted: &Wanted) -> Result<Vec<Rule>, String
     Ok(rules)
 }
 
-/// What the executor's entry opens: its own state, and caches.
-fn declared(person: &Person<'_>, wanted: &Wanted) -> Result<Vec<Rule>, String> {
+/// What the executor's entry opens: its own state, and caches. What lies below a folder that an
+/// agent can write may be a link of the agent's to anywhere: it has no rule of its own.
+fn declared(person: &Person<'_>, wanted: &Wanted, others: &[String]) -> Result<Vec<Rule>, String> {
+    let paths = |texts: &[String]| -> Result<Vec<PathBuf>, String> {
+        texts.iter().map(|text| person.path(text)).collect()
+    };
+    let (own, others) = (paths(&wanted.write)?, paths(others)?);
+    let above = |path: &Path, outer: &[PathBuf]| {
+        outer.iter().find(|outer| path.starts_with(outer) && path != **outer).cloned()
+    };
     let mut rules = Vec::new();
     for (texts, access) in [(&wanted.read, Access::Read), (&wanted.write, Access::Write)] {
         for text in texts {
             let path = person.path(text)?;
+            if above(&path, &own).is_some() {
+                continue;
+            }
+            if let Some(outer) = above(&path, &others) {
+                return Err(format!(
+                    "its sandbox would open {text}, which another executor's agents could replace by \
+                     a link, for they can write {}: name narrower paths in the sandbox_write of \
+                     that executor",
+                    outer.display()
+                ));
+            }
             if access == Access::Write && text.ends_with('/') {
                 private_folder(&path)?;
             }
@@ -314,6 +339,27 @@ fn declared(person: &Person<'_>, wanted: &Wanted) -> Result<Vec<Rule>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_agent_could_replace_by_a_link_is_not_opened() {
+        let home = tempfile::tempdir().unwrap();
+        for folder in ["wide/below", "own"] {
+            std::fs::create_dir_all(home.path().join(folder)).unwrap();
+        }
+        let person = Person { home: Some(home.path()), search: None };
+        let list = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let opened = |read: &[&str], write: &[&str]| {
+            let wanted = Wanted { read: list(read), write: list(write), ..Wanted::default() };
+            declared(&person, &wanted, &list(&["~/wide/", "~/own/"]))
+        };
+        for (read, write) in [(&[][..], &["~/wide/below/"][..]), (&["~/wide/below"], &[])] {
+            assert!(opened(read, write).unwrap_err().contains("~/wide/below"));
+        }
+        // Its own folder holds what is below it.
+        let rules = opened(&["~/wide/below"], &["~/wide/", "~/own/", "~/wide/below/"]).unwrap();
+        let paths: Vec<_> = rules.into_iter().map(|rule| rule.path).collect();
+        assert_eq!(paths, ["wide", "own"].map(|it| real(home.path().join(it)).unwrap()));
+    }
 
     #[test]
     fn a_cache_is_in_the_temporary_folder_unless_its_own_place_is_open_or_it_is_named() {

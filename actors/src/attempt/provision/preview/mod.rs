@@ -12,6 +12,7 @@ mod task;
 
 use std::io;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use super::signals::SetupWord;
 use crate::ids::ProcessId;
 use crate::process::records::{self, StopKind};
+use crate::sandbox::Level;
 pub use server::Server;
 pub use task::PreviewTask;
 
@@ -78,6 +80,9 @@ impl Preview {
 pub struct Previewing {
     words: watch::Sender<SetupWord>,
     pub seen: watch::Receiver<Preview>,
+    /// The level of its box, once it begins; `None`: an earlier owner began it, and its process's
+    /// record says.
+    pub level: Option<Arc<OnceLock<Level>>>,
 }
 
 impl Previewing {

@@ -1,6 +1,6 @@
 //! Carries out a preview, from wherever an earlier daemon left it to its end.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
@@ -10,7 +10,7 @@ use super::super::ports;
 use super::super::script::{Script, ScriptEnd};
 use super::super::signals::{SetupSignals, SetupWord};
 use super::{Preview, PreviewState, Previewing, Server, health};
-use crate::attempt::PreviewAsk;
+use crate::attempt::{PreviewAsk, boxed};
 use crate::blocking::blocking;
 use crate::event::{ProcessStatus, RunReason};
 use crate::failpoint;
@@ -21,6 +21,7 @@ use crate::process::Marker;
 use crate::process::records::StopKind;
 use crate::ready_url::Target;
 use crate::retry::while_store_fails;
+use crate::sandbox::Level;
 use crate::world::World;
 
 /// How often a port is looked at before it counts as in use.
@@ -49,15 +50,23 @@ impl PreviewTask {
         let state = PreviewState::Starting;
         let (shown, seen) =
             watch::channel(Preview { repo, process_id, state, url: None, reason: None });
+        let level = Arc::new(OnceLock::new());
+        let is_new = matches!(self.ask, PreviewAsk::Start(_));
+        let published = is_new.then(|| Arc::clone(&level));
         tokio::spawn(async move {
-            let last = self.run(&shown, SetupSignals(signals)).await;
+            let last = self.run(&shown, SetupSignals(signals), &level).await;
             then();
             shown.send_replace(last);
         });
-        Previewing { words, seen }
+        Previewing { words, seen, level: published }
     }
 
-    async fn run(mut self, shown: &watch::Sender<Preview>, signals: SetupSignals) -> Preview {
+    async fn run(
+        mut self,
+        shown: &watch::Sender<Preview>,
+        signals: SetupSignals,
+        level: &OnceLock<Level>,
+    ) -> Preview {
         let mut preview = shown.borrow().clone();
         let begun = match &self.ask {
             PreviewAsk::Start(_) => {
@@ -65,8 +74,11 @@ impl PreviewTask {
                     preview.state = PreviewState::Stopped;
                     return preview;
                 };
-                self.renew().await;
-                match self.begin(&mut preview).await {
+                let begun = match self.renew(level).await {
+                    Ok(()) => self.begin(&mut preview).await,
+                    Err(why) => Err(why),
+                };
+                match begun {
                     Ok(server) => Ok(server),
                     Err(why) => {
                         (preview.state, preview.reason) = (PreviewState::Failed, Some(why));
@@ -120,14 +132,20 @@ impl PreviewTask {
     }
 
     /// Reads the attempt again: a turn that began meanwhile may have a box that holds more, and so
-    /// has this then. A turn that begins later finds this, and has it ended.
-    async fn renew(&mut self) {
+    /// has this then. A turn that begins later finds the level of this, and has it ended if that
+    /// is less.
+    async fn renew(&mut self, level: &OnceLock<Level>) -> Result<(), String> {
         let id = self.attempt.attempt_id;
         let what = format!("attempt {id}: reading it for its dev server");
         let journal = &self.world.journal;
-        if let Ok(Some(attempt)) = while_store_fails(what, || journal.attempt(id)).await {
-            self.attempt = attempt;
-        }
+        let read = while_store_fails(what, || journal.attempt(id)).await.map_err(|refusal| {
+            format!("which sandbox it is to have can't be read: {}", refusal.message)
+        });
+        self.attempt = read?.ok_or_else(|| format!("attempt {id} is gone"))?;
+        let executor = self.world.executors.get(&self.attempt.executor);
+        let wanted = executor.map(|executor| boxed::of_all_turns(&*executor, &self.attempt));
+        level.get_or_init(|| wanted.map(|wanted| wanted.level).unwrap_or_default());
+        Ok(())
     }
 
     /// Writes down one that is to run.
