@@ -54,7 +54,7 @@ impl PendingStops {
             None if process == Some(last.process_id) => (last.exit_code, last.exit_signal),
             None => (None, None),
         };
-        // What made way for a turn has answered too, and nobody had asked.
+        // A process that was ended for a later turn has an answer too, which no stop asked for.
         let answers = self.asked.iter().filter_map(|process| self.answers.get(process));
         let survivors = answers.map(|stopped| stopped.survivors);
         let signals = last_answer.map(|it| it.facts.signals.as_slice()).unwrap_or_default();

@@ -281,7 +281,11 @@ mod tests {
         assert_eq!(beyond("", "", "x.c.d *.x.c.d odd:8443 model.api"), "");
         assert_eq!(beyond("/database ~/.ssh", "/data", ""), "/database ~/.ssh /data");
         assert_eq!(beyond("", "~/.npm/../.ssh", ""), "~/.npm/../.ssh");
-        assert_eq!(beyond("~/.program", "~/.program", ""), "~/.program", "it comes to be read");
+        assert_eq!(
+            beyond("~/.program", "~/.program", ""),
+            "~/.program",
+            "Provost opens it to read"
+        );
         assert_eq!(beyond("", "", "a.b:22 c.d *.d odd"), "a.b:22 c.d *.d odd");
         let open = Wanted { level: Level::Workspace, ..outer.clone() };
         let own = wanted(Level::Strict, "", "", "any.where");

@@ -556,7 +556,7 @@ fn a_host_is_allowed_for_an_attempt_by_a_person_and_by_no_agent() {
     assert_eq!(refusal["code"], "not_permitted", "{refusal}");
     // It is asked for once, also over a restart.
     provost.kill_and_start();
-    // The agent goes on, and so the attempt waits for nobody.
+    // The agent goes on, and so the attempt does not wait.
     attempt.in_phase("running");
     assert_eq!(asked(format!("localhost:{open}")), Some(first.clone()));
     let done = provost.verb(["approve", first.as_str().unwrap()]);
