@@ -104,7 +104,7 @@ pub enum TurnEvent {
     /// The state of the process whose shim has ended.
     Rescued(Box<Adopted>),
     /// Its box holds more than those of these earlier processes: they are to end.
-    MakeWay(Vec<ProcessId>),
+    EndWider(Vec<ProcessId>),
     /// Retry to have the tree killed.
     KillTree(u32),
     /// A stop has waited long enough for [`Self::Found`].

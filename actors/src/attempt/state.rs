@@ -211,7 +211,7 @@ impl AttemptActorState {
             TurnEvent::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
             TurnEvent::Expired(approval) => self.expired(process, approval).await,
             TurnEvent::Decided(approval) => self.go_on_with(process, &approval),
-            TurnEvent::MakeWay(earlier) => self.end_earlier(earlier).await,
+            TurnEvent::EndWider(earlier) => self.end_earlier(earlier).await,
             TurnEvent::ShimClosed => self.with(process, Turn::shim_closed),
             TurnEvent::KillTree(tries) => self.with(process, |turn| turn.kill_tree(tries)),
             TurnEvent::KillUnfound => self.with(process, Turn::kill_unfound),

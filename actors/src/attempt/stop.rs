@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use super::AttemptEvent;
+use super::end_wider::Earlier;
 use super::lifecycle::{LifeEvent, StopFacts, TurnStopped};
-use super::make_way::Earlier;
 use super::message::{StopPort, TurnEvent};
 use super::queue;
 use super::start;

@@ -17,8 +17,8 @@ use crate::process::{Control, ControlError, Shim, ShimEvent, Signal, Target};
 use crate::retry::PAUSE;
 use crate::world::World;
 
+use super::end_wider::{Earlier, end_wider};
 use super::lifecycle::{Effect, Life, LifeEvent, StopFacts, Timer};
-use super::make_way::{Earlier, make_way};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::output::{Output, may_pass};
 use super::provision::{SetupSignals, SetupWord, set_up};
@@ -142,7 +142,7 @@ impl Turn {
             let _making = worktrees.lock().await;
             snapshot::before_next_turn(&world, &attempt).await;
             let made = async {
-                make_way(&world, &attempt, earlier, &handle, &signals).await?;
+                end_wider(&world, &attempt, earlier, &handle, &signals).await?;
                 prepare::worktrees(&world, &attempt, &handle, &signals).await?;
                 set_up(&world, &attempt, &handle, &signals).await
             };
