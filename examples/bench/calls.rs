@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use crate::counts;
 use crate::line_client::{LineClient, PreparedCall};
 use crate::scratch::{Scratch, command};
 use crate::table::{Budget, Row, Unit, median};
@@ -56,13 +57,27 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
             ]);
         }
     }
+    let processes = [scratch.daemon().await?, ours.pid()?];
+    let bare_ones = [floor.pid()?, bare.pid()?];
     let mut rows = Vec::new();
-    for ((tool, _, budget), (one, many)) in calls.iter().zip(&rounds) {
+    for ((tool, arguments, budget), (one, many)) in calls.iter().zip(&rounds) {
         let budget = Budget::RatioAtMost(*budget);
         rows.push(Row::beside(tool, "bare rmcp", Unit::Microseconds, one, budget));
         let path = format!("{tool}, {WIDTH} in flight");
         let budget = Budget::RatioAtLeast(0.5);
         rows.push(Row::beside(&path, "bare rmcp", Unit::PerSecond, many, budget));
+        let call = PreparedCall::new(tool, arguments);
+        let count = |client: &mut LineClient, processes: &[i32; 2]| {
+            counts::of_each(processes, size.choose(1000, 10), |calls| {
+                client.one_by_one(&call, calls).map(|_| ())
+            })
+        };
+        let pairs = [count(&mut ours, &processes)?, count(&mut bare, &bare_ones)?];
+        for (which, what) in ["sleeps of a thread", "reads and writes"].into_iter().enumerate() {
+            let path = format!("{tool}: {what} in daemon and bridge");
+            let (pair, budget) = ([pairs.map(|it| it[which])], Budget::RatioAtMost(1.5));
+            rows.push(Row::beside(&path, "bare rmcp", Unit::Count, &pair, budget));
+        }
     }
     Ok(rows)
 }

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::board::filled;
 use crate::calls::{Floor, micros};
-use crate::idle;
 use crate::line_client::{LineClient, PreparedCall};
 use crate::memory::{Memory, shims};
 use crate::plot::Curve;
 use crate::scratch::{Client, Scratch};
 use crate::table::median;
 use crate::{Result, Size};
+use crate::{flood, idle};
 
 /// Calls of each client.
 const CALLS: usize = 1000;
@@ -114,7 +114,7 @@ async fn started(client: &Client, task: &Value) -> Result<f64> {
 /// A page in the middle of logs of some sizes.
 async fn pages(size: Size) -> Result<Curve> {
     let (mut raw, mut normalized) = (Vec::new(), Vec::new());
-    for megabytes in size.choose(vec![1_u16, 10, 100], vec![1]) {
+    for megabytes in size.choose(vec![1_u16, 10, 100, 500, 2000], vec![1]) {
         let scratch = Scratch::make(1, &["pour", &megabytes.to_string()])?;
         let client = scratch.client().await?;
         let task = scratch.task(&client).await?;
@@ -122,6 +122,7 @@ async fn pages(size: Size) -> Result<Curve> {
         let attempt = client.call("start_task_attempt", start).await?["attempt_id"].clone();
         let settled = json!({"attempt_ids": [attempt], "timeout_ms": 50_000});
         while client.call("wait_for_attempts", settled.clone()).await?["timed_out"] == true {}
+        flood::sealed(&flood::log(&scratch, &attempt)).await?;
         let mut reader = LineClient::start(scratch.bridge())?;
         for (channel, points) in [("raw", &mut raw), ("normalized", &mut normalized)] {
             let page = json!({"attempt_id": attempt, "channel": channel, "limit": 20,

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
@@ -34,6 +34,8 @@ pub fn pour(megabytes: usize) -> Result<()> {
     Ok(stdout.flush()?)
 }
 
+/// Megabytes of the log whose pages are measured.
+const LONG: u32 = 2000;
 /// A variant with a sandbox.
 const BOXED: &str = "[executors.self.variants.boxed]\nsandbox = \"workspace\"\n";
 
@@ -62,11 +64,13 @@ impl Poured {
     }
 }
 
-/// One flood: how soon after its end it is settled, what its log takes on the disk, and what a
-/// page in the middle of it takes.
+/// Floods: how soon after its end one is settled, what its log takes on the disk, and what a page
+/// in the middle of a long one takes.
 pub async fn rows(size: Size) -> Result<Vec<Row>> {
     let megabytes = size.choose(200_u32, 5);
-    let scratch = Scratch::make_with(1, &["pour", &megabytes.to_string()], BOXED)?;
+    let long = format!("[executors.self.variants.long]\nargs = [\"{}\"]\n", size.choose(LONG, 5));
+    let more = format!("{BOXED}{long}");
+    let scratch = Scratch::make_with(1, &["pour", &megabytes.to_string()], &more)?;
     let client = scratch.client().await?;
     let task = scratch.task(&client).await?;
     let (mut late, mut held) = (Vec::new(), Vec::new());
@@ -75,7 +79,7 @@ pub async fn rows(size: Size) -> Result<Vec<Row>> {
         let boxed = Poured::one(&client, &task, Some("boxed")).await?;
         let poured = Poured::one(&client, &task, None).await?;
         held.push([millis(boxed.took), millis(poured.took)]);
-        let floor = once(&spools(&scratch.home(), &poured.attempt)?)?;
+        let floor = once(&spools(&scratch, &poured.attempt)?)?;
         late.push([millis(poured.late), millis(floor)]);
         attempt = poured.attempt;
     }
@@ -86,11 +90,8 @@ pub async fn rows(size: Size) -> Result<Vec<Row>> {
     let whole = format!("a flood of {megabytes} MB in a sandbox, from its start to its settling");
     let (unit, budget) = (Unit::Milliseconds, Budget::RatioAtMost(1.1));
     rows.push(Row::beside(&whole, "without one", unit, &held, budget));
-    let id = attempt.as_str().unwrap_or_default();
-    let folder = scratch.home().join("attempts").join(id);
-    while unsealed(&folder)? > 1 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let folder = log(&scratch, &attempt);
+    sealed(&folder).await?;
     let disk = below(&folder) / 1000;
     let disk = f64::from(u32::try_from(disk)?) / 1e3;
     let path = "its log on the disk: both channels, indexes";
@@ -98,8 +99,18 @@ pub async fn rows(size: Size) -> Result<Vec<Row>> {
     let budget = Budget::RatioAtMost(2.0);
     rows.push(Row::beside(path, "its bytes", Unit::Megabytes, &pair, budget));
 
+    rows.extend(pages(&scratch, &client, &task, size).await?);
+    Ok(rows)
+}
+
+/// What a page in the middle of a long log takes.
+async fn pages(scratch: &Scratch, client: &Client, task: &Value, size: Size) -> Result<Vec<Row>> {
+    let attempt = Poured::one(client, task, Some("long")).await?.attempt;
+    sealed(&log(scratch, &attempt)).await?;
+    let megabytes = size.choose(LONG, 5);
     let mut reader = LineClient::start(scratch.bridge())?;
     let status = PreparedCall::new("get_attempt_status", &json!({"attempt_id": attempt}));
+    let mut rows = Vec::new();
     for channel in ["raw", "normalized"] {
         let middle = u64::from(megabytes) * 1_000_000 / LINE as u64 / 2;
         let page = json!({"attempt_id": attempt, "channel": channel, "limit": 20,
@@ -110,11 +121,24 @@ pub async fn rows(size: Size) -> Result<Vec<Row>> {
             let page = micros(&reader.one_by_one(&page, 50)?);
             pairs.push([page, micros(&reader.one_by_one(&status, 50)?)]);
         }
-        let path = format!("20 entries in the middle of it, {channel}");
+        let path = format!("20 entries in the middle of {megabytes} MB, {channel}");
         let budget = Budget::RatioAtMost(2.0);
         rows.push(Row::beside(&path, "a status call", Unit::Microseconds, &pairs, budget));
     }
     Ok(rows)
+}
+
+/// The folder of an attempt's log.
+pub fn log(scratch: &Scratch, attempt: &Value) -> PathBuf {
+    scratch.home().join("attempts").join(attempt.as_str().unwrap_or_default())
+}
+
+/// Waits until all segments but the newest are compressed.
+pub async fn sealed(folder: &Path) -> Result<()> {
+    while unsealed(folder)? > 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
 }
 
 /// How many segments of the normalized channel are not compressed: in the end the newest alone.
@@ -124,8 +148,8 @@ fn unsealed(folder: &Path) -> Result<usize> {
 }
 
 /// The segments of an attempt's spools.
-fn spools(home: &Path, attempt: &Value) -> Result<Vec<std::path::PathBuf>> {
-    let dir = home.join("attempts").join(attempt.as_str().unwrap_or_default());
+fn spools(scratch: &Scratch, attempt: &Value) -> Result<Vec<PathBuf>> {
+    let dir = log(scratch, attempt);
     let mut found = Vec::new();
     for process in fs::read_dir(dir)?.flatten().filter(|it| it.path().is_dir()) {
         let files = fs::read_dir(process.path())?.flatten().map(|it| it.path());
@@ -137,7 +161,7 @@ fn spools(home: &Path, attempt: &Value) -> Result<Vec<std::path::PathBuf>> {
 }
 
 /// How long it takes to read files once.
-fn once(files: &[std::path::PathBuf]) -> Result<Duration> {
+fn once(files: &[PathBuf]) -> Result<Duration> {
     let begun = Instant::now();
     for file in files {
         std::io::copy(&mut File::open(file)?, &mut std::io::sink())?;

@@ -2,7 +2,6 @@
 //! again.
 
 use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::calls::Floor;
+use crate::counts::sleeps;
 use crate::line_client::LineClient;
 use crate::memory::{Memory, shims};
 use crate::scratch::{Client, Scratch, command};
@@ -40,9 +40,9 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
     // Whatever the starts have left to do has to be over.
     tokio::time::sleep(size.choose(Duration::from_secs(10), Duration::ZERO)).await;
     let processes: Vec<i32> = shims.iter().copied().chain([daemon]).collect();
-    let before = wakeups(&processes);
+    let before = sleeps(&processes);
     tokio::time::sleep(size.choose(Duration::from_secs(10), Duration::from_millis(100))).await;
-    let woken = wakeups(&processes) - before;
+    let woken = sleeps(&processes) - before;
 
     drop(client);
     let attached = has_again(&scratch, &ids).await?;
@@ -107,17 +107,6 @@ async fn all_run(client: &Client, ids: &[Value]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// How often all threads of these processes have gone to sleep (proc(5)).
-fn wakeups(processes: &[i32]) -> u64 {
-    let of = |task: &Path| -> Option<u64> {
-        let status = fs::read_to_string(task.join("status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        line.trim().parse().ok()
-    };
-    let tasks = processes.iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
-    tasks.flatten().flatten().filter_map(|task| of(&task.path())).sum()
 }
 
 /// KiB of a shell that waits for a `sleep`.

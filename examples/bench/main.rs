@@ -16,6 +16,7 @@ mod board;
 mod board_data;
 mod board_floor;
 mod calls;
+mod counts;
 mod curves;
 mod flood;
 mod floor;
@@ -71,7 +72,8 @@ fn main() -> Result<()> {
     match args.first().map(String::as_str) {
         // What the executors are: this program again.
         Some("tick") => tick(),
-        Some("pour") => flood::pour(number(1, 0)?),
+        // A variant's figure comes after the executor's.
+        Some("pour") => flood::pour(number(args.len() - 1, 0)?),
         Some("say") => say(number(1, 0)?),
         Some("floor-server") => floor::server(path(1)?, path(2)?),
         Some("floor-bridge") => floor::bridge(path(1)?),

@@ -134,7 +134,7 @@ impl Unit {
             Self::PerSecond => format!("{value:.0}/s"),
             Self::Kibibytes => format!("{value:.0} KiB"),
             Self::Megabytes => format!("{value:.1} MB"),
-            Self::Count => format!("{value}"),
+            Self::Count => format!("{}", (value * 10.0).round() / 10.0),
         }
     }
 }

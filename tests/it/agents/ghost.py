@@ -1,13 +1,14 @@
-"""ghost.py MODE SOCKET < requests > answers
+"""ghost.py MODE SOCKET [MARK] < requests > answers
 
 Speaks to a Unix socket that it has connected itself ("alive"), or that a child of
-its own has connected that has ended since ("gone").
+its own has connected that has ended since ("gone"): it makes the file MARK then.
+It waits for as many lines as it has sent.
 """
 import os
 import socket
 import sys
 
-mode, path = sys.argv[1:]
+mode, path, *mark = sys.argv[1:]
 talk = socket.socket(socket.AF_UNIX)
 if mode == "gone":
     child = os.fork()
@@ -15,9 +16,13 @@ if mode == "gone":
         talk.connect(path)
         os._exit(0)
     os.waitpid(child, 0)
+    for file in mark:
+        open(file, "w").close()
 else:
     talk.connect(path)
-talk.sendall(sys.stdin.buffer.read())
-talk.shutdown(socket.SHUT_WR)
-while chunk := talk.recv(65536):
-    sys.stdout.buffer.write(chunk)
+requests = sys.stdin.buffer.read()
+talk.sendall(requests)
+# A call ends with its connection, so the answers come first.
+answers = talk.makefile("rb")
+for _ in range(requests.count(b"\n")):
+    sys.stdout.buffer.write(answers.readline())

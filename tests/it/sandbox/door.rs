@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::PathBuf;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::{can_hold, provost, ran};
+use super::{can_hold, provost, ran, results};
 use crate::boundary::{GHOST, lines, tool};
 use crate::harness::{Attempt, Board, Web, processes, wait_until};
 
@@ -213,8 +214,21 @@ fn a_question_of_who_hides_its_attempt_is_left_to_a_person() {
     board.repo().commit("ask", &lines(&hello, &[tool("callCOEAgent", &ask)]));
     board.repo().commit("ghost.py", GHOST);
     let socket = format!("{}/run/daemon.sock", provost.home().display());
-    let said = ran(&board, "boxed", &[format!("python3 ghost.py gone {socket} < ask")]);
-    assert!(said[0].1.contains("it is not known which attempt asks"), "{}", said[0].1);
+    let attempt = board.start(
+        "boxed",
+        &format!(
+            "run until [ -e go ]; do sleep 0.02; done; python3 ghost.py gone {socket} gone < ask"
+        ),
+    );
+    let folder = PathBuf::from(attempt.in_phase("running")["worktree"].as_str().unwrap());
+    // The daemon looks at who has connected only after that process has ended.
+    processes::signal(provost.pid(), Signal::SIGSTOP);
+    fs::write(folder.join("go"), "").unwrap();
+    wait_until("who connected is gone", || folder.join("gone").exists());
+    processes::signal(provost.pid(), Signal::SIGCONT);
+    attempt.settled();
+    let said = &results(&attempt)[0].1;
+    assert!(said.contains("it is not known which attempt asks"), "{said}");
     assert_eq!(provost.rows("SELECT count(*) || '' FROM attempts"), ["1"], "nothing was started");
     let inbox = provost.call("list_inbox", &json!({}));
     assert!(inbox.to_string().contains("Which library?"), "{inbox}");
