@@ -81,6 +81,15 @@ impl Floor {
         Ok(begun.elapsed())
     }
 
+    /// A task with its handle, committed.
+    pub async fn task(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        let mut db = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        insert_task(&mut db, &self.project, "work", None).await?;
+        db.commit().await?;
+        Ok(begun.elapsed())
+    }
+
     /// The queue, and the first task with its dependencies.
     pub async fn next_task(&mut self) -> Result<Duration> {
         let begun = Instant::now();

@@ -1,13 +1,14 @@
 //! Calls of tools through `provost mcp`, beside the same answers from a bare rmcp server through a
 //! bare bridge.
 
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use crate::counts;
+use crate::counts::Counts;
 use crate::line_client::{LineClient, PreparedCall};
 use crate::scratch::{Scratch, command};
 use crate::table::{Budget, Row, Unit, median};
@@ -57,8 +58,7 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
             ]);
         }
     }
-    let processes = [scratch.daemon().await?, ours.pid()?];
-    let bare_ones = [floor.pid()?, bare.pid()?];
+    let daemon = scratch.daemon().await?;
     let mut rows = Vec::new();
     for ((tool, arguments, budget), (one, many)) in calls.iter().zip(&rounds) {
         let budget = Budget::RatioAtMost(*budget);
@@ -67,17 +67,17 @@ pub async fn measure(size: Size) -> Result<Vec<Row>> {
         let budget = Budget::RatioAtLeast(0.5);
         rows.push(Row::beside(&path, "bare rmcp", Unit::PerSecond, many, budget));
         let call = PreparedCall::new(tool, arguments);
-        let count = |client: &mut LineClient, processes: &[i32; 2]| {
-            counts::of_each(processes, size.choose(1000, 10), |calls| {
-                client.one_by_one(&call, calls).map(|_| ())
-            })
+        let counted = size.choose(1000, 10);
+        let count = |client: &mut LineClient, server: i32| {
+            let counts = Counts::begin(vec![server, client.pid()?]);
+            client.one_by_one(&call, counted as usize)?;
+            counts.each(counted)
         };
-        let pairs = [count(&mut ours, &processes)?, count(&mut bare, &bare_ones)?];
-        for (which, what) in ["sleeps of a thread", "reads and writes"].into_iter().enumerate() {
-            let path = format!("{tool}: {what} in daemon and bridge");
-            let (pair, budget) = ([pairs.map(|it| it[which])], Budget::RatioAtMost(1.5));
-            rows.push(Row::beside(&path, "bare rmcp", Unit::Count, &pair, budget));
-        }
+        rows.extend(Row::counts(
+            tool,
+            "bare rmcp",
+            [count(&mut ours, daemon)?, count(&mut bare, floor.pid()?)?],
+        ));
     }
     Ok(rows)
 }
@@ -102,7 +102,8 @@ impl Floor {
         let server = server.arg("floor-server").arg(&socket).arg(&file).spawn()?;
         let floor = Self { server, socket };
         let begun = Instant::now();
-        while !floor.socket.exists() {
+        // A socket that is there may not listen yet.
+        while UnixStream::connect(&floor.socket).is_err() {
             if begun.elapsed() > Duration::from_mins(1) {
                 return Err("the bare server does not listen".into());
             }

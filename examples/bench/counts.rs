@@ -30,19 +30,32 @@ fn number(file: &Path, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
-/// Of each of so many calls: how often these processes went to sleep, and how many reads and
-/// writes they made.
-pub fn of_each(
-    processes: &[i32],
-    calls: u32,
-    make: impl FnOnce(usize) -> Result<()>,
-) -> Result<[f64; 2]> {
-    let now = || [sleeps(processes), reads_and_writes(processes)];
-    let before = now();
-    make(calls as usize)?;
-    let after = now();
-    let each = |which: usize| -> Result<f64> {
-        Ok(f64::from(u32::try_from(after[which] - before[which])?) / f64::from(calls))
-    };
-    Ok([each(0)?, each(1)?])
+/// What some processes have asked of the kernel so far.
+pub struct Counts {
+    processes: Vec<i32>,
+    before: [u64; 2],
+}
+
+/// What is counted, in the order of [`Counts::each`].
+pub const COUNTED: [&str; 2] = ["sleeps of a thread", "reads and writes"];
+
+impl Counts {
+    pub fn begin(processes: Vec<i32>) -> Self {
+        let before = Self::now(&processes);
+        Self { processes, before }
+    }
+
+    fn now(processes: &[i32]) -> [u64; 2] {
+        [sleeps(processes), reads_and_writes(processes)]
+    }
+
+    /// How much there was since the beginning, for each of so many calls.
+    pub fn each(self, calls: u32) -> Result<[f64; 2]> {
+        let now = Self::now(&self.processes);
+        let each = |which: usize| -> Result<f64> {
+            let more = now[which].saturating_sub(self.before[which]);
+            Ok(f64::from(u32::try_from(more)?) / f64::from(calls))
+        };
+        Ok([each(0)?, each(1)?])
+    }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::counts::COUNTED;
+
 /// In the unit that most rows have.
 pub fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -82,6 +84,16 @@ impl Row {
     pub fn informed(path: &str, floor: (&str, f64), unit: Unit, ours: f64, most: f64) -> Self {
         let ratio = ours / floor.1;
         Self::new((path, floor.0), ours, Some(floor.1), Some(ratio), unit, Budget::AtMost(most))
+    }
+
+    /// Counts of a path and of its floor, which say what its time is spent on. They have a budget of
+    /// half as much again.
+    pub fn counts(path: &str, floor: &str, of: [[f64; 2]; 2]) -> [Self; 2] {
+        [0, 1].map(|which| {
+            let path = format!("{path}: {} in daemon and bridge", COUNTED[which]);
+            let (pair, budget) = ([of.map(|it| it[which])], Budget::RatioAtMost(1.5));
+            Self::beside(&path, floor, Unit::Count, &pair, budget)
+        })
     }
 
     fn new(
