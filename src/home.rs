@@ -23,13 +23,14 @@ const DATABASE: &str = "provost.db";
 const CONFIG: &str = "config.toml";
 
 /// What a folder may hold before it is a home: remains, and what new file systems contain.
-const BEFORE_A_DATABASE: [&str; 13] = [
+const BEFORE_A_DATABASE: [&str; 14] = [
     CONFIG,
     "attempts",
     crate::audit::FILE,
     "cache",
     "checks",
     "daemon.log",
+    "host-secret",
     "http-port",
     "http-token",
     "lost+found",
@@ -188,6 +189,11 @@ impl Home {
 
     pub fn database(&self) -> PathBuf {
         self.data_dir.join(DATABASE)
+    }
+
+    /// What proves that a host's registration comes from this home.
+    pub fn host_secret(&self) -> PathBuf {
+        self.data_dir.join("host-secret")
     }
 
     /// Holds one folder per attempt, named by its id.

@@ -1,6 +1,7 @@
 //! The daemon's methods that only the command line calls: what each takes (`…Params`) and
 //! returns. Pure.
 
+mod hosts;
 mod users;
 mod worktrees;
 
@@ -11,6 +12,7 @@ use provost_actors::attempt::Collection;
 use crate::api::logs::TailAttemptLogsInput;
 pub use crate::api::plans::*;
 use crate::api::prelude::*;
+pub use hosts::*;
 pub use users::*;
 pub use worktrees::*;
 
@@ -80,6 +82,8 @@ pub struct Attempts {
     pub attempts: Vec<AttemptLine>,
     /// How many there are, listed or not.
     pub total: usize,
+    /// How many hosts are registered.
+    pub hosts: usize,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -91,6 +95,7 @@ pub struct AttemptLine {
     pub project_name: String,
     pub executor: String,
     pub variant: Option<String>,
+    pub host: String,
     pub workspace_branch: String,
     pub worktree: Option<Worktree>,
     pub state: AttemptState,

@@ -43,6 +43,7 @@ pub const OUTPUTS: &[FieldLine] = &[
     ("handle", "The task's handle: TASK-001."),
     ("has_more", "Whether there are more."),
     ("hint", "The next useful call; null if there is none."),
+    ("host", "Host that it is on."),
     ("latest_execution_process_id", "Its latest process; null before the first."),
     ("latest_session_executor", "Executor of that session."),
     ("latest_session_id", "Its latest session; null if it has none yet."),

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use provost_actors::host::is_label;
 use provost_actors::journal::PORTS_IN_BLOCK;
 use provost_actors::sandbox::hosts::AllowedHost;
 use provost_actors::secret::SecretNames;
@@ -12,6 +13,10 @@ use serde_json::{Value, json};
 /// What a list of allowed hosts is.
 pub(super) const HOSTS: &str =
     "an array of hosts such as \"example.com\", \"*.example.com\" or \"example.com:8443\"";
+
+/// What a list of labels is.
+pub(super) const LABELS: &str =
+    "an array of words of letters, digits, `.`, `_` and `-`, such as \"gpu\"";
 
 /// What a setting may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub enum Allowed {
     HostNames,
     /// Hosts that a box lets its processes reach; in the environment, separated by commas.
     HostList,
+    /// Words that a host is known by; in the environment, separated by commas.
+    Labels,
     /// An absolute path, or none.
     Path,
     /// One of these words.
@@ -82,6 +89,7 @@ impl Setting {
             Allowed::Listen => "an address such as \"127.0.0.1:4100\", or \"off\"".to_owned(),
             Allowed::HostNames => "an array of names such as \"box.example\"".to_owned(),
             Allowed::HostList => HOSTS.to_owned(),
+            Allowed::Labels => LABELS.to_owned(),
             Allowed::Path => "an absolute path, or \"\"".to_owned(),
             Allowed::Word(words) => format!("one of {}", words.join(", ")),
         }
@@ -104,6 +112,9 @@ impl Setting {
             Allowed::HostNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(is_host_name))
             }),
+            Allowed::Labels => value
+                .as_array()
+                .is_some_and(|all| all.iter().all(|it| it.as_str().is_some_and(is_label))),
             Allowed::HostList => value.as_array().is_some_and(|hosts| {
                 let is_one = |host: &str| host.parse::<AllowedHost>().is_ok();
                 hosts.iter().all(|host| host.as_str().is_some_and(is_one))
@@ -124,7 +135,7 @@ impl Setting {
             | Allowed::Listen
             | Allowed::Path
             | Allowed::Word(_) => json!(text),
-            Allowed::SecretNames | Allowed::HostNames | Allowed::HostList => {
+            Allowed::SecretNames | Allowed::HostNames | Allowed::HostList | Allowed::Labels => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
                 names.collect()
             }
@@ -221,6 +232,11 @@ settings! {
         max_running_attempts: usize = 8usize, Allowed::Integer(1..=10_000);
         /// Milliseconds from a soft stop's SIGINT to its SIGKILL; SIGTERM comes half-way.
         stop_grace_ms: u64 = 5000u64, Allowed::Integer(0..=600_000);
+    }
+    /// This machine, as executors that ask for labels find it.
+    host Host {
+        /// What it has, in words: executors with `labels` run only where all of theirs are.
+        labels: Vec<String> = [], Allowed::Labels;
     }
     /// The attempts' worktrees.
     worktrees Worktrees {
@@ -377,7 +393,7 @@ mod tests {
                 Allowed::SecretNames => json!(["OTHER"]),
                 Allowed::Ports => json!("2000-2999"),
                 Allowed::Listen => json!("off"),
-                Allowed::HostNames | Allowed::HostList => json!(["other"]),
+                Allowed::HostNames | Allowed::HostList | Allowed::Labels => json!(["other"]),
                 Allowed::Path => json!("/other"),
                 Allowed::Word(words) => json!(words[1]),
             };

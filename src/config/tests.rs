@@ -276,6 +276,24 @@ fn a_table_changes_what_it_names_of_the_built_in_executor() {
 }
 
 #[test]
+fn labels_are_plain_words() {
+    let config =
+        parse("[host]\nlabels = [\"gpu\"]\n[executors.claude]\nlabels = [\"gpu\", \"a-b.c_1\"]");
+    let config = config.unwrap();
+    assert_eq!(config.settings.host.labels, ["gpu"]);
+    assert_eq!(config.executors["claude"].labels, ["gpu", "a-b.c_1"]);
+    for (wrong, key) in [
+        ("[host]\nlabels = [\"a b\"]", "host.labels"),
+        ("[host]\nlabels = \"gpu\"", "host.labels"),
+        ("[executors.claude]\nlabels = [\"\"]", "executors.claude.labels"),
+        ("[executors.claude]\nlabels = [1]", "executors.claude.labels"),
+    ] {
+        let error = parse(wrong).unwrap_err();
+        assert!(error.contains(&format!("`{key}` must be an array of words")), "{error}");
+    }
+}
+
+#[test]
 fn another_name_for_a_built_in_protocol_begins_as_the_built_in_executor() {
     let config = parse("[executors.work]\nprotocol = \"claude\"").unwrap();
     assert_eq!(config.executors["work"].command, ["claude"]);

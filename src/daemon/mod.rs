@@ -3,6 +3,7 @@
 //! shims need no daemon, and the next one adopts them.
 
 mod face;
+mod host;
 mod listen;
 mod lock;
 mod orphans;
@@ -28,7 +29,7 @@ use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
 use provost_actors::workspace::cache::Cache;
-use provost_actors::world::{ActorSettings, CheckSignals, World};
+use provost_actors::world::{ActorSettings, CheckSignals, OwnHost, World};
 use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -61,6 +62,8 @@ pub enum DaemonError {
     Store(#[from] OpenError),
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("{0} {1}")]
+    Host(String, String),
     #[error("the actors can't be started: {0}")]
     Actors(#[from] ractor::SpawnErr),
     #[error("the attempts of an earlier daemon can't be adopted: {0}")]
@@ -111,8 +114,9 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
         return Err(DaemonError::Inside(attempt));
     }
     let store = Store::open(&home.database(), times).await?;
+    let host = host::register(home, config, &store).await?;
     let (owners, world, mut gateway_ended) =
-        start_actors(home, config, soft_limits, &store, shims.clone()).await?;
+        start_actors(home, config, soft_limits, &store, shims.clone(), host).await?;
     // A finish that is taken up may plan a run of checks: before that, for what is not open goes.
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     let count = ractor::call!(owners.gateway, gateway::GatewayMessage::Restore)
@@ -211,6 +215,7 @@ async fn start_actors(
     soft_limits: SoftLimits,
     store: &Store,
     shims: Shims,
+    host: OwnHost,
 ) -> Result<(Owners, Arc<World>, JoinHandle<()>), DaemonError> {
     let environment = environment();
     let settings = &config.settings;
@@ -222,6 +227,7 @@ async fn start_actors(
     let (root, _) = Actor::spawn(None, Root, ()).await?;
     let world = Arc::new(World {
         journal: Arc::new(store.clone()),
+        host,
         executors: Arc::new(executors),
         shims,
         repositories: Repositories::default(),
@@ -269,6 +275,9 @@ async fn start_actors(
     let (gateway, gateway_ended) =
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
     let arguments = (Arc::clone(&world), gateway.clone());
+    if world.host.has_lease {
+        tokio::spawn(gateway::keep_lease(gateway.clone(), Arc::clone(&world)));
+    }
     let (checks, _) = Actor::spawn_linked(None, Checks, arguments, root.get_cell()).await?;
     Ok((Owners { gateway, checks }, world, gateway_ended))
 }

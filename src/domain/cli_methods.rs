@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::checks;
-use provost_actors::gateway::{GatewayMessage, check_executor};
+use provost_actors::gateway::{GatewayMessage, check_executor, check_labels};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::payload_hash;
 use serde::Serialize;
@@ -21,7 +21,7 @@ use crate::api::{Audit, Caller, CliMethods, Code, CustomError, Key, Refusal, ins
 use crate::work::import;
 
 /// The methods that change nothing, and leave no line in the audit log.
-const READS: [&str; 13] = [
+const READS: [&str; 14] = [
     "provost/next_log_page",
     "provost/resolve",
     "provost/attempts",
@@ -30,6 +30,7 @@ const READS: [&str; 13] = [
     "provost/conflicts",
     "provost/doctor",
     "provost/environment",
+    "provost/hosts",
     "provost/started_as",
     "provost/plans",
     "provost/remotes",
@@ -82,6 +83,8 @@ impl Domain {
             "provost/environment" => answer(self.environment(read(params)?).await),
             "provost/started_as" => answer(self.started_as(read(params)?).await),
             "provost/remove_project" => answer(self.remove_project(read(params)?).await),
+            "provost/hosts" => answer(self.list_hosts().await),
+            "provost/change_host" => answer(self.change_host(read(params)?).await),
             "provost/gc" => answer(self.gc(read(params)?).await),
             "provost/empty_cache" => answer(self.empty_cache(read(params)?).await),
             "provost/empty_trash" => answer(self.empty_trash(read(params)?).await),
@@ -117,15 +120,19 @@ impl Domain {
             .into_iter()
             .map(|it| AttemptLine { worktree: worktrees.remove(&it.line.attempt_id), ..it.line });
         let attempts = attempts.collect();
-        Ok(Attempts { attempts, total: self.store.count_attempts().await? })
+        let (total, hosts) = (self.store.count_attempts().await?, self.store.count_hosts().await?);
+        Ok(Attempts { attempts, total, hosts })
     }
 
     /// Whether an attempt could start with this executor, before anything is made for it.
     async fn check_executor(&self, params: CheckExecutorParams) -> Result<Empty, Refusal> {
         let executors = Arc::clone(&self.world.executors);
         let CheckExecutorParams { executor, variant } = params;
+        let named = executor.clone();
         let check = move || check_executor(&*executors, &executor, variant.as_deref());
-        blocking(check).await?.map(|()| Empty {})
+        blocking(check).await??;
+        check_labels(&self.world, &named).await?;
+        Ok(Empty {})
     }
 
     /// Puts the tasks of a file on a board: all of them, or none.

@@ -16,6 +16,7 @@ mod conversations;
 mod decisions;
 mod doctor;
 mod finish;
+mod hosts;
 mod logs;
 mod person;
 mod previews;

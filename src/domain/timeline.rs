@@ -27,6 +27,7 @@ impl TimelineReads for Domain {
             task_status: task.status,
             project_id: task.project_id,
             project_name: task.project_name,
+            has_hosts: self.store.count_hosts().await? > 1,
             turns: turns.items,
             has_earlier: turns.has_more,
             waiting,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use provost_actors::event::Timestamp;
+use provost_actors::host::HostState;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId, TaskId};
 use provost_actors::journal::{AttemptRepo, FinishAction, FinishState, State};
 use provost_actors::sandbox::Receipt;
@@ -27,6 +28,8 @@ pub struct AttemptOverview {
     #[serde(skip)]
     pub waits_for_disk: Option<String>,
     pub pending_approvals: u32,
+    /// Of its host; `None`: that is not registered any more.
+    pub host_state: Option<HostState>,
     /// The last turn that has a snapshot.
     pub latest_snapshot_turn: Option<u32>,
     /// A limit ended its last turn, and nothing has begun since.
@@ -104,6 +107,7 @@ macro_rules! statuses {
         concat!(
             "SELECT o.*, o.title AS task_title, o.branch AS workspace_branch,
                     t.handle, t.status AS task_status,
+                    (SELECT h.state FROM hosts h WHERE h.host_id = o.host) AS host_state,
                     (SELECT json_object('action', f.request ->> 'action', 'state', f.state,
                                         'waits_for', f.receipt ->> 'waits_for')
                      FROM finishes f
@@ -137,6 +141,9 @@ impl Store {
         let waiting_on = match line.phase {
             _ if overview.waits_for_disk.is_some() => Some("disk"),
             _ if is_asking => Some("approval"),
+            AttemptPhase::Queued if overview.host_state == Some(HostState::Draining) => {
+                Some("host")
+            }
             AttemptPhase::Queued => Some("a running slot"),
             AttemptPhase::Settled if overview.quota.is_some() => Some("quota"),
             _ => None,

@@ -15,6 +15,7 @@ mod dependencies;
 mod error;
 mod finishes;
 mod handles;
+mod hosts;
 mod inspect;
 mod kept;
 mod missing;

@@ -4,6 +4,7 @@ use futures_util::FutureExt;
 use provost_actors::event::{Action, ActionKind, ProcessStatus, RunReason, Timestamp};
 use provost_actors::executor::Request;
 use provost_actors::gateway::NewRepo;
+use provost_actors::host::LOCAL;
 use provost_actors::ids::{
     ApprovalId, AttemptId, CheckRunId, CommentId, ProcessId, ProjectId, QueueId, ReviewId,
     SessionId, TaskId,
@@ -25,6 +26,8 @@ use crate::api::commands::IdKind;
 use crate::api::comments::{CommentState, Side};
 use crate::api::sessions::{MessageRole, SessionMessage};
 use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
+
+mod hosts;
 
 struct Scratch {
     store: Store,
@@ -117,6 +120,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
             base_commit: "c0ffee".into(),
         }],
         executor: "fake".into(),
+        host: LOCAL.into(),
         parent: None,
         fork: None,
         session_id: SessionId::new(),

@@ -43,7 +43,7 @@ impl Store {
 #[async_trait]
 impl Snapshots for Store {
     async fn due_snapshot(&self, attempt: AttemptId) -> Result<Option<DueSnapshot>, Refusal> {
-        let sql = "SELECT x.turn, x.ended_at, a.phase = 'settled' AS is_last
+        let sql = "SELECT x.turn, x.ended_at, a.phase IN ('settled', 'queued') AS is_last
              FROM processes x JOIN attempts a ON a.attempt_id = x.attempt_id
              WHERE x.snapshot_due = 1 AND x.process_id = (
                  SELECT process_id FROM processes

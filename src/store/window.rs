@@ -86,7 +86,9 @@ const ATTEMPT_FACTS: &str = of_open!(
             EXISTS (SELECT 1 FROM probes p
                     WHERE p.attempt_id = a.attempt_id AND p.other_id = '' AND p.path_count > 0)
                 AS conflicts,
-            iif(a.state = 'failed', x.failure_summary, NULL) AS failure
+            iif(a.state = 'failed', x.failure_summary, NULL) AS failure,
+            EXISTS (SELECT 1 FROM hosts h
+                    WHERE h.host_id = a.host AND h.state = 'draining') AS host_drains
      FROM open o
      CROSS JOIN attempts a ON a.task_id = o.task_id
      LEFT JOIN processes x ON x.process_id = (

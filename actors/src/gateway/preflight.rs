@@ -17,6 +17,7 @@ use crate::world::World;
 
 use super::fork::{self, Source};
 use super::held;
+use super::host::check_labels;
 use super::message::StartRequest;
 use super::repository::{no_branch, tip};
 
@@ -25,6 +26,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
+    check_labels(world, &request.executor).await?;
     let is_boxed = held::can_be(world, &request.executor, variant).await?
         || held::level(&*world.executors, &request.executor, None) != Level::None;
     held::as_its_parent(world, request.parent, &request.executor, variant).await?;
@@ -60,6 +62,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         folder,
         repos,
         executor: request.executor.clone(),
+        host: world.host.id.clone(),
         parent: request.parent,
         fork: source.map(|source| source.fork),
         session_id: SessionId::new(),

@@ -74,6 +74,8 @@ pub struct Attempt {
     pub folder: String,
     pub repos: Vec<AttemptRepo>,
     pub executor: String,
+    /// The host that owns it.
+    pub host: String,
     /// The attempt inside which its start was asked for.
     pub parent: Option<AttemptId>,
     /// It began from there instead of from its target branches.

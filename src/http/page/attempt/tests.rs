@@ -71,6 +71,7 @@ pub fn sample_timeline() -> Timeline {
         task_status: provost_actors::journal::TaskStatus::InProgress,
         project_id: OTHER.parse().unwrap(),
         project_name: "demo".to_owned(),
+        has_hosts: false,
         turns: vec![
             turn(1, HOSTILE, vec![setup, process("coding_agent", "completed", Some("**Done**"))]),
             turn(3, &"long ".repeat(300), vec![process("coding_agent", "running", None)]),
