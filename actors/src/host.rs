@@ -146,6 +146,17 @@ pub fn next_incarnation(
     }
 }
 
+/// The refusal of what only another host's daemon can do: it alone has the worktrees, the log and
+/// the processes.
+pub fn elsewhere(what: &str, host: &str) -> Refusal {
+    let message = format!("{what} is on host {host}, whose daemon alone can do this");
+    Refusal::new(Code::Elsewhere, message)
+        .hint(format!(
+            "Ask the daemon of host {host}: run the command, or connect the client, there."
+        ))
+        .detail("host", host)
+}
+
 /// Whether a text can be a label of a host.
 pub fn is_label(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::executor::Executors;
 use crate::forge::Forge;
-use crate::host::{Host, HostState};
+use crate::host::{self, Host, HostState};
 use crate::ids::{AttemptId, ProcessId, ProjectId};
 use crate::journal::checks::{CheckCommand, PlannedCheck};
 use crate::journal::{Attempt, AttemptRepo, Journal};
@@ -21,6 +21,7 @@ use crate::log::Logs;
 use crate::process::cgroup::Cgroup;
 use crate::process::records::{self, Manifest, StdinSource};
 use crate::process::{Marker, Shims};
+use crate::refusal::Refusal;
 use crate::repo_settings::RepoConfig;
 use crate::secret::{SecretNames, Secrets};
 use crate::workspace::Repositories;
@@ -62,6 +63,17 @@ impl OwnHost {
             telling: tokio::sync::Mutex::default(),
             drains: AtomicBool::new(host.state == HostState::Draining),
         }
+    }
+
+    /// Whether an attempt is this host's.
+    ///
+    /// # Errors
+    /// It is another host's, whose daemon alone may act on it.
+    pub fn require(&self, attempt: &Attempt) -> Result<(), Refusal> {
+        if attempt.host == self.id {
+            return Ok(());
+        }
+        Err(host::elsewhere(&format!("attempt {}", attempt.attempt_id), &attempt.host))
     }
 
     /// Nothing new is to begin on it.

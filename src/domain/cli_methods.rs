@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use provost_actors::checks;
 use provost_actors::gateway::{GatewayMessage, check_executor, check_labels};
+use provost_actors::host;
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::payload_hash;
 use serde::Serialize;
@@ -17,7 +18,7 @@ use crate::api::commands::{
     AttemptLine, Attempts, AttemptsParams, CheckExecutorParams, Empty, ImportParams, ImportedTasks,
     Info, ResolveParams, Resolved, Shutdown, ShutdownParams, Survivor,
 };
-use crate::api::{Audit, Caller, CliMethods, Code, CustomError, Key, Refusal, inside};
+use crate::api::{Audit, Caller, CliMethods, Code, CustomError, Key, OtherHosts, Refusal, inside};
 use crate::work::import;
 
 /// The methods that change nothing, and leave no line in the audit log.
@@ -52,11 +53,14 @@ impl CliMethods for Domain {
         if !caller.is_person {
             return Err(CustomError::method_not_found(method));
         }
+        let none = Map::new();
+        let arguments = params.as_ref().and_then(Value::as_object).unwrap_or(&none);
+        if let Some(host) = self.elsewhere(method, arguments).await.map_err(fault)? {
+            return Err(fault(host::elsewhere("what this call is about", &host)));
+        }
         if READS.contains(&method) {
             return self.run_method(method, params).await;
         }
-        let none = Map::new();
-        let arguments = params.as_ref().and_then(Value::as_object).unwrap_or(&none);
         let change = self.begin_change(caller, method, arguments);
         let done = self.run_method(method, params).await;
         let refused = done.as_ref().err().map(|error| {

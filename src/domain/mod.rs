@@ -15,6 +15,7 @@ mod conflicts;
 mod conversations;
 mod decisions;
 mod doctor;
+mod elsewhere;
 mod finish;
 mod hosts;
 mod logs;

@@ -37,6 +37,7 @@ impl TimelineReads for Domain {
     }
 
     async fn attempt_processes(&self, attempt: AttemptId) -> Refusable<Vec<Member>> {
+        self.require_here(attempt).await?;
         let leaders = self.store.running_leaders(attempt).await?;
         let leaders: Vec<Process> =
             leaders.into_iter().map(|(pid, start_time)| Process { pid, start_time }).collect();

@@ -256,9 +256,9 @@ impl Store {
         attempts: &[AttemptId],
     ) -> Result<Vec<(AttemptId, String, String)>, Refusal> {
         let sql = "SELECT a.attempt_id, a.folder, r.name
-             FROM json_each(?1) e JOIN attempts a ON a.attempt_id = e.value
-             JOIN attempt_repos r ON r.attempt_id = a.attempt_id";
-        let read = async |db: Db<'_>| db.all(sql, (attempts,)).await;
+             FROM json_each($1) e JOIN attempts a ON a.attempt_id = e.value
+             JOIN attempt_repos r ON r.attempt_id = a.attempt_id WHERE a.host = $2";
+        let read = async |db: Db<'_>| db.all(sql, (attempts, &self.host)).await;
         self.read_once("worktree folders", attempts, read).await
     }
 

@@ -123,18 +123,18 @@ impl Attempts for Store {
 
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal> {
         let sql = select!(
-            "a.phase IN ('queued', 'preparing', 'running', 'stopping')
+            "a.host = $1 AND (a.phase IN ('queued', 'preparing', 'running', 'stopping')
              OR EXISTS (SELECT 1 FROM processes l WHERE l.attempt_id = a.attempt_id
                         AND (l.status <> 'planned' AND l.closed = 0
                              AND l.run_reason = 'coding_agent'
                              OR l.run_reason = 'dev_server' AND l.ended_at IS NULL
                              OR l.snapshot_due = 1))
              OR EXISTS (SELECT 1 FROM finishes f WHERE f.attempt_id = a.attempt_id
-                        AND f.state = 'open')"
+                        AND f.state = 'open'))"
         );
         self.read(async |db| {
             let mut attempts = Vec::new();
-            for attempt in db.all(sql, ()).await? {
+            for attempt in db.all(sql, (&self.host,)).await? {
                 attempts.push(complete(db, attempt).await?);
             }
             Ok(attempts)
@@ -145,9 +145,9 @@ impl Attempts for Store {
     async fn resumable(&self) -> Result<Vec<(AttemptId, ProcessId, Timestamp)>, Refusal> {
         let sql = "SELECT x.attempt_id, x.process_id, x.resume_at
              FROM processes x JOIN attempts a ON a.attempt_id = x.attempt_id
-             WHERE x.quota = 'auto' AND x.resume_at IS NOT NULL AND a.phase = 'settled'
+             WHERE a.host = $1 AND x.quota = 'auto' AND x.resume_at IS NOT NULL AND a.phase = 'settled'
                AND x.turn = (SELECT max(turn) FROM processes WHERE attempt_id = x.attempt_id)";
-        self.read(async |db| db.all(sql, ()).await).await
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 }
 

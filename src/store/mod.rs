@@ -74,6 +74,8 @@ pub struct Store {
     times: TimesToLive,
     changes: changes::Changes,
     kept: kept::Kept,
+    /// The host whose daemon this is. What a daemon takes up by itself is limited to it.
+    host: Arc<str>,
 }
 
 /// How long kept answers and intents live; `None`: forever.

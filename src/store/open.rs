@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
+use provost_actors::host::LOCAL;
 use provost_actors::ids;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
@@ -85,7 +86,15 @@ impl Store {
         ids::go_on_after(&latest.unwrap_or_default());
         let opened = super::write_retry::inode(path).map_err(sqlx::Error::Io)?;
         let file = Arc::new((path.to_owned(), opened));
-        Ok(Self { writer, reader, file, times, changes: Changes::default(), kept: Kept::default() })
+        Ok(Self {
+            writer,
+            reader,
+            file,
+            times,
+            changes: Changes::default(),
+            kept: Kept::default(),
+            host: LOCAL.into(),
+        })
     }
 
     /// Forgets answers and intents older than their time to live.

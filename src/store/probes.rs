@@ -52,11 +52,12 @@ impl Store {
         self.read_once("conflicts", attempts, read).await
     }
 
-    /// The attempts that have a snapshot and whose work is still to be merged, each with its
-    /// folder under `worktrees/`.
+    /// The attempts of this host that have a snapshot and whose work is still to be merged, each
+    /// with its folder under `worktrees/`.
     pub async fn contestants(&self) -> Result<Vec<(AttemptId, String)>, Refusal> {
-        let sql = "SELECT DISTINCT attempt_id, folder FROM contestants";
-        self.read(async |db| db.all(sql, ()).await).await
+        let sql = "SELECT DISTINCT c.attempt_id, c.folder FROM contestants c
+             JOIN attempts a ON a.attempt_id = c.attempt_id WHERE a.host = $1";
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
     /// Wakes the waiters of attempts, after the commit.
@@ -78,6 +79,7 @@ impl Probes for Store {
                 (SELECT json_group_array(json_object('attempt_id', attempt_id, 'folder', folder,
                                                      'commit_id', commit_id, 'base_id', base_id))
                  FROM (SELECT o.* FROM contestants o
+                       JOIN attempts b ON b.attempt_id = o.attempt_id AND b.host = $2
                        WHERE o.path = m.path AND o.attempt_id > m.attempt_id
                          AND NOT EXISTS (
                              SELECT 1 FROM probes p
@@ -86,19 +88,20 @@ impl Probes for Store {
                                AND p.other_commit = o.commit_id)
                        ORDER BY o.made_at DESC LIMIT 50)) AS rivals
              FROM contestants m
+             JOIN attempts a ON a.attempt_id = m.attempt_id AND a.host = $2
              WHERE m.path IN (SELECT path FROM attempt_repos
-                              WHERE attempt_id IN (SELECT value FROM json_each(?1)))
+                              WHERE attempt_id IN (SELECT value FROM json_each($1)))
              ORDER BY m.attempt_id, m.position";
-        self.read(async |db| db.all(sql, (attempts,)).await).await
+        self.read(async |db| db.all(sql, (attempts, &self.host)).await).await
     }
 
     async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal> {
         let sql = of_sides!(
             "SELECT a.attempt_id, a.folder,
                 EXISTS (SELECT 1 FROM contestants c WHERE c.attempt_id = a.attempt_id) AS is_open
-             FROM attempts a WHERE a.attempt_id IN (SELECT attempt_id FROM sides)"
+             FROM attempts a WHERE a.host = $1 AND a.attempt_id IN (SELECT attempt_id FROM sides)"
         );
-        self.read(async |db| db.all(sql, ()).await).await
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
     async fn record_probes(&self, attempt: AttemptId, probes: &[Probe]) -> Result<(), Refusal> {

@@ -104,13 +104,16 @@ impl Provisions for Store {
     }
 
     async fn open_dev_servers(&self) -> Result<Vec<(AttemptId, ProcessId)>, Refusal> {
-        let sql = "SELECT attempt_id, process_id FROM processes
-             WHERE run_reason = 'dev_server' AND ended_at IS NULL";
-        self.read(async |db| db.all(sql, ()).await).await
+        let sql = "SELECT x.attempt_id, x.process_id
+             FROM processes x JOIN attempts a ON a.attempt_id = x.attempt_id
+             WHERE a.host = $1 AND x.run_reason = 'dev_server' AND x.ended_at IS NULL";
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
     async fn port_holders(&self) -> Result<Vec<AttemptId>, Refusal> {
-        self.read(async |db| db.all("SELECT attempt_id FROM ports", ()).await).await
+        let sql = "SELECT p.attempt_id FROM ports p JOIN attempts a ON a.attempt_id = p.attempt_id
+             WHERE a.host = $1";
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
     async fn is_trusted(&self, repo: &str, hash: &str) -> Result<bool, Refusal> {

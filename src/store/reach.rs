@@ -4,6 +4,7 @@
 use provost_actors::ids::AttemptId;
 
 use super::{Refusal, Sql, Store};
+use crate::work::elsewhere::About;
 
 /// A field that names something of which an attempt reaches a part.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +72,29 @@ impl Named {
 }
 
 impl Store {
+    /// The host of the attempt that something belongs to; `None`: there is no such thing.
+    pub async fn host_of(&self, about: About<'_>) -> Result<Option<String>, Refusal> {
+        let (sql, id) = match about {
+            About::Attempt(id) => ("SELECT host FROM attempts WHERE attempt_id = lower($1)", id),
+            About::Session(id) => (
+                "SELECT a.host FROM sessions s JOIN attempts a USING (attempt_id)
+                 WHERE s.session_id = lower($1)",
+                id,
+            ),
+            About::Approval(id) => (
+                "SELECT a.host FROM approvals v JOIN attempts a USING (attempt_id)
+                 WHERE v.approval_id = lower($1)",
+                id,
+            ),
+            About::ChecksOf(id) => (
+                "SELECT host FROM check_runs WHERE task_id = lower($1) AND finish_id IS NULL
+                 ORDER BY run_id DESC LIMIT 1",
+                id,
+            ),
+        };
+        self.read(async |db| db.find(sql, (id,)).await).await
+    }
+
     /// Whether what is named is within an attempt's reach.
     pub async fn reaches(
         &self,

@@ -104,9 +104,12 @@ impl Requests for Store {
     /// its call.
     async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal> {
         let sql = "SELECT request_id, payload_hash, resolved_hash, intent FROM requests
-             WHERE answer IS NULL AND intent IS NOT NULL ORDER BY created_at";
+             WHERE answer IS NULL AND intent IS NOT NULL
+               AND NOT EXISTS (SELECT 1 FROM attempts a
+                               WHERE a.attempt_id = intent ->> 'attempt_id' AND a.host <> $1)
+             ORDER BY created_at";
         let rows: Vec<(String, String, Option<String>, String)> =
-            self.read(async |db| db.all(sql, ()).await).await?;
+            self.read(async |db| db.all(sql, (&self.host,)).await).await?;
         let intents =
             rows.into_iter().filter_map(|(request_id, payload_hash, resolved_hash, text)| {
                 let intent: Intent = serde_json::from_str(&text)

@@ -28,6 +28,7 @@ use crate::api::sessions::{MessageRole, SessionMessage};
 use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
 
 mod hosts;
+mod owners;
 
 struct Scratch {
     store: Store,
@@ -914,6 +915,7 @@ async fn the_checks_of_a_finish_touch_no_task() {
         process_id: ProcessId::new(),
     };
     let submission = Submission {
+        host: LOCAL.into(),
         run_id: CheckRunId::new(),
         attempt_id: Some(attempt.attempt_id),
         repos: vec![],
@@ -988,6 +990,7 @@ async fn what_belongs_to_an_attempt_besides_its_turns() {
     let finish = merge_of(&one);
     store.record_finish(None, &finish).await.unwrap();
     let submission = Submission {
+        host: LOCAL.into(),
         run_id: CheckRunId::new(),
         attempt_id: Some(one.attempt_id),
         repos: vec![],

@@ -14,7 +14,8 @@ use super::{Patience, Refusal, Sql, Store, comments, now};
 pub type SnapshotTurns = (AttemptId, Vec<u32>);
 
 impl Store {
-    /// The attempts, of one project or of all, whose last snapshot was made before a moment.
+    /// The attempts of this host, of one project or of all, whose last snapshot was made before a
+    /// moment.
     pub async fn old_snapshots(
         &self,
         before: Timestamp,
@@ -23,9 +24,10 @@ impl Store {
         let sql = "SELECT n.attempt_id, json_group_array(DISTINCT n.turn) FROM turn_snapshots n
              JOIN attempts a ON a.attempt_id = n.attempt_id
              JOIN tasks t ON t.task_id = a.task_id
-             WHERE ?2 IS NULL OR t.project_id = ?2
-             GROUP BY n.attempt_id HAVING max(n.made_at) <= ?1 ORDER BY n.attempt_id";
-        self.read(async |db| db.all(sql, (before.millis(), project)).await).await
+             WHERE a.host = $3 AND (t.project_id = $2 OR $2 IS NULL)
+             GROUP BY n.attempt_id HAVING max(n.made_at) <= $1 ORDER BY n.attempt_id";
+        let values = (before.millis(), project, &self.host);
+        self.read(async |db| db.all(sql, values).await).await
     }
 
     /// Forgets all snapshots of an attempt, whose references are gone.

@@ -31,6 +31,7 @@ pub async fn plan(db: Db<'_>, of: &NewRun, submission: &Submission) -> Result<bo
     let row = json!({
         "run_id": submission.run_id, "task_id": of.task, "attempt_id": submission.attempt_id,
         "repos": submission.repos, "checks": submission.checks, "finish_id": of.finish,
+        "host": submission.host,
         "is_empty_diff": submission.is_empty_diff, "claims_passed": of.claims_passed,
         "planned_at": now, "closed_at": (!is_checked).then_some(now),
     });
@@ -84,8 +85,8 @@ impl Store {
 #[async_trait]
 impl Checks for Store {
     async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal> {
-        let sql = runs!("r.closed_at IS NULL ORDER BY r.run_id");
-        self.read(async |db| db.all(sql, ()).await).await
+        let sql = runs!("r.closed_at IS NULL AND r.host = $1 ORDER BY r.run_id");
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
     async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal> {

@@ -70,23 +70,23 @@ impl Deliveries for Store {
         let now = now();
         self.write(Patience::Long, "answers_sending", async |db| {
             let sql = "UPDATE question_askers AS asker SET delivery = 'sending'
-                 WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
-                   AND coalesce(waits_until, 0) <= ?2
+                 WHERE question_id = $1 AND delivery = 'due' AND attempt_id IS NOT NULL
+                   AND coalesce(waits_until, 0) <= $2
                    AND EXISTS (SELECT 1 FROM attempts a JOIN tasks t USING (task_id)
                                WHERE a.attempt_id = asker.attempt_id AND a.queue_held = 0
-                                 AND t.deleted_at IS NULL
+                                 AND a.host = $3 AND t.deleted_at IS NULL
                                  AND t.status NOT IN ('done', 'cancelled'))";
-            db.run(sql, (question, now)).await?;
+            db.run(sql, (question, now, &self.host)).await?;
             let sql =
                 "SELECT a.attempt_id, q.handle, q.question, q.answer, q.answered_by, q.answered_at
                  FROM question_askers a JOIN questions q USING (question_id)
-                 WHERE q.question_id = ?1 AND delivery = 'sending' AND status = 'answered'
-                   AND a.attempt_id IS NOT NULL";
-            let chosen = db.all(sql, (question,)).await?;
-            let sql = "SELECT max(waits_until) FROM question_askers
-                 WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
-                   AND waits_until > ?2";
-            Ok((chosen, db.one(sql, (question, now)).await?))
+                 JOIN attempts o ON o.attempt_id = a.attempt_id AND o.host = $2
+                 WHERE q.question_id = $1 AND delivery = 'sending' AND status = 'answered'";
+            let chosen = db.all(sql, (question, &self.host)).await?;
+            let sql = "SELECT max(waits_until) FROM question_askers q
+                 JOIN attempts o ON o.attempt_id = q.attempt_id AND o.host = $3
+                 WHERE question_id = $1 AND delivery = 'due' AND waits_until > $2";
+            Ok((chosen, db.one(sql, (question, now, &self.host)).await?))
         })
         .await
     }
@@ -104,9 +104,10 @@ impl Deliveries for Store {
 
     async fn undelivered_questions(&self) -> Result<Vec<QuestionId>, Refusal> {
         let sql = "SELECT DISTINCT question_id
-             FROM question_askers JOIN questions USING (question_id)
-             WHERE delivery <> 'told' AND attempt_id IS NOT NULL AND status = 'answered'";
-        self.read(async |db| db.all(sql, ()).await).await
+             FROM question_askers q JOIN questions USING (question_id)
+             JOIN attempts o ON o.attempt_id = q.attempt_id AND o.host = $1
+             WHERE delivery <> 'told' AND status = 'answered'";
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 }
 

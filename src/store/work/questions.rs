@@ -96,7 +96,7 @@ impl Store {
         self.write(Patience::Short, "question", async |db| {
             let question: Question = match db.find(same, (worker.project_id, &normal)).await? {
                 Some(there) => there,
-                None => insert(db, worker.project_id, new, &normal).await?,
+                None => insert(db, worker.project_id, new, &normal, &self.host).await?,
             };
             // This call gives an answer without a ruling itself; a ruling is delivered later.
             let is_given = question.answered.is_some() && !question.is_ruled();
@@ -238,10 +238,12 @@ impl Consultations for Store {
 
     async fn consultations(&self) -> Result<Vec<QuestionId>, Refusal> {
         let sql = "SELECT question_id FROM questions q JOIN tasks t ON t.task_id = q.answer_task
-              WHERE (q.status = 'open' AND t.status NOT IN ('done', 'cancelled'))
-                 OR EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = answer_task
-                            AND a.phase IN ('queued', 'preparing', 'running', 'stopping'))";
-        self.read(async |db| db.all(sql, ()).await).await
+              WHERE (q.status = 'open' AND t.status NOT IN ('done', 'cancelled')
+                     OR EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = answer_task
+                                AND a.phase IN ('queued', 'preparing', 'running', 'stopping')))
+                AND $1 = coalesce((SELECT a.host FROM attempts a WHERE a.task_id = answer_task
+                                   ORDER BY a.attempt_id DESC LIMIT 1), q.host)";
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
     async fn executor_answered(
@@ -299,12 +301,14 @@ impl Store {
     }
 }
 
-/// `normal` is the words of the question alone: the same question is recognised by them.
+/// `normal` is the words of the question alone: the same question is recognised by them. `host` is
+/// the one whose daemon took the call.
 async fn insert(
     db: Db<'_>,
     project: ProjectId,
     new: &NewQuestion<'_>,
     normal: &str,
+    host: &str,
 ) -> Result<Question> {
     let question = Question {
         id: QuestionId::new(),
@@ -318,6 +322,7 @@ async fn insert(
         "question_id": question.id, "project_id": project, "handle": question.handle,
         "question": question.text, "normal": normal, "context": question.context,
         "priority": new.priority, "status": "open", "asked_at": now(),
+        "host": host,
     });
     db.insert("INTO questions", row).await?;
     Ok(question)
