@@ -107,9 +107,7 @@ fn nothing_new_begins_on_a_host_that_drains_until_it_is_resumed() {
 
     let resumed = provost.verb(["host", "resume", "local", "--json"]).json();
     assert_eq!(resumed["hosts"][0]["state"], "active", "{resumed}");
-    for (attempt, last) in
-        [(&running, "after the drain"), (&idle, "second"), (&new, "hello")]
-    {
+    for (attempt, last) in [(&running, "after the drain"), (&idle, "second"), (&new, "hello")] {
         assert_eq!(attempt.settled()["state"], "completed");
         assert_eq!(attempt.said("assistant_message").last().unwrap(), last);
     }
@@ -129,7 +127,7 @@ fn a_wait_for_any_change_is_woken_by_a_drain() {
             "after": after});
         provost.call("wait_for_attempts", &wait)
     };
-    let token = provost.call("wait_for_attempts", &json!({"attempt_ids": ids, "timeout_ms": 0}));
+    let token = provost.call("wait_for_attempts", &json!({"attempt_ids": ids, "timeout_ms": 1}));
     assert_eq!(provost.verb(["host", "drain", "local"]).code, 0);
     let woken = wait(token["after"].clone());
     assert_eq!(woken["timed_out"], false, "{woken}");
