@@ -308,9 +308,9 @@ impl From<TokenUsage> for AttemptUsage {
 
 #[apply(output)]
 pub struct LatestEntryIndex {
-    /// Newest index of the normalized channel; null while it is empty.
+    /// Newest index of the normalized channel; null while empty.
     pub normalized: Option<u64>,
-    /// Newest index of the raw channel; null while it is empty.
+    /// Newest index of the raw channel; null while empty.
     pub raw: Option<u64>,
 }
 

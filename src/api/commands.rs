@@ -77,6 +77,7 @@ pub struct AttemptsParams {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the shape of the answer is given")]
 pub struct Attempts {
     /// Newest first.
     pub attempts: Vec<AttemptLine>,

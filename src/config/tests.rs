@@ -15,6 +15,8 @@ const CONTRACT: &str = r#"
 [daemon]
 max_running_attempts = 8
 stop_grace_ms = 5000
+[host]
+labels = []
 [worktrees]
 branch_prefix = "provost/"
 snapshot_days = 30

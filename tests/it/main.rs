@@ -26,6 +26,7 @@ mod faults;
 mod finish;
 mod follow_ups;
 mod gc;
+mod hosts;
 mod http;
 mod idempotency;
 mod in_and_out;

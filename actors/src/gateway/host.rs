@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::calls::detached;
 use super::message::GatewayMessage;
 use super::{GatewayState, ending};
-use crate::host::{self, HostChange, HostState, LEASE, RENEW_EVERY};
+use crate::host::{HostChange, HostState, LEASE, RENEW_EVERY};
 use crate::refusal::Refusal;
 use crate::world::World;
 
@@ -70,16 +70,4 @@ pub async fn keep_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
 
 async fn tell(gateway: &ActorRef<GatewayMessage>, state: HostState) -> Result<(), Refusal> {
     ractor::call!(gateway, |port| GatewayMessage::HostState(state, port)).map_err(|_| ending())
-}
-
-/// Whether a host has the labels that an executor asks for.
-///
-/// # Errors
-/// None has them, or that can't be read.
-pub async fn check_labels(world: &World, executor: &str) -> Result<(), Refusal> {
-    let wanted = world.executors.get(executor).map(|it| it.labels()).unwrap_or_default();
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    host::require_labels(executor, &wanted, &world.journal.hosts().await?)
 }

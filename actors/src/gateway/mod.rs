@@ -37,9 +37,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use finish::{FinishCall, finish};
 pub use held::{as_its_asker as held_as_its_asker, for_a_person};
-pub use host::{change_host, check_labels, keep_lease};
+pub use host::{change_host, keep_lease};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
-pub use preflight::executor as check_executor;
+pub use preflight::{executor as check_executor, labels as check_labels};
 pub use preview::preview;
 pub use repository::{NewRepo, repository as check_repository};
 
