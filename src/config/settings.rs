@@ -9,6 +9,8 @@ use provost_actors::sandbox::hosts::AllowedHost;
 use provost_actors::secret::SecretNames;
 use serde_json::{Value, json};
 
+use super::engine::{is_engine, without_password};
+
 /// What a list of allowed hosts is.
 pub(super) const HOSTS: &str =
     "an array of hosts such as \"example.com\", \"*.example.com\" or \"example.com:8443\"";
@@ -33,6 +35,8 @@ pub enum Allowed {
     HostList,
     /// An absolute path, or none.
     Path,
+    /// A database of PostgreSQL, or none. May hold a password.
+    Engine,
     /// One of these words.
     Word(&'static [&'static str]),
 }
@@ -61,6 +65,20 @@ impl Setting {
         format!("PROVOST_{}_{}", self.section, self.key).to_uppercase()
     }
 
+    /// The flag of this setting, of those that have one.
+    pub fn flag(&self) -> String {
+        let name = if self.path() == "engine.url" { self.section } else { self.key };
+        format!("--{}", name.replace('_', "-"))
+    }
+
+    /// The value as it may be shown.
+    pub fn shown(&self, value: Value) -> Value {
+        match (&self.allowed, value.as_str()) {
+            (Allowed::Engine, Some(url)) => json!(without_password(url)),
+            _ => value,
+        }
+    }
+
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
     }
@@ -83,6 +101,9 @@ impl Setting {
             Allowed::HostNames => "an array of names such as \"box.example\"".to_owned(),
             Allowed::HostList => HOSTS.to_owned(),
             Allowed::Path => "an absolute path, or \"\"".to_owned(),
+            Allowed::Engine => {
+                "a database such as \"postgres://user@host/database\", or \"\"".to_owned()
+            }
             Allowed::Word(words) => format!("one of {}", words.join(", ")),
         }
     }
@@ -100,6 +121,7 @@ impl Setting {
             Allowed::Ports => text.is_some_and(|text| ports(text).is_some()),
             Allowed::Listen => text.is_some_and(|text| text == OFF || listen(text).is_some()),
             Allowed::Path => text.is_some_and(|text| text.is_empty() || text.starts_with('/')),
+            Allowed::Engine => text.is_some_and(is_engine),
             Allowed::Word(words) => text.is_some_and(|text| words.contains(&text)),
             Allowed::HostNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(is_host_name))
@@ -123,6 +145,7 @@ impl Setting {
             | Allowed::Ports
             | Allowed::Listen
             | Allowed::Path
+            | Allowed::Engine
             | Allowed::Word(_) => json!(text),
             Allowed::SecretNames | Allowed::HostNames | Allowed::HostList => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -215,6 +238,16 @@ const TIB: u64 = 1 << 40;
 const CENTURY_SECS: u64 = 100 * 366 * 86_400;
 
 settings! {
+    /// Where the board is kept.
+    engine Engine {
+        /// A PostgreSQL database, such as postgres://user@host/database; "" = a file of the home.
+        url: String = "", Allowed::Engine;
+        /// A file that holds nothing but the password for it; "" = there is none.
+        password_file: String = "", Allowed::Path;
+        /// Why commits outlive the server: "synchronous" = it shows fsync, synchronous_commit and a
+        /// synchronous standby; "managed" = whoever runs it says so; "single" = one server will do.
+        durability: String = "synchronous", Allowed::Word(&["synchronous", "managed", "single"]);
+    }
     /// The supervisor itself.
     daemon Daemon {
         /// Attempts that run at once; further ones wait in a queue.
@@ -379,6 +412,7 @@ mod tests {
                 Allowed::Listen => json!("off"),
                 Allowed::HostNames | Allowed::HostList => json!(["other"]),
                 Allowed::Path => json!("/other"),
+                Allowed::Engine => json!("postgres://other"),
                 Allowed::Word(words) => json!(words[1]),
             };
             (setting.set)(&mut settings, value.clone());

@@ -2,6 +2,7 @@
 //! the attempts of an earlier daemon, and serves the socket. Executors survive its end: their
 //! shims need no daemon, and the next one adopts them.
 
+mod engine;
 mod face;
 mod listen;
 mod lock;
@@ -41,6 +42,7 @@ use crate::home::{Home, environment};
 use crate::mcp;
 use crate::store::{OpenError, Store, TimesToLive};
 use crate::tools::{Rate, Rates};
+pub use engine::EngineError;
 pub use lock::{HomeLock, LockError};
 
 /// How often stored answers are pruned.
@@ -59,6 +61,8 @@ pub enum DaemonError {
     Lock(#[from] LockError),
     #[error(transparent)]
     Store(#[from] OpenError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("the actors can't be started: {0}")]
@@ -110,7 +114,7 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     if let Some(attempt) = shims.own_place().attempt() {
         return Err(DaemonError::Inside(attempt));
     }
-    let store = Store::open(&home.database(), times).await?;
+    let store = engine::open(home, &config.settings.engine, times).await?;
     let (owners, world, mut gateway_ended) =
         start_actors(home, config, soft_limits, &store, shims.clone()).await?;
     // A finish that is taken up may plan a run of checks: before that, for what is not open goes.

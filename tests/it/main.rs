@@ -36,6 +36,7 @@ mod messages;
 mod miscalls;
 mod outward;
 mod person;
+mod postgres;
 mod preview;
 mod provision;
 mod radar;

@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
 use crate::home::Home;
-use crate::store::{Store, TimesToLive};
+use crate::store::Store;
 use crate::tools::{Call, table as tools};
 
 /// A domain whose folder is removed when the test ends, whether it passes or fails.
@@ -52,7 +52,7 @@ impl Scratch {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::at(dir.path().join("home")).unwrap();
         let config = Config::load(&home.config_file(), &[]).unwrap();
-        let store = Store::open(&home.database(), TimesToLive::default()).await.unwrap();
+        let store = crate::store::scratch::open(&home.data_dir).await;
         let world = Arc::new(world(&home, &config, &store));
         let (gateway, _) = Actor::spawn(None, Gateway, Arc::clone(&world)).await.unwrap();
         let arguments = (Arc::clone(&world), gateway.clone());
