@@ -20,6 +20,7 @@ mod jsonrpc;
 mod mcp;
 mod proxy;
 mod role;
+mod secret;
 mod store;
 mod telemetry;
 mod tools;

@@ -135,6 +135,11 @@ pub trait Executor: Send + Sync {
         Wanted::default()
     }
 
+    /// What the host of its attempts has to have.
+    fn labels(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn on_quota(&self) -> OnQuota {
         OnQuota::default()
     }

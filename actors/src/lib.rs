@@ -30,6 +30,7 @@ pub mod executor;
 pub mod failpoint;
 pub mod forge;
 pub mod gateway;
+pub mod host;
 pub mod ids;
 pub mod journal;
 pub mod limits;

@@ -94,6 +94,7 @@ codes! {
     DbUnavailable "db_unavailable" true "Repair the database of PROVOST_HOME, then call the tool again. `provost doctor` shows what is wrong with it.",
     StorageFull "storage_full" true "Free disk space where PROVOST_HOME lies, then call the tool again.",
     RateLimited "rate_limited" true "Call the tool again when some of the calls in flight have ended.",
+    Elsewhere "elsewhere" false "Ask the daemon of the host that details.host names.",
     NotPermitted "not_permitted" false "Use a tool of this connection's role; provost tools --role lists them.",
     DependencyCycle "dependency_cycle" false "Call the tool again with depends_on, free of the cycle in details.cycle.",
     DaemonUnavailable "daemon_unavailable" true "Start the daemon with `provost daemon`, then call the tool again.",

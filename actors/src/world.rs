@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::executor::Executors;
 use crate::forge::Forge;
+use crate::host::{self, Host, HostState};
 use crate::ids::{AttemptId, ProcessId, ProjectId};
 use crate::journal::checks::{CheckCommand, PlannedCheck};
 use crate::journal::{Attempt, AttemptRepo, Journal};
@@ -19,6 +21,7 @@ use crate::log::Logs;
 use crate::process::cgroup::Cgroup;
 use crate::process::records::{self, Manifest, StdinSource};
 use crate::process::{Marker, Shims};
+use crate::refusal::Refusal;
 use crate::repo_settings::RepoConfig;
 use crate::secret::{SecretNames, Secrets};
 use crate::workspace::Repositories;
@@ -28,6 +31,7 @@ use crate::workspace::snapshot::Source;
 /// Shared by all actors; nothing in it belongs to one attempt.
 pub struct World {
     pub journal: Arc<dyn Journal>,
+    pub host: OwnHost,
     pub executors: Arc<dyn Executors>,
     pub shims: Shims,
     pub repositories: Repositories,
@@ -36,6 +40,51 @@ pub struct World {
     /// Attempts whose conflicts the next look of the radar is for.
     pub to_probe: Mutex<BTreeSet<AttemptId>>,
     pub settings: ActorSettings,
+}
+
+/// The host that this daemon has registered.
+#[derive(Debug)]
+pub struct OwnHost {
+    pub id: String,
+    pub incarnation: u64,
+    /// It has to be renewed, else another daemon may register the host.
+    pub has_lease: bool,
+    /// Held from a read or a change of its state until the gateway knows that.
+    pub telling: tokio::sync::Mutex<()>,
+    drains: AtomicBool,
+}
+
+impl OwnHost {
+    pub fn new(host: &Host) -> Self {
+        Self {
+            id: host.host_id.clone(),
+            incarnation: host.incarnation,
+            has_lease: host.lease_until.is_some(),
+            telling: tokio::sync::Mutex::default(),
+            drains: AtomicBool::new(host.state == HostState::Draining),
+        }
+    }
+
+    /// Whether an attempt is this host's.
+    ///
+    /// # Errors
+    /// It is another host's, whose daemon alone may act on it.
+    pub fn require(&self, attempt: &Attempt) -> Result<(), Refusal> {
+        if attempt.host == self.id {
+            return Ok(());
+        }
+        Err(host::elsewhere(&format!("attempt {}", attempt.attempt_id), &attempt.host))
+    }
+
+    /// Nothing new is to begin on it.
+    pub fn drains(&self) -> bool {
+        self.drains.load(Ordering::Relaxed)
+    }
+
+    /// The gateway alone calls it.
+    pub fn set(&self, state: HostState) {
+        self.drains.store(state == HostState::Draining, Ordering::Relaxed);
+    }
 }
 
 /// Wake-ups between the owner of the check runs and those who plan runs. They are hints: the

@@ -141,6 +141,7 @@ pub struct ListTaskAttemptsOutput {
 #[apply(output)]
 pub struct AttemptSummary {
     pub attempt_id: AttemptId,
+    pub host: String,
     pub workspace_branch: String,
     pub worktree: Worktree,
     pub state: AttemptState,
@@ -230,7 +231,7 @@ pub struct AttemptStatus {
     pub provision: Option<Value>,
     pub state: AttemptState,
     pub phase: AttemptPhase,
-    /// a running slot, approval (list_inbox), disk, or quota (a rate limit ended its turn); null if nothing.
+    /// a running slot, host (it drains), approval (list_inbox), disk, or quota (a rate limit ended its turn); null if nothing.
     pub waiting_on: Option<String>,
     /// When the limit of waiting_on = quota is over; null if unknown.
     pub resume_at: Option<Timestamp>,
@@ -238,6 +239,7 @@ pub struct AttemptStatus {
     pub executor: String,
     /// The executor's variant; null for its default.
     pub variant: Option<String>,
+    pub host: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// When its executor last wrote anything; null before that.
@@ -306,9 +308,9 @@ impl From<TokenUsage> for AttemptUsage {
 
 #[apply(output)]
 pub struct LatestEntryIndex {
-    /// Newest index of the normalized channel; null while it is empty.
+    /// Newest index of the normalized channel; null while empty.
     pub normalized: Option<u64>,
-    /// Newest index of the raw channel; null while it is empty.
+    /// Newest index of the raw channel; null while empty.
     pub raw: Option<u64>,
 }
 

@@ -1,6 +1,7 @@
 //! The daemon's methods that only the command line calls: what each takes (`…Params`) and
 //! returns. Pure.
 
+mod hosts;
 mod users;
 mod worktrees;
 
@@ -11,6 +12,7 @@ use provost_actors::attempt::Collection;
 use crate::api::logs::TailAttemptLogsInput;
 pub use crate::api::plans::*;
 use crate::api::prelude::*;
+pub use hosts::*;
 pub use users::*;
 pub use worktrees::*;
 
@@ -75,11 +77,14 @@ pub struct AttemptsParams {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the shape of the answer is given")]
 pub struct Attempts {
     /// Newest first.
     pub attempts: Vec<AttemptLine>,
     /// How many there are, listed or not.
     pub total: usize,
+    /// How many hosts are registered.
+    pub hosts: usize,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -91,6 +96,7 @@ pub struct AttemptLine {
     pub project_name: String,
     pub executor: String,
     pub variant: Option<String>,
+    pub host: String,
     pub workspace_branch: String,
     pub worktree: Option<Worktree>,
     pub state: AttemptState,
@@ -163,6 +169,9 @@ pub struct Info {
     pub version: String,
     pub pid: u32,
     pub home: PathBuf,
+    /// Where the board is: the engine with its version, and the place.
+    #[serde(default)]
+    pub engine: Option<String>,
     /// Where it looks for executors' programs.
     pub path: Option<String>,
     pub running: usize,

@@ -128,6 +128,7 @@ pub trait Service:
     + worker::question::AskTools
     + worker::ReportTools
     + Reach
+    + OtherHosts
     + TaskNames
     + Audit
     + users::Changes
@@ -165,6 +166,17 @@ pub trait Reach: Send + Sync {
         access: Access,
         arguments: &Map<String, Value>,
     ) -> Refusable<()>;
+}
+
+/// The hosts that share the board.
+#[async_trait]
+pub trait OtherHosts: Send + Sync {
+    /// The host that a call of a tool or a method needs, if it is another one than this daemon's.
+    async fn elsewhere(
+        &self,
+        call: &str,
+        arguments: &Map<String, Value>,
+    ) -> Refusable<Option<String>>;
 }
 
 /// Tasks by their handles.

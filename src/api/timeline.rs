@@ -24,6 +24,8 @@ pub struct Timeline {
     pub task_status: TaskStatus,
     pub project_id: ProjectId,
     pub project_name: String,
+    /// Whether more than one host is registered.
+    pub has_hosts: bool,
     /// In their order: the last ones, or those before a turn.
     pub turns: Vec<Turn>,
     /// Whether there are turns before the first of these.

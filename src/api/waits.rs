@@ -27,7 +27,7 @@ pub struct WaitForAttemptsInput {
     #[schemars(with = "List<Id, 1, ATTEMPTS_MAX>")]
     pub attempt_ids: List<AttemptId, 1, ATTEMPTS_MAX>,
     /// any_settled (default: one of them neither runs nor waits), all_settled, or any_change (of state,
-    /// phase, queue, turn, comments or a wait for the disk; not log lines).
+    /// phase, waiting_on, queue, turn or comments; not log lines).
     #[serde(default)]
     pub until: Until,
     /// The `after` of the last answer for the same attempts: no change is missed.

@@ -76,6 +76,8 @@ pub enum Why {
     Dependencies,
     /// All running slots are taken.
     Slot,
+    /// Its host drains.
+    Host,
     Disk,
     /// A rate limit; it goes on by itself.
     Quota,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use provost_actors::host::LOCAL;
 use provost_actors::sandbox::Receipt;
 
 use super::conflicts;
@@ -25,10 +26,16 @@ pub async fn ps(context: &mut Context, all: bool) -> Result<Exit, Failure> {
         if projects.len() > 1 {
             row.insert(4, attempt.project_name.clone());
         }
+        if listed.hosts > 1 {
+            row.insert(3, attempt.host.clone());
+        }
         row
     };
     if projects.len() > 1 {
         columns.insert(4, Cut("PROJECT"));
+    }
+    if listed.hosts > 1 {
+        columns.insert(3, Cut("HOST"));
     }
     let none = "there is no attempt yet; `provost run PROMPT` starts one";
     context.out.list(&columns, listed.attempts.iter().map(row), none)?;
@@ -91,6 +98,7 @@ fn label(
         (AttemptPhase::Settled, _) => state,
         (AttemptPhase::Waiting, Some(what)) => format!("waits for {what}"),
         (phase, Some("disk")) => format!("{}, waits for disk", word(&phase)),
+        (AttemptPhase::Queued, Some("host")) => "queued, its host drains".to_owned(),
         (phase, _) => word(&phase),
     }
 }
@@ -167,6 +175,7 @@ fn status_lines(
         ("next", way_out(status)),
         ("failure", Some(for_person(why))),
         ("executor", Some(executor(&status.executor, status.variant.as_deref()))),
+        ("host", Some(status.host.clone()).filter(|host| host != LOCAL)),
         ("sandbox", status.sandbox.as_ref().map(sandbox)),
         ("branch", Some(status.workspace_branch.clone())),
         ("worktree", worktree),
@@ -193,10 +202,12 @@ pub fn way_out(status: &AttemptStatus) -> Option<String> {
     let verb = |text: &str| {
         text.split('`').nth(1).filter(|it| it.starts_with("provost ")).map(str::to_owned)
     };
-    (status.waiting_on.as_deref() == Some("approval")).then(|| {
-        let told = status.next_action.as_deref().and_then(verb);
-        told.unwrap_or_else(|| "provost approvals".to_owned())
-    })
+    let told = status.next_action.as_deref().and_then(verb);
+    match status.waiting_on.as_deref() {
+        Some("approval") => Some(told.unwrap_or_else(|| "provost approvals".to_owned())),
+        Some("host") => told,
+        _ => None,
+    }
 }
 
 /// `strict: files, … held; … open; 3 connections allowed, 1 refused, the last to example.com:443`.
@@ -278,7 +289,7 @@ mod tests {
         let line = |state: &str, phase: &str| -> AttemptLine {
             let attempt = json!({
                 "attempt_id": "0192f0c1-2345-7abc-8def-0123456789ab", "state": state,
-                "phase": phase, "executor": "echo", "variant": "fast",
+                "phase": phase, "executor": "echo", "variant": "fast", "host": "local",
                 "task_title": "A title that is much longer than any column should ever be",
                 "created_at": Timestamp::from_millis(now().millis() - 61_000),
                 "updated_at": now(), "task_id": "0192f0c1-2345-7abc-8def-0123456789ab",
@@ -331,5 +342,7 @@ mod tests {
         let other = "It waits for a permission: call list_inbox, then answer.";
         assert_eq!(shown(Some("approval"), other).as_deref(), Some("provost approvals"));
         assert_eq!(shown(Some("a running slot"), trust), None);
+        let drained = "Its host drains, and a person lets it go on: `provost host resume a`.";
+        assert_eq!(shown(Some("host"), drained).as_deref(), Some("provost host resume a"));
     }
 }

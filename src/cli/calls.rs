@@ -46,6 +46,7 @@ calls! {
     "wait_for_attempts" => WaitForAttemptsOutput,
     "provost/add_plan" => AddedPlan,
     "provost/attempts" => Attempts,
+    "provost/change_host" => ChangedHosts,
     "provost/check_executor" => Empty,
     "provost/check_log" => CheckLog,
     "provost/comments" => AttemptComments,
@@ -56,6 +57,7 @@ calls! {
     "provost/environment" => Environment,
     "provost/gc" => Collected,
     "provost/give_token" => UserToken,
+    "provost/hosts" => HostsListed,
     "provost/import_tasks" => ImportedTasks,
     "provost/next_log_page" => NextLogPage,
     "provost/open" => Login,
@@ -77,6 +79,11 @@ calls! {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Discarded(pub FinishAttemptOutput);
+
+/// The hosts after one of them was changed.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct ChangedHosts(pub HostsListed);
 
 /// The users after one of them was revoked.
 #[derive(Debug, Deserialize)]

@@ -125,6 +125,7 @@ pub fn of(code: Code) -> Exit {
         | Code::CheckoutInTheWay
         | Code::IdempotencyConflict
         | Code::InvalidState
+        | Code::Elsewhere
         | Code::DependencyCycle => Exit::Conflict,
         Code::DaemonUnavailable | Code::DaemonRestarting | Code::ShuttingDown => Exit::Unreachable,
         _ => Exit::Refused,

@@ -9,6 +9,7 @@ mod brief;
 mod calls;
 mod checks;
 mod collected;
+mod completions;
 mod conflicts;
 mod context;
 mod daemon;
@@ -21,6 +22,7 @@ mod finish;
 mod follow_up;
 mod gc;
 mod hints;
+mod hosts;
 mod inbox;
 mod logs;
 mod open;
@@ -48,7 +50,7 @@ mod worktree;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use prelude::{Context, Exit, Failure, Output};
 
 use crate::bridge;
@@ -243,6 +245,11 @@ enum Command {
     /// its commits are merged into its target branch, and no process uses it. Branches are never
     /// deleted.
     Gc(gc::GcArgs),
+    /// List the hosts that attempts run on, and how many run there
+    Hosts,
+    /// Drain a host, let it go on, or forget it
+    #[command(subcommand)]
+    Host(hosts::HostCommand),
     /// Add, list and revoke users of the page and the API
     #[command(subcommand)]
     User(user::UserCommand),
@@ -330,6 +337,8 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Path(args) => path::path(context, &args).await,
         Command::Shell(args) => worktree::shell(context, &args).await,
         Command::Open(args) => open::open(context, args).await,
+        Command::Hosts => hosts::hosts(context).await,
+        Command::Host(command) => hosts::host(context, command).await,
         Command::User(command) => user::user(context, command).await,
         Command::Audit(args) => audit::audit(context, &args),
         Command::Retry(args) => retry::retry(context, &args).await,
@@ -364,12 +373,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Config(command) => daemon::config(context, &command),
         Command::Shutdown { stop_all } => daemon::shutdown(context, stop_all).await,
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "provost", &mut script);
-            context.out.raw(&String::from_utf8_lossy(&script))?;
-            Ok(Exit::Done)
-        }
+        Command::Completions { shell } => completions::completions(context, shell),
     }?;
     context.out.flush()?;
     Ok(exit)

@@ -1,5 +1,6 @@
 //! The command line as it is typed, and its help in docs/cli.md; and what the verbs' tests share.
 
+use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use super::*;
@@ -9,7 +10,7 @@ use crate::api::executors::ExecutorSummary;
 pub fn status() -> Value {
     let (id, time) = ("0192f0c1-2345-7abc-8def-0123456789ab", "2026-01-01T00:00:00Z");
     json!({"attempt_id": id, "task_id": id, "handle": "TASK-001", "workspace_branch": "b",
-        "state": "failed", "phase": "settled", "executor": "fake", "created_at": time,
+        "state": "failed", "phase": "settled", "executor": "fake", "host": "local", "created_at": time,
         "updated_at": time, "queued_follow_ups": 0, "queue_held": false, "limits": [],
         "conflicts_with": [],
         "latest_entry_index": {"normalized": null, "raw": null}})
@@ -68,6 +69,10 @@ fn every_verb_is_there_with_its_flags() {
         "provost open --print",
         "provost open 12345678 --json",
         "provost open --editor 12345678 app --json",
+        "provost hosts --json",
+        "provost host drain local",
+        "provost host resume local --json",
+        "provost host remove local",
         "provost user add ana --access read",
         "provost user list",
         "provost user renew ana",

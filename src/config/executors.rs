@@ -127,6 +127,9 @@ pub struct ExecutorConfig {
     /// It can go on in a copy of a session of its own, from another worktree too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
+    /// What a host has to have for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     /// The box around its processes.
     pub sandbox: Level,
     /// What the box lets them read beside the usual.
@@ -164,7 +167,7 @@ const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
 pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
-    variants options on_quota fork sandbox sandbox_read sandbox_write allow_hosts role limits install \
+    variants options on_quota fork labels sandbox sandbox_read sandbox_write allow_hosts role limits install \
     login_status note";
 
 /// The built-in executors, overridden by the table `[executors]`.
@@ -223,6 +226,7 @@ fn read_one(
     let on_quota = [("auto", OnQuota::Auto), ("ask", OnQuota::Ask), ("never", OnQuota::Never)];
     table.read("on_quota", &mut executor.on_quota, |item| item.one_of(&on_quota))?;
     table.read("fork", &mut executor.fork, Item::boolean)?;
+    table.read("labels", &mut executor.labels, Item::labels)?;
     table.read("sandbox", &mut executor.sandbox, read_level)?;
     executor.sandbox_read.extend(table.value("sandbox_read", read_paths)?);
     executor.sandbox_write.extend(table.value("sandbox_write", read_paths)?);

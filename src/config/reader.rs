@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use provost_actors::host::is_label;
 use provost_actors::nearest::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::settings::LABELS;
 use super::{ConfigError, Result};
 
 /// A `config.toml`: its name, for messages, and its text, for line numbers.
@@ -164,6 +166,12 @@ impl<'a> Item<'a> {
             value,
         };
         array.iter().enumerate().map(|each| item(each).text()).collect()
+    }
+
+    /// Labels of hosts.
+    pub fn labels(&self) -> Result<Vec<String>> {
+        let labels = self.texts().ok().filter(|all| all.iter().all(|it| is_label(it)));
+        labels.ok_or_else(|| self.invalid(LABELS))
     }
 
     /// A table of strings that can be an environment.

@@ -4,14 +4,21 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use provost_actors::host::is_label;
 use provost_actors::journal::PORTS_IN_BLOCK;
 use provost_actors::sandbox::hosts::AllowedHost;
 use provost_actors::secret::SecretNames;
 use serde_json::{Value, json};
 
+use super::engine::{is_engine, without_password};
+
 /// What a list of allowed hosts is.
 pub(super) const HOSTS: &str =
     "an array of hosts such as \"example.com\", \"*.example.com\" or \"example.com:8443\"";
+
+/// What a list of labels is.
+pub(super) const LABELS: &str =
+    "an array of words of letters, digits, `.`, `_` and `-`, such as \"gpu\"";
 
 /// What a setting may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +38,12 @@ pub enum Allowed {
     HostNames,
     /// Hosts that a box lets its processes reach; in the environment, separated by commas.
     HostList,
+    /// Words that a host is known by; in the environment, separated by commas.
+    Labels,
     /// An absolute path, or none.
     Path,
+    /// A database of PostgreSQL, or none. May hold a password.
+    Engine,
     /// One of these words.
     Word(&'static [&'static str]),
 }
@@ -61,6 +72,20 @@ impl Setting {
         format!("PROVOST_{}_{}", self.section, self.key).to_uppercase()
     }
 
+    /// The flag of this setting, of those that have one.
+    pub fn flag(&self) -> String {
+        let name = if self.path() == "engine.url" { self.section } else { self.key };
+        format!("--{}", name.replace('_', "-"))
+    }
+
+    /// The value as it may be shown.
+    pub fn shown(&self, value: Value) -> Value {
+        match (&self.allowed, value.as_str()) {
+            (Allowed::Engine, Some(url)) => json!(without_password(url)),
+            _ => value,
+        }
+    }
+
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
     }
@@ -82,7 +107,11 @@ impl Setting {
             Allowed::Listen => "an address such as \"127.0.0.1:4100\", or \"off\"".to_owned(),
             Allowed::HostNames => "an array of names such as \"box.example\"".to_owned(),
             Allowed::HostList => HOSTS.to_owned(),
+            Allowed::Labels => LABELS.to_owned(),
             Allowed::Path => "an absolute path, or \"\"".to_owned(),
+            Allowed::Engine => {
+                "a database such as \"postgres://user@host/database\", or \"\"".to_owned()
+            }
             Allowed::Word(words) => format!("one of {}", words.join(", ")),
         }
     }
@@ -100,10 +129,14 @@ impl Setting {
             Allowed::Ports => text.is_some_and(|text| ports(text).is_some()),
             Allowed::Listen => text.is_some_and(|text| text == OFF || listen(text).is_some()),
             Allowed::Path => text.is_some_and(|text| text.is_empty() || text.starts_with('/')),
+            Allowed::Engine => text.is_some_and(is_engine),
             Allowed::Word(words) => text.is_some_and(|text| words.contains(&text)),
             Allowed::HostNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(is_host_name))
             }),
+            Allowed::Labels => value
+                .as_array()
+                .is_some_and(|all| all.iter().all(|it| it.as_str().is_some_and(is_label))),
             Allowed::HostList => value.as_array().is_some_and(|hosts| {
                 let is_one = |host: &str| host.parse::<AllowedHost>().is_ok();
                 hosts.iter().all(|host| host.as_str().is_some_and(is_one))
@@ -123,8 +156,9 @@ impl Setting {
             | Allowed::Ports
             | Allowed::Listen
             | Allowed::Path
+            | Allowed::Engine
             | Allowed::Word(_) => json!(text),
-            Allowed::SecretNames | Allowed::HostNames | Allowed::HostList => {
+            Allowed::SecretNames | Allowed::HostNames | Allowed::HostList | Allowed::Labels => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
                 names.collect()
             }
@@ -215,12 +249,27 @@ const TIB: u64 = 1 << 40;
 const CENTURY_SECS: u64 = 100 * 366 * 86_400;
 
 settings! {
+    /// Where the board is kept.
+    engine Engine {
+        /// A PostgreSQL database, such as postgres://user@host/database; "" = a file of the home.
+        url: String = "", Allowed::Engine;
+        /// A file that holds nothing but the password for it; "" = there is none.
+        password_file: String = "", Allowed::Path;
+        /// Why commits outlive the server: "synchronous" = it shows fsync, synchronous_commit and a
+        /// synchronous standby; "managed" = whoever runs it says so; "single" = one server will do.
+        durability: String = "synchronous", Allowed::Word(&["synchronous", "managed", "single"]);
+    }
     /// The supervisor itself.
     daemon Daemon {
         /// Attempts that run at once; further ones wait in a queue.
         max_running_attempts: usize = 8usize, Allowed::Integer(1..=10_000);
         /// Milliseconds from a soft stop's SIGINT to its SIGKILL; SIGTERM comes half-way.
         stop_grace_ms: u64 = 5000u64, Allowed::Integer(0..=600_000);
+    }
+    /// This machine, as executors that ask for labels find it.
+    host Host {
+        /// What it has, in words: executors with `labels` run only where all of theirs are.
+        labels: Vec<String> = [], Allowed::Labels;
     }
     /// The attempts' worktrees.
     worktrees Worktrees {
@@ -377,8 +426,9 @@ mod tests {
                 Allowed::SecretNames => json!(["OTHER"]),
                 Allowed::Ports => json!("2000-2999"),
                 Allowed::Listen => json!("off"),
-                Allowed::HostNames | Allowed::HostList => json!(["other"]),
+                Allowed::HostNames | Allowed::HostList | Allowed::Labels => json!(["other"]),
                 Allowed::Path => json!("/other"),
+                Allowed::Engine => json!("postgres://other"),
                 Allowed::Word(words) => json!(words[1]),
             };
             (setting.set)(&mut settings, value.clone());

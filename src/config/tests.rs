@@ -15,6 +15,8 @@ const CONTRACT: &str = r#"
 [daemon]
 max_running_attempts = 8
 stop_grace_ms = 5000
+[host]
+labels = []
 [worktrees]
 branch_prefix = "provost/"
 snapshot_days = 30
@@ -273,6 +275,24 @@ fn a_table_changes_what_it_names_of_the_built_in_executor() {
     assert!(claude.env_pass.contains(&"ANTHROPIC_*".into()));
     assert!(claude.variants.contains_key("auto") && claude.variants.contains_key("fast"));
     assert_eq!(claude.origin.as_deref(), Some("config.toml:1"));
+}
+
+#[test]
+fn labels_are_plain_words() {
+    let config =
+        parse("[host]\nlabels = [\"gpu\"]\n[executors.claude]\nlabels = [\"gpu\", \"a-b.c_1\"]");
+    let config = config.unwrap();
+    assert_eq!(config.settings.host.labels, ["gpu"]);
+    assert_eq!(config.executors["claude"].labels, ["gpu", "a-b.c_1"]);
+    for (wrong, key) in [
+        ("[host]\nlabels = [\"a b\"]", "host.labels"),
+        ("[host]\nlabels = \"gpu\"", "host.labels"),
+        ("[executors.claude]\nlabels = [\"\"]", "executors.claude.labels"),
+        ("[executors.claude]\nlabels = [1]", "executors.claude.labels"),
+    ] {
+        let error = parse(wrong).unwrap_err();
+        assert!(error.contains(&format!("`{key}` must be an array of words")), "{error}");
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! the attempts of an earlier daemon, and serves the socket. Executors survive its end: their
 //! shims need no daemon, and the next one adopts them.
 
+mod engine;
 mod face;
+mod host;
 mod listen;
 mod lock;
 mod orphans;
@@ -28,7 +30,7 @@ use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
 use provost_actors::workspace::cache::Cache;
-use provost_actors::world::{ActorSettings, CheckSignals, World};
+use provost_actors::world::{ActorSettings, CheckSignals, OwnHost, World};
 use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -41,6 +43,7 @@ use crate::home::{Home, environment};
 use crate::mcp;
 use crate::store::{OpenError, Store, TimesToLive};
 use crate::tools::{Rate, Rates};
+pub use engine::EngineError;
 pub use lock::{HomeLock, LockError};
 
 /// How often stored answers are pruned.
@@ -59,8 +62,12 @@ pub enum DaemonError {
     Lock(#[from] LockError),
     #[error(transparent)]
     Store(#[from] OpenError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("{0} {1}")]
+    Host(String, String),
     #[error("the actors can't be started: {0}")]
     Actors(#[from] ractor::SpawnErr),
     #[error("the attempts of an earlier daemon can't be adopted: {0}")]
@@ -110,9 +117,10 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     if let Some(attempt) = shims.own_place().attempt() {
         return Err(DaemonError::Inside(attempt));
     }
-    let store = Store::open(&home.database(), times).await?;
+    let store = engine::open(home, &config.settings.engine, times).await?;
+    let host = host::register(home, config, &store).await?;
     let (owners, world, mut gateway_ended) =
-        start_actors(home, config, soft_limits, &store, shims.clone()).await?;
+        start_actors(home, config, soft_limits, &store, shims.clone(), host).await?;
     // A finish that is taken up may plan a run of checks: before that, for what is not open goes.
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     let count = ractor::call!(owners.gateway, gateway::GatewayMessage::Restore)
@@ -211,6 +219,7 @@ async fn start_actors(
     soft_limits: SoftLimits,
     store: &Store,
     shims: Shims,
+    host: OwnHost,
 ) -> Result<(Owners, Arc<World>, JoinHandle<()>), DaemonError> {
     let environment = environment();
     let settings = &config.settings;
@@ -222,6 +231,7 @@ async fn start_actors(
     let (root, _) = Actor::spawn(None, Root, ()).await?;
     let world = Arc::new(World {
         journal: Arc::new(store.clone()),
+        host,
         executors: Arc::new(executors),
         shims,
         repositories: Repositories::default(),
@@ -269,6 +279,9 @@ async fn start_actors(
     let (gateway, gateway_ended) =
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
     let arguments = (Arc::clone(&world), gateway.clone());
+    if world.host.has_lease {
+        tokio::spawn(gateway::keep_lease(gateway.clone(), Arc::clone(&world)));
+    }
     let (checks, _) = Actor::spawn_linked(None, Checks, arguments, root.get_cell()).await?;
     Ok((Owners { gateway, checks }, world, gateway_ended))
 }

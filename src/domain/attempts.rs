@@ -5,6 +5,7 @@ use provost_actors::attempt::provision::{trust_command, trusted_by};
 use provost_actors::blocking::blocking;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::{self, GatewayMessage, StartRequest};
+use provost_actors::host::HostState;
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{ApprovalStatus, AttemptRepo, AttemptStopped, State};
 use provost_actors::process::records;
@@ -96,6 +97,7 @@ impl AttemptTools for Domain {
                      }| {
                         AttemptSummary {
                             attempt_id: line.attempt_id,
+                            host: line.host,
                             workspace_branch: line.workspace_branch,
                             worktree: worktrees.remove(&line.attempt_id).unwrap_or_default(),
                             state: line.state,
@@ -259,6 +261,7 @@ impl Domain {
             resume_at,
             executor: line.executor,
             variant: line.variant,
+            host: line.host,
             created_at: line.created_at,
             updated_at: line.updated_at,
             last_activity_at,
@@ -287,7 +290,7 @@ fn turn_number(turn: ToTurn) -> u32 {
 
 fn next_action(status: &store::AttemptRow) -> String {
     let overview = &status.overview;
-    let AttemptLine { attempt_id: id, state, phase, workspace_branch, .. } = &overview.line;
+    let AttemptLine { attempt_id: id, state, phase, workspace_branch, host, .. } = &overview.line;
     if let Some(reason) = &overview.waits_for_disk {
         return format!(
             "It waits for the disk ({reason}), and goes on once PROVOST_HOME can be written; call \
@@ -307,6 +310,10 @@ fn next_action(status: &store::AttemptRow) -> String {
         (State::Running, AttemptPhase::Waiting) => {
             format!("It waits for a permission: call list_inbox with attempt_id {id}, then answer.")
         }
+        (_, AttemptPhase::Queued) if overview.host_state == Some(HostState::Draining) => format!(
+            "Its host drains, and a person lets it go on: `provost host resume {host}`. Until then call \
+             wait_for_attempts with attempt_ids [{id}]."
+        ),
         (_, AttemptPhase::Queued) => {
             format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")
         }

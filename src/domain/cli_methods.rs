@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::checks;
-use provost_actors::gateway::{GatewayMessage, check_executor};
+use provost_actors::gateway::{GatewayMessage, check_executor, check_labels};
+use provost_actors::host;
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::payload_hash;
 use serde::Serialize;
@@ -17,11 +18,11 @@ use crate::api::commands::{
     AttemptLine, Attempts, AttemptsParams, CheckExecutorParams, Empty, ImportParams, ImportedTasks,
     Info, ResolveParams, Resolved, Shutdown, ShutdownParams, Survivor,
 };
-use crate::api::{Audit, Caller, CliMethods, Code, CustomError, Key, Refusal, inside};
+use crate::api::{Audit, Caller, CliMethods, Code, CustomError, Key, OtherHosts, Refusal, inside};
 use crate::work::import;
 
 /// The methods that change nothing, and leave no line in the audit log.
-const READS: [&str; 13] = [
+const READS: [&str; 14] = [
     "provost/next_log_page",
     "provost/resolve",
     "provost/attempts",
@@ -30,6 +31,7 @@ const READS: [&str; 13] = [
     "provost/conflicts",
     "provost/doctor",
     "provost/environment",
+    "provost/hosts",
     "provost/started_as",
     "provost/plans",
     "provost/remotes",
@@ -51,11 +53,14 @@ impl CliMethods for Domain {
         if !caller.is_person {
             return Err(CustomError::method_not_found(method));
         }
+        let none = Map::new();
+        let arguments = params.as_ref().and_then(Value::as_object).unwrap_or(&none);
+        if let Some(host) = self.elsewhere(method, arguments).await.map_err(fault)? {
+            return Err(fault(host::elsewhere("what this call is about", &host)));
+        }
         if READS.contains(&method) {
             return self.run_method(method, params).await;
         }
-        let none = Map::new();
-        let arguments = params.as_ref().and_then(Value::as_object).unwrap_or(&none);
         let change = self.begin_change(caller, method, arguments);
         let done = self.run_method(method, params).await;
         let refused = done.as_ref().err().map(|error| {
@@ -82,6 +87,8 @@ impl Domain {
             "provost/environment" => answer(self.environment(read(params)?).await),
             "provost/started_as" => answer(self.started_as(read(params)?).await),
             "provost/remove_project" => answer(self.remove_project(read(params)?).await),
+            "provost/hosts" => answer(self.list_hosts().await),
+            "provost/change_host" => answer(self.change_host(read(params)?).await),
             "provost/gc" => answer(self.gc(read(params)?).await),
             "provost/empty_cache" => answer(self.empty_cache(read(params)?).await),
             "provost/empty_trash" => answer(self.empty_trash(read(params)?).await),
@@ -117,15 +124,19 @@ impl Domain {
             .into_iter()
             .map(|it| AttemptLine { worktree: worktrees.remove(&it.line.attempt_id), ..it.line });
         let attempts = attempts.collect();
-        Ok(Attempts { attempts, total: self.store.count_attempts().await? })
+        let (total, hosts) = (self.store.count_attempts().await?, self.store.count_hosts().await?);
+        Ok(Attempts { attempts, total, hosts })
     }
 
     /// Whether an attempt could start with this executor, before anything is made for it.
     async fn check_executor(&self, params: CheckExecutorParams) -> Result<Empty, Refusal> {
         let executors = Arc::clone(&self.world.executors);
         let CheckExecutorParams { executor, variant } = params;
+        let named = executor.clone();
         let check = move || check_executor(&*executors, &executor, variant.as_deref());
-        blocking(check).await?.map(|()| Empty {})
+        blocking(check).await??;
+        check_labels(&self.world, &named).await?;
+        Ok(Empty {})
     }
 
     /// Puts the tasks of a file on a board: all of them, or none.
@@ -153,6 +164,7 @@ impl Domain {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             home: self.data_dir.clone(),
+            engine: Some(self.store.engine().to_owned()),
             path: std::env::var_os("PATH").map(|path| path.to_string_lossy().into_owned()),
             running,
             queued,

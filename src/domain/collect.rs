@@ -24,15 +24,16 @@ use crate::api::commands::{
 };
 
 impl Domain {
-    /// Attempt by attempt: each is proved and taken away by its owner.
+    /// Attempt by attempt of this host: each is proved and taken away by its owner.
     pub(super) async fn gc(&self, wish: GcParams) -> Result<Collected, Refusal> {
         let how = Collect { is_dry: !wish.yes, snapshot: wish.snapshot, by_finish: false };
         let before = before(wish.older_than_secs);
         let mut attempts = Vec::new();
         for attempt in self.store.overview(true).await? {
-            let AttemptLine { attempt_id, project_id, updated_at, .. } = attempt.line;
-            let is_meant =
-                wish.project_id.is_none_or(|project| project == project_id) && updated_at <= before;
+            let AttemptLine { attempt_id, project_id, updated_at, ref host, .. } = attempt.line;
+            let is_meant = *host == self.world.host.id
+                && wish.project_id.is_none_or(|project| project == project_id)
+                && updated_at <= before;
             if !is_meant {
                 continue;
             }

@@ -59,7 +59,9 @@ impl Domain {
     /// Attempts at work are looked at when their turns end.
     pub(super) fn watch_targets(&self, statuses: &[AttemptRow]) {
         let at_rest = statuses.iter().filter(|status| {
-            status.overview.latest_snapshot_turn.is_some() && !status.overview.line.phase.is_busy()
+            let line = &status.overview.line;
+            let is_here = line.host == self.world.host.id;
+            is_here && status.overview.latest_snapshot_turn.is_some() && !line.phase.is_busy()
         });
         let at_rest: Vec<AttemptId> = at_rest.map(|it| it.overview.line.attempt_id).collect();
         if !at_rest.is_empty() {

@@ -69,6 +69,7 @@ impl Domain {
     ) -> Result<TailAttemptLogsOutput, Refusal> {
         let (attempt, channel) = (input.attempt_id, input.channel);
         let status = self.store.status(attempt).await?;
+        self.require_here(attempt).await?;
         let query =
             Query { limit: input.limit(), max_bytes: input.max_bytes.get(), place: input.page() };
         let page = match self.log(attempt).await? {

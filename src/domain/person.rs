@@ -2,6 +2,7 @@
 //! started, and the removal of a project.
 
 use provost_actors::attempt::{self, CollectVerdict};
+use provost_actors::host;
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::Attempt;
 use provost_actors::refusal::Refusal;
@@ -54,10 +55,16 @@ impl Domain {
         let id = wish.project_id;
         let (name, tasks) = self.store.project_size(id).await?;
         let attempts = self.store.overview(true).await?;
+        let is_of = |host: &String| *host == self.world.host.id;
         let is_busy = |phase: AttemptPhase| phase.is_busy() || phase == AttemptPhase::Waiting;
         let mut of_project = attempts.iter().filter(|it| it.line.project_id == id);
         if let Some(busy) = of_project.find(|attempt| is_busy(attempt.line.phase)) {
             return Err(busy_project(busy.line.attempt_id));
+        }
+        let mut of_project = attempts.iter().filter(|it| it.line.project_id == id);
+        if let Some(other) = of_project.find(|attempt| !is_of(&attempt.line.host)) {
+            let what = format!("attempt {} of the project", other.line.attempt_id);
+            return Err(host::elsewhere(&what, &other.line.host));
         }
         let yes = wish.yes;
         let all = GcParams { yes, snapshot: true, older_than_secs: 0, project_id: Some(id) };

@@ -68,6 +68,7 @@ mod tests {
             "attempt_id": AttemptId::new(), "task_id": TaskId::new(), "handle": "TASK-VERIFY-100000",
             "workspace_branch": text, "state": "completed", "phase": "preparing", "worktree": text,
             "waiting_on": "a running slot", "resume_at": at, "executor": text, "variant": text,
+            "host": text,
             "created_at": at, "updated_at": at, "last_activity_at": at, "latest_session_id": null,
             "latest_execution_process_id": null, "exit_code": i32::MIN, "exit_signal": null,
             "failure_summary": text, "queued_follow_ups": u32::MAX, "queue_held": true,

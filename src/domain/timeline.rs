@@ -27,6 +27,7 @@ impl TimelineReads for Domain {
             task_status: task.status,
             project_id: task.project_id,
             project_name: task.project_name,
+            has_hosts: self.store.count_hosts().await? > 1,
             turns: turns.items,
             has_earlier: turns.has_more,
             waiting,
@@ -36,6 +37,7 @@ impl TimelineReads for Domain {
     }
 
     async fn attempt_processes(&self, attempt: AttemptId) -> Refusable<Vec<Member>> {
+        self.require_here(attempt).await?;
         let leaders = self.store.running_leaders(attempt).await?;
         let leaders: Vec<Process> =
             leaders.into_iter().map(|(pid, start_time)| Process { pid, start_time }).collect();

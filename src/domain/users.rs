@@ -2,15 +2,11 @@
 //! which the store keeps a hash.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use provost_actors::event::Timestamp;
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::Domain;
@@ -19,6 +15,7 @@ use crate::api::commands::{
 };
 use crate::api::users::{Changed, Changes, OWNER, User, Users};
 use crate::api::{Access, Code, Refusable, Refusal};
+use crate::secret::{hash, keep};
 
 /// How long a link waits for its browser.
 const LINK_FOR: Duration = Duration::from_mins(5);
@@ -88,15 +85,8 @@ impl Domain {
     /// next daemon makes another one.
     fn new_owner_token(&self) -> Refusable<String> {
         let token = secret()?;
-        let write = || {
-            // A daemon empties this folder at its start: a kill leaves no copy of the token.
-            let scratch = &self.world.settings.scratch_dir;
-            fs::create_dir_all(scratch)?;
-            let mut file = tempfile::NamedTempFile::new_in(scratch)?;
-            writeln!(file, "{token}")?;
-            file.persist(self.token_file()).map_err(|error| error.error)
-        };
-        let written: io::Result<_> = write();
+        // A daemon empties this folder at its start: a kill leaves no copy of the token.
+        let written = keep(&token, &self.token_file(), &self.world.settings.scratch_dir);
         written.map_err(|error| {
             let path = self.token_file();
             Refusal::internal(format!("{} can't be written: {error}", path.display()))
@@ -154,15 +144,7 @@ fn after(time: Duration) -> Timestamp {
     Timestamp::from_millis(Timestamp::now().millis().saturating_add(millis))
 }
 
-/// 256 random bits, as text.
+/// A new secret.
 fn secret() -> Refusable<String> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Refusal::internal(format!("the kernel gives no random bits: {error}")))?;
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
-}
-
-/// What the store knows of a secret. The secrets are random, so that a plain hash is enough.
-fn hash(secret: &str) -> String {
-    URL_SAFE_NO_PAD.encode(Sha256::digest(secret))
+    crate::secret::make().map_err(|error| Refusal::internal(error.to_string()))
 }

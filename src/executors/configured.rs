@@ -204,6 +204,10 @@ impl Executor for Configured {
         }
     }
 
+    fn labels(&self) -> Vec<String> {
+        self.config.labels.clone()
+    }
+
     fn on_quota(&self) -> OnQuota {
         self.config.on_quota
     }

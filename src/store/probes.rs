@@ -37,10 +37,10 @@ impl Store {
         let sql = of_sides!(
             "SELECT s.attempt_id,
                     json_object('attempt_id', nullif(s.other_id, ''),
-                                'target_branch', iif(s.other_id = '', c.target_branch, NULL),
+                                'target_branch', CASE WHEN s.other_id = '' THEN c.target_branch END,
                                 'repo_name', c.repo_name, 'paths', json(s.paths),
                                 'path_count', s.path_count, 'tree_id', s.tree_id)
-             FROM json_each(?1) e
+             FROM json_each($1) e
              JOIN sides s ON s.attempt_id = e.value
              JOIN contestants c ON c.attempt_id = s.attempt_id AND c.path = s.repo
              WHERE s.other_id = '' OR EXISTS (
@@ -52,11 +52,12 @@ impl Store {
         self.read_once("conflicts", attempts, read).await
     }
 
-    /// The attempts that have a snapshot and whose work is still to be merged, each with its
-    /// folder under `worktrees/`.
+    /// The attempts of this host that have a snapshot and whose work is still to be merged, each
+    /// with its folder under `worktrees/`.
     pub async fn contestants(&self) -> Result<Vec<(AttemptId, String)>, Refusal> {
-        let sql = "SELECT DISTINCT attempt_id, folder FROM contestants";
-        self.read(async |db| db.all(sql, ()).await).await
+        let sql = "SELECT DISTINCT c.attempt_id, c.folder FROM contestants c
+             JOIN attempts a ON a.attempt_id = c.attempt_id WHERE a.host = $1";
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
     /// Wakes the waiters of attempts, after the commit.
@@ -78,27 +79,29 @@ impl Probes for Store {
                 (SELECT json_group_array(json_object('attempt_id', attempt_id, 'folder', folder,
                                                      'commit_id', commit_id, 'base_id', base_id))
                  FROM (SELECT o.* FROM contestants o
+                       JOIN attempts b ON b.attempt_id = o.attempt_id AND b.host = $2
                        WHERE o.path = m.path AND o.attempt_id > m.attempt_id
                          AND NOT EXISTS (
                              SELECT 1 FROM probes p
                              WHERE p.repo = m.path AND p.attempt_id = m.attempt_id
                                AND p.other_id = o.attempt_id AND p.commit_id = m.commit_id
                                AND p.other_commit = o.commit_id)
-                       ORDER BY o.made_at DESC LIMIT 50)) AS rivals
+                       ORDER BY o.made_at DESC LIMIT 50) o) AS rivals
              FROM contestants m
+             JOIN attempts a ON a.attempt_id = m.attempt_id AND a.host = $2
              WHERE m.path IN (SELECT path FROM attempt_repos
-                              WHERE attempt_id IN (SELECT value FROM json_each(?1)))
+                              WHERE attempt_id IN (SELECT value FROM json_each($1)))
              ORDER BY m.attempt_id, m.position";
-        self.read(async |db| db.all(sql, (attempts,)).await).await
+        self.read(async |db| db.all(sql, (attempts, &self.host)).await).await
     }
 
     async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal> {
         let sql = of_sides!(
             "SELECT a.attempt_id, a.folder,
                 EXISTS (SELECT 1 FROM contestants c WHERE c.attempt_id = a.attempt_id) AS is_open
-             FROM attempts a WHERE a.attempt_id IN (SELECT attempt_id FROM sides)"
+             FROM attempts a WHERE a.host = $1 AND a.attempt_id IN (SELECT attempt_id FROM sides)"
         );
-        self.read(async |db| db.all(sql, ()).await).await
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
     async fn record_probes(&self, attempt: AttemptId, probes: &[Probe]) -> Result<(), Refusal> {
@@ -123,13 +126,13 @@ impl Probes for Store {
             .write(Patience::Short, "probes_dropped", async |db| {
                 let sql = of_sides!(
                     "SELECT DISTINCT attempt_id FROM sides
-                     WHERE other_id IN (SELECT value FROM json_each(?1))
-                        OR attempt_id IN (SELECT value FROM json_each(?1))"
+                     WHERE other_id IN (SELECT value FROM json_each($1))
+                        OR attempt_id IN (SELECT value FROM json_each($1))"
                 );
                 let changed: Vec<AttemptId> = db.all(sql, (attempts,)).await?;
                 let sql = "DELETE FROM probes
-                     WHERE attempt_id IN (SELECT value FROM json_each(?1))
-                        OR other_id IN (SELECT value FROM json_each(?1))";
+                     WHERE attempt_id IN (SELECT value FROM json_each($1))
+                        OR other_id IN (SELECT value FROM json_each($1))";
                 db.run(sql, (attempts,)).await?;
                 renumber(db, &changed).await?;
                 Ok(changed)
@@ -143,7 +146,7 @@ impl Probes for Store {
 /// Gives attempts a new revision, which waiters are woken for.
 async fn renumber(db: Db<'_>, attempts: &[AttemptId]) -> Result<u64> {
     let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts)
-         WHERE attempt_id IN (SELECT value FROM json_each(?1))";
+         WHERE attempt_id IN (SELECT value FROM json_each($1))";
     if attempts.is_empty() { Ok(0) } else { db.run(sql, (attempts,)).await }
 }
 
@@ -151,21 +154,21 @@ async fn renumber(db: Db<'_>, attempts: &[AttemptId]) -> Result<u64> {
 /// `true`: which paths are in conflict has changed.
 async fn write(db: Db<'_>, attempt: AttemptId, probe: &Probe) -> Result<bool> {
     let Probe { repo, rival, commit_id, rival_commit, tree_id, paths } = probe;
-    let sql = "SELECT count(*) FROM contestants WHERE path = ?1
-         AND (attempt_id = ?2 AND commit_id = ?3 OR attempt_id = ?4 AND commit_id = ?5)";
+    let sql = "SELECT count(*) FROM contestants WHERE path = $1
+         AND (attempt_id = $2 AND commit_id = $3 OR attempt_id = $4 AND commit_id = $5)";
     let newest: usize = db.one(sql, (repo, attempt, commit_id, rival, rival_commit)).await?;
     if newest < 1 + usize::from(rival.is_some()) {
         return Ok(false);
     }
     let other = rival.map(|rival| rival.to_string()).unwrap_or_default();
     let sql = "SELECT paths, path_count FROM probes
-         WHERE attempt_id = ?1 AND other_id = ?2 AND repo = ?3";
+         WHERE attempt_id = $1 AND other_id = $2 AND repo = $3";
     let before: Option<(Vec<String>, usize)> = db.find(sql, (attempt, &other, repo)).await?;
     let kept = &paths[..paths.len().min(PATHS_MAX)];
     let row = json!({
         "attempt_id": attempt, "other_id": other, "repo": repo, "commit_id": commit_id,
         "other_commit": rival_commit, "tree_id": tree_id, "paths": kept, "path_count": paths.len(),
     });
-    db.insert("OR REPLACE INTO probes", row).await?;
+    db.replace("probes", "attempt_id, other_id, repo", row).await?;
     Ok(before.unwrap_or_default() != (kept.to_vec(), paths.len()))
 }

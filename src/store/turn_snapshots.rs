@@ -14,7 +14,8 @@ use super::{Patience, Refusal, Sql, Store, comments, now};
 pub type SnapshotTurns = (AttemptId, Vec<u32>);
 
 impl Store {
-    /// The attempts, of one project or of all, whose last snapshot was made before a moment.
+    /// The attempts of this host, of one project or of all, whose last snapshot was made before a
+    /// moment.
     pub async fn old_snapshots(
         &self,
         before: Timestamp,
@@ -23,17 +24,18 @@ impl Store {
         let sql = "SELECT n.attempt_id, json_group_array(DISTINCT n.turn) FROM turn_snapshots n
              JOIN attempts a ON a.attempt_id = n.attempt_id
              JOIN tasks t ON t.task_id = a.task_id
-             WHERE ?2 IS NULL OR t.project_id = ?2
-             GROUP BY n.attempt_id HAVING max(n.made_at) <= ?1 ORDER BY n.attempt_id";
-        self.read(async |db| db.all(sql, (before.millis(), project)).await).await
+             WHERE a.host = $3 AND (t.project_id = $2 OR $2 IS NULL)
+             GROUP BY n.attempt_id HAVING max(n.made_at) <= $1 ORDER BY n.attempt_id";
+        let values = (before.millis(), project, &self.host);
+        self.read(async |db| db.all(sql, values).await).await
     }
 
     /// Forgets all snapshots of an attempt, whose references are gone.
     pub async fn forget_snapshots(&self, attempt: AttemptId) -> Result<(), Refusal> {
         self.write(Patience::Short, "snapshots_forgotten", async |db| {
-            let sql = "DELETE FROM probes WHERE attempt_id = ?1 OR other_id = ?1";
+            let sql = "DELETE FROM probes WHERE attempt_id = $1 OR other_id = $1";
             db.run(sql, (attempt,)).await?;
-            db.run("DELETE FROM turn_snapshots WHERE attempt_id = ?1", (attempt,)).await?;
+            db.run("DELETE FROM turn_snapshots WHERE attempt_id = $1", (attempt,)).await?;
             Ok(())
         })
         .await
@@ -43,11 +45,11 @@ impl Store {
 #[async_trait]
 impl Snapshots for Store {
     async fn due_snapshot(&self, attempt: AttemptId) -> Result<Option<DueSnapshot>, Refusal> {
-        let sql = "SELECT x.turn, x.ended_at, a.phase = 'settled' AS is_last
+        let sql = "SELECT x.turn, x.ended_at, a.phase IN ('settled', 'queued') AS is_last
              FROM processes x JOIN attempts a ON a.attempt_id = x.attempt_id
              WHERE x.snapshot_due = 1 AND x.process_id = (
                  SELECT process_id FROM processes
-                 WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND ended_at IS NOT NULL
+                 WHERE attempt_id = $1 AND run_reason = 'coding_agent' AND ended_at IS NOT NULL
                  ORDER BY turn DESC, process_id DESC LIMIT 1)";
         self.read(async |db| db.find(sql, (attempt,)).await).await
     }
@@ -65,11 +67,11 @@ impl Snapshots for Store {
                 row["attempt_id"] = json!(attempt);
                 row["turn"] = json!(turn);
                 row["made_at"] = json!(now);
-                db.insert("OR IGNORE INTO turn_snapshots", row).await?;
+                db.insert_new("INTO turn_snapshots", row).await?;
             }
             // Those of earlier turns can't be made any more.
             let sql = "UPDATE processes SET snapshot_due = 0
-                 WHERE attempt_id = ?1 AND turn <= ?2 AND snapshot_due = 1";
+                 WHERE attempt_id = $1 AND turn <= $2 AND snapshot_due = 1";
             db.run(sql, (attempt, turn)).await?;
             // It may have changed lines that were commented on.
             let is_news = !snapshots.is_empty() && comments::has_sent(db, attempt).await?;
@@ -87,7 +89,7 @@ impl Snapshots for Store {
     }
 
     async fn snapshot_turns(&self, attempt: AttemptId) -> Result<Vec<u32>, Refusal> {
-        let sql = "SELECT DISTINCT turn FROM turn_snapshots WHERE attempt_id = ?1 ORDER BY turn";
+        let sql = "SELECT DISTINCT turn FROM turn_snapshots WHERE attempt_id = $1 ORDER BY turn";
         self.read(async |db| db.all(sql, (attempt,)).await).await
     }
 
@@ -96,7 +98,7 @@ impl Snapshots for Store {
         attempt: AttemptId,
         turn: u32,
     ) -> Result<Vec<TurnSnapshot>, Refusal> {
-        let sql = "SELECT * FROM turn_snapshots WHERE attempt_id = ?1 AND turn = ?2 ORDER BY repo";
+        let sql = "SELECT * FROM turn_snapshots WHERE attempt_id = $1 AND turn = $2 ORDER BY repo";
         self.read(async |db| db.all(sql, (attempt, turn)).await).await
     }
 }

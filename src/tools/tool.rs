@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use provost_actors::failpoint;
+use provost_actors::host;
 use provost_actors::ids::TaskRef;
 use provost_actors::refusal::Refusal;
 use rmcp::model::{JsonObject, MetaObject};
@@ -178,6 +179,9 @@ impl Tool {
         if self.audience == Audience::Board && call.caller.place.is_inside() {
             let Call { service, caller, arguments, .. } = &call;
             service.permit(caller, self.name, self.access(), arguments).await?;
+        }
+        if let Some(host) = call.service.elsewhere(self.name, &call.arguments).await? {
+            return Err(host::elsewhere("what this call is about", &host));
         }
         match (self.run)(call) {
             Ok(outcome) => outcome.await,

@@ -41,7 +41,7 @@ fn kind(refusal: Code) -> ErrorKind {
         | Code::ExecutorUnavailable | Code::BranchNotFound =>
             ("RESOURCE_NOT_FOUND", 404, "MEDIUM", "P2_DELAYED", "WARN", None, false),
         Code::InvalidState | Code::NoSessionYet | Code::TurnActive | Code::AttemptRunning
-        | Code::CheckoutInTheWay | Code::SandboxUnavailable =>
+        | Code::CheckoutInTheWay | Code::SandboxUnavailable | Code::Elsewhere =>
             ("INVALID_STATE", 409, "MEDIUM", "P2_DELAYED", "WARN", None, false),
         Code::IdempotencyConflict =>
             ("IDEMPOTENCY_CONFLICT", 409, "MEDIUM", "P2_DELAYED", "WARN", None, false),

@@ -52,6 +52,8 @@ pub struct AttemptFacts {
     pub failure: Option<String>,
     #[serde(default)]
     pub waits_for_disk: bool,
+    /// Nothing new begins on its host.
+    pub host_drains: bool,
 }
 
 /// Whether a failure's summary says that somebody stopped the attempt.
@@ -195,7 +197,8 @@ pub fn place(task: &TaskFacts, attempts: &[AttemptFacts]) -> (Column, Option<Why
         return (Column::Working, Some(Why::Finish));
     }
     if any(|it| it.phase == Phase::Queued) {
-        return (Column::Waiting, Some(Why::Slot));
+        let is_held = any(|it| it.phase == Phase::Queued && it.host_drains);
+        return (Column::Waiting, Some(if is_held { Why::Host } else { Why::Slot }));
     }
     if task.standing == Some(ReviewState::Reported) {
         return (Column::Working, Some(Why::Checks));

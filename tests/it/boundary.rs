@@ -143,6 +143,8 @@ fn an_agent_has_the_workers_tools_whatever_it_says_it_is() {
     let methods = [
         ("provost/shutdown", json!({"stop_all": true})),
         ("provost/gc", json!({})),
+        ("provost/hosts", json!({})),
+        ("provost/change_host", json!({"host": "local", "change": "drain"})),
         ("provost/attempts", json!({"all": true})),
         ("provost/add_plan", json!({})),
         tool("stop_attempt", &stop),

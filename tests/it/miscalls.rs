@@ -20,6 +20,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("turn_not_found", "a turn without a snapshot: see turns.rs"),
     ("sandbox_unavailable", "a machine that can't hold a box: see sandbox/mod.rs"),
     ("checkout_in_the_way", "a person's changes where a merge goes: see finish.rs"),
+    ("elsewhere", "another host has the attempt"),
     ("ticket_not_found", "the worker API"),
     ("invalid_state", "the worker API"),
     ("token_limit_exceeded", "the worker API"),

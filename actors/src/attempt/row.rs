@@ -92,7 +92,8 @@ impl AttemptActorState {
         drop(self.myself.send_after(PAUSE, || AttemptMessage::WriteAgain));
     }
 
-    /// Writes a turn's outcome and, in one transaction, the next turn, which keeps the slot.
+    /// Writes a turn's outcome and, in one transaction, the next turn, which keeps the slot unless
+    /// nothing new is to begin on this host.
     pub(super) async fn record(&mut self, process: ProcessId) {
         let outcome = self.turn(process).and_then(|turn| turn.unrecorded.clone());
         let Some(outcome) = outcome else { return };
@@ -106,7 +107,8 @@ impl AttemptActorState {
             // The end of a turn is never refused.
             None => queue.step(queue::QueueEvent::TurnEnded).unwrap_or_default(),
         };
-        let next = replaced.or_else(|| step.begin.map(|follow_up| self.next(follow_up, true)));
+        let has_slot = !self.world.host.drains();
+        let next = replaced.or_else(|| step.begin.map(|it| self.next(it, has_slot)));
         let (taken, held, begun) = (step.taken, queue.held, next.clone());
         let turnover = Turnover { taken, held, begun, ..Turnover::default() };
         let quota = outcome.quota.filter(|quota| quota.resumes);
@@ -118,11 +120,13 @@ impl AttemptActorState {
         self.disk(process, DiskWriter::Row, None);
         self.with(process, |turn| turn.unrecorded = None);
         self.queue = queue;
+        if next.as_ref().is_none_or(|next| !next.has_slot) {
+            self.notify(AttemptEvent::SlotFreed(id));
+            self.take_snapshot();
+        }
         if let Some(next) = next {
             return self.go_on(next);
         }
-        self.notify(AttemptEvent::SlotFreed(id));
-        self.take_snapshot();
         if let Some(at) = quota.and_then(|quota| quota.resume_at) {
             self.notify(AttemptEvent::Resumes(id, process, at));
         }

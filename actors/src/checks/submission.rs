@@ -66,6 +66,7 @@ pub async fn freeze_submission(
     let checks = planned.map_err(|why| Refusal::new(Code::WorkspaceFailed, why))?;
     let mut frozen = FrozenSubmission {
         submission: Submission {
+            host: world.host.id.clone(),
             run_id,
             attempt_id: reporter,
             repos: Vec::new(),
@@ -95,7 +96,11 @@ async fn with_worktrees(world: &World, id: AttemptId) -> Result<Option<Attempt>,
     let has = attempt::has_worktrees(world, id).await.map_err(|error| {
         Refusal::new(Code::WorkspaceFailed, format!("the folder of attempt {id}: {error}"))
     })?;
-    if has { world.journal.attempt(id).await } else { Ok(None) }
+    let attempt = world.journal.attempt(id).await?;
+    if let Some(attempt) = &attempt {
+        world.host.require(attempt)?;
+    }
+    Ok(attempt.filter(|_| has))
 }
 
 type Taken = Result<(Vec<CheckedRepo>, Option<bool>), Refusal>;

@@ -1,5 +1,6 @@
 //! Who runs and who waits: so many attempts at once, further ones in the order
-//! of their priority, and within one first come first served. Pure.
+//! of their priority, and within one first come first served; nobody begins on a host that drains.
+//! Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -14,6 +15,7 @@ pub struct Admission {
     work: Lane,
     answers: Lane,
     answering: HashSet<AttemptId>,
+    is_held: bool,
 }
 
 #[derive(Debug)]
@@ -28,7 +30,12 @@ impl Admission {
     /// With so many slots for work and for answers.
     pub fn new(work: usize, answers: usize) -> Self {
         let answering = HashSet::new();
-        Self { work: Lane::new(work), answers: Lane::new(answers), answering }
+        Self { work: Lane::new(work), answers: Lane::new(answers), answering, is_held: false }
+    }
+
+    /// Grants no slot while it is held; who waits keeps the place.
+    pub fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
     }
 
     /// Notes that an attempt answers a question, until it is [forgotten](Self::forget).
@@ -42,9 +49,12 @@ impl Admission {
         self.answering.remove(&attempt);
     }
 
-    /// Takes a slot, if one is free and none waits for it. It is held until
-    /// [`leave`](Self::leave). `false` also for an attempt that holds a slot already.
+    /// Takes a slot, if one is free and none waits for it. The attempt has it until
+    /// [`leave`](Self::leave). `false` also for an attempt that has a slot already.
     pub fn take(&mut self, attempt: AttemptId) -> bool {
+        if self.is_held {
+            return false;
+        }
         let lane = self.lane(attempt);
         let is_free = lane.running.len() < lane.slots && lane.queue.is_empty();
         is_free && lane.running.insert(attempt)
@@ -71,6 +81,9 @@ impl Admission {
 
     /// Grants a free slot to the first in a queue. Call until `None`.
     pub fn next(&mut self) -> Option<AttemptId> {
+        if self.is_held {
+            return None;
+        }
         self.work.next().or_else(|| self.answers.next())
     }
 
@@ -151,6 +164,26 @@ mod tests {
         assert_eq!((admission.next(), admission.next()), (Some(id[2]), None));
         admission.leave(id[0]);
         assert_eq!(admission.next(), Some(id[3]));
+    }
+
+    #[test]
+    fn nobody_begins_while_it_is_held_and_then_all_do_in_their_order() {
+        let id = ids(4);
+        let mut admission = Admission::new(3, 1);
+        admission.answers(id[3]);
+        assert!(admission.take(id[0]));
+        admission.hold(true);
+        for waiting in [id[1], id[2], id[3]] {
+            assert!(!admission.take(waiting));
+            admission.queue(waiting, Priority::Medium);
+        }
+        // Also a slot that gets free is not given away, and what runs already has one.
+        admission.leave(id[0]);
+        admission.occupy(id[0]);
+        assert_eq!((admission.next(), admission.counts()), (None, (1, 3)));
+        admission.hold(false);
+        let granted: Vec<_> = std::iter::from_fn(|| admission.next()).collect();
+        assert_eq!(granted, [id[1], id[2], id[3]]);
     }
 
     proptest! {

@@ -127,6 +127,7 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     let Some(attempt) = world.journal.attempt(request.attempt_id).await? else {
         return Err(not_found(request.attempt_id));
     };
+    world.host.require(&attempt)?;
     if request.action == FollowUpAction::Cancel {
         return Ok(());
     }

@@ -74,6 +74,7 @@ async fn request(world: &World, call: &FinishCall) -> Result<FinishRequest, Refu
     let Some(attempt) = world.journal.attempt(call.attempt_id).await? else {
         return Err(not_found(call.attempt_id));
     };
+    world.host.require(&attempt)?;
     let id = attempt.attempt_id;
     // The branch outlives the worktrees.
     let is_branch_alone =
@@ -163,6 +164,7 @@ async fn other(world: &World, attempt: &Attempt, onto: AttemptId) -> Result<Atte
             .hint("Call the tool again with into, the id of an attempt that exists.")
             .detail("path", "into"));
     };
+    world.host.require(&other)?;
     let has = |repo: &AttemptRepo| other.repos.iter().any(|its| its.path == repo.path);
     match attempt.repos.iter().find(|repo| !has(repo)) {
         Some(repo) => Err(refuse(format!("attempt {onto} does not work on {}", repo.path))),

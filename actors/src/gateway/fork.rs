@@ -62,6 +62,7 @@ pub async fn source(
             .detail("path", "from_attempt_id")
             .detail("attempt_id", id.to_string()));
     };
+    world.host.require(&attempt)?;
     if attempt.project_id != context.task.project_id {
         let message = format!(
             "attempt {id} is of another project ({}), which has other repositories",

@@ -4,6 +4,7 @@ use ractor::{ActorRef, RpcReplyPort};
 
 use crate::attempt::{AttemptEvent, AttemptMessage};
 use crate::event::Timestamp;
+use crate::host::HostState;
 use crate::ids::{AttemptId, ProcessId, RepoId, TaskId};
 use crate::journal::{Attempt, AttemptStarted, AttemptStopped, Intent, Key, Once, Priority};
 use crate::refusal::Refusal;
@@ -15,6 +16,8 @@ pub enum GatewayMessage {
     /// A start that has been checked; it needs a slot.
     Start(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
+    /// Whether this host drains.
+    HostState(HostState, RpcReplyPort<()>),
     /// How many attempts run and how many wait.
     Counts(RpcReplyPort<(usize, usize)>),
     /// Takes up what an earlier daemon left. Answered when all have an owner.

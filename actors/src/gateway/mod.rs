@@ -18,6 +18,7 @@ mod calls;
 mod finish;
 mod fork;
 mod held;
+mod host;
 mod message;
 mod owners;
 mod preflight;
@@ -36,8 +37,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use finish::{FinishCall, finish};
 pub use held::{as_its_asker as held_as_its_asker, for_a_person};
+pub use host::{change_host, keep_lease};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
-pub use preflight::executor as check_executor;
+pub use preflight::{executor as check_executor, labels as check_labels};
 pub use preview::preview;
 pub use repository::{NewRepo, repository as check_repository};
 
@@ -83,7 +85,9 @@ impl Actor for Gateway {
         world: Arc<World>,
     ) -> Result<GatewayState, ActorProcessingErr> {
         let settings = &world.settings;
-        let admission = Admission::new(settings.max_running_attempts, settings.max_running_answers);
+        let mut admission =
+            Admission::new(settings.max_running_attempts, settings.max_running_answers);
+        admission.hold(world.host.drains());
         Ok(GatewayState {
             myself,
             world,
@@ -124,6 +128,10 @@ impl Actor for Gateway {
             }
             GatewayMessage::StoppedAll(_, port) if state.starting > 0 => state.closing.push(port),
             GatewayMessage::StoppedAll(stopped, port) => drop(port.send(stopped)),
+            GatewayMessage::HostState(host_state, port) => {
+                state.host_state(host_state);
+                let _ = port.send(());
+            }
             GatewayMessage::Counts(port) => drop(port.send(state.admission.counts())),
             GatewayMessage::Restore(port) => state.restore(port),
             GatewayMessage::Restored(left, port) => state.restored(left, port).await,

@@ -1,7 +1,8 @@
 //! Which actor owns which attempt, and their supervision: one for one. An attempt without an
 //! owner, because nothing of it is alive or waits, gets one when one is needed. An owner that
 //! fails is rebuilt from disk, as after a restart of the daemon; one that keeps failing is
-//! left alone, its processes unharmed, until the next restart.
+//! left alone, its processes unharmed, until the next restart. An attempt of another host gets no
+//! owner here: nothing can run twice.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -86,7 +87,11 @@ impl GatewayState {
         attempt: Result<Option<Attempt>, Refusal>,
     ) {
         let waiting = self.loading.remove(&id).unwrap_or_default();
-        let refusal = match attempt {
+        let own = |attempt: Option<Attempt>| match attempt {
+            Some(attempt) => self.world.host.require(&attempt).map(|()| Some(attempt)),
+            None => Ok(None),
+        };
+        let refusal = match attempt.and_then(own) {
             Ok(Some(attempt)) => {
                 self.take_up(attempt).await;
                 self.grant();

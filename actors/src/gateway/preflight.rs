@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::event::{ProcessStatus, RunReason};
 use crate::executor::{Description, Executors};
+use crate::host;
 use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
@@ -25,6 +26,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
+    labels(world, &request.executor).await?;
     let is_boxed = held::can_be(world, &request.executor, variant).await?
         || held::level(&*world.executors, &request.executor, None) != Level::None;
     held::as_its_parent(world, request.parent, &request.executor, variant).await?;
@@ -60,6 +62,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         folder,
         repos,
         executor: request.executor.clone(),
+        host: world.host.id.clone(),
         parent: request.parent,
         fork: source.map(|source| source.fork),
         session_id: SessionId::new(),
@@ -144,6 +147,15 @@ pub fn executor(
     };
     let message = format!("executor {name:?} can't run: {reason}{freshly}");
     Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
+}
+
+/// Checks that a host has the labels that an executor asks for.
+pub async fn labels(world: &World, executor: &str) -> Result<(), Refusal> {
+    let wanted = world.executors.get(executor).map(|it| it.labels()).unwrap_or_default();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    host::require_labels(executor, &wanted, &world.journal.hosts().await?)
 }
 
 /// The attempt's branch. If a turn of it may run in a box, it has a folder of its own, because git

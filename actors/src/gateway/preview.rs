@@ -25,6 +25,7 @@ pub async fn preview(
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     detached(async move {
         let Some(attempt) = world.journal.attempt(id).await? else { return Err(not_found(id)) };
+        world.host.require(&attempt)?;
         let ask = if is_stop {
             PreviewAsk::Stop
         } else {

@@ -74,6 +74,8 @@ pub struct Attempt {
     pub folder: String,
     pub repos: Vec<AttemptRepo>,
     pub executor: String,
+    /// The host that owns it.
+    pub host: String,
     /// The attempt inside which its start was asked for.
     pub parent: Option<AttemptId>,
     /// It began from there instead of from its target branches.
@@ -346,11 +348,11 @@ pub trait Attempts {
 
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
 
-    /// Attempts that need an owner, oldest first: queued, active, not closed, or being finished;
+    /// This host's attempts that need an owner, oldest first: queued, active, not closed, or being finished;
     /// with a dev server, or without the snapshot of their last turn.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
-    /// Attempts that resume after a limit: the turn that it ended, and when it ends.
+    /// This host's attempts that resume after a limit: the turn that it ended, and when it ends.
     async fn resumable(&self) -> Result<Vec<(AttemptId, ProcessId, Timestamp)>, Refusal>;
 }
 

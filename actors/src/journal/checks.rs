@@ -75,6 +75,8 @@ pub struct CheckedRepo {
 /// What a report of completion refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
+    /// The host that it was frozen on, which has the repositories.
+    pub host: String,
     pub run_id: CheckRunId,
     /// The attempt that reported.
     pub attempt_id: Option<AttemptId>,
@@ -176,7 +178,7 @@ pub fn contradiction(claims_passed: bool, receipts: &[Receipt]) -> Option<String
 
 #[async_trait]
 pub trait Checks {
-    /// The check runs that are not closed, in the order of their reports.
+    /// This host's check runs that are not closed, in the order of their reports.
     async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal>;
 
     /// Writes the receipt of a run's check, unless there is one.

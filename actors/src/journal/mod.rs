@@ -6,6 +6,7 @@ mod approvals;
 mod attempts;
 pub mod checks;
 mod finishes;
+mod hosts;
 mod probes;
 mod provisions;
 mod questions;
@@ -17,6 +18,7 @@ pub use approvals::{Approval, ApprovalStatus, Approvals, Decision};
 pub use attempts::*;
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
+pub use hosts::Hosts;
 pub use probes::{Contest, InConflict, Probe, Probes, Rival};
 pub use provisions::{PORTS_IN_BLOCK, Provisions, ScriptRow};
 pub use questions::*;
@@ -38,6 +40,7 @@ pub trait Journal:
     + Provisions
     + Deliveries
     + Consultations
+    + Hosts
     + Requests
     + Send
     + Sync

@@ -56,11 +56,11 @@ pub struct Probe {
 
 #[async_trait]
 pub trait Probes {
-    /// The contests in the repositories of these attempts: one for each attempt and repository with
-    /// a snapshot, unless its task is over or its work is merged.
+    /// The contests in the repositories of these attempts, among the attempts of this host: one for
+    /// each attempt and repository with a snapshot, unless its task is over or its work is merged.
     async fn contests(&self, attempts: &[AttemptId]) -> Result<Vec<Contest>, Refusal>;
 
-    /// The attempts that a conflict was found of.
+    /// This host's attempts that a conflict was found of.
     async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal>;
 
     /// Writes what was found, unless a newer snapshot has been made since. Attempts that are in

@@ -44,10 +44,10 @@ pub trait Provisions {
 
     async fn give_back_ports(&self, attempt: AttemptId) -> Result<(), Refusal>;
 
-    /// The processes of dev servers whose end is not on record.
+    /// The processes of this host's dev servers whose end is not on record.
     async fn open_dev_servers(&self) -> Result<Vec<(AttemptId, ProcessId)>, Refusal>;
 
-    /// The attempts that have ports.
+    /// This host's attempts that have ports.
     async fn port_holders(&self) -> Result<Vec<AttemptId>, Refusal>;
 
     /// Whether a person has approved the commands with this hash for a repository, by its path.

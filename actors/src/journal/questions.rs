@@ -58,7 +58,7 @@ pub enum AnswerProgress {
 /// Answers on their way to the attempts that asked.
 #[async_trait]
 pub trait Deliveries {
-    /// Chooses the attempts that are sent the answer now, so that no call of theirs gets it
+    /// Chooses the attempts of this host that are sent the answer now, so that no call of theirs gets it
     /// as well. Leaves out those with a call that waits, and those that no follow-up may reach.
     async fn answers_to_send(&self, question: QuestionId) -> Result<Outgoing, Refusal>;
 
@@ -70,7 +70,7 @@ pub trait Deliveries {
         is_sent: bool,
     ) -> Result<(), Refusal>;
 
-    /// The answered questions whose answer may still have to be sent.
+    /// The answered questions whose answer may still have to be sent to an attempt of this host.
     async fn undelivered_questions(&self) -> Result<Vec<QuestionId>, Refusal>;
 }
 
@@ -85,7 +85,7 @@ pub trait Consultations {
         asked_from: Option<AttemptId>,
     ) -> Result<Consultation, Refusal>;
 
-    /// The questions that an executor still works on.
+    /// The questions that an executor of this host still works on.
     async fn consultations(&self) -> Result<Vec<QuestionId>, Refusal>;
 
     /// Waits until the executor's attempt has ended, someone has ruled, or `timeout` and

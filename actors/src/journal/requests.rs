@@ -100,7 +100,8 @@ pub trait Requests {
     /// Writes the intent of a call. One that is there already is fresh again.
     async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal>;
 
-    /// The intents that were begun and not completed, oldest first.
+    /// The intents that were begun and not completed, oldest first; not those that concern attempts
+    /// of other hosts.
     async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal>;
 
     /// Keeps the answer of a call that [`begin`](Self::begin) allowed.

@@ -100,6 +100,7 @@ impl Domain {
         turns: Turns,
     ) -> Result<Workspace, Refusal> {
         let view = self.store.workspace(attempt).await?;
+        self.require_here(attempt).await?;
         let spans = self.spans(tool, attempt, turns).await?;
         // The snapshots are in the repository, and need no worktrees.
         let is_made = turns.to.is_some()

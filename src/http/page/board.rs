@@ -258,6 +258,7 @@ fn reason_of(why: Why) -> &'static str {
     match why {
         Why::Dependencies => "Waits for",
         Why::Slot => "Waits for a running slot",
+        Why::Host => "Its host drains",
         Why::Disk => "Waits for disk space",
         Why::Quota => "Rate limit; goes on by itself",
         Why::Stopped => "Stopped",

@@ -65,7 +65,8 @@ pub fn attempt_badge(state: AttemptState, phase: AttemptPhase, waiting_on: Optio
         (_, AttemptState::Running) => (Tone::Busy, "running"),
         (_, AttemptState::Idle) => (Tone::Quiet, "idle"),
     };
-    let on = waiting_on.map(|on| format!("{text}: {on}"));
+    let on = waiting_on.map(|on| if on == "host" { "its host drains" } else { on });
+    let on = on.map(|on| format!("{text}: {on}"));
     badge(tone, on.as_deref().unwrap_or(text))
 }
 

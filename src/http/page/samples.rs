@@ -50,7 +50,7 @@ pub fn status(id: &str, members: &Value) -> Value {
     let mut status = json!({
         "attempt_id": id, "task_id": TASK, "handle": "TASK-001",
         "workspace_branch": "provost/1a2b-fix", "state": "completed", "phase": "settled",
-        "waiting_on": null, "resume_at": null, "executor": "claude", "variant": null,
+        "waiting_on": null, "resume_at": null, "executor": "claude", "variant": null, "host": "local",
         "created_at": before(4000), "updated_at": before(100), "last_activity_at": before(100),
         "latest_session_id": null, "latest_execution_process_id": null, "exit_code": 0,
         "exit_signal": null, "failure_summary": null, "queued_follow_ups": 0,

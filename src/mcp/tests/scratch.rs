@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use provost_actors::checks::Checks;
 use provost_actors::gateway::Gateway;
+use provost_actors::host::{LOCAL, Registration};
 use provost_actors::limits::SoftLimits;
 use provost_actors::log::{LogLimits, Logs};
 use provost_actors::process::Shims;
@@ -15,7 +16,7 @@ use provost_actors::refusal::Refusal;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
 use provost_actors::workspace::cache::Cache;
-use provost_actors::world::{ActorSettings, CheckSignals, World};
+use provost_actors::world::{ActorSettings, CheckSignals, OwnHost, World};
 use ractor::Actor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,7 +27,7 @@ use crate::config::Config;
 use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
 use crate::home::Home;
-use crate::store::{Store, TimesToLive};
+use crate::store::Store;
 use crate::tools::{Call, table as tools};
 
 /// A domain whose folder is removed when the test ends, whether it passes or fails.
@@ -52,8 +53,18 @@ impl Scratch {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::at(dir.path().join("home")).unwrap();
         let config = Config::load(&home.config_file(), &[]).unwrap();
-        let store = Store::open(&home.database(), TimesToLive::default()).await.unwrap();
-        let world = Arc::new(world(&home, &config, &store));
+        let store = crate::store::scratch::open(&home.data_dir).await;
+        let registration = Registration {
+            host_id: LOCAL.to_owned(),
+            secret: String::new(),
+            labels: Vec::new(),
+            slots: 0,
+            memory: 0,
+            version: String::new(),
+            lease: None,
+        };
+        let host = OwnHost::new(&store.register_host(&registration).await.unwrap());
+        let world = Arc::new(world(&home, &config, &store, host));
         let (gateway, _) = Actor::spawn(None, Gateway, Arc::clone(&world)).await.unwrap();
         let arguments = (Arc::clone(&world), gateway.clone());
         let (checks, _) = Actor::spawn(None, Checks, arguments).await.unwrap();
@@ -127,10 +138,11 @@ pub fn caller(role: Role, attempt: Option<&str>) -> Caller {
     }
 }
 
-fn world(home: &Home, config: &Config, store: &Store) -> World {
+fn world(home: &Home, config: &Config, store: &Store, host: OwnHost) -> World {
     let limits = LogLimits { ring_entries: 100, ring_bytes: 1 << 20, spool_max_bytes: 1 << 20 };
     World {
         journal: Arc::new(store.clone()),
+        host,
         // Without a PATH, no agent that is installed here can run.
         executors: Arc::new(Registry::new(config, &BTreeMap::new())),
         shims: Shims::new("/proc/self/exe".into()),

@@ -37,7 +37,7 @@ impl Store {
     /// A call takes its answer, which is not delivered again.
     pub async fn take_answer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM question_askers
-                           WHERE question_id = ?1 AND agent = ?2 AND delivery = 'due')";
+                           WHERE question_id = $1 AND agent = $2 AND delivery = 'due')";
         let is_due: bool = self.read(async |db| db.one(sql, (question, agent)).await).await?;
         if is_due { self.set_delivery(question, agent, "told", None).await } else { Ok(()) }
     }
@@ -55,8 +55,8 @@ impl Store {
         delivery: &str,
         from: Option<&str>,
     ) -> Result<(), Refusal> {
-        let sql = "UPDATE question_askers SET delivery = ?3, waits_until = NULL
-             WHERE question_id = ?1 AND agent = ?2 AND delivery = coalesce(?4, delivery)";
+        let sql = "UPDATE question_askers SET delivery = $3, waits_until = NULL
+             WHERE question_id = $1 AND agent = $2 AND delivery = coalesce($4, delivery)";
         self.write(Patience::Long, "answer_delivery", async |db| {
             db.run(sql, (question, agent, delivery, from)).await.map(drop)
         })
@@ -70,23 +70,23 @@ impl Deliveries for Store {
         let now = now();
         self.write(Patience::Long, "answers_sending", async |db| {
             let sql = "UPDATE question_askers AS asker SET delivery = 'sending'
-                 WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
-                   AND coalesce(waits_until, 0) <= ?2
+                 WHERE question_id = $1 AND delivery = 'due' AND attempt_id IS NOT NULL
+                   AND coalesce(waits_until, 0) <= $2
                    AND EXISTS (SELECT 1 FROM attempts a JOIN tasks t USING (task_id)
                                WHERE a.attempt_id = asker.attempt_id AND a.queue_held = 0
-                                 AND t.deleted_at IS NULL
+                                 AND a.host = $3 AND t.deleted_at IS NULL
                                  AND t.status NOT IN ('done', 'cancelled'))";
-            db.run(sql, (question, now)).await?;
+            db.run(sql, (question, now, &self.host)).await?;
             let sql =
                 "SELECT a.attempt_id, q.handle, q.question, q.answer, q.answered_by, q.answered_at
                  FROM question_askers a JOIN questions q USING (question_id)
-                 WHERE q.question_id = ?1 AND delivery = 'sending' AND status = 'answered'
-                   AND a.attempt_id IS NOT NULL";
-            let chosen = db.all(sql, (question,)).await?;
-            let sql = "SELECT max(waits_until) FROM question_askers
-                 WHERE question_id = ?1 AND delivery = 'due' AND attempt_id IS NOT NULL
-                   AND waits_until > ?2";
-            Ok((chosen, db.one(sql, (question, now)).await?))
+                 JOIN attempts o ON o.attempt_id = a.attempt_id AND o.host = $2
+                 WHERE q.question_id = $1 AND delivery = 'sending' AND status = 'answered'";
+            let chosen = db.all(sql, (question, &self.host)).await?;
+            let sql = "SELECT max(waits_until) FROM question_askers q
+                 JOIN attempts o ON o.attempt_id = q.attempt_id AND o.host = $3
+                 WHERE question_id = $1 AND delivery = 'due' AND waits_until > $2";
+            Ok((chosen, db.one(sql, (question, now, &self.host)).await?))
         })
         .await
     }
@@ -104,9 +104,10 @@ impl Deliveries for Store {
 
     async fn undelivered_questions(&self) -> Result<Vec<QuestionId>, Refusal> {
         let sql = "SELECT DISTINCT question_id
-             FROM question_askers JOIN questions USING (question_id)
-             WHERE delivery <> 'told' AND attempt_id IS NOT NULL AND status = 'answered'";
-        self.read(async |db| db.all(sql, ()).await).await
+             FROM question_askers q JOIN questions USING (question_id)
+             JOIN attempts o ON o.attempt_id = q.attempt_id AND o.host = $1
+             WHERE delivery <> 'told' AND status = 'answered'";
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 }
 
@@ -115,8 +116,8 @@ impl Deliveries for Store {
 async fn due(db: Db<'_>, worker: &Worker, task: Option<TaskId>) -> Result<Vec<LateAnswer>> {
     let sql = "SELECT q.handle AS questionId, q.question, q.answer, q.answered_by AS answeredBy
          FROM question_askers a JOIN questions q USING (question_id)
-         WHERE project_id = ?1 AND status = 'answered' AND delivery = 'due'
-           AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))
+         WHERE project_id = $1 AND status = 'answered' AND delivery = 'due'
+           AND (agent = $2 OR (attempt_id IS NULL AND task_id = $3))
          ORDER BY q.question_id";
     db.all(sql, (worker.project_id, &worker.agent, task)).await
 }
@@ -130,9 +131,9 @@ pub async fn deliver_due(
     let answers = due(db, worker, task).await?;
     if !answers.is_empty() {
         let sql = "UPDATE question_askers SET delivery = 'told'
-             WHERE delivery = 'due' AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))
+             WHERE delivery = 'due' AND (agent = $2 OR (attempt_id IS NULL AND task_id = $3))
                AND question_id IN (SELECT question_id FROM questions
-                                   WHERE project_id = ?1 AND status = 'answered')";
+                                   WHERE project_id = $1 AND status = 'answered')";
         db.run(sql, (worker.project_id, &worker.agent, task)).await?;
     }
     Ok(answers)

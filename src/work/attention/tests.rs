@@ -62,6 +62,7 @@ fn settled(state: State) -> AttemptFacts {
         conflicts: false,
         failure: None,
         waits_for_disk: false,
+        host_drains: false,
     }
 }
 
@@ -86,14 +87,14 @@ prop_compose! {
         phase in select(PHASES.to_vec()),
         state in select(STATES.to_vec()),
         finish in option::of((select(ACTIONS.to_vec()), select(FINISHES.to_vec()))),
-        [asks, quota_asks, resumes, conflicts, waits_for_disk] in any::<[bool; 5]>(),
+        [asks, quota_asks, resumes, conflicts, waits_for_disk, host_drains] in any::<[bool; 6]>(),
         failure in option::of(select(vec!["exit code 3", "stopped by stop_attempt"])),
     ) -> AttemptFacts {
         let (finish, finish_state) = finish.unzip();
         let failure = failure.map(str::to_owned);
         AttemptFacts {
             phase, asks, quota_asks, resumes, finish, finish_state, conflicts, failure,
-            waits_for_disk, ..settled(state)
+            waits_for_disk, host_drains, ..settled(state)
         }
     }
 }
@@ -255,6 +256,8 @@ fn a_task_that_nothing_was_done_about_waits_and_says_for_what() {
     let queued = AttemptFacts { phase: Phase::Queued, ..settled(State::Idle) };
     let begun = task(TaskStatus::InProgress, None);
     assert_eq!(place(&begun, std::slice::from_ref(&queued)), (Column::Waiting, Some(Why::Slot)));
+    let held = AttemptFacts { host_drains: true, ..queued.clone() };
+    assert_eq!(place(&begun, &[queued.clone(), held]), (Column::Waiting, Some(Why::Host)));
     let full = AttemptFacts { waits_for_disk: true, ..queued };
     assert_eq!(place(&begun, &[full]), (Column::Waiting, Some(Why::Disk)));
 }

@@ -266,6 +266,7 @@ impl FinishTask {
             includes_uncommitted: false,
         });
         let submission = Submission {
+            host: self.world.host.id.clone(),
             run_id: CheckRunId::new(),
             attempt_id: Some(attempt.attempt_id),
             repos: repos.collect(),

@@ -29,7 +29,7 @@ pub fn sample_status() -> AttemptStatus {
             "dev_server": {"state": "ready", "url": "javascript:alert(1)", "repo": "app"},
         },
         "state": "running", "phase": "waiting", "waiting_on": "approval", "resume_at": null,
-        "executor": "claude", "variant": "opus", "created_at": at(7200), "updated_at": at(60),
+        "executor": "claude", "variant": "opus", "host": "local", "created_at": at(7200), "updated_at": at(60),
         "last_activity_at": at(5), "latest_session_id": null, "latest_execution_process_id": null,
         "exit_code": null, "exit_signal": null, "failure_summary": HOSTILE,
         "queued_follow_ups": 1, "queue_held": true, "latest_snapshot_turn": 2,
@@ -71,6 +71,7 @@ pub fn sample_timeline() -> Timeline {
         task_status: provost_actors::journal::TaskStatus::InProgress,
         project_id: OTHER.parse().unwrap(),
         project_name: "demo".to_owned(),
+        has_hosts: false,
         turns: vec![
             turn(1, HOSTILE, vec![setup, process("coding_agent", "completed", Some("**Done**"))]),
             turn(3, &"long ".repeat(300), vec![process("coding_agent", "running", None)]),

@@ -74,6 +74,7 @@ fn every_reason_has_its_words() {
     let all = [
         Why::Dependencies,
         Why::Slot,
+        Why::Host,
         Why::Disk,
         Why::Quota,
         Why::Stopped,

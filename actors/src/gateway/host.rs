@@ -1,0 +1,73 @@
+//! The state of hosts: a person changes it, and each renewal of this host's lease reads it. The
+//! gateway is told the state of its own host, in the order of the reads.
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::calls::detached;
+use super::message::GatewayMessage;
+use super::{GatewayState, ending};
+use crate::host::{HostChange, HostState, LEASE, RENEW_EVERY};
+use crate::refusal::Refusal;
+use crate::world::World;
+
+impl GatewayState {
+    /// Nothing new begins while the host drains; after that the queue goes on at once.
+    pub(super) fn host_state(&mut self, state: HostState) {
+        self.world.host.set(state);
+        self.admission.hold(state == HostState::Draining);
+        self.grant();
+    }
+}
+
+/// Drains a host, lets it go on, or removes it. If it is this one, the gateway has taken notice.
+pub async fn change_host(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    host: String,
+    change: HostChange,
+) -> Result<(), Refusal> {
+    let (gateway, world) = (gateway.clone(), Arc::clone(world));
+    detached(async move {
+        let _telling = world.host.telling.lock().await;
+        match world.journal.change_host(&host, change).await? {
+            Some(state) if host == world.host.id => tell(&gateway, state).await,
+            _ => Ok(()),
+        }
+    })
+    .await
+}
+
+/// Renews the lease of this host for as long as it is this daemon's.
+pub async fn keep_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
+    let host = &world.host;
+    let mut renew = interval(RENEW_EVERY);
+    renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        renew.tick().await;
+        let _telling = host.telling.lock().await;
+        let state = match world.journal.renew_host(&host.id, host.incarnation, LEASE).await {
+            Ok(state) => state,
+            Err(refusal) => {
+                tracing::warn!(host = host.id, %refusal, "the lease of this host is not renewed");
+                continue;
+            }
+        };
+        if state.is_none() {
+            tracing::error!(
+                host = host.id,
+                "another daemon has registered this host: nothing new begins here"
+            );
+        }
+        let told = tell(&gateway, state.unwrap_or(HostState::Draining)).await;
+        if told.is_err() || state.is_none() {
+            return;
+        }
+    }
+}
+
+async fn tell(gateway: &ActorRef<GatewayMessage>, state: HostState) -> Result<(), Refusal> {
+    ractor::call!(gateway, |port| GatewayMessage::HostState(state, port)).map_err(|_| ending())
+}

@@ -1,0 +1,29 @@
+//! The hosts that share the store.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::host::{Host, HostChange, HostState};
+use crate::refusal::Refusal;
+
+#[async_trait]
+pub trait Hosts {
+    /// By their names.
+    async fn hosts(&self) -> Result<Vec<Host>, Refusal>;
+
+    /// Renews the lease of a host, if this incarnation still has it, and reads its state.
+    async fn renew_host(
+        &self,
+        host: &str,
+        incarnation: u64,
+        lease: Duration,
+    ) -> Result<Option<HostState>, Refusal>;
+
+    /// Changes a host; `None`: it is removed. Attempts that are queued on it get a new revision.
+    async fn change_host(
+        &self,
+        host: &str,
+        change: HostChange,
+    ) -> Result<Option<HostState>, Refusal>;
+}

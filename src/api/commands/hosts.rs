@@ -1,0 +1,39 @@
+//! The methods behind `provost hosts` and `provost host`. Pure.
+
+pub use provost_actors::host::{HostChange, HostState, Liveness};
+
+use crate::api::prelude::*;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HostsListed {
+    pub hosts: Vec<HostLine>,
+}
+
+/// A machine that attempts run on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostLine {
+    pub host: String,
+    pub state: HostState,
+    pub liveness: Liveness,
+    pub labels: Vec<String>,
+    /// Attempts that run on it.
+    pub slots_used: u64,
+    /// Attempts that it runs at once.
+    pub slots: u64,
+    pub memory_bytes: u64,
+    /// Of its daemon.
+    pub version: String,
+    /// Counts its registrations.
+    pub incarnation: u64,
+    pub registered_at: Timestamp,
+    /// The last renewal of its lease.
+    pub renewed_at: Timestamp,
+    /// Null if it has no lease to renew: the lock of its home is the lease.
+    pub lease_until: Option<Timestamp>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct ChangeHostParams {
+    pub host: String,
+    pub change: HostChange,
+}

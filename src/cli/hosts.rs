@@ -1,0 +1,110 @@
+//! `provost hosts` and `provost host`: the machines that attempts run on.
+
+use super::prelude::*;
+
+#[derive(clap::Subcommand, Debug)]
+pub enum HostCommand {
+    /// Let nothing new begin on a host; what runs goes on to its end
+    ///
+    /// New attempts and queued prompts wait until `provost host resume`, also when the daemon is
+    /// restarted.
+    Drain {
+        /// The host's name; `local` without a shared database
+        host: String,
+    },
+    /// Let the queue of a drained host go on
+    Resume {
+        /// The host's name
+        host: String,
+    },
+    /// Forget a host whose lease is over and whose attempts are settled
+    Remove {
+        /// The host's name
+        host: String,
+    },
+}
+
+pub async fn hosts(context: &mut Context) -> Result<Exit, Failure> {
+    let listed = context.call::<HostsListed>(json!({})).await?;
+    context.show(&listed, table)
+}
+
+pub async fn host(context: &mut Context, command: HostCommand) -> Result<Exit, Failure> {
+    let (host, change) = match command {
+        HostCommand::Drain { host } => (host, HostChange::Drain),
+        HostCommand::Resume { host } => (host, HostChange::Resume),
+        HostCommand::Remove { host } => (host, HostChange::Remove),
+    };
+    let changed = context.call::<ChangedHosts>(json!({"host": host, "change": change})).await?;
+    context.show(&changed, |out, ChangedHosts(listed)| table(out, listed))
+}
+
+fn table(out: &mut Output, listed: &HostsListed) -> std::io::Result<()> {
+    let columns = [
+        Whole("HOST"),
+        Whole("STATE"),
+        Wrapped("LABELS"),
+        Whole("SLOTS"),
+        Whole("MEMORY"),
+        Whole("VERSION"),
+        Whole("RENEWED"),
+    ];
+    let now = Timestamp::now();
+    out.list(&columns, listed.hosts.iter().map(|host| row(host, now)), "there are no hosts")
+}
+
+fn row(host: &HostLine, now: Timestamp) -> Vec<String> {
+    let state = match host.liveness {
+        Liveness::Alive => word(&host.state),
+        other => format!("{}, {}", word(&host.state), word(&other)),
+    };
+    let labels = if host.labels.is_empty() { "-".to_owned() } else { host.labels.join(" ") };
+    // Without a lease nothing is renewed.
+    let renewed =
+        host.lease_until.map(|_| format!("{}s ago", now.since(host.renewed_at).as_secs()));
+    vec![
+        host.host.clone(),
+        state,
+        labels,
+        format!("{}/{}", host.slots_used, host.slots),
+        format!("{} MiB", host.memory_bytes >> 20),
+        host.version.clone(),
+        renewed.unwrap_or_else(|| "-".to_owned()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_shows_what_is_missing_of_a_host() {
+        let at = Timestamp::from_millis;
+        let local = HostLine {
+            host: "local".to_owned(),
+            state: HostState::Draining,
+            liveness: Liveness::Alive,
+            labels: Vec::new(),
+            slots_used: 1,
+            slots: 8,
+            memory_bytes: 24 << 30,
+            version: "0.1.0".to_owned(),
+            incarnation: 3,
+            registered_at: at(0),
+            renewed_at: at(0),
+            lease_until: None,
+        };
+        let shown = row(&local, at(12_000));
+        assert_eq!(shown, ["local", "draining", "-", "1/8", "24576 MiB", "0.1.0", "-"]);
+        let late = HostLine {
+            state: HostState::Active,
+            liveness: Liveness::Suspect,
+            labels: vec!["big".to_owned(), "gpu".to_owned()],
+            lease_until: Some(at(30_000)),
+            ..local
+        };
+        let shown = row(&late, at(12_000));
+        assert_eq!(shown[1..3], ["active, suspect", "big gpu"]);
+        assert_eq!(shown[6], "12s ago");
+    }
+}

@@ -1,0 +1,44 @@
+//! The hosts: listed with what runs on them, drained, let go on, removed.
+
+use std::collections::HashMap;
+
+use provost_actors::event::Timestamp;
+use provost_actors::gateway;
+use provost_actors::host::Host;
+use provost_actors::journal::Hosts as _;
+
+use super::Domain;
+use crate::api::Refusable;
+use crate::api::commands::{ChangeHostParams, HostLine, HostsListed};
+
+impl Domain {
+    pub(super) async fn list_hosts(&self) -> Refusable<HostsListed> {
+        let used: HashMap<String, u64> = self.store.used_slots().await?.into_iter().collect();
+        let hosts = self.store.hosts().await?.into_iter();
+        let now = Timestamp::now();
+        Ok(HostsListed { hosts: hosts.map(|host| line(host, &used, now)).collect() })
+    }
+
+    pub(super) async fn change_host(&self, params: ChangeHostParams) -> Refusable<HostsListed> {
+        let ChangeHostParams { host, change } = params;
+        gateway::change_host(&self.gateway, &self.world, host, change).await?;
+        self.list_hosts().await
+    }
+}
+
+fn line(host: Host, used: &HashMap<String, u64>, now: Timestamp) -> HostLine {
+    HostLine {
+        liveness: host.liveness(now),
+        slots_used: used.get(&host.host_id).copied().unwrap_or_default(),
+        host: host.host_id,
+        state: host.state,
+        labels: host.labels,
+        slots: host.slots,
+        memory_bytes: host.memory,
+        version: host.version,
+        incarnation: host.incarnation,
+        registered_at: host.registered_at,
+        renewed_at: host.renewed_at,
+        lease_until: host.lease_until,
+    }
+}

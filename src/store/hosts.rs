@@ -1,0 +1,148 @@
+//! The hosts that share the store: registered by their daemons, changed by people.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use provost_actors::event::Timestamp;
+use provost_actors::host::{Host, HostChange, HostState, Registration, next_incarnation};
+use provost_actors::ids::AttemptId;
+use provost_actors::journal::Hosts;
+use provost_actors::refusal::{Code, Refusal};
+
+use super::approvals::count_change;
+use super::{Db, Patience, Result, Sql, Store, word};
+
+const BY_ID: &str = "SELECT * FROM hosts WHERE host_id = $1";
+
+impl Store {
+    /// Registers a host once more: it keeps its state.
+    pub async fn register_host(&self, registration: &Registration) -> Result<Host, Refusal> {
+        let Registration { host_id, secret, labels, slots, memory, version, lease } = registration;
+        self.write(Patience::Long, "host", async |db| {
+            let known: Option<Host> = db.find(BY_ID, (host_id,)).await?;
+            let now = Timestamp::now();
+            let incarnation = next_incarnation(known.as_ref(), registration, now)?;
+            let until = lease.map(|lease| now.plus(lease).millis());
+            let sql =
+                "INSERT INTO hosts (host_id, incarnation, secret, labels, slots, memory, version,
+                                   state, registered_at, renewed_at, lease_until)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
+                 ON CONFLICT (host_id) DO UPDATE SET
+                     incarnation = excluded.incarnation, secret = excluded.secret,
+                     labels = excluded.labels, slots = excluded.slots, memory = excluded.memory,
+                     version = excluded.version, registered_at = excluded.registered_at,
+                     renewed_at = excluded.renewed_at, lease_until = excluded.lease_until
+                 WHERE hosts.incarnation = excluded.incarnation - 1";
+            let active = HostState::Active;
+            let values = (
+                host_id,
+                incarnation,
+                secret,
+                labels,
+                slots,
+                memory,
+                version,
+                active,
+                now.millis(),
+                until,
+            );
+            if db.run(sql, values).await? == 0 {
+                let message = format!("another daemon has just registered host {host_id}");
+                return Err(Refusal::new(Code::NotPermitted, message).into());
+            }
+            db.one(BY_ID, (host_id,)).await
+        })
+        .await
+    }
+
+    /// How many attempts hold a running slot, by host.
+    pub async fn used_slots(&self) -> Result<Vec<(String, u64)>, Refusal> {
+        let sql = "SELECT a.host, count(*) FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+             WHERE a.phase IN ('preparing', 'running', 'stopping') AND t.kind <> 'answer'
+             GROUP BY a.host";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
+    pub async fn count_hosts(&self) -> Result<usize, Refusal> {
+        self.read(async |db| db.one("SELECT count(*) FROM hosts", ()).await).await
+    }
+}
+
+#[async_trait]
+impl Hosts for Store {
+    async fn hosts(&self) -> Result<Vec<Host>, Refusal> {
+        let sql = "SELECT * FROM hosts ORDER BY host_id";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
+    async fn renew_host(
+        &self,
+        host: &str,
+        incarnation: u64,
+        lease: Duration,
+    ) -> Result<Option<HostState>, Refusal> {
+        self.write(Patience::OneTry, "renewal", async |db| {
+            let now = Timestamp::now();
+            let sql = "UPDATE hosts SET renewed_at = $3, lease_until = $4
+                 WHERE host_id = $1 AND incarnation = $2 RETURNING state";
+            let values = (host, incarnation, now.millis(), now.plus(lease).millis());
+            db.find(sql, values).await
+        })
+        .await
+    }
+
+    async fn change_host(
+        &self,
+        host: &str,
+        change: HostChange,
+    ) -> Result<Option<HostState>, Refusal> {
+        let (state, waiting) = self
+            .write(Patience::Short, "host", async |db| {
+                let found: Option<Host> = db.find(BY_ID, (host,)).await?;
+                let found = found.ok_or_else(|| no_host(host))?;
+                match change {
+                    HostChange::Drain => set_state(db, &found, HostState::Draining).await,
+                    HostChange::Resume => set_state(db, &found, HostState::Active).await,
+                    HostChange::Remove => remove(db, &found).await,
+                }
+            })
+            .await?;
+        for attempt in waiting {
+            self.changes.announce(attempt);
+        }
+        Ok(state)
+    }
+}
+
+/// What has become of a host, and the attempts whose status shows that.
+type Changed = (Option<HostState>, Vec<AttemptId>);
+
+async fn set_state(db: Db<'_>, host: &Host, state: HostState) -> Result<Changed> {
+    if host.state == state {
+        return Ok((Some(state), Vec::new()));
+    }
+    let sql = "UPDATE hosts SET state = $2 WHERE host_id = $1";
+    db.run(sql, (&host.host_id, word(&state))).await?;
+    let sql = "SELECT attempt_id FROM attempts WHERE host = $1 AND phase = 'queued'";
+    let waiting: Vec<AttemptId> = db.all(sql, (&host.host_id,)).await?;
+    for attempt in &waiting {
+        count_change(db, *attempt).await?;
+    }
+    Ok((Some(state), waiting))
+}
+
+async fn remove(db: Db<'_>, host: &Host) -> Result<Changed> {
+    let sql = "SELECT count(*) FROM attempts a
+         WHERE a.host = $1 AND (a.phase IN ('queued', 'preparing', 'running', 'stopping')
+             OR EXISTS (SELECT 1 FROM finishes f
+                        WHERE f.attempt_id = a.attempt_id AND f.state = 'open'))";
+    let unsettled = db.one(sql, (&host.host_id,)).await?;
+    host.check_removal(unsettled, Timestamp::now())?;
+    db.run("DELETE FROM hosts WHERE host_id = $1", (&host.host_id,)).await?;
+    Ok((None, Vec::new()))
+}
+
+fn no_host(host: &str) -> Refusal {
+    Refusal::new(Code::InvalidArgument, format!("there is no host {host}"))
+        .hint("`provost hosts` lists them.")
+}

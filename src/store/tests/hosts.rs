@@ -1,0 +1,115 @@
+//! Hosts: registered, drained, renewed and removed.
+
+use std::time::Duration;
+
+use provost_actors::host::{Host, HostChange, HostState, LEASE, Liveness, Registration};
+use provost_actors::journal::Hosts;
+
+use super::*;
+
+fn registration(host: &str, secret: &str, lease: Option<Duration>) -> Registration {
+    Registration {
+        host_id: host.into(),
+        secret: secret.into(),
+        labels: vec!["big".into(), "gpu".into()],
+        slots: 8,
+        memory: u64::MAX / 4,
+        version: "1".into(),
+        lease,
+    }
+}
+
+async fn only(store: &Store) -> Host {
+    let mut hosts = store.hosts().await.unwrap();
+    assert_eq!(hosts.len(), 1);
+    hosts.remove(0)
+}
+
+async fn forget_lease(store: &Store, host: &'static str) {
+    let sql = "UPDATE hosts SET lease_until = 1 WHERE host_id = $1";
+    let work = async |db: Db<'_>| db.run(sql, (host,)).await;
+    store.write(Patience::Short, "test", work).await.unwrap();
+}
+
+#[tokio::test]
+async fn each_registration_has_a_higher_incarnation_and_keeps_the_state() {
+    let store = scratch().await;
+    let first = store.register_host(&registration(LOCAL, "a", None)).await.unwrap();
+    assert_eq!((first.incarnation, first.state, first.lease_until), (1, HostState::Active, None));
+    assert_eq!((first.labels.len(), first.memory), (2, u64::MAX / 4));
+    store.change_host(LOCAL, HostChange::Drain).await.unwrap();
+    // The file with the secret may have been lost: the lock of the home is what counts.
+    let next = Registration { slots: 3, ..registration(LOCAL, "b", None) };
+    store.register_host(&next).await.unwrap();
+    let now = only(&store).await;
+    assert_eq!((now.incarnation, now.state, now.slots), (2, HostState::Draining, 3));
+    assert_eq!(now.secret, "b");
+}
+
+#[tokio::test]
+async fn a_lease_keeps_a_host_for_its_home_and_fences_who_has_lost_it() {
+    let store = scratch().await;
+    let host = store.register_host(&registration("a", "mine", Some(LEASE))).await.unwrap();
+    assert!(host.lease_until.is_some());
+    let theirs = registration("a", "theirs", Some(LEASE));
+    let refused = store.register_host(&theirs).await.unwrap_err();
+    assert_eq!(refused.code, Code::NotPermitted);
+    assert_eq!(only(&store).await, host);
+    assert_eq!(store.renew_host("a", 1, LEASE).await.unwrap(), Some(HostState::Active));
+    store.change_host("a", HostChange::Drain).await.unwrap();
+    assert_eq!(store.renew_host("a", 1, LEASE).await.unwrap(), Some(HostState::Draining));
+    forget_lease(&store, "a").await;
+    assert_eq!(only(&store).await.liveness(Timestamp::now()), Liveness::Lost);
+    assert_eq!(store.register_host(&theirs).await.unwrap().incarnation, 2);
+    assert_eq!(store.renew_host("a", 1, LEASE).await.unwrap(), None);
+    assert_eq!(store.renew_host("b", 1, LEASE).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_host_is_removed_once_it_is_lost_and_has_nothing_to_do() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let task = store.start_context(task(&store, project).await).await.unwrap().task;
+    store.register_host(&registration(LOCAL, "a", Some(LEASE))).await.unwrap();
+    let remove = async || store.change_host(LOCAL, HostChange::Remove).await;
+    assert_eq!(remove().await.unwrap_err().code, Code::InvalidState);
+    let attempt = attempt(&store, project, &task, Phase::Preparing).await;
+    assert_eq!(store.used_slots().await.unwrap(), [(LOCAL.to_owned(), 1)]);
+    forget_lease(&store, LOCAL).await;
+    let refused = remove().await.unwrap_err();
+    assert!(refused.message.contains("1 of its attempts is not settled"), "{refused}");
+    advance(&store, &attempt, &failed()).await;
+    assert_eq!(store.used_slots().await.unwrap(), []);
+    assert_eq!(remove().await.unwrap(), None);
+    assert_eq!(store.count_hosts().await.unwrap(), 0);
+    let unknown = store.change_host(LOCAL, HostChange::Drain).await.unwrap_err();
+    assert!(unknown.hint.contains("provost hosts"), "{unknown:?}");
+    assert_eq!(store.status(attempt.attempt_id).await.unwrap().overview.line.host, LOCAL);
+}
+
+#[tokio::test]
+async fn a_drain_shows_in_what_waits_and_wakes_who_waits_for_a_change() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let task = store.start_context(task(&store, project).await).await.unwrap().task;
+    store.register_host(&registration(LOCAL, "a", None)).await.unwrap();
+    let running = attempt(&store, project, &task, Phase::Preparing).await;
+    let queued = attempt(&store, project, &task, Phase::Queued).await;
+    let waits_for = async |attempt: &Attempt| {
+        let row = store.status(attempt.attempt_id).await.unwrap();
+        (row.overview.line.waiting_on, row.revision)
+    };
+    let before = [waits_for(&running).await, waits_for(&queued).await];
+    assert_eq!(before[1].0.as_deref(), Some("a running slot"));
+    let watch = store.watch(&[queued.attempt_id]);
+    for _ in 0..2 {
+        store.change_host(LOCAL, HostChange::Drain).await.unwrap();
+    }
+    watch.changed().await;
+    let after = [waits_for(&running).await, waits_for(&queued).await];
+    assert_eq!(after[0], before[0]);
+    // Once: the second drain has changed nothing.
+    assert_eq!(after[1], (Some("host".to_owned()), before[1].1 + 1));
+    store.change_host(LOCAL, HostChange::Resume).await.unwrap();
+    assert_eq!(waits_for(&queued).await.0.as_deref(), Some("a running slot"));
+}
