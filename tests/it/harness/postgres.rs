@@ -4,11 +4,13 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
+
+use super::program;
 
 /// The common server; `None`, after a line that says so: there is none.
 fn common() -> Option<String> {
@@ -95,15 +97,15 @@ impl Server {
         Some(server)
     }
 
-    fn done(&self, program: &str, args: &[&str]) {
-        let mut command = Command::new(self.programs.join(program));
+    fn done(&self, name: &str, args: &[&str]) {
+        let mut command = program(self.programs.join(name));
         command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
         // A server that stays must not hold the test's own pipes.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         if nix::unistd::geteuid().is_root() {
             command.gid(self.user.1).uid(self.user.0);
         }
-        assert!(command.status().unwrap().success(), "{program} {args:?}");
+        assert!(command.status().unwrap().success(), "{name} {args:?}");
     }
 
     pub fn url(&self) -> String {
