@@ -20,10 +20,12 @@ const SUN_PATH_MAX: usize = 107;
 
 const SOCKET: &str = "daemon.sock";
 const DATABASE: &str = "provost.db";
+/// Says where the board is, if a server has it.
+const ENGINE: &str = "provost.engine";
 const CONFIG: &str = "config.toml";
 
 /// What a folder may hold before it is a home: remains, and what new file systems contain.
-const BEFORE_A_DATABASE: [&str; 14] = [
+const BEFORE_A_DATABASE: [&str; 15] = [
     CONFIG,
     "attempts",
     crate::audit::FILE,
@@ -34,6 +36,7 @@ const BEFORE_A_DATABASE: [&str; 14] = [
     "http-port",
     "http-token",
     "lost+found",
+    ENGINE,
     "run",
     "scratch",
     "trash",
@@ -196,6 +199,17 @@ impl Home {
         self.data_dir.join("host-secret")
     }
 
+    /// The file that says where the board is, if a server has it.
+    pub fn engine_file(&self) -> PathBuf {
+        self.data_dir.join(ENGINE)
+    }
+
+    /// Where the board is, if a server has it.
+    pub fn engine(&self) -> Option<String> {
+        let place = fs::read_to_string(self.engine_file()).ok()?;
+        Some(place.trim().to_owned())
+    }
+
     /// Holds one folder per attempt, named by its id.
     pub fn attempts(&self) -> PathBuf {
         self.data_dir.join("attempts")
@@ -270,7 +284,7 @@ fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
             continue;
         }
         // Looked for last: another process may make this folder a home while we read it.
-        if path.join(DATABASE).is_file() {
+        if [DATABASE, ENGINE].iter().any(|name| path.join(name).is_file()) {
             break;
         }
         return Err(HomeError(format!(
@@ -343,9 +357,13 @@ pub const ATTEMPT_VARIABLES: [&str; 9] = [
     "PROVOST_EXECUTOR_SESSION_ID",
 ];
 
-/// The variables of this process that are UTF-8.
+/// May hold the password of the board's server, which is the daemon's alone.
+const ENGINE_VARIABLE: &str = "PROVOST_ENGINE_URL";
+
+/// The variables of this process that are UTF-8, without the daemon's own secret.
 pub fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
+        .filter(|(name, _)| name != ENGINE_VARIABLE)
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }

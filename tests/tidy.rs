@@ -243,7 +243,7 @@ fn every_path_that_architecture_names_is_there() {
 fn every_table_is_strict() {
     for entry in fs::read_dir(root().join("migrations")).unwrap() {
         let path = entry.unwrap().path();
-        // A folder of another engine's.
+        // PostgreSQL's, which have types without being told.
         if path.is_dir() {
             continue;
         }

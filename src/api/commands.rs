@@ -169,6 +169,9 @@ pub struct Info {
     pub version: String,
     pub pid: u32,
     pub home: PathBuf,
+    /// Where the board is: the engine with its version, and the place.
+    #[serde(default)]
+    pub engine: Option<String>,
     /// Where it looks for executors' programs.
     pub path: Option<String>,
     pub running: usize,

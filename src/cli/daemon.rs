@@ -23,6 +23,12 @@ pub struct DaemonArgs {
     /// Where the page and the API listen: an address and a port, or off [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// The PostgreSQL database that has the board [default: a SQLite file of the home]
+    ///
+    /// Such as postgres://user@host/database. Other processes can read this line: write a password
+    /// into the file that engine.password_file names.
+    #[arg(long, value_name = "URL")]
+    engine: Option<String>,
     /// Leave the caller's session: another verb starts this daemon
     #[arg(long, hide = true)]
     background: bool,
@@ -53,6 +59,7 @@ fn flags(args: &DaemonArgs) -> Vec<Flag> {
         ("daemon.max_running_attempts", &args.max_running_attempts),
         ("daemon.stop_grace_ms", &args.stop_grace_ms),
         ("http.listen", &args.listen),
+        ("engine.url", &args.engine),
     ];
     flags.into_iter().filter_map(|(path, text)| Some((path, text.clone()?))).collect()
 }
@@ -142,6 +149,7 @@ mod tests {
         let args = DaemonArgs {
             max_running_attempts: None,
             listen: None,
+            engine: None,
             stop_grace_ms: Some("7".to_owned()),
             background: false,
         };

@@ -1,6 +1,7 @@
 //! The configuration: flag > environment > `config.toml` > default, each value
 //! with its origin. Reads one file; everything else here is pure.
 
+mod engine;
 mod executors;
 mod forges;
 mod reader;
@@ -19,8 +20,8 @@ use provost_actors::repo_settings::RepoSettings;
 use reader::{Item, Source, Table};
 pub use repo_file::read_repo_file;
 use serde_json::{Value, json};
-pub use settings::{Answers, Checks, Guards, Http, Limits, Settings, Worker};
-use settings::{Setting, TABLE};
+use settings::{Allowed, Setting, TABLE};
+pub use settings::{Answers, Checks, Engine, Guards, Http, Limits, Settings, Worker};
 pub use settings::{listen, ports};
 
 /// Why the configuration can't be used, and where that stands. The CLI ends with exit code 2.
@@ -164,12 +165,14 @@ fn given(
     flags: &[Flag],
 ) -> Result<Option<(Value, String)>> {
     let flag = flags.iter().find(|(path, _)| *path == setting.path());
-    let flag = flag.map(|(_, text)| (format!("--{}", setting.key.replace('_', "-")), text.clone()));
+    let flag = flag.map(|(_, text)| (setting.flag(), text.clone()));
     let names = [Some(setting.variable()), setting.alias.map(str::to_owned)];
     let variable = |name: String| environment(&name).map(|text| (name, text));
     if let Some((name, text)) = flag.or_else(|| names.into_iter().flatten().find_map(variable)) {
         let value = setting.parse(&text).ok_or_else(|| {
             let (key, expected) = (setting.path(), setting.expected());
+            // What is no database's URL may still hold a password.
+            let text = if setting.allowed == Allowed::Engine { "…" } else { text.as_str() };
             ConfigError(format!("{name}={text}: `{key}` must be {expected}"))
         });
         return Ok(Some((value?, name)));

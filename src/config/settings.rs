@@ -10,6 +10,8 @@ use provost_actors::sandbox::hosts::AllowedHost;
 use provost_actors::secret::SecretNames;
 use serde_json::{Value, json};
 
+use super::engine::{is_engine, without_password};
+
 /// What a list of allowed hosts is.
 pub(super) const HOSTS: &str =
     "an array of hosts such as \"example.com\", \"*.example.com\" or \"example.com:8443\"";
@@ -40,6 +42,8 @@ pub enum Allowed {
     Labels,
     /// An absolute path, or none.
     Path,
+    /// A database of PostgreSQL, or none. May hold a password.
+    Engine,
     /// One of these words.
     Word(&'static [&'static str]),
 }
@@ -68,6 +72,20 @@ impl Setting {
         format!("PROVOST_{}_{}", self.section, self.key).to_uppercase()
     }
 
+    /// The flag of this setting, of those that have one.
+    pub fn flag(&self) -> String {
+        let name = if self.path() == "engine.url" { self.section } else { self.key };
+        format!("--{}", name.replace('_', "-"))
+    }
+
+    /// The value as it may be shown.
+    pub fn shown(&self, value: Value) -> Value {
+        match (&self.allowed, value.as_str()) {
+            (Allowed::Engine, Some(url)) => json!(without_password(url)),
+            _ => value,
+        }
+    }
+
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
     }
@@ -91,6 +109,9 @@ impl Setting {
             Allowed::HostList => HOSTS.to_owned(),
             Allowed::Labels => LABELS.to_owned(),
             Allowed::Path => "an absolute path, or \"\"".to_owned(),
+            Allowed::Engine => {
+                "a database such as \"postgres://user@host/database\", or \"\"".to_owned()
+            }
             Allowed::Word(words) => format!("one of {}", words.join(", ")),
         }
     }
@@ -108,6 +129,7 @@ impl Setting {
             Allowed::Ports => text.is_some_and(|text| ports(text).is_some()),
             Allowed::Listen => text.is_some_and(|text| text == OFF || listen(text).is_some()),
             Allowed::Path => text.is_some_and(|text| text.is_empty() || text.starts_with('/')),
+            Allowed::Engine => text.is_some_and(is_engine),
             Allowed::Word(words) => text.is_some_and(|text| words.contains(&text)),
             Allowed::HostNames => value.as_array().is_some_and(|names| {
                 names.iter().all(|name| name.as_str().is_some_and(is_host_name))
@@ -134,6 +156,7 @@ impl Setting {
             | Allowed::Ports
             | Allowed::Listen
             | Allowed::Path
+            | Allowed::Engine
             | Allowed::Word(_) => json!(text),
             Allowed::SecretNames | Allowed::HostNames | Allowed::HostList | Allowed::Labels => {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
@@ -226,6 +249,16 @@ const TIB: u64 = 1 << 40;
 const CENTURY_SECS: u64 = 100 * 366 * 86_400;
 
 settings! {
+    /// Where the board is kept.
+    engine Engine {
+        /// A PostgreSQL database, such as postgres://user@host/database; "" = a file of the home.
+        url: String = "", Allowed::Engine;
+        /// A file that holds nothing but the password for it; "" = there is none.
+        password_file: String = "", Allowed::Path;
+        /// Why commits outlive the server: "synchronous" = it shows fsync, synchronous_commit and a
+        /// synchronous standby; "managed" = whoever runs it says so; "single" = one server will do.
+        durability: String = "synchronous", Allowed::Word(&["synchronous", "managed", "single"]);
+    }
     /// The supervisor itself.
     daemon Daemon {
         /// Attempts that run at once; further ones wait in a queue.
@@ -395,6 +428,7 @@ mod tests {
                 Allowed::Listen => json!("off"),
                 Allowed::HostNames | Allowed::HostList | Allowed::Labels => json!(["other"]),
                 Allowed::Path => json!("/other"),
+                Allowed::Engine => json!("postgres://other"),
                 Allowed::Word(words) => json!(words[1]),
             };
             (setting.set)(&mut settings, value.clone());

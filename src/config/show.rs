@@ -35,7 +35,7 @@ impl Config {
     /// executors, the projects and the forges by name.
     pub fn show(&self) -> Vec<Shown> {
         let settings = TABLE.iter().zip(&self.origins).map(|(setting, origin)| {
-            let value = (setting.get)(&self.settings);
+            let value = setting.shown((setting.get)(&self.settings));
             let (variable, doc) = (Some(setting.variable()), Some(setting.doc()));
             Shown { variable, doc, ..Shown::new(setting.path(), value, origin.clone()) }
         });

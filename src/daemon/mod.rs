@@ -2,6 +2,7 @@
 //! the attempts of an earlier daemon, and serves the socket. Executors survive its end: their
 //! shims need no daemon, and the next one adopts them.
 
+mod engine;
 mod face;
 mod host;
 mod listen;
@@ -42,6 +43,7 @@ use crate::home::{Home, environment};
 use crate::mcp;
 use crate::store::{OpenError, Store, TimesToLive};
 use crate::tools::{Rate, Rates};
+pub use engine::EngineError;
 pub use lock::{HomeLock, LockError};
 
 /// How often stored answers are pruned.
@@ -60,6 +62,8 @@ pub enum DaemonError {
     Lock(#[from] LockError),
     #[error(transparent)]
     Store(#[from] OpenError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0} {1}")]
@@ -113,7 +117,7 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     if let Some(attempt) = shims.own_place().attempt() {
         return Err(DaemonError::Inside(attempt));
     }
-    let store = Store::open(&home.database(), times).await?;
+    let store = engine::open(home, &config.settings.engine, times).await?;
     let host = host::register(home, config, &store).await?;
     let (owners, world, mut gateway_ended) =
         start_actors(home, config, soft_limits, &store, shims.clone(), host).await?;

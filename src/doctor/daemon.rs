@@ -80,7 +80,7 @@ async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
         let hello = Hello::of_process(Peer::Cli, None);
         Connection::open(&home.socket, &hello).await?.call::<Info>(json!({})).await
     };
-    let Info { version, pid, running, queued, path, page, no_page, .. } =
+    let Info { version, pid, running, queued, path, page, no_page, engine, .. } =
         match tokio::time::timeout(DEADLINE, info).await {
             Ok(Ok(info)) => info.output,
             silent => {
@@ -97,7 +97,9 @@ async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
         || format!("no page ({})", no_page.unwrap_or_default()),
         |url| format!("page at {url}"),
     );
-    let facts = format!("version {version}, pid {pid}, {running} running, {queued} queued, {page}");
+    let engine = engine.map_or_else(String::new, |engine| format!(", board on {engine}"));
+    let facts =
+        format!("version {version}, pid {pid}, {running} running, {queued} queued, {page}{engine}");
     if version == own {
         return (path, Check::ok(DAEMON, facts));
     }

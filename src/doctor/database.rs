@@ -1,4 +1,5 @@
-//! The database: its schema, and whether it is sound. It is only read.
+//! The database: its schema, and whether it is sound. It is only read. Of a board on a server, where
+//! it is.
 
 use std::fs;
 
@@ -17,6 +18,9 @@ const NAME: &str = "database";
 
 /// Also returns readable attempts. `is_held`: a daemon holds the home, and may be writing.
 pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<InspectedAttempt>>) {
+    if let Some(place) = home.engine() {
+        return (vec![on_a_server(&place, is_held)], None);
+    }
     let path = home.database();
     if !path.exists() {
         return (vec![Check::ok(NAME, "there is none yet")], None);
@@ -44,6 +48,16 @@ pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<Inspe
     }
     let is_readable = found.schema == Some(Inspection::newest_schema()) && found.damage.is_empty();
     (checks, is_readable.then_some(found.attempts))
+}
+
+/// A board on a server is the server's to look after; only the daemon talks to it.
+fn on_a_server(place: &str, is_held: bool) -> Check {
+    let message = format!("the board of this home is on PostgreSQL: {place}");
+    if is_held {
+        return Check::ok(NAME, message);
+    }
+    let hint = "Its rows are looked at by a daemon only: start one with `provost daemon`.";
+    Check::note(NAME, format!("{message}; no daemon runs that could be asked about it"), hint)
 }
 
 fn soundness(found: &Inspection) -> Check {

@@ -164,6 +164,7 @@ impl Domain {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             home: self.data_dir.clone(),
+            engine: Some(self.store.engine().to_owned()),
             path: std::env::var_os("PATH").map(|path| path.to_string_lossy().into_owned()),
             running,
             queued,

@@ -18,9 +18,9 @@ impl Store {
         limit: usize,
     ) -> Result<Page<Approval>, Refusal> {
         let sql = "SELECT * FROM approvals
-             WHERE (?1 IS NULL OR attempt_id = ?1) AND (?2 IS NULL OR status = ?2)
-               AND (?3 IS NULL OR approval_id < ?3)
-             ORDER BY approval_id DESC LIMIT ?4";
+             WHERE (attempt_id = $1 OR $1 IS NULL) AND (status = $2 OR $2 IS NULL)
+               AND (approval_id < $3 OR $3 IS NULL)
+             ORDER BY approval_id DESC LIMIT $4";
         let found =
             self.read(async |db| db.all(sql, (attempt, status, before, limit + 1)).await).await?;
         Ok(Page::cut(found, limit))
@@ -42,15 +42,15 @@ impl Approvals for Store {
                     "expires_at": asked.expires_at.map(Timestamp::millis),
                     "of_attempt": i64::from(asked.of_attempt),
                 });
-                if db.insert("OR IGNORE INTO approvals", row).await? > 0 {
+                if db.insert_new("INTO approvals", row).await? > 0 {
                     withdraw_if_ended(db, asked.process_id).await?;
                     count_change(db, asked.attempt_id).await?;
                 }
                 let Approval { attempt_id, process_id, of_attempt, .. } = asked;
                 let (key, of_attempt) = (&asked.request.key, i64::from(*of_attempt));
                 let sql =
-                    "UPDATE approvals SET status = 'pending', asked_at = ?4, decided_at = NULL
-                     WHERE attempt_id = ?1 AND request_key = ?2 AND of_attempt = 1 AND ?3 = 1
+                    "UPDATE approvals SET status = 'pending', asked_at = $4, decided_at = NULL
+                     WHERE attempt_id = $1 AND request_key = $2 AND of_attempt = 1 AND $3 = 1
                        AND status = 'withdrawn'";
                 let values = (attempt_id, key, of_attempt, asked.asked_at.millis());
                 if db.run(sql, values).await? > 0 {
@@ -58,9 +58,9 @@ impl Approvals for Store {
                 }
                 // An executor may have used the key for a request of its own.
                 let sql = "SELECT * FROM approvals
-                     WHERE request_key = ?3 AND (process_id = ?2
-                         OR attempt_id = ?1 AND of_attempt = 1 AND ?4 = 1)
-                     ORDER BY of_attempt = ?4 DESC LIMIT 1";
+                     WHERE request_key = $3 AND (process_id = $2
+                         OR attempt_id = $1 AND of_attempt = 1 AND $4 = 1)
+                     ORDER BY of_attempt = $4 DESC LIMIT 1";
                 db.one(sql, (attempt_id, process_id, key, of_attempt)).await
             })
             .await?;
@@ -73,14 +73,14 @@ impl Approvals for Store {
     }
 
     async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal> {
-        let sql = "SELECT * FROM approvals WHERE process_id = ?1 ORDER BY approval_id";
+        let sql = "SELECT * FROM approvals WHERE process_id = $1 ORDER BY approval_id";
         self.read(async |db| db.all(sql, (process,)).await).await
     }
 
     async fn withdraw_of_attempt(&self, attempt: AttemptId) -> Result<(), Refusal> {
         self.write(Patience::Long, "withdrawal", async |db| {
-            let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = ?2
-                 WHERE attempt_id = ?1 AND of_attempt = 1 AND status = 'pending'";
+            let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = $2
+                 WHERE attempt_id = $1 AND of_attempt = 1 AND status = 'pending'";
             if db.run(sql, (attempt, now())).await? > 0 {
                 count_change(db, attempt).await?;
             }
@@ -107,8 +107,8 @@ impl Approvals for Store {
                     found.status = decision.status();
                     found.reason = decision.reason().map(str::to_owned);
                     found.decided_at = Some(now);
-                    let sql = "UPDATE approvals SET status = ?2, reason = ?3, decided_at = ?4
-                         WHERE approval_id = ?1";
+                    let sql = "UPDATE approvals SET status = $2, reason = $3, decided_at = $4
+                         WHERE approval_id = $1";
                     db.run(sql, (approval, found.status, &found.reason, now.millis())).await?;
                     count_change(db, found.attempt_id).await?;
                 }
@@ -120,20 +120,20 @@ impl Approvals for Store {
     }
 }
 
-const BY_ID: &str = "SELECT * FROM approvals WHERE approval_id = ?1";
+const BY_ID: &str = "SELECT * FROM approvals WHERE approval_id = $1";
 
 /// Notes that the attempt waits now, or goes on: a change that waiters are woken for.
 pub(super) async fn count_change(db: Db<'_>, attempt: AttemptId) -> Result<u64> {
     let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts),
-                updated_at = ?2 WHERE attempt_id = ?1";
+                updated_at = $2 WHERE attempt_id = $1";
     db.run(sql, (attempt, now())).await
 }
 
 /// A process that has ended waits for nothing: not for what it asked before, nor for a
 /// request that is read from its log after it was stopped. Part of a transaction.
 pub(super) async fn withdraw_if_ended(db: Db<'_>, process: ProcessId) -> Result<u64> {
-    let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = ?2
-         WHERE process_id = ?1 AND status = 'pending' AND of_attempt = 0
-           AND (SELECT ended_at IS NOT NULL FROM processes WHERE process_id = ?1)";
+    let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = $2
+         WHERE process_id = $1 AND status = 'pending' AND of_attempt = 0
+           AND (SELECT ended_at IS NOT NULL FROM processes WHERE process_id = $1)";
     db.run(sql, (process, now())).await
 }

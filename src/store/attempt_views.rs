@@ -119,10 +119,10 @@ macro_rules! statuses {
                     (SELECT max(turn) FROM turn_snapshots n
                      WHERE n.attempt_id = o.attempt_id) AS latest_snapshot_turn,
                     (SELECT CASE WHEN count(*) > 0 THEN
-                         json_object('input_tokens', sum(p.usage ->> 'input_tokens'),
-                                     'output_tokens', sum(p.usage ->> 'output_tokens'),
-                                     'cost_usd', iif(count(*) = count(p.usage ->> 'cost_usd'),
-                                                     sum(p.usage ->> 'cost_usd'), NULL)) END
+                         json_object('input_tokens', sum(CAST(p.usage ->> 'input_tokens' AS BIGINT)),
+                                     'output_tokens', sum(CAST(p.usage ->> 'output_tokens' AS BIGINT)),
+                                     'cost_usd', CASE WHEN count(*) = count(p.usage ->> 'cost_usd')
+                                         THEN sum(CAST(p.usage ->> 'cost_usd' AS DOUBLE PRECISION)) END) END
                      FROM processes p
                      WHERE p.attempt_id = o.attempt_id AND p.usage IS NOT NULL) AS spent
              FROM attempt_overview o JOIN tasks t ON t.task_id = o.task_id ",
@@ -176,9 +176,9 @@ impl Store {
         let (created_at, id) = after.unzip();
         let created_at = created_at.map(Timestamp::millis);
         let sql = statuses!(
-            "WHERE o.task_id = ?1
-               AND (?2 IS NULL OR o.created_at < ?2 OR (o.created_at = ?2 AND attempt_id > ?3))
-             ORDER BY o.created_at DESC, attempt_id ASC LIMIT ?4"
+            "WHERE o.task_id = $1
+               AND (o.created_at < $2 OR $2 IS NULL OR (o.created_at = $2 AND attempt_id > $3))
+             ORDER BY o.created_at DESC, attempt_id ASC LIMIT $4"
         );
         let found = self.read(async |db| {
             tasks::require_known(db, task).await?;
@@ -192,7 +192,7 @@ impl Store {
     /// queued or active and the newest 20.
     pub async fn overview(&self, all: bool) -> Result<Vec<AttemptOverview>, Refusal> {
         let sql = statuses!(
-            "WHERE ?1 OR phase IN ('queued', 'preparing', 'running', 'stopping')
+            "WHERE $1 OR phase IN ('queued', 'preparing', 'running', 'stopping')
                 OR attempt_id IN (SELECT attempt_id FROM attempts
                                   ORDER BY created_at DESC, attempt_id ASC LIMIT 20)
              ORDER BY o.created_at DESC, attempt_id ASC"
@@ -210,13 +210,13 @@ impl Store {
     pub async fn newest_attempts(&self, most: usize) -> Result<Vec<(AttemptId, String)>, Refusal> {
         let sql = "SELECT a.attempt_id, t.title FROM attempts a
              JOIN tasks t ON t.task_id = a.task_id
-             ORDER BY a.created_at DESC, a.attempt_id ASC LIMIT ?1";
+             ORDER BY a.created_at DESC, a.attempt_id ASC LIMIT $1";
         self.read(async |db| db.all(sql, (most,)).await).await
     }
 
     /// The status of an attempt.
     pub async fn status(&self, attempt: AttemptId) -> Result<AttemptRow, Refusal> {
-        let sql = statuses!("WHERE o.attempt_id = ?1");
+        let sql = statuses!("WHERE o.attempt_id = $1");
         let read = async |db: Db<'_>| db.find(sql, (attempt,)).await;
         let found: Option<AttemptRow> = self.read_once("status", attempt, read).await?;
         Ok(self.whole(found.ok_or_else(|| missing::attempt(attempt))?))
@@ -224,7 +224,7 @@ impl Store {
 
     /// The status of each of these attempts, in the order asked, all of one moment.
     pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptRow>, Refusal> {
-        let sql = statuses!("WHERE o.attempt_id IN (SELECT value FROM json_each(?1))");
+        let sql = statuses!("WHERE o.attempt_id IN (SELECT value FROM json_each($1))");
         let found: Vec<AttemptRow> = self.read(async |db| db.all(sql, (attempts,)).await).await?;
         let found: HashMap<AttemptId, AttemptRow> =
             found.into_iter().map(|it| (it.overview.line.attempt_id, self.whole(it))).collect();
@@ -245,7 +245,7 @@ impl Store {
 
     /// The attempt whose worktrees are in this folder.
     pub async fn attempt_in(&self, folder: &str) -> Result<Option<AttemptId>, Refusal> {
-        let sql = "SELECT attempt_id FROM attempts WHERE folder = ?1";
+        let sql = "SELECT attempt_id FROM attempts WHERE folder = $1";
         self.read(async |db| db.find(sql, (folder,)).await).await
     }
 
@@ -264,7 +264,7 @@ impl Store {
 
     /// Where the work of this attempt is.
     pub async fn workspace(&self, attempt: AttemptId) -> Result<WorkspaceView, Refusal> {
-        let sql = "SELECT task_id, branch, folder FROM attempts WHERE attempt_id = ?1";
+        let sql = "SELECT task_id, branch, folder FROM attempts WHERE attempt_id = $1";
         self.read(async |db| {
             let found = db.find(sql, (attempt,)).await?;
             let (task_id, branch, folder) = found.ok_or_else(|| missing::attempt(attempt))?;

@@ -23,7 +23,7 @@ macro_rules! select {
                     t.project_id, p.name AS project_name,
                     t.priority, t.kind = 'answer' AS is_answer,
                     s.session_id,
-                    (SELECT iif(status = 'completed', 'completed', 'failed') FROM processes
+                    (SELECT CASE status WHEN 'completed' THEN status ELSE 'failed' END FROM processes
                      WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
                        AND ended_at IS NOT NULL
                      ORDER BY turn DESC, process_id DESC LIMIT 1) AS ended_as,
@@ -40,12 +40,12 @@ macro_rules! select {
                      ORDER BY d.process_id DESC LIMIT 1) AS dev_server,
                     EXISTS (SELECT 1 FROM processes d WHERE d.attempt_id = a.attempt_id
                             AND d.snapshot_due = 1) AS snapshot_due,
-                    (SELECT json_object('level', json_extract(d.sandbox, '$.level'),
+                    (SELECT json_object('level', d.sandbox ->> 'level',
                                         'variant', d.variant)
                      FROM processes d
                      WHERE d.attempt_id = a.attempt_id AND d.run_reason = 'coding_agent'
                        AND d.sandbox IS NOT NULL
-                     ORDER BY json_extract(d.sandbox, '$.level') = 'strict' DESC, d.turn DESC
+                     ORDER BY d.sandbox ->> 'level' IS NOT DISTINCT FROM 'strict' DESC, d.turn DESC
                      LIMIT 1) AS most_held
              FROM attempts a
              JOIN tasks t ON t.task_id = a.task_id
@@ -64,12 +64,12 @@ macro_rules! select {
 
 async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
     attempt.repos = repos_of(db, attempt.attempt_id).await?;
-    let sql = "SELECT * FROM follow_ups WHERE session_id = ?1 ORDER BY position";
+    let sql = "SELECT * FROM follow_ups WHERE session_id = $1 ORDER BY position";
     attempt.waiting = db.all(sql, (attempt.session_id,)).await?;
     // Processes that have begun and of which something may be alive, oldest first. Scripts belong
     // to the preparation of a turn, which finds them by itself.
-    let sql = "SELECT *, ?2 AS executor_session_id FROM processes
-         WHERE attempt_id = ?1 AND status <> 'planned' AND closed = 0
+    let sql = "SELECT *, $2 AS executor_session_id FROM processes
+         WHERE attempt_id = $1 AND status <> 'planned' AND closed = 0
            AND run_reason = 'coding_agent'
          ORDER BY turn, process_id";
     let values = (attempt.attempt_id, &attempt.process.executor_session_id);
@@ -84,7 +84,7 @@ async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
 }
 
 pub(super) async fn repos_of(db: Db<'_>, attempt: AttemptId) -> Result<Vec<AttemptRepo>> {
-    let sql = "SELECT * FROM attempt_repos WHERE attempt_id = ?1 ORDER BY position";
+    let sql = "SELECT * FROM attempt_repos WHERE attempt_id = $1 ORDER BY position";
     db.all(sql, (attempt,)).await
 }
 
@@ -114,7 +114,7 @@ impl Attempts for Store {
     }
 
     async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>, Refusal> {
-        self.read(async |db| match db.find(select!("a.attempt_id = ?1"), (id,)).await? {
+        self.read(async |db| match db.find(select!("a.attempt_id = $1"), (id,)).await? {
             Some(found) => complete(db, found).await.map(Some),
             None => Ok(None),
         })

@@ -95,8 +95,8 @@ impl Store {
         self.keyed(Patience::Long, key, "delete_task", async |db| {
             tasks::require_known(db, task).await?;
             refuse_while_running(db, task).await?;
-            let sql = "UPDATE tasks SET deleted_at = ?2, updated_at = ?2
-                 WHERE task_id = ?1 AND deleted_at IS NULL";
+            let sql = "UPDATE tasks SET deleted_at = $2, updated_at = $2
+                 WHERE task_id = $1 AND deleted_at IS NULL";
             db.run(sql, (task, now())).await?;
             after_removed(db, task).await?;
             Ok(task)
@@ -148,21 +148,21 @@ impl Store {
 
 async fn write_change(db: Db<'_>, input: &UpdateTaskInput) -> Result<u64> {
     let UpdateTaskInput { task_id, title, description, status, priority, brief, .. } = input;
-    let sql = "UPDATE tasks SET title = coalesce(?2, title),
-                description = coalesce(?3, description), status = coalesce(?4, status),
-                priority = coalesce(?5, priority),
-                standing = CASE WHEN ?4 IS NULL THEN standing END,
-                blocked_reason = CASE WHEN ?4 IS NULL THEN blocked_reason END,
-                begun_revision = CASE WHEN ?4 IS NULL THEN begun_revision END,
-                brief = nullif(coalesce(?6, brief), ?7), updated_at = ?8
-         WHERE task_id = ?1";
+    let sql = "UPDATE tasks SET title = coalesce($2, title),
+                description = coalesce($3, description), status = coalesce($4, status),
+                priority = coalesce($5, priority),
+                standing = CASE WHEN $4 IS NULL THEN standing END,
+                blocked_reason = CASE WHEN $4 IS NULL THEN blocked_reason END,
+                begun_revision = CASE WHEN $4 IS NULL THEN begun_revision END,
+                brief = nullif(coalesce($6, brief), $7), updated_at = $8
+         WHERE task_id = $1";
     let (title, description) = (title.as_deref(), description.as_deref());
     let brief = kept(brief.as_ref())?;
     db.run(sql, (task_id, title, description, status, priority, brief, NO_BRIEF, now())).await
 }
 
 async fn refuse_while_running(db: Db<'_>, task: TaskId) -> Result<()> {
-    let sql = "SELECT attempt_id FROM attempts WHERE task_id = ?1
+    let sql = "SELECT attempt_id FROM attempts WHERE task_id = $1
          AND phase IN ('queued', 'preparing', 'running', 'stopping') LIMIT 1";
     let busy: Option<AttemptId> = db.find(sql, (task,)).await?;
     let Some(attempt) = busy else { return Ok(()) };

@@ -18,8 +18,8 @@ use crate::api::users::Changed;
 impl Store {
     /// The last changes of the objects that changed after a number, in their order.
     pub async fn changes_after(&self, number: u64, limit: usize) -> Result<Vec<Changed>, Refusal> {
-        let sql = "SELECT number, topic, id FROM changes WHERE number > ?1
-                   ORDER BY number LIMIT ?2";
+        let sql = "SELECT number, topic, id FROM changes WHERE number > $1
+                   ORDER BY number LIMIT $2";
         self.read(async |db| db.all(sql, (number, limit)).await).await
     }
 

@@ -152,7 +152,7 @@ impl Store {
             if !is_there {
                 return Err(missing::attempt(attempt).into());
             }
-            db.all(select!("c.attempt_id = ?1"), (attempt,)).await
+            db.all(select!("c.attempt_id = $1"), (attempt,)).await
         })
         .await
     }
@@ -167,7 +167,7 @@ impl Store {
             " AS execution_process_id, ",
             runs!("turn"),
             " AS turn
-             FROM reviews r WHERE r.attempt_id = ?1
+             FROM reviews r WHERE r.attempt_id = $1
                AND EXISTS (SELECT 1 FROM comments c WHERE c.review_id = r.review_id)
              ORDER BY r.review_id"
         );
@@ -181,7 +181,7 @@ impl Store {
     ) -> Result<Vec<(u32, TurnSnapshot)>, Refusal> {
         let sql = "SELECT turn, json_object('repo', repo, 'commit_id', commit_id,
                                             'tree_id', tree_id, 'base_id', base_id)
-             FROM turn_snapshots WHERE attempt_id = ?1 ORDER BY turn, repo";
+             FROM turn_snapshots WHERE attempt_id = $1 ORDER BY turn, repo";
         self.read(async |db| db.all(sql, (attempt,)).await).await
     }
 
@@ -194,8 +194,8 @@ impl Store {
     ) -> Result<Once<Comment>, Refusal> {
         let added = self
             .keyed(Patience::Long, key, "comment", async |db| {
-                let sql = "SELECT count(*), coalesce(sum(state = 'draft'), 0) FROM comments
-                     WHERE attempt_id = ?1";
+                let sql = "SELECT count(*), count(*) FILTER (WHERE state = 'draft') FROM comments
+                     WHERE attempt_id = $1";
                 let (all, drafts): (u64, u64) = db.one(sql, (attempt,)).await?;
                 if all >= COMMENTS_MAX || drafts >= DRAFTS_MAX {
                     return Err(too_many(all, drafts).into());
@@ -236,12 +236,12 @@ impl Store {
                 let now = now();
                 match (found.state, amendment) {
                     (CommentState::Draft, Amendment::Edit(text)) => {
-                        let sql = "UPDATE comments SET text = ?2, version = version + 1,
-                                    updated_at = ?3 WHERE comment_id = ?1";
+                        let sql = "UPDATE comments SET text = $2, version = version + 1,
+                                    updated_at = $3 WHERE comment_id = $1";
                         db.run(sql, (id, text, now)).await?;
                     }
                     (CommentState::Draft, Amendment::Remove) => {
-                        db.run("DELETE FROM comments WHERE comment_id = ?1", (id,)).await?;
+                        db.run("DELETE FROM comments WHERE comment_id = $1", (id,)).await?;
                         count_change(db, attempt).await?;
                         return Ok(found.told());
                     }
@@ -249,8 +249,8 @@ impl Store {
                         return Err(is_draft(id).into());
                     }
                     (_, Amendment::Resolve) => {
-                        let sql = "UPDATE comments SET state = 'resolved', updated_at = ?2
-                             WHERE comment_id = ?1 AND state <> 'resolved'";
+                        let sql = "UPDATE comments SET state = 'resolved', updated_at = $2
+                             WHERE comment_id = $1 AND state <> 'resolved'";
                         db.run(sql, (id, now)).await?;
                     }
                     (_, Amendment::Edit(_) | Amendment::Remove) => return Err(was_sent(id).into()),
@@ -264,10 +264,10 @@ impl Store {
     }
 }
 
-const KNOWN: &str = "SELECT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = ?1)";
+const KNOWN: &str = "SELECT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = $1)";
 
 async fn one(db: Db<'_>, attempt: AttemptId, id: CommentId) -> Result<KeptComment> {
-    let found = db.find(select!("c.attempt_id = ?1 AND c.comment_id = ?2"), (attempt, id)).await?;
+    let found = db.find(select!("c.attempt_id = $1 AND c.comment_id = $2"), (attempt, id)).await?;
     let message = || format!("attempt {attempt} has no comment {id}");
     found.ok_or_else(|| refused(message()).hint(LIST_INSTEAD).into())
 }
@@ -282,8 +282,8 @@ pub(super) async fn send(db: Db<'_>, attempt: AttemptId, review: &Review) -> Res
     });
     db.insert("INTO reviews", row).await?;
     for (draft, version) in drafts {
-        let sql = "UPDATE comments SET state = 'sent', review_id = ?4, updated_at = ?5
-             WHERE comment_id = ?2 AND attempt_id = ?1 AND state = 'draft' AND version = ?3";
+        let sql = "UPDATE comments SET state = 'sent', review_id = $4, updated_at = $5
+             WHERE comment_id = $2 AND attempt_id = $1 AND state = 'draft' AND version = $3";
         if db.run(sql, (attempt, draft, version, review_id, now)).await? == 0 {
             let message = "the drafts have changed while they were being sent";
             let refusal = Refusal::new(Code::InvalidArgument, message);
@@ -297,14 +297,14 @@ pub(super) async fn send(db: Db<'_>, attempt: AttemptId, review: &Review) -> Res
 /// The comments of a follow-up that was dropped are drafts again. Part of a transaction.
 pub(super) async fn give_back(db: Db<'_>, follow_up: QueueId) -> Result<()> {
     let sql = "UPDATE comments SET state = 'draft', review_id = NULL, version = version + 1,
-                updated_at = ?2
-         WHERE state = 'sent' AND review_id = (SELECT review_id FROM reviews WHERE queue_id = ?1)";
+                updated_at = $2
+         WHERE state = 'sent' AND review_id = (SELECT review_id FROM reviews WHERE queue_id = $1)";
     db.run(sql, (follow_up, now())).await.map(drop)
 }
 
 /// The same where the turn of the follow-up has ended without having begun: its process never ran.
 pub(super) async fn give_back_unbegun(db: Db<'_>, process: ProcessId) -> Result<()> {
-    let sql = "SELECT queue_id FROM processes WHERE process_id = ?1 AND queue_id IS NOT NULL
+    let sql = "SELECT queue_id FROM processes WHERE process_id = $1 AND queue_id IS NOT NULL
            AND pid IS NULL AND exit_code IS NULL AND exit_signal IS NULL";
     match db.find(sql, (process,)).await? {
         Some(follow_up) => give_back(db, follow_up).await,
@@ -314,7 +314,7 @@ pub(super) async fn give_back_unbegun(db: Db<'_>, process: ProcessId) -> Result<
 
 /// Whether a new snapshot may be news of an attempt's comments.
 pub(super) async fn has_sent(db: Db<'_>, attempt: AttemptId) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM comments WHERE attempt_id = ?1 AND state = 'sent')";
+    let sql = "SELECT EXISTS (SELECT 1 FROM comments WHERE attempt_id = $1 AND state = 'sent')";
     db.one(sql, (attempt,)).await
 }
 

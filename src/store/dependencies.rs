@@ -14,7 +14,7 @@ pub(super) async fn unmet(db: Db<'_>, task: TaskId) -> Result<Vec<Unmet>> {
                  WHERE a.task_id = t.task_id AND a.phase NOT IN ('settled', 'idle')
                  ORDER BY a.created_at DESC LIMIT 1) AS running
          FROM task_dependencies d JOIN tasks t ON t.task_id = d.depends_on
-         WHERE d.task_id = ?1 AND t.status <> 'done' AND t.deleted_at IS NULL
+         WHERE d.task_id = $1 AND t.status <> 'done' AND t.deleted_at IS NULL
          ORDER BY t.task_id";
     db.all(sql, (task,)).await
 }
@@ -26,7 +26,7 @@ pub(super) async fn resolve<'a>(
     names: impl IntoIterator<Item = &'a TaskRef>,
 ) -> Result<Vec<TaskId>> {
     let sql = "SELECT task_id FROM tasks
-         WHERE project_id = ?1 AND (task_id = ?2 OR handle = ?2) AND deleted_at IS NULL";
+         WHERE project_id = $1 AND (task_id = $2 OR handle = $2) AND deleted_at IS NULL";
     let mut tasks = BTreeSet::new();
     for name in names {
         let Some(task) = db.find(sql, (project, name)).await? else {
@@ -42,8 +42,8 @@ pub(super) async fn resolve<'a>(
 
 /// Lets a new task depend on others. Nothing depends on it yet, so there is no cycle.
 pub(super) async fn add(db: Db<'_>, task: TaskId, depends_on: &[TaskId]) -> Result<u64> {
-    let sql = "INSERT OR IGNORE INTO task_dependencies (task_id, depends_on)
-         SELECT ?1, value FROM json_each(?2)";
+    let sql = "INSERT INTO task_dependencies (task_id, depends_on)
+         SELECT $1, value FROM json_each($2) WHERE true ON CONFLICT DO NOTHING";
     db.run(sql, (task, depends_on)).await
 }
 
@@ -54,10 +54,10 @@ pub(super) async fn replace(
     task: TaskId,
     depends_on: &[TaskId],
 ) -> Result<()> {
-    db.run("DELETE FROM task_dependencies WHERE task_id = ?1", (task,)).await?;
+    db.run("DELETE FROM task_dependencies WHERE task_id = $1", (task,)).await?;
     add(db, task, depends_on).await?;
     let sql = "SELECT task_id, depends_on FROM task_dependencies
-         WHERE task_id IN (SELECT task_id FROM tasks WHERE project_id = ?1)";
+         WHERE task_id IN (SELECT task_id FROM tasks WHERE project_id = $1)";
     let mut edges: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
     for (from, to) in db.all(sql, (project,)).await? {
         edges.entry(from).or_default().push(to);
@@ -65,7 +65,7 @@ pub(super) async fn replace(
     let Some(path) = cycle(&edges, [task]) else { return Ok(()) };
     let mut handles: Vec<String> = Vec::new();
     for task in &path {
-        handles.push(db.one("SELECT handle FROM tasks WHERE task_id = ?1", (task,)).await?);
+        handles.push(db.one("SELECT handle FROM tasks WHERE task_id = $1", (task,)).await?);
     }
     let message = format!("the dependencies would form a cycle: {}", handles.join(" -> "));
     let path: Vec<String> = path.iter().map(ToString::to_string).collect();

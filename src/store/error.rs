@@ -4,6 +4,8 @@
 //! [`keyed`](super::Store::keyed) return.
 
 use provost_actors::refusal::{Code, Refusal};
+use sqlx::postgres::PgDatabaseError;
+use sqlx::sqlite::SqliteError;
 
 /// When a caller had better try again, in seconds.
 const RETRY_AFTER_SECS: u64 = 2;
@@ -44,30 +46,73 @@ impl From<StoreError> for Refusal {
 
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 pub(super) fn fault(error: sqlx::Error) -> Refusal {
-    // SQLITE_FULL, and IOERR_WRITE, _FSYNC, _TRUNCATE or _SHMSIZE that a full disk
-    // gives too (https://www.sqlite.org/rescode.html).
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    if matches!(code.as_deref(), Some("13" | "778" | "1034" | "1546" | "4874")) {
+    if is_full(&error) {
         return Refusal::new(Code::StorageFull, format!("the database can't be written: {error}"));
     }
     if matches!(error, sqlx::Error::PoolTimedOut) {
         tracing::warn!(%error, "the database is busy");
-        return locked("the database is busy with other calls, and did not get free");
+        return locked("the database is busy with other calls or away, and did not get free");
+    }
+    if is_contended(&error) {
+        return locked("another program holds what the call needs of the database");
     }
     tracing::error!(%error, "the store failed");
-    // SQLITE_READONLY, _IOERR, _CORRUPT, _CANTOPEN and _NOTADB with their extensions, or no
-    // connection at all (<https://www.sqlite.org/rescode.html>).
-    if matches!(primary_code(&error), Some(8 | 10 | 11 | 14 | 26))
-        || matches!(error, sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed)
-    {
+    if is_unavailable(&error) {
         return Refusal::new(Code::DbUnavailable, format!("the database can't be used: {error}"));
     }
     Refusal::internal(format!("the store failed: {error}"))
 }
 
+/// No room is left for what is to be written.
+fn is_full(error: &sqlx::Error) -> bool {
+    // SQLITE_FULL, and IOERR_WRITE, _FSYNC, _TRUNCATE or _SHMSIZE that a full disk
+    // gives too (https://www.sqlite.org/rescode.html).
+    matches!(sqlite_code(error), Some(13 | 778 | 1034 | 1546 | 4874))
+        // disk_full (<https://www.postgresql.org/docs/current/errcodes-appendix.html>)
+        || sql_state(error).is_some_and(|state| state == "53100")
+}
+
+/// Other transactions are in the way: serialization_failure, deadlock_detected, lock_not_available.
+fn is_contended(error: &sqlx::Error) -> bool {
+    sql_state(error).is_some_and(|state| matches!(state.as_str(), "40001" | "40P01" | "55P03"))
+}
+
+/// The database can't be used now, or at all.
+pub(super) fn is_unavailable(error: &sqlx::Error) -> bool {
+    let is_down = |state: String| {
+        // Exceptions of the connection, interventions of an operator, too few resources, and a
+        // server or a transaction that takes no writes.
+        ["08", "57P", "53"].iter().any(|class| state.starts_with(class)) || state == "25006"
+    };
+    // SQLITE_READONLY, _IOERR, _CORRUPT, _CANTOPEN and _NOTADB with their extensions
+    // (<https://www.sqlite.org/rescode.html>), or no connection at all.
+    matches!(primary_code(error), Some(8 | 10 | 11 | 14 | 26))
+        || sql_state(error).is_some_and(is_down)
+        || matches!(
+            error,
+            sqlx::Error::PoolClosed
+                | sqlx::Error::WorkerCrashed
+                | sqlx::Error::Io(_)
+                | sqlx::Error::Tls(_)
+                | sqlx::Error::Configuration(_)
+        )
+}
+
+/// SQLite's result code without its extension.
 pub(super) fn primary_code(error: &sqlx::Error) -> Option<u32> {
-    let code = error.as_database_error()?.code()?;
-    code.parse::<u32>().ok().map(|code| code & 0xff)
+    sqlite_code(error).map(|code| code & 0xff)
+}
+
+fn sqlite_code(error: &sqlx::Error) -> Option<u32> {
+    let error = error.as_database_error()?;
+    error.try_downcast_ref::<SqliteError>()?;
+    error.code()?.parse().ok()
+}
+
+/// PostgreSQL's code of an error.
+fn sql_state(error: &sqlx::Error) -> Option<String> {
+    let error = error.as_database_error()?;
+    Some(error.try_downcast_ref::<PgDatabaseError>()?.code().to_owned())
 }
 
 /// The caller is not at fault, and the same call works soon.

@@ -15,19 +15,19 @@ use super::{Db, Patience, Refusal, Result, Sql, Store, now};
 
 /// The finish of an attempt that is under way.
 pub(super) async fn open_finish(db: Db<'_>, attempt: AttemptId) -> Result<Option<Finish>> {
-    let sql = "SELECT * FROM finishes WHERE attempt_id = ?1 AND state = 'open'";
+    let sql = "SELECT * FROM finishes WHERE attempt_id = $1 AND state = 'open'";
     db.find(sql, (attempt,)).await
 }
 
 /// The finish under way by which this attempt's branch gets the work of another one.
 pub(super) async fn lent_to(db: Db<'_>, attempt: AttemptId) -> Result<Option<FinishId>> {
     let sql = "SELECT finish_id FROM finishes
-         WHERE state = 'open' AND json_extract(request, '$.onto') = ?1";
+         WHERE state = 'open' AND request ->> 'onto' = $1";
     db.find(sql, (attempt,)).await
 }
 
 async fn keep(db: Db<'_>, finish: &Finish) -> Result<()> {
-    let sql = "UPDATE finishes SET receipt = ?2 WHERE finish_id = ?1 AND state = 'open'";
+    let sql = "UPDATE finishes SET receipt = $2 WHERE finish_id = $1 AND state = 'open'";
     db.run(sql, (finish.finish_id, &finish.receipt)).await.map(drop)
 }
 
@@ -55,7 +55,7 @@ impl Finishes for Store {
     }
 
     async fn finish(&self, finish: FinishId) -> Result<Option<Finish>, Refusal> {
-        let sql = "SELECT * FROM finishes WHERE finish_id = ?1";
+        let sql = "SELECT * FROM finishes WHERE finish_id = $1";
         self.read(async |db| db.find(sql, (finish,)).await).await
     }
 
@@ -79,13 +79,13 @@ impl Finishes for Store {
 
     async fn end_finish(&self, finish: &Finish) -> Result<(), Refusal> {
         self.write(Patience::OneTry, "finish_end", async |db| {
-            let sql = "UPDATE finishes SET state = ?2, receipt = ?3, error = ?4, ended_at = ?5
-                 WHERE finish_id = ?1";
+            let sql = "UPDATE finishes SET state = $2, receipt = $3, error = $4, ended_at = $5
+                 WHERE finish_id = $1";
             let Finish { finish_id, state, receipt, error, .. } = finish;
             db.run(sql, (finish_id, state, receipt, error, now())).await?;
             if *state == FinishState::Refused {
                 // The call may be made again: its answer is the finish's id, as JSON.
-                let sql = "DELETE FROM requests WHERE tool = 'finish_attempt' AND answer = ?1";
+                let sql = "DELETE FROM requests WHERE tool = 'finish_attempt' AND answer = $1";
                 db.run(sql, (serde_json::to_string(finish_id)?,)).await?;
             }
             count_change(db, finish.attempt_id).await.map(drop)
@@ -96,7 +96,7 @@ impl Finishes for Store {
     }
 
     async fn remotes(&self, repo: RepoId) -> Result<BTreeMap<String, String>, Refusal> {
-        let sql = "SELECT name, url FROM remotes WHERE repo_id = ?1";
+        let sql = "SELECT name, url FROM remotes WHERE repo_id = $1";
         let found: Vec<(String, String)> = self.read(async |db| db.all(sql, (repo,)).await).await?;
         Ok(found.into_iter().collect())
     }

@@ -17,8 +17,8 @@ pub const QUESTION: &str = "Q";
 /// row, so that the handle of something that was deleted is never given again.
 pub async fn next(db: Db<'_>, project: ProjectId, prefix: &str) -> Result<String> {
     let sql = "INSERT INTO handles (project_id, prefix, last)
-         SELECT project_id, ?2, 1 FROM projects WHERE project_id = ?1 AND deleted_at IS NULL
-         ON CONFLICT (project_id, prefix) DO UPDATE SET last = last + 1 RETURNING last";
+         SELECT project_id, $2, 1 FROM projects WHERE project_id = $1 AND deleted_at IS NULL
+         ON CONFLICT (project_id, prefix) DO UPDATE SET last = handles.last + 1 RETURNING last";
     let number: Option<i64> = db.find(sql, (project, prefix)).await?;
     let number = number.ok_or_else(|| missing::project(project))?;
     Ok(format!("{prefix}-{number:03}"))

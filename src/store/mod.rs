@@ -1,17 +1,20 @@
-//! The durable memory: SQLite by sqlx, WAL, one writer.
+//! The durable memory: SQLite (WAL), or PostgreSQL, by sqlx; one writer.
 //!
 //! All writes go through one connection and each is one transaction, so they are serial without a
 //! lock of our own; reads go through a few others and see the last commit. Rows are small: log
 //! lines never come here. Row types are private to the file of their resource; what leaves are the
 //! records of `provost_actors::journal` and the views of the files below.
 
+mod answered;
 mod approvals;
 mod attempt_views;
 mod attempts;
 mod board;
 mod changes;
 mod comments;
+mod connection;
 mod dependencies;
+mod dialect;
 mod error;
 mod finishes;
 mod handles;
@@ -20,6 +23,7 @@ mod inspect;
 mod kept;
 mod missing;
 mod open;
+mod postgres;
 mod probes;
 mod processes;
 mod projects;
@@ -27,6 +31,7 @@ mod provisions;
 mod reach;
 mod requests;
 mod resolve;
+mod row;
 mod session_queue;
 mod sessions;
 mod sql;
@@ -44,6 +49,7 @@ pub use attempt_views::{AttemptOverview, AttemptRow, LastFinish, Quota, Workspac
 pub use comments::{Amendment, Author, DRAFTS_CHANGED, KeptComment, NewComment};
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
+pub use postgres::{Durability, Server};
 pub use projects::busy_project;
 pub use reach::Named;
 pub use timeline::{Beside, FinishRow};
@@ -58,8 +64,8 @@ use std::time::Duration;
 use provost_actors::failpoint;
 use provost_actors::refusal::{Code, Refusal};
 use serde::Serialize;
-use sqlx::{SqliteConnection, SqlitePool};
 
+use connection::{Connection, Pool};
 use error::{Result, StoreError, fault};
 use sql::{Sql, now, word};
 use write_retry::Patience;
@@ -67,10 +73,12 @@ use write_retry::Patience;
 /// The store. Cheap to clone: the pools are shared.
 #[derive(Clone, Debug)]
 pub struct Store {
-    writer: SqlitePool,
-    reader: SqlitePool,
-    /// The file that is open: its path, its device and its inode.
-    file: Arc<(PathBuf, (u64, u64))>,
+    writer: Pool,
+    reader: Pool,
+    /// The file that is open: its path, its device and its inode. `None`: a server has the board.
+    file: Option<Arc<(PathBuf, (u64, u64))>>,
+    /// The engine with its version, and where the board is.
+    engine: Arc<str>,
     times: TimesToLive,
     changes: changes::Changes,
     kept: kept::Kept,
@@ -110,7 +118,7 @@ impl<T> Page<T> {
     }
 }
 
-type Db<'a> = &'a mut SqliteConnection;
+type Db<'a> = &'a mut Connection;
 
 impl provost_actors::journal::Journal for Store {}
 
@@ -121,7 +129,21 @@ impl Store {
         Ok(work(&mut db).await?)
     }
 
-    /// The same, of which the last answer is given again until something is committed. Only for
+    /// Reads several rows that fit together: all statements see the same commits.
+    async fn read_snapshot<T>(
+        &self,
+        work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
+    ) -> Result<T, Refusal> {
+        let mut db = self.reader.begin_snapshot().await.map_err(fault)?;
+        Ok(work(&mut db).await?)
+    }
+
+    /// The engine with its version, and where the board is.
+    pub fn engine(&self) -> &str {
+        &self.engine
+    }
+
+    /// The same as [`Self::read`], of which the last answer is given again until something is committed. Only for
     /// what does not depend on the time. `name` and `values` say what is asked.
     async fn read_once<T: Clone + Send + Sync + 'static>(
         &self,
@@ -135,14 +157,10 @@ impl Store {
     }
 
     /// Commits what was written; `what` names the places before and after.
-    async fn commit(
-        &self,
-        writing: sqlx::Transaction<'_, sqlx::Sqlite>,
-        what: &str,
-    ) -> Result<(), Refusal> {
+    async fn commit(&self, writing: Connection, what: &str) -> Result<(), Refusal> {
         failpoint::hit(what, "written");
         let number = self.kept.committing();
-        let done = writing.commit().await;
+        let done = self.writer.commit(writing).await;
         self.kept.committed(number);
         done.map_err(fault)?;
         self.changes.committed();
@@ -151,5 +169,9 @@ impl Store {
     }
 }
 
+#[cfg(test)]
+mod parity;
+#[cfg(test)]
+pub mod scratch;
 #[cfg(test)]
 mod tests;

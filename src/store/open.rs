@@ -1,4 +1,4 @@
-//! Opens the database of a home and brings its schema up to date, once it has been
+//! Opens the SQLite database of a home and brings its schema up to date, once it has been
 //! seen to be whole: one that is not is left as it is.
 
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -15,6 +15,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, Connection, SqlitePool};
 
 use super::changes::Changes;
+use super::connection::Pool;
 use super::error::primary_code;
 use super::kept::Kept;
 use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
@@ -22,14 +23,14 @@ use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
 /// The id that was made last: a UUIDv7's text sorts as it does.
-const LATEST_ID: &str = "SELECT max(id) FROM (
+pub(super) const LATEST_ID: &str = "SELECT max(id) FROM (
     SELECT max(project_id) AS id FROM projects UNION ALL SELECT max(repo_id) FROM repos
     UNION ALL SELECT max(task_id) FROM tasks UNION ALL SELECT max(attempt_id) FROM attempts
     UNION ALL SELECT max(session_id) FROM sessions
     UNION ALL SELECT max(process_id) FROM processes
     UNION ALL SELECT max(run_id) FROM check_runs
     UNION ALL SELECT max(finish_id) FROM finishes
-    UNION ALL SELECT max(question_id) FROM questions)";
+    UNION ALL SELECT max(question_id) FROM questions) ids";
 
 /// Why a home's database can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,21 @@ pub enum OpenError {
     Newer(i64),
     #[error("the database's schema can't be brought up to date: {0}")]
     Migrate(MigrateError),
+    #[error(
+        "the database {place} can't be reached: {error}. Executors run on; look at [engine] url, \
+         and at the server"
+    )]
+    Unreachable { place: String, error: Box<sqlx::Error> },
+    #[error("the database {place} is in use by another daemon: one daemon at a time has a board")]
+    InUse { place: String },
+    #[error("the database {place} can't hold a board: {why}")]
+    Unfit { place: String, why: String },
+    #[error(
+        "the server of the database {place} does not show that commits outlive it: {lacking}. If it \
+         is run for you and answers for that, write durability = \"managed\" below [engine]; if one \
+         server without a standby is what you want, durability = \"single\""
+    )]
+    NotDurable { place: String, lacking: String },
 }
 
 impl From<MigrateError> for OpenError {
@@ -83,13 +99,15 @@ impl Store {
         migrate(&writer).await?;
         let reader = pool(4).connect_with(options.read_only(true)).await?;
         let latest: Option<String> = sqlx::query_scalar(LATEST_ID).fetch_one(&reader).await?;
+        let version: String =
+            sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&reader).await?;
         ids::go_on_after(&latest.unwrap_or_default());
         let opened = super::write_retry::inode(path).map_err(sqlx::Error::Io)?;
-        let file = Arc::new((path.to_owned(), opened));
         Ok(Self {
-            writer,
-            reader,
-            file,
+            writer: Pool::Sqlite(writer),
+            reader: Pool::Sqlite(reader),
+            file: Some(Arc::new((path.to_owned(), opened))),
+            engine: format!("SQLite {version}, {}", path.display()).into(),
             times,
             changes: Changes::default(),
             kept: Kept::default(),
@@ -104,7 +122,8 @@ impl Store {
             ttl.map(|ttl| Timestamp::now().millis().saturating_sub(ttl))
         };
         let sql = "DELETE FROM requests
-             WHERE created_at < CASE WHEN answer IS NULL THEN ?2 ELSE ?1 END";
+             WHERE created_at < CASE WHEN answer IS NULL THEN CAST($2 AS BIGINT)
+                                      ELSE CAST($1 AS BIGINT) END";
         let before = (before(self.times.answers), before(self.times.intents));
         self.write(Patience::Short, "pruned", async |db| db.run(sql, before).await).await
     }

@@ -37,10 +37,10 @@ impl Store {
         let sql = of_sides!(
             "SELECT s.attempt_id,
                     json_object('attempt_id', nullif(s.other_id, ''),
-                                'target_branch', iif(s.other_id = '', c.target_branch, NULL),
+                                'target_branch', CASE WHEN s.other_id = '' THEN c.target_branch END,
                                 'repo_name', c.repo_name, 'paths', json(s.paths),
                                 'path_count', s.path_count, 'tree_id', s.tree_id)
-             FROM json_each(?1) e
+             FROM json_each($1) e
              JOIN sides s ON s.attempt_id = e.value
              JOIN contestants c ON c.attempt_id = s.attempt_id AND c.path = s.repo
              WHERE s.other_id = '' OR EXISTS (
@@ -86,7 +86,7 @@ impl Probes for Store {
                              WHERE p.repo = m.path AND p.attempt_id = m.attempt_id
                                AND p.other_id = o.attempt_id AND p.commit_id = m.commit_id
                                AND p.other_commit = o.commit_id)
-                       ORDER BY o.made_at DESC LIMIT 50)) AS rivals
+                       ORDER BY o.made_at DESC LIMIT 50) o) AS rivals
              FROM contestants m
              JOIN attempts a ON a.attempt_id = m.attempt_id AND a.host = $2
              WHERE m.path IN (SELECT path FROM attempt_repos
@@ -126,13 +126,13 @@ impl Probes for Store {
             .write(Patience::Short, "probes_dropped", async |db| {
                 let sql = of_sides!(
                     "SELECT DISTINCT attempt_id FROM sides
-                     WHERE other_id IN (SELECT value FROM json_each(?1))
-                        OR attempt_id IN (SELECT value FROM json_each(?1))"
+                     WHERE other_id IN (SELECT value FROM json_each($1))
+                        OR attempt_id IN (SELECT value FROM json_each($1))"
                 );
                 let changed: Vec<AttemptId> = db.all(sql, (attempts,)).await?;
                 let sql = "DELETE FROM probes
-                     WHERE attempt_id IN (SELECT value FROM json_each(?1))
-                        OR other_id IN (SELECT value FROM json_each(?1))";
+                     WHERE attempt_id IN (SELECT value FROM json_each($1))
+                        OR other_id IN (SELECT value FROM json_each($1))";
                 db.run(sql, (attempts,)).await?;
                 renumber(db, &changed).await?;
                 Ok(changed)
@@ -146,7 +146,7 @@ impl Probes for Store {
 /// Gives attempts a new revision, which waiters are woken for.
 async fn renumber(db: Db<'_>, attempts: &[AttemptId]) -> Result<u64> {
     let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts)
-         WHERE attempt_id IN (SELECT value FROM json_each(?1))";
+         WHERE attempt_id IN (SELECT value FROM json_each($1))";
     if attempts.is_empty() { Ok(0) } else { db.run(sql, (attempts,)).await }
 }
 
@@ -154,21 +154,21 @@ async fn renumber(db: Db<'_>, attempts: &[AttemptId]) -> Result<u64> {
 /// `true`: which paths are in conflict has changed.
 async fn write(db: Db<'_>, attempt: AttemptId, probe: &Probe) -> Result<bool> {
     let Probe { repo, rival, commit_id, rival_commit, tree_id, paths } = probe;
-    let sql = "SELECT count(*) FROM contestants WHERE path = ?1
-         AND (attempt_id = ?2 AND commit_id = ?3 OR attempt_id = ?4 AND commit_id = ?5)";
+    let sql = "SELECT count(*) FROM contestants WHERE path = $1
+         AND (attempt_id = $2 AND commit_id = $3 OR attempt_id = $4 AND commit_id = $5)";
     let newest: usize = db.one(sql, (repo, attempt, commit_id, rival, rival_commit)).await?;
     if newest < 1 + usize::from(rival.is_some()) {
         return Ok(false);
     }
     let other = rival.map(|rival| rival.to_string()).unwrap_or_default();
     let sql = "SELECT paths, path_count FROM probes
-         WHERE attempt_id = ?1 AND other_id = ?2 AND repo = ?3";
+         WHERE attempt_id = $1 AND other_id = $2 AND repo = $3";
     let before: Option<(Vec<String>, usize)> = db.find(sql, (attempt, &other, repo)).await?;
     let kept = &paths[..paths.len().min(PATHS_MAX)];
     let row = json!({
         "attempt_id": attempt, "other_id": other, "repo": repo, "commit_id": commit_id,
         "other_commit": rival_commit, "tree_id": tree_id, "paths": kept, "path_count": paths.len(),
     });
-    db.insert("OR REPLACE INTO probes", row).await?;
+    db.replace("probes", "attempt_id, other_id, repo", row).await?;
     Ok(before.unwrap_or_default() != (kept.to_vec(), paths.len()))
 }

@@ -14,7 +14,7 @@ use super::{
 impl Store {
     /// Those of these processes that have no row.
     pub async fn unknown_processes(&self, ids: &[String]) -> Result<Vec<String>, Refusal> {
-        let sql = "SELECT value FROM json_each(?1)
+        let sql = "SELECT value FROM json_each($1)
              WHERE value NOT IN (SELECT process_id FROM processes)";
         self.read(async |db| db.all(sql, (ids,)).await).await
     }
@@ -101,14 +101,14 @@ async fn change_attempt(
 ) -> Result<()> {
     let (phase, state) = phase_and_state(change);
     let holds_queue = matches!(change, Change::Held | Change::Unqueued { .. });
-    let sql = "UPDATE attempts SET phase = coalesce(?3, phase), state = coalesce(?4, state),
-                updated_at = ?5, queue_held = queue_held OR ?7,
-                revision = CASE WHEN ?3 IS NULL AND NOT ?7 THEN revision
+    let sql = "UPDATE attempts SET phase = coalesce($3, phase), state = coalesce($4, state),
+                updated_at = $5, queue_held = CASE WHEN $7 THEN 1 ELSE queue_held END,
+                revision = CASE WHEN $3 IS NULL AND NOT $7 THEN revision
                     ELSE (SELECT max(revision) + 1 FROM attempts) END,
-                settled_revision = CASE WHEN ?6
+                settled_revision = CASE WHEN $6
                     THEN (SELECT max(revision) + 1 FROM attempts)
                     ELSE settled_revision END
-         WHERE attempt_id = ?1 AND epoch = ?2";
+         WHERE attempt_id = $1 AND epoch = $2";
     let values = (attempt, epoch, phase, state, now, settles(change), holds_queue);
     session_queue::require_epoch(db.run(sql, values).await?, attempt, epoch)
 }
@@ -119,21 +119,21 @@ async fn change_process(db: Db<'_>, process: ProcessId, change: &Change) -> Resu
         Change::Settled(outcome, _) => settle(db, process, outcome).await?,
         Change::Unqueued { .. } | Change::Held => {
             let sql = "UPDATE processes SET quota = 'ask' WHERE quota = 'auto' AND attempt_id =
-                     (SELECT attempt_id FROM processes WHERE process_id = ?1)";
+                     (SELECT attempt_id FROM processes WHERE process_id = $1)";
             db.run(sql, (process,)).await?;
         }
         Change::Running { pid, start_time, boot_id, limits, sandbox } => {
-            let sql = "UPDATE processes SET status = 'running', pid = ?2, start_time = ?3,
-                        boot_id = ?4, limits = ?5, sandbox = ?6 WHERE process_id = ?1";
+            let sql = "UPDATE processes SET status = 'running', pid = $2, start_time = $3,
+                        boot_id = $4, limits = $5, sandbox = $6 WHERE process_id = $1";
             db.run(sql, (process, pid, start_time, boot_id, limits, sandbox)).await?;
         }
         Change::ExecutorSession(id) => {
-            let sql = "UPDATE sessions SET executor_session_id = ?2 WHERE session_id =
-                     (SELECT session_id FROM processes WHERE process_id = ?1)";
+            let sql = "UPDATE sessions SET executor_session_id = $2 WHERE session_id =
+                     (SELECT session_id FROM processes WHERE process_id = $1)";
             db.run(sql, (process, id)).await?;
         }
         Change::Closed => {
-            let sql = "UPDATE processes SET closed = 1 WHERE process_id = ?1";
+            let sql = "UPDATE processes SET closed = 1 WHERE process_id = $1";
             db.run(sql, (process,)).await?;
         }
     }
@@ -142,14 +142,17 @@ async fn change_process(db: Db<'_>, process: ProcessId, change: &Change) -> Resu
 
 async fn settle(db: Db<'_>, process: ProcessId, outcome: &Outcome) -> Result<()> {
     let Outcome { status, exit_code, exit_signal, failure_summary, final_message, .. } = outcome;
+    let dialect = db.dialect();
+    let failure_summary = failure_summary.as_deref().map(|it| dialect.storable(it));
+    let final_message = final_message.as_deref().map(|it| dialect.storable(it));
     let quota = outcome.quota.map(|quota| if quota.resumes { "auto" } else { "ask" });
     let resume_at = outcome.quota.and_then(|quota| quota.resume_at).map(Timestamp::millis);
-    let sql = "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
-                failure_summary = ?5, final_message = ?6 WHERE process_id = ?1";
+    let sql = "UPDATE processes SET status = $2, exit_code = $3, exit_signal = $4,
+                failure_summary = $5, final_message = $6 WHERE process_id = $1";
     db.run(sql, (process, status, exit_code, exit_signal, failure_summary, final_message)).await?;
-    let sql = "UPDATE processes SET usage = ?2, ended_at = ?3, quota = ?4, resume_at = ?5,
+    let sql = "UPDATE processes SET usage = $2, ended_at = $3, quota = $4, resume_at = $5,
                 snapshot_due = 1
-         WHERE process_id = ?1";
+         WHERE process_id = $1";
     db.run(sql, (process, outcome.usage, outcome.at.millis(), quota, resume_at)).await?;
     approvals::withdraw_if_ended(db, process).await?;
     comments::give_back_unbegun(db, process).await

@@ -20,13 +20,13 @@ pub fn busy_project(attempt: AttemptId) -> Refusal {
 }
 
 pub(super) async fn require(db: Db<'_>, project: ProjectId) -> Result<String> {
-    let sql = "SELECT name FROM projects WHERE project_id = ?1 AND deleted_at IS NULL";
+    let sql = "SELECT name FROM projects WHERE project_id = $1 AND deleted_at IS NULL";
     let name = db.find(sql, (project,)).await?;
     name.ok_or_else(|| missing::project(project).into())
 }
 
 async fn insert_repo(db: Db<'_>, project: ProjectId, repo: &NewRepo, now: i64) -> Result<RepoId> {
-    let sql = "SELECT path FROM repos WHERE project_id = ?1 AND name = ?2";
+    let sql = "SELECT path FROM repos WHERE project_id = $1 AND name = $2";
     let taken: Option<String> = db.find(sql, (project, &repo.name)).await?;
     if let Some(path) = taken {
         return Err(Refusal::new(
@@ -53,7 +53,7 @@ async fn record_remotes(
     repo: RepoId,
     remotes: &BTreeMap<String, String>,
 ) -> Result<()> {
-    db.run("DELETE FROM remotes WHERE repo_id = ?1", (repo,)).await?;
+    db.run("DELETE FROM remotes WHERE repo_id = $1", (repo,)).await?;
     for (name, url) in remotes {
         db.insert("INTO remotes", json!({"repo_id": repo, "name": name, "url": url})).await?;
     }
@@ -72,7 +72,7 @@ impl Store {
     /// The project of an attempt.
     pub async fn project_of(&self, attempt: AttemptId) -> Result<ProjectId, Refusal> {
         let sql = "SELECT t.project_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
-             WHERE a.attempt_id = ?1";
+             WHERE a.attempt_id = $1";
         let project = self.read(async |db| db.find(sql, (attempt,)).await).await?;
         project.ok_or_else(|| missing::attempt(attempt))
     }
@@ -88,15 +88,15 @@ impl Store {
         after: Option<ProjectId>,
     ) -> Result<Page<ProjectSummary>, Refusal> {
         let sql = "SELECT * FROM projects
-             WHERE project_id > coalesce(?1, '') AND deleted_at IS NULL
-             ORDER BY project_id LIMIT ?2";
+             WHERE project_id > coalesce($1, '') AND deleted_at IS NULL
+             ORDER BY project_id LIMIT $2";
         let read = async |db: Db<'_>| db.all(sql, (after, limit + 1)).await;
         Ok(Page::cut(self.read_once("projects", (after, limit), read).await?, limit))
     }
 
     /// A project's repositories, in the order in which they were added.
     pub async fn repos(&self, project: ProjectId) -> Result<Vec<RepoSummary>, Refusal> {
-        let sql = "SELECT *, name AS repo_name FROM repos WHERE project_id = ?1 ORDER BY repo_id";
+        let sql = "SELECT *, name AS repo_name FROM repos WHERE project_id = $1 ORDER BY repo_id";
         self.read(async |db| {
             require(db, project).await?;
             db.all(sql, (project,)).await
@@ -138,7 +138,7 @@ impl Store {
 
     /// The name of a project and how many tasks it has.
     pub async fn project_size(&self, project: ProjectId) -> Result<(String, usize), Refusal> {
-        let sql = "SELECT count(*) FROM tasks WHERE project_id = ?1 AND deleted_at IS NULL";
+        let sql = "SELECT count(*) FROM tasks WHERE project_id = $1 AND deleted_at IS NULL";
         self.read(async |db| Ok((require(db, project).await?, db.one(sql, (project,)).await?)))
             .await
     }
@@ -149,22 +149,22 @@ impl Store {
         self.write(Patience::Long, "remove_project", async |db| {
             require(db, project).await?;
             let sql = "SELECT a.attempt_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
-                 WHERE t.project_id = ?1
+                 WHERE t.project_id = $1
                    AND a.phase IN ('queued', 'preparing', 'running', 'stopping') LIMIT 1";
             let busy: Option<AttemptId> = db.find(sql, (project,)).await?;
             if let Some(attempt) = busy {
                 return Err(busy_project(attempt).into());
             }
-            let sql = "SELECT task_id FROM tasks WHERE project_id = ?1 AND deleted_at IS NULL";
+            let sql = "SELECT task_id FROM tasks WHERE project_id = $1 AND deleted_at IS NULL";
             let tasks: Vec<TaskId> = db.all(sql, (project,)).await?;
             let now = now();
-            let sql = "UPDATE tasks SET deleted_at = ?2, updated_at = ?2
-                 WHERE project_id = ?1 AND deleted_at IS NULL";
+            let sql = "UPDATE tasks SET deleted_at = $2, updated_at = $2
+                 WHERE project_id = $1 AND deleted_at IS NULL";
             db.run(sql, (project, now)).await?;
             for task in tasks {
                 after_removed(db, task).await?;
             }
-            let sql = "UPDATE projects SET deleted_at = ?2, updated_at = ?2 WHERE project_id = ?1";
+            let sql = "UPDATE projects SET deleted_at = $2, updated_at = $2 WHERE project_id = $1";
             db.run(sql, (project, now)).await.map(drop)
         })
         .await
@@ -181,7 +181,7 @@ impl Store {
             require(db, project_id).await?;
             let now = now();
             let repo_id = insert_repo(db, project_id, repo, now).await?;
-            let sql = "UPDATE projects SET updated_at = ?2 WHERE project_id = ?1";
+            let sql = "UPDATE projects SET updated_at = $2 WHERE project_id = $1";
             db.run(sql, (project_id, now)).await?;
             Ok(AddRepoOutput { project_id, repo_id })
         })

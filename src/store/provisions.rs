@@ -22,7 +22,7 @@ impl Store {
                 "repo": repo, "hash": hash, "commands": commands, "approved_at": now(),
                 "approved_by": by,
             });
-            db.insert("OR IGNORE INTO trust", row).await?;
+            db.insert_new("INTO trust", row).await?;
             Ok(())
         })
         .await
@@ -30,7 +30,7 @@ impl Store {
 
     /// Takes back every approval of a repository's commands. Returns how many there were.
     pub async fn distrust(&self, repo: &str) -> Result<u64, Refusal> {
-        let sql = "DELETE FROM trust WHERE repo = ?1";
+        let sql = "DELETE FROM trust WHERE repo = $1";
         self.write(Patience::Long, "distrust", async |db| db.run(sql, (repo,)).await).await
     }
 }
@@ -46,12 +46,12 @@ impl Provisions for Store {
                 "turn": attempt.process.turn, "prompt": script.command, "status": script.status,
                 "created_at": now(),
             });
-            db.insert("OR IGNORE INTO processes", row).await?;
+            db.insert_new("INTO processes", row).await?;
             // Nothing that it left is alive once it has ended.
-            let sql = "UPDATE processes SET status = ?2, exit_code = ?3, exit_signal = ?4,
-                        failure_summary = ?5, ended_at = ?6, closed = ?6 IS NOT NULL,
-                        sandbox = COALESCE(?7, sandbox)
-                 WHERE process_id = ?1";
+            let sql = "UPDATE processes SET status = $2, exit_code = $3, exit_signal = $4,
+                        failure_summary = $5, ended_at = $6, closed = CASE WHEN CAST($6 AS BIGINT) IS NULL THEN 0 ELSE 1 END,
+                        sandbox = COALESCE($7, sandbox)
+                 WHERE process_id = $1";
             let ended_at = script.ended_at.map(Timestamp::millis);
             let ScriptRow {
                 process_id,
@@ -62,6 +62,8 @@ impl Provisions for Store {
                 sandbox,
                 ..
             } = script;
+            let dialect = db.dialect();
+            let failure_summary = failure_summary.as_deref().map(|it| dialect.storable(it));
             let values =
                 (process_id, status, exit_code, exit_signal, failure_summary, ended_at, sandbox);
             db.run(sql, values).await?;
@@ -77,12 +79,12 @@ impl Provisions for Store {
         busy: &[u16],
     ) -> Result<Option<u16>, Refusal> {
         self.write(Patience::OneTry, "ports", async |db| {
-            let sql = "SELECT first_port FROM ports WHERE attempt_id = ?1";
+            let sql = "SELECT first_port FROM ports WHERE attempt_id = $1";
             let own: Option<u16> = db.find(sql, (attempt,)).await?;
             if own.is_some_and(|own| !busy.contains(&own)) {
                 return Ok(own);
             }
-            db.run("DELETE FROM ports WHERE attempt_id = ?1", (attempt,)).await?;
+            db.run("DELETE FROM ports WHERE attempt_id = $1", (attempt,)).await?;
             let taken: Vec<u16> = db.all("SELECT first_port FROM ports", ()).await?;
             let is_free = |block: &u16| {
                 // The range may have begun elsewhere when others were taken.
@@ -98,7 +100,7 @@ impl Provisions for Store {
     }
 
     async fn give_back_ports(&self, attempt: AttemptId) -> Result<(), Refusal> {
-        let sql = "DELETE FROM ports WHERE attempt_id = ?1";
+        let sql = "DELETE FROM ports WHERE attempt_id = $1";
         self.write(Patience::Long, "ports", async |db| db.run(sql, (attempt,)).await).await?;
         Ok(())
     }
@@ -117,7 +119,7 @@ impl Provisions for Store {
     }
 
     async fn is_trusted(&self, repo: &str, hash: &str) -> Result<bool, Refusal> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM trust WHERE repo = ?1 AND hash = ?2)";
+        let sql = "SELECT EXISTS (SELECT 1 FROM trust WHERE repo = $1 AND hash = $2)";
         self.read(async |db| db.one(sql, (repo, hash)).await).await
     }
 }

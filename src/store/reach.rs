@@ -12,24 +12,24 @@ pub struct Named(&'static str);
 
 impl Named {
     /// What a field of a tool names, if this is known: the statement says whether the
-    /// attempt ?2 reaches ?1.
+    /// attempt $2 reaches $1.
     pub fn by(field: &str, tool: &str) -> Option<Self> {
         Some(Self(match field {
             "attempt_id" | "attempt_ids" => {
                 "SELECT EXISTS (SELECT 1 FROM attempts
-                                WHERE attempt_id = lower(?1) AND parent_id = ?2)"
+                                WHERE attempt_id = lower($1) AND parent_id = $2)"
             }
             "session_id" => {
                 "SELECT EXISTS (SELECT 1 FROM sessions s JOIN attempts a USING (attempt_id)
-                                WHERE s.session_id = lower(?1) AND a.parent_id = ?2)"
+                                WHERE s.session_id = lower($1) AND a.parent_id = $2)"
             }
             "approval_id" => {
                 "SELECT EXISTS (SELECT 1 FROM approvals v JOIN attempts a USING (attempt_id)
-                                WHERE v.approval_id = lower(?1) AND a.parent_id = ?2)"
+                                WHERE v.approval_id = lower($1) AND a.parent_id = $2)"
             }
             "comment_id" => {
                 "SELECT EXISTS (SELECT 1 FROM comments c JOIN attempts a USING (attempt_id)
-                                WHERE c.comment_id = lower(?1) AND a.parent_id = ?2)"
+                                WHERE c.comment_id = lower($1) AND a.parent_id = $2)"
             }
             // By id or handle; only the attempts that it started have asked or opened it.
             "question_id" => {
@@ -37,34 +37,34 @@ impl Named {
                      SELECT q.project_id, a.parent_id FROM questions q
                      JOIN question_askers k USING (question_id)
                      LEFT JOIN attempts a ON a.attempt_id = k.attempt_id
-                     WHERE q.question_id = lower(trim(?1)) OR q.handle = upper(trim(?1))
+                     WHERE q.question_id = lower(trim($1)) OR q.handle = upper(trim($1))
                      UNION ALL
                      SELECT t.project_id, a.parent_id FROM tickets t
                      LEFT JOIN attempts a ON a.attempt_id = t.attempt_id
-                     WHERE t.ticket_id = lower(trim(?1)) OR t.handle = upper(trim(?1))),
+                     WHERE t.ticket_id = lower(trim($1)) OR t.handle = upper(trim($1))),
                  own AS (SELECT t.project_id FROM attempts a JOIN tasks t USING (task_id)
-                         WHERE a.attempt_id = ?2)
+                         WHERE a.attempt_id = $2)
                  SELECT EXISTS (SELECT 1 FROM asked)
                     AND NOT EXISTS (SELECT 1 FROM asked
-                                    WHERE parent_id IS NOT ?2
-                                       OR project_id IS NOT (SELECT project_id FROM own))"
+                                    WHERE parent_id IS DISTINCT FROM $2
+                                       OR project_id IS DISTINCT FROM (SELECT project_id FROM own))"
             }
             "project_id" => {
                 "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks t USING (task_id)
-                                WHERE a.attempt_id = ?2 AND t.project_id = lower(?1))"
+                                WHERE a.attempt_id = $2 AND t.project_id = lower($1))"
             }
             // Its own is for its reports and their checks to close.
             "task_id" if tool == "update_task" => {
                 "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks o USING (task_id)
                                 JOIN tasks t ON t.project_id = o.project_id
-                                WHERE a.attempt_id = ?2 AND t.task_id <> o.task_id
-                                  AND (t.task_id = lower(?1) OR t.handle = upper(?1)))"
+                                WHERE a.attempt_id = $2 AND t.task_id <> o.task_id
+                                  AND (t.task_id = lower($1) OR t.handle = upper($1)))"
             }
             "task_id" => {
                 "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks o USING (task_id)
                                 JOIN tasks t ON t.project_id = o.project_id
-                                WHERE a.attempt_id = ?2
-                                  AND (t.task_id = lower(?1) OR t.handle = upper(?1)))"
+                                WHERE a.attempt_id = $2
+                                  AND (t.task_id = lower($1) OR t.handle = upper($1)))"
             }
             _ => return None,
         }))

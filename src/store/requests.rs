@@ -21,7 +21,7 @@ enum Found {
 
 async fn find(db: Db<'_>, key: &Key) -> Result<Found> {
     let sql = "SELECT payload_hash, resolved_hash, answer FROM requests
-         WHERE tool = ?1 AND request_id = ?2";
+         WHERE tool = $1 AND request_id = $2";
     let row: Option<(String, Option<String>, Option<String>)> =
         db.find(sql, (key.tool, &key.request_id)).await?;
     match row {
@@ -43,7 +43,7 @@ async fn write(
 ) -> Result<()> {
     let sql = "INSERT INTO requests (tool, request_id, payload_hash, resolved_hash, intent, answer,
                                created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (tool, request_id) DO UPDATE SET
              intent = excluded.intent, answer = excluded.answer, created_at = excluded.created_at";
     let Key { tool, request_id, payload_hash, resolved_hash } = key;
@@ -124,13 +124,13 @@ impl Requests for Store {
         let mut db = self.transaction(Patience::OneTry).await?;
         failpoint::hit("answer", "next");
         write(&mut db, key, None, Some(answer.to_string())).await?;
-        db.commit().await.map_err(fault)?;
+        self.writer.commit(db).await.map_err(fault)?;
         failpoint::hit("answer", "kept");
         Ok(())
     }
 
     async fn abandon(&self, key: &Key) -> Result<(), Refusal> {
-        let sql = "DELETE FROM requests WHERE tool = ?1 AND request_id = ?2 AND answer IS NULL";
+        let sql = "DELETE FROM requests WHERE tool = $1 AND request_id = $2 AND answer IS NULL";
         self.write(Patience::OneTry, "abandoned", async |db| {
             db.run(sql, (key.tool, &key.request_id)).await.map(drop)
         })

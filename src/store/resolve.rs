@@ -32,8 +32,8 @@ impl Store {
             for &kind in kinds {
                 let (table, id) = table(kind);
                 let sql = sqlx::AssertSqlSafe(format!(
-                    "SELECT {id} FROM {table} WHERE replace({id}, '-', '') LIKE ?1 || '%'
-                        OR replace({id}, '-', '') LIKE '%' || ?1 LIMIT 20"
+                    "SELECT {id} FROM {table} WHERE replace({id}, '-', '') LIKE $1 || '%'
+                        OR replace({id}, '-', '') LIKE '%' || $1 LIMIT 20"
                 ));
                 let ids: Vec<String> = db.all(sql, (&piece,)).await?;
                 matches.extend(ids.into_iter().map(|id| Match { kind, id }));
@@ -47,12 +47,12 @@ impl Store {
     /// or handle, attempts by branch; at most 20. Case does not count.
     pub async fn named(&self, name: &str) -> Result<Vec<Match>, Refusal> {
         let sql = "SELECT 'project' AS kind, project_id AS id FROM projects
-                   WHERE name = ?1 COLLATE NOCASE
+                   WHERE lower(name) = lower($1)
              UNION SELECT 'repo', repo_id FROM repos
-                   WHERE name = ?1 COLLATE NOCASE OR path = rtrim(?1, '/')
+                   WHERE lower(name) = lower($1) OR path = rtrim($1, '/')
              UNION SELECT 'task', task_id FROM tasks WHERE deleted_at IS NULL
-                   AND (title = ?1 COLLATE NOCASE OR handle = upper(?1))
-             UNION SELECT 'attempt', attempt_id FROM attempts WHERE branch = ?1
+                   AND (lower(title) = lower($1) OR handle = upper($1))
+             UNION SELECT 'attempt', attempt_id FROM attempts WHERE branch = $1
              LIMIT 20";
         self.read(async |db| db.all(sql, (name,)).await).await
     }
@@ -65,13 +65,13 @@ impl Store {
     ) -> Result<Vec<(TaskId, ProjectId, String)>, Refusal> {
         let sql = "SELECT t.task_id, t.project_id, p.name FROM tasks t
              JOIN projects p ON p.project_id = t.project_id
-             WHERE t.handle = ?1 ORDER BY t.task_id";
+             WHERE t.handle = $1 ORDER BY t.task_id";
         self.read(async |db| db.all(sql, (handle.to_ascii_uppercase(),)).await).await
     }
 
     /// The handle of a task in its project, also if it was deleted.
     pub async fn handle_of(&self, task: TaskId) -> Result<String, Refusal> {
-        let sql = "SELECT handle FROM tasks WHERE task_id = ?1";
+        let sql = "SELECT handle FROM tasks WHERE task_id = $1";
         let handle = self.read(async |db| db.find(sql, (task,)).await).await?;
         handle.ok_or_else(|| missing::task(task))
     }
@@ -91,9 +91,9 @@ impl Store {
              LEFT JOIN attempts a ON a.task_id = t.task_id
              LEFT JOIN sessions s ON s.attempt_id = a.attempt_id
              LEFT JOIN processes x ON x.session_id = s.session_id
-             WHERE ?1 IN (t.task_id, a.attempt_id, s.session_id, x.process_id)
-             UNION ALL SELECT project_id, NULL, NULL, NULL, NULL FROM repos WHERE repo_id = ?1
-             ORDER BY 3 DESC, 4 DESC, 5 DESC LIMIT 1";
+             WHERE $1 IN (t.task_id, a.attempt_id, s.session_id, x.process_id)
+             UNION ALL SELECT project_id, NULL, NULL, NULL, NULL FROM repos WHERE repo_id = $1
+             ORDER BY 3 DESC NULLS LAST, 4 DESC NULLS LAST, 5 DESC NULLS LAST LIMIT 1";
         let row: Option<HashMap<String, Option<String>>> =
             self.read(async |db| db.find(sql, (&thing.id,)).await).await?;
         Ok(row.and_then(|mut row| row.remove(column)?))

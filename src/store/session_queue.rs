@@ -18,7 +18,7 @@ pub(super) async fn turn_over(
 ) -> Result<()> {
     let begun = turnover.begun.as_ref().and_then(|next| next.process.queue_id);
     for id in &turnover.taken {
-        db.run("DELETE FROM follow_ups WHERE queue_id = ?1", (id,)).await?;
+        db.run("DELETE FROM follow_ups WHERE queue_id = $1", (id,)).await?;
         if begun != Some(*id) {
             comments::give_back(db, *id).await?;
         }
@@ -34,11 +34,11 @@ pub(super) async fn turn_over(
     }
     let (phase, state) = turnover.begun.as_ref().map(Next::state).unzip();
     let is_changed = phase.is_some() || turnover.added.is_some() || !turnover.taken.is_empty();
-    let sql = "UPDATE attempts SET queue_held = ?3, epoch = epoch + (?4 IS NOT NULL),
-                phase = coalesce(?4, phase), state = coalesce(?5, state), updated_at = ?6,
-                revision = CASE WHEN ?7 OR queue_held <> ?3
+    let sql = "UPDATE attempts SET queue_held = $3, phase = coalesce($4, phase),
+                epoch = epoch + CASE WHEN $4 IS NULL THEN 0 ELSE 1 END, state = coalesce($5, state), updated_at = $6,
+                revision = CASE WHEN $7 OR queue_held <> $3
                     THEN (SELECT max(revision) + 1 FROM attempts) ELSE revision END
-         WHERE attempt_id = ?1 AND epoch = ?2";
+         WHERE attempt_id = $1 AND epoch = $2";
     let values = (attempt, epoch, turnover.held, phase, state, now(), is_changed);
     require_epoch(db.run(sql, values).await?, attempt, epoch)
 }
@@ -51,10 +51,10 @@ pub(super) fn require_epoch(changed: u64, attempt: AttemptId, epoch: u64) -> Res
 
 async fn begin_turn(db: Db<'_>, attempt: AttemptId, process: &Process) -> Result<()> {
     // The new process replaces one that was planned and never ran.
-    let sql = "DELETE FROM processes WHERE attempt_id = ?1 AND status = 'planned'";
+    let sql = "DELETE FROM processes WHERE attempt_id = $1 AND status = 'planned'";
     db.run(sql, (attempt,)).await?;
     let sql =
-        "SELECT session_id FROM sessions WHERE attempt_id = ?1 ORDER BY session_id DESC LIMIT 1";
+        "SELECT session_id FROM sessions WHERE attempt_id = $1 ORDER BY session_id DESC LIMIT 1";
     let session = db.one(sql, (attempt,)).await?;
     let now = now();
     task_status::by_follow_up(db, attempt, now).await?;
@@ -74,7 +74,8 @@ async fn enqueue(
     position: Option<i64>,
 ) -> Result<()> {
     let sql = "INSERT INTO follow_ups (position, queue_id, session_id, prompt, variant, queued_at)
-         SELECT ?6, ?2, session_id, ?3, ?4, ?5 FROM sessions WHERE attempt_id = ?1
+         SELECT coalesce($6, (SELECT coalesce(max(position), 0) + 1 FROM follow_ups)),
+                $2, session_id, $3, $4, $5 FROM sessions WHERE attempt_id = $1
          ORDER BY session_id DESC LIMIT 1";
     let FollowUp { queue_id, prompt, variant, queued_at } = follow_up;
     db.run(sql, (attempt, queue_id, prompt, variant, queued_at.millis(), position)).await?;

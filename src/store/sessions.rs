@@ -21,7 +21,7 @@ impl Sessions for Store {
         let recorded = self
             .keyed(Patience::OneTry, key, "follow_up", async |db| {
                 let sql = "SELECT EXISTS (SELECT 1 FROM tasks
-                                          WHERE task_id = ?1 AND deleted_at IS NULL)";
+                                          WHERE task_id = $1 AND deleted_at IS NULL)";
                 let is_on_board: bool = db.one(sql, (attempt.task_id,)).await?;
                 if !is_on_board && (turnover.added.is_some() || turnover.begun.is_some()) {
                     return Err(missing::task_of(attempt.attempt_id).into());
@@ -47,9 +47,9 @@ impl Sessions for Store {
              JOIN sessions s ON s.session_id = (
                  SELECT session_id FROM sessions WHERE attempt_id = a.attempt_id
                  ORDER BY session_id DESC LIMIT 1)
-             WHERE a.attempt_id = ?1 AND s.executor = ?3 AND s.executor_session_id IS NOT NULL
+             WHERE a.attempt_id = $1 AND s.executor = $3 AND s.executor_session_id IS NOT NULL
                AND a.phase IN ('settled', 'idle')
-               AND ?2 = (SELECT max(turn) FROM processes
+               AND $2 = (SELECT max(turn) FROM processes
                          WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
                            AND status <> 'planned')";
         let values = (fork.attempt_id, fork.turn, executor.to_owned());
@@ -64,7 +64,7 @@ impl Store {
         attempt: AttemptId,
     ) -> Result<(String, Option<String>), Refusal> {
         let sql = "SELECT prompt, variant FROM processes
-             WHERE attempt_id = ?1 AND run_reason = 'coding_agent'
+             WHERE attempt_id = $1 AND run_reason = 'coding_agent'
              ORDER BY turn, process_id LIMIT 1";
         self.read(async |db| db.one(sql, (attempt,)).await).await
     }
@@ -81,9 +81,9 @@ impl Store {
                         row_number() OVER (ORDER BY turn, process_id) AS first,
                         row_number() OVER (ORDER BY turn DESC, process_id DESC) AS last
                  FROM processes
-                 WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND status <> 'planned'
+                 WHERE attempt_id = $1 AND run_reason = 'coding_agent' AND status <> 'planned'
                    AND ended_at IS NOT NULL
-                   AND (?2 IS NULL OR process_id < ?2) AND (?3 IS NULL OR turn <= ?3))
+                   AND (process_id < $2 OR $2 IS NULL) AND (turn <= $3 OR $3 IS NULL))
              SELECT turn, prompt, final_message, status FROM past
              WHERE first = 1 OR last <= 100 ORDER BY first";
         self.read(async |db| db.all(sql, (attempt, before, until)).await).await
@@ -100,13 +100,13 @@ impl Store {
             (Some(attempt), _) => {
                 let sql = "SELECT (SELECT session_id FROM sessions s
                              WHERE s.attempt_id = a.attempt_id ORDER BY session_id DESC LIMIT 1)
-                     FROM attempts a WHERE a.attempt_id = ?1";
+                     FROM attempts a WHERE a.attempt_id = $1";
                 let latest: Option<Option<SessionId>> = db.find(sql, (attempt,)).await?;
                 let latest = latest.ok_or_else(|| missing::attempt(attempt))?;
                 Ok((attempt, latest.ok_or_else(|| missing::no_session_yet(attempt))?))
             }
             (None, Some(session)) => {
-                let sql = "SELECT attempt_id FROM sessions WHERE session_id = ?1";
+                let sql = "SELECT attempt_id FROM sessions WHERE session_id = $1";
                 let attempt = db.find(sql, (session,)).await?;
                 Ok((attempt.ok_or_else(|| missing::session(session))?, session))
             }
@@ -131,26 +131,26 @@ impl Store {
                         final_message IS NOT NULL AND ended_at IS NOT NULL AS ended
                  FROM processes
                  -- By its attempt, for which there is an index.
-                 WHERE attempt_id = (SELECT attempt_id FROM sessions WHERE session_id = ?1)
-                   AND session_id = ?1 AND run_reason = 'coding_agent'
+                 WHERE attempt_id = (SELECT attempt_id FROM sessions WHERE session_id = $1)
+                   AND session_id = $1 AND run_reason = 'coding_agent'
                    AND status <> 'planned'),
              numbered AS (
                  SELECT process_id, is_answer,
                         row_number() OVER (ORDER BY turn, process_id, is_answer) - 1 AS message
                  FROM (SELECT process_id, turn, 0 AS is_answer FROM turns
                        UNION ALL
-                       SELECT process_id, turn, 1 FROM turns WHERE ended)),
+                       SELECT process_id, turn, 1 FROM turns WHERE ended) t),
              said AS (
                  SELECT n.message, n.is_answer, p.turn,
-                        CASE WHEN n.is_answer THEN p.final_message ELSE p.prompt END AS text,
-                        CASE WHEN n.is_answer THEN p.ended_at ELSE p.created_at END AS at
+                        CASE WHEN n.is_answer = 1 THEN p.final_message ELSE p.prompt END AS text,
+                        CASE WHEN n.is_answer = 1 THEN p.ended_at ELSE p.created_at END AS at
                  FROM numbered n JOIN processes p ON p.process_id = n.process_id
-                 WHERE n.message < ?2 ORDER BY n.message DESC LIMIT ?3)
+                 WHERE n.message < $2 ORDER BY n.message DESC LIMIT $3)
              SELECT message AS message_index, turn, text, at,
-                    iif(is_answer, 'assistant', 'user') AS role FROM (
+                    CASE WHEN is_answer = 1 THEN 'assistant' ELSE 'user' END AS role FROM (
                  SELECT *, sum(octet_length(text)) OVER (ORDER BY message DESC
-                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newer FROM said)
-             WHERE coalesce(newer, 0) <= ?4 ORDER BY message DESC";
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newer FROM said) s
+             WHERE coalesce(newer, 0) <= $4 ORDER BY message DESC";
         self.read(async |db| db.all(sql, (session, before, limit, max_bytes)).await).await
     }
 }

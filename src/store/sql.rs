@@ -1,48 +1,66 @@
 //! Statements with serde on both sides. A parameter is bound as the JSON value that it serializes
-//! to: an id or an enum as its word, a list or a document as JSON text. A row is read into a struct
-//! by the names of its columns, into a tuple by their order, or into a single value; a document is
-//! read from its JSON text, and a moment, which is stored in milliseconds since 1970, into a
-//! `Timestamp`. A value that can't be read back is an error, never a default.
+//! to: an id or an enum as its word, a list or a document as JSON text. [`super::row`] reads what
+//! comes back. Each statement is one text for both engines.
 
 use futures_util::future::BoxFuture;
 use provost_actors::event::Timestamp;
 use serde::Serialize;
-use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::de::StrRead;
 use sqlx::error::BoxDynError;
 use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteColumn, SqliteRow, SqliteValueRef};
-use sqlx::{
-    Arguments, AssertSqlSafe, Column as _, Decode, Row as _, SqlSafeStr, Sqlite, SqliteConnection,
-    TypeInfo, ValueRef,
-};
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Arguments, AssertSqlSafe, PgConnection, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
 
 use super::Result;
+use super::answered::answered;
+use super::connection::{Connection, Driver};
+use super::dialect::postgres::Known;
+use super::row::Rows;
 
 /// Statements on the connection of a transaction or of a read. `values` is a tuple with the
-/// parameters `?1`, `?2`, …
+/// parameters `$1`, `$2`, …
 ///
 /// The futures are boxed: one that captured the types of its parameters would not be `Send`
 /// for every lifetime, which a closure that is called with any connection needs.
 pub trait Sql {
-    fn connection(&mut self) -> &mut SqliteConnection;
+    fn driver(&mut self) -> Driver<'_>;
+
+    /// A statement with its parameters, bound to this connection.
+    fn statement(&mut self, sql: impl SqlSafeStr, values: impl Serialize) -> Statement<'_> {
+        match self.driver() {
+            Driver::Sqlite(connection) => Statement::Sqlite(query(sql, values), connection),
+            Driver::Postgres(connection) => {
+                Statement::Postgres(sql.into_sql_str(), parameters(values), connection)
+            }
+        }
+    }
 
     /// Changes rows; returns how many.
     fn run(&mut self, sql: impl SqlSafeStr, values: impl Serialize) -> BoxFuture<'_, Result<u64>> {
-        let (query, connection) = (query(sql, values), self.connection());
-        Box::pin(async move { Ok(query?.execute(connection).await?.rows_affected()) })
+        let statement = self.statement(sql, values);
+        Box::pin(statement.execute())
     }
 
-    /// Inserts a row, an object of column names and values. `into` is `INTO table`, or with
-    /// what to do about a conflict before it: `OR IGNORE INTO table`.
+    /// Inserts a row, an object of column names and values. `into` is `INTO table`.
     fn insert(&mut self, into: &str, row: Value) -> BoxFuture<'_, Result<u64>> {
-        let Value::Object(row) = row else { unreachable!("a row is an object of its columns") };
-        let (columns, values): (Vec<String>, Vec<Value>) = row.into_iter().unzip();
-        let columns = columns.join(", ");
-        let places = vec!["?"; values.len()].join(", ");
-        let sql = format!("INSERT {into} ({columns}) VALUES ({places})");
+        let (sql, values) = insertion(into, row);
+        self.run(AssertSqlSafe(sql), values)
+    }
+
+    /// The same, unless a row with one of its keys is there.
+    fn insert_new(&mut self, into: &str, row: Value) -> BoxFuture<'_, Result<u64>> {
+        let (sql, values) = insertion(into, row);
+        self.run(AssertSqlSafe(format!("{sql} ON CONFLICT DO NOTHING")), values)
+    }
+
+    /// Inserts a row into a table, or gives the row with the same `key` all of its values.
+    fn replace(&mut self, table: &str, key: &str, row: Value) -> BoxFuture<'_, Result<u64>> {
+        let columns: Vec<String> =
+            row.as_object().into_iter().flatten().map(|it| it.0.clone()).collect();
+        let set: Vec<String> = columns.iter().map(|it| format!("{it} = excluded.{it}")).collect();
+        let (sql, values) = insertion(&format!("INTO {table}"), row);
+        let sql = format!("{sql} ON CONFLICT ({key}) DO UPDATE SET {}", set.join(", "));
         self.run(AssertSqlSafe(sql), values)
     }
 
@@ -50,9 +68,9 @@ pub trait Sql {
         &mut self,
         sql: impl SqlSafeStr,
         values: impl Serialize,
-    ) -> BoxFuture<'_, Result<Vec<SqliteRow>>> {
-        let (query, connection) = (query(sql, values), self.connection());
-        Box::pin(async move { Ok(query?.fetch_all(connection).await?) })
+    ) -> BoxFuture<'_, Result<Rows>> {
+        let statement = self.statement(sql, values);
+        Box::pin(statement.rows())
     }
 
     fn all<'a, T: DeserializeOwned + 'a>(
@@ -60,9 +78,8 @@ pub trait Sql {
         sql: impl SqlSafeStr,
         values: impl Serialize,
     ) -> BoxFuture<'a, Result<Vec<T>>> {
-        let rows = self.rows(sql, values);
-        let read = |row: &SqliteRow| Ok(T::deserialize(Source::Row(row))?);
-        Box::pin(async move { rows.await?.iter().map(read).collect() })
+        let statement = self.statement(sql, values);
+        Box::pin(async move { statement.rows().await?.read() })
     }
 
     fn find<'a, T: DeserializeOwned + 'a>(
@@ -70,8 +87,8 @@ pub trait Sql {
         sql: impl SqlSafeStr,
         values: impl Serialize,
     ) -> BoxFuture<'a, Result<Option<T>>> {
-        let rows = self.all(sql, values);
-        Box::pin(async move { Ok(rows.await?.into_iter().next()) })
+        let statement = self.statement(sql, values);
+        Box::pin(async move { statement.rows().await?.first() })
     }
 
     /// The row that is always there.
@@ -85,9 +102,74 @@ pub trait Sql {
     }
 }
 
+impl Sql for Connection {
+    #[inline]
+    fn driver(&mut self) -> Driver<'_> {
+        Self::driver(self)
+    }
+}
+
 impl Sql for SqliteConnection {
-    fn connection(&mut self) -> &mut Self {
-        self
+    fn driver(&mut self) -> Driver<'_> {
+        Driver::Sqlite(self)
+    }
+}
+
+impl Sql for PgConnection {
+    fn driver(&mut self) -> Driver<'_> {
+        Driver::Postgres(self)
+    }
+}
+
+/// A statement that is ready to run on its connection.
+pub enum Statement<'c> {
+    Sqlite(Result<Query<'static, Sqlite, SqliteArguments>>, &'c mut SqliteConnection),
+    Postgres(SqlStr, Result<Vec<Value>>, &'c mut PgConnection),
+}
+
+impl Statement<'_> {
+    async fn execute(self) -> Result<u64> {
+        Ok(match self {
+            Self::Sqlite(query, connection) => query?.execute(connection).await?.rows_affected(),
+            Self::Postgres(sql, values, connection) => {
+                let query = Known::of(&sql, connection).await?.query(values?)?;
+                answered(query.execute(connection)).await?.rows_affected()
+            }
+        })
+    }
+
+    async fn rows(self) -> Result<Rows> {
+        Ok(match self {
+            Self::Sqlite(query, connection) => Rows::Sqlite(query?.fetch_all(connection).await?),
+            Self::Postgres(sql, values, connection) => {
+                let query = Known::of(&sql, connection).await?.query(values?)?;
+                Rows::Postgres(answered(query.fetch_all(connection)).await?)
+            }
+        })
+    }
+}
+
+/// The statement that inserts a row, and its parameters.
+fn insertion(into: &str, row: Value) -> (String, Vec<Value>) {
+    let Value::Object(row) = row else { unreachable!("a row is an object of its columns") };
+    let places: Vec<String> = (1..=row.len()).map(|number| format!("${number}")).collect();
+    // One is named `user`, which is a word of SQL.
+    let (columns, values): (Vec<String>, Vec<Value>) =
+        row.into_iter().map(|(column, value)| (format!("\"{column}\""), value)).unzip();
+    let sql = format!("INSERT {into} ({}) VALUES ({})", columns.join(", "), places.join(", "));
+    (sql, values)
+}
+
+/// The parameters, one by one.
+fn parameters(values: impl Serialize) -> Result<Vec<Value>> {
+    match serde_json::to_value(values)? {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(values) => Ok(values),
+        // Else the statement would run with NULL for each parameter.
+        other => {
+            let error = format!("parameters are a tuple, not {other}");
+            Err(sqlx::Error::Encode(error.into()).into())
+        }
     }
 }
 
@@ -96,18 +178,8 @@ fn query(
     values: impl Serialize,
 ) -> Result<Query<'static, Sqlite, SqliteArguments>> {
     let mut arguments = SqliteArguments::default();
-    match serde_json::to_value(values)? {
-        Value::Null => {}
-        Value::Array(values) => {
-            for value in values {
-                add(&mut arguments, value).map_err(sqlx::Error::Encode)?;
-            }
-        }
-        // Else the statement would run with NULL for each parameter.
-        other => {
-            let error = format!("parameters are a tuple, not {other}");
-            return Err(sqlx::Error::Encode(error.into()).into());
-        }
+    for value in parameters(values)? {
+        add(&mut arguments, value).map_err(sqlx::Error::Encode)?;
     }
     Ok(sqlx::query_with(sql, arguments))
 }
@@ -137,146 +209,14 @@ fn add(arguments: &mut SqliteArguments, value: Value) -> Result<(), BoxDynError>
     }
 }
 
-type Fault = serde_json::Error;
-
-/// A row or a column: what it is read into decides. Of a row, a single value is its first column.
-enum Source<'r> {
-    Row(&'r SqliteRow),
-    Column(SqliteValueRef<'r>),
-}
-
-impl<'r> Source<'r> {
-    fn value(self) -> Result<SqliteValueRef<'r>, Fault> {
-        match self {
-            Self::Row(row) => row.try_get_raw(0).map_err(Fault::custom),
-            Self::Column(value) => Ok(value),
-        }
-    }
-}
-
-impl<'r> IntoDeserializer<'r, Fault> for Source<'r> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
-    }
-}
-
-fn columns(row: &SqliteRow) -> Result<Vec<(&str, Source<'_>)>, Fault> {
-    let column = |column: &SqliteColumn| row.try_get_raw(column.ordinal()).map(Source::Column);
-    let named = |it| Ok((SqliteColumn::name(it), column(it).map_err(Fault::custom)?));
-    row.columns().iter().map(named).collect()
-}
-
-fn get<'r, T: Decode<'r, Sqlite>>(value: SqliteValueRef<'r>) -> Result<T, Fault> {
-    T::decode(value).map_err(Fault::custom)
-}
-
-/// A document as JSON; `null` is what an absent one is.
-fn json<'r>(
-    value: SqliteValueRef<'r>,
-    null: &'static str,
-) -> Result<serde_json::Deserializer<StrRead<'r>>, Fault> {
-    let json = if value.is_null() { null } else { get(value)? };
-    Ok(serde_json::Deserializer::from_str(json))
-}
-
-impl<'de> Deserializer<'de> for Source<'de> {
-    type Error = Fault;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let value = self.value()?;
-        if value.is_null() {
-            return visitor.visit_unit();
-        }
-        let is = |name: &str| value.type_info().name() == name;
-        if is("INTEGER") {
-            visitor.visit_i64(get(value)?)
-        } else if is("REAL") {
-            visitor.visit_f64(get(value)?)
-        } else {
-            visitor.visit_str(get(value)?)
-        }
-    }
-
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_bool(get(self.value()?)?)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let value = self.value()?;
-        if value.is_null() {
-            return visitor.visit_none();
-        }
-        visitor.visit_some(Self::Column(value))
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        let word: &str = get(self.value()?)?;
-        word.into_deserializer().deserialize_enum(name, variants, visitor)
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        json(self.value()?, "[]")?.deserialize_seq(visitor)
-    }
-
-    fn deserialize_tuple<V: Visitor<'de>>(
-        self,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        match self {
-            Self::Row(row) => {
-                let columns = columns(row)?.into_iter().map(|(_, column)| column);
-                visitor.visit_seq(SeqDeserializer::new(columns))
-            }
-            Self::Column(value) => json(value, "null")?.deserialize_tuple(length, visitor),
-        }
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        match self {
-            Self::Row(row) => visitor.visit_map(MapDeserializer::new(columns(row)?.into_iter())),
-            Self::Column(value) => json(value, "null")?.deserialize_map(visitor),
-        }
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
-        self.deserialize_map(visitor)
-    }
-
-    serde::forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct tuple_struct identifier ignored_any
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn parameters_that_are_no_tuple_are_refused() {
-        assert!(query("SELECT ?1", ("one",)).is_ok());
+        assert!(query("SELECT $1", ("one",)).is_ok());
         assert!(query("SELECT 1", ()).is_ok());
-        assert!(query("SELECT ?1", "one").is_err());
+        assert!(query("SELECT $1", "one").is_err());
     }
 }

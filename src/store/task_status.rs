@@ -11,7 +11,7 @@ use super::{Db, Result, Sql};
 macro_rules! begin {
     ($which:literal) => {
         concat!(
-            "UPDATE tasks SET updated_at = ?2, status = 'inprogress',
+            "UPDATE tasks SET updated_at = $2, status = 'inprogress',
                     begun_revision = coalesce(
                         CASE WHEN status = 'inprogress' THEN begun_revision END,
                         (SELECT coalesce(max(revision), 0) FROM attempts))
@@ -23,14 +23,14 @@ macro_rules! begin {
 
 /// An attempt at the task is to run. `false`: the task is not on the board any more.
 pub(super) async fn by_start(db: Db<'_>, task: TaskId, now: i64) -> Result<bool> {
-    Ok(db.run(begin!("task_id = ?1"), (task, now)).await? > 0)
+    Ok(db.run(begin!("task_id = $1"), (task, now)).await? > 0)
 }
 
 /// A turn of an attempt begins by a follow-up. A task that is closed, or whose status a
 /// report has set, stays as it is.
 pub(super) async fn by_follow_up(db: Db<'_>, attempt: AttemptId, now: i64) -> Result<u64> {
     let sql = begin!(
-        "task_id = (SELECT task_id FROM attempts WHERE attempt_id = ?1)
+        "task_id = (SELECT task_id FROM attempts WHERE attempt_id = $1)
          AND status IN ('todo', 'inprogress', 'inreview') AND standing IS NULL"
     );
     db.run(sql, (attempt, now)).await
@@ -39,8 +39,8 @@ pub(super) async fn by_follow_up(db: Db<'_>, attempt: AttemptId, now: i64) -> Re
 /// An attempt has settled, and its row says so already. The task of a question to an
 /// executor ends when the question is answered, not here.
 pub(super) async fn settled(db: Db<'_>, attempt: AttemptId, now: i64) -> Result<u64> {
-    let sql = "UPDATE tasks SET status = 'inreview', begun_revision = NULL, updated_at = ?2
-         WHERE task_id = (SELECT task_id FROM attempts WHERE attempt_id = ?1)
+    let sql = "UPDATE tasks SET status = 'inreview', begun_revision = NULL, updated_at = $2
+         WHERE task_id = (SELECT task_id FROM attempts WHERE attempt_id = $1)
            AND status = 'inprogress' AND begun_revision IS NOT NULL AND standing IS NULL
            AND kind <> 'answer' AND deleted_at IS NULL
            AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = tasks.task_id

@@ -21,7 +21,7 @@ macro_rules! summaries {
         concat!(
             "SELECT *, attempt_id AS latest_attempt_id, branch AS latest_workspace_branch,
                     session_id AS latest_session_id, session_executor AS latest_session_executor,
-                    in_progress AS has_in_progress_attempt, state IS 'failed' AS last_attempt_failed
+                    in_progress AS has_in_progress_attempt, state IS NOT DISTINCT FROM 'failed' AS last_attempt_failed
              FROM task_overview WHERE ",
             $which
         )
@@ -29,12 +29,12 @@ macro_rules! summaries {
 }
 
 pub(super) async fn load(db: Db<'_>, task: TaskId) -> Result<Task> {
-    let summary: Option<TaskSummary> = db.find(summaries!("task_id = ?1"), (task,)).await?;
+    let summary: Option<TaskSummary> = db.find(summaries!("task_id = $1"), (task,)).await?;
     let summary = summary.ok_or_else(|| missing::task(task))?;
     let sql = "SELECT project_id, description, brief,
                 (SELECT json_group_array(depends_on ORDER BY depends_on)
                  FROM task_dependencies d WHERE d.task_id = t.task_id)
-         FROM tasks t WHERE task_id = ?1";
+         FROM tasks t WHERE task_id = $1";
     let (project_id, description, brief, depends_on): (_, _, Option<String>, _) =
         db.one(sql, (task,)).await?;
     let brief = brief.as_deref().and_then(Brief::kept);
@@ -44,19 +44,19 @@ pub(super) async fn load(db: Db<'_>, task: TaskId) -> Result<Task> {
 
 /// Refuses an id that was never issued; that of a deleted task is known.
 pub(super) async fn require_known(db: Db<'_>, task: TaskId) -> Result<()> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = ?1)";
+    let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = $1)";
     let is_known: bool = db.one(sql, (task,)).await?;
     if is_known { Ok(()) } else { Err(missing::task(task).into()) }
 }
 
 async fn last_report(db: Db<'_>, task: TaskId) -> Result<Option<LastReport>> {
     let sql = "SELECT status, warnings, reported_at AS at,
-                coalesce(json_extract(body, '$.implementationNotes'),
-                         json_extract(body, '$.output_summary'),
-                         json_extract(body, '$.details'),
-                         json_extract(body, '$.verification.summary'),
-                         json_extract(body, '$.failureDetails.error')) AS summary
-         FROM reports WHERE task_id = ?1 AND status IS NOT NULL ORDER BY report_id DESC LIMIT 1";
+                coalesce(body ->> '$.implementationNotes',
+                         body ->> '$.output_summary',
+                         body ->> '$.details',
+                         body ->> '$.verification.summary',
+                         body ->> '$.failureDetails.error') AS summary
+         FROM reports WHERE task_id = $1 AND status IS NOT NULL ORDER BY report_id DESC LIMIT 1";
     let report: Option<LastReport> = db.find(sql, (task,)).await?;
     Ok(report.map(|report| LastReport {
         summary: report.summary.map(|summary| cut(summary, SUMMARY_MAX)),
@@ -136,9 +136,9 @@ impl Store {
         before: Option<TaskId>,
     ) -> Result<Page<TaskSummary>, Refusal> {
         let sql = summaries!(
-            "project_id = ?1 AND kind <> 'answer' AND (?2 IS NULL OR status = ?2)
-               AND (?3 IS NULL OR updated_at >= ?3) AND (?4 IS NULL OR task_id < ?4)
-             ORDER BY task_id DESC LIMIT ?5"
+            "project_id = $1 AND kind <> 'answer' AND (status = $2 OR $2 IS NULL)
+               AND (updated_at >= $3 OR $3 IS NULL) AND (task_id < $4 OR $4 IS NULL)
+             ORDER BY task_id DESC LIMIT $5"
         );
         let (project, limit) = (input.project_id, input.limit.get());
         let since = input.updated_since.map(|since| since.0.millis());
@@ -157,12 +157,12 @@ impl Tasks for Store {
         self.read(async |db| {
             // A start asks for a task's dependencies by `unmet`.
             let sql = "SELECT *, '[]' AS depends_on FROM tasks
-                 WHERE task_id = ?1 AND deleted_at IS NULL";
+                 WHERE task_id = $1 AND deleted_at IS NULL";
             let found: Option<provost_actors::journal::Task> = db.find(sql, (task,)).await?;
             let task = found.ok_or_else(|| missing::task(task))?;
-            let sql = "SELECT reason, kind = 'answer' FROM tasks WHERE task_id = ?1";
+            let sql = "SELECT reason, kind = 'answer' FROM tasks WHERE task_id = $1";
             let (reason, is_answer) = db.one(sql, (task.task_id,)).await?;
-            let repos = "SELECT * FROM repos WHERE project_id = ?1 ORDER BY repo_id";
+            let repos = "SELECT * FROM repos WHERE project_id = $1 ORDER BY repo_id";
             Ok(StartContext {
                 project_name: projects::require(db, task.project_id).await?,
                 repos: db.all(repos, (task.project_id,)).await?,

@@ -45,15 +45,14 @@ impl std::ops::Deref for Scratch {
 
 async fn scratch() -> Scratch {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("provost.db"), TimesToLive::default()).await.unwrap();
+    let store = scratch::open(dir.path()).await;
     Scratch { store, dir }
 }
 
 impl Store {
     /// All connections for reading: every read waits until they are dropped.
-    pub async fn hold_reads(&self) -> Vec<sqlx::pool::PoolConnection<sqlx::Sqlite>> {
-        let all = 0..self.reader.options().get_max_connections();
-        let all = all.map(|_| self.reader.acquire());
+    pub async fn hold_reads(&self) -> Vec<Connection> {
+        let all = (0..4).map(|_| self.reader.acquire());
         futures_util::future::try_join_all(all).await.unwrap()
     }
 }
@@ -603,15 +602,12 @@ async fn an_id_is_found_by_a_piece_of_its_start_or_its_end() {
 #[tokio::test]
 async fn a_database_of_a_newer_version_is_refused_and_left_alone() {
     let scratch = scratch().await;
-    sqlx::query(
-        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
-         VALUES (9999, 'of tomorrow', 1, x'00', 0)",
-    )
-    .execute(&scratch.store.writer)
-    .await
-    .unwrap();
+    let sql = "INSERT INTO _sqlx_migrations
+                   (version, description, success, checksum, execution_time)
+         SELECT 9999, 'of tomorrow', success, checksum, 0 FROM _sqlx_migrations LIMIT 1";
+    scratch.store.change(sql, ()).await;
     scratch.store.close().await;
-    let opened = Store::open(&scratch.dir.path().join("provost.db"), TimesToLive::default()).await;
+    let opened = scratch::try_open(scratch.dir.path(), TimesToLive::default()).await;
     assert!(matches!(opened, Err(OpenError::Newer(9999))));
 }
 
@@ -619,7 +615,7 @@ async fn a_database_of_a_newer_version_is_refused_and_left_alone() {
 async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
     let dir = tempfile::tempdir().unwrap();
     let times = TimesToLive { intents: Some(Duration::ZERO), ..TimesToLive::default() };
-    let store = Store::open(&dir.path().join("provost.db"), times).await.unwrap();
+    let store = scratch::try_open(dir.path(), times).await.unwrap();
     store.begin(&key("open", "a"), &stop()).await.unwrap();
     store.begin(&key("answered", "a"), &stop()).await.unwrap();
     store.complete(&key("answered", "a"), json!(1)).await.unwrap();
@@ -785,21 +781,13 @@ async fn a_pair_is_merged_once_and_both_know_of_its_conflict() {
 
 /// Adds a turn that has ended, or not.
 async fn turn(store: &Store, of: &Attempt, turn: u32, status: &str, answer: Option<&str>) {
-    sqlx::query(
-        "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
-                                status, final_message, created_at, ended_at)
-         VALUES (?1, ?2, ?3, 'coding_agent', ?4, 'prompt ' || ?4, ?5, ?6, ?4 * 10,
-                 CASE WHEN ?5 IN ('planned', 'running') THEN NULL ELSE ?4 * 10 + 5 END)",
-    )
-    .bind(ProcessId::new().to_string())
-    .bind(of.session_id.to_string())
-    .bind(of.attempt_id.to_string())
-    .bind(turn)
-    .bind(status)
-    .bind(answer)
-    .execute(&store.writer)
-    .await
-    .unwrap();
+    let sql = "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
+                                      status, final_message, created_at, ended_at)
+         VALUES ($1, $2, $3, 'coding_agent', $4, $5, $6, $7, $8, $9)";
+    let (start, prompt) = (turn * 10, format!("prompt {turn}"));
+    let end = (!matches!(status, "planned" | "running")).then_some(start + 5);
+    let (id, session, attempt) = (ProcessId::new(), of.session_id, of.attempt_id);
+    store.change(sql, (id, session, attempt, turn, prompt, status, answer, start, end)).await;
 }
 
 #[tokio::test]
@@ -817,10 +805,7 @@ async fn the_messages_of_a_session_are_its_turns_and_keep_their_indexes() {
         messages.iter().map(line).collect()
     };
     assert_eq!(told(u64::MAX, 9, 9999).await, [""; 0], "what is only planned was not said yet");
-    sqlx::query("UPDATE processes SET status = 'failed', created_at = 1, ended_at = 2")
-        .execute(&store.writer)
-        .await
-        .unwrap();
+    store.change("UPDATE processes SET status = 'failed', created_at = 1, ended_at = 2", ()).await;
     turn(&store, &one, 2, "completed", Some("done")).await;
     turn(&store, &one, 3, "running", None).await;
     turn(&store, &one, 4, "planned", None).await;
@@ -845,7 +830,7 @@ async fn a_session_is_an_attempts_latest_session_or_a_session_itself() {
     assert_eq!(code(None, Some(SessionId::new())).await, Code::SessionNotFound);
     for table in ["processes", "sessions"] {
         let sql = format!("DELETE FROM {table}");
-        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&store.writer).await.unwrap();
+        store.change(&sql, ()).await;
     }
     assert_eq!(code(Some(one.attempt_id), None).await, Code::NoSessionYet);
 }
@@ -963,8 +948,8 @@ async fn the_turns_of_an_attempt_come_by_page_each_with_its_processes() {
     turn(&store, &one, 2, "completed", Some("done")).await;
     turn(&store, &one, 3, "running", None).await;
     turn(&store, &other, 9, "running", None).await;
-    let long = "UPDATE processes SET prompt = printf('%.*c', 30000, 'ä') WHERE turn = 3";
-    sqlx::query(long).execute(&store.writer).await.unwrap();
+    let long = "UPDATE processes SET prompt = $1 WHERE turn = 3";
+    store.change(long, ("ä".repeat(30_000),)).await;
     let page = store.turns(one.attempt_id, None, 2).await.unwrap();
     let counts: Vec<_> =
         page.items.iter().map(|turn| (turn.number, turn.processes.len())).collect();

@@ -66,14 +66,14 @@ impl Store {
     pub async fn beside_turns(&self, attempt: AttemptId) -> Result<Beside, Refusal> {
         let task = "SELECT t.title, t.status, t.project_id, p.name AS project_name
              FROM attempts a JOIN tasks t ON t.task_id = a.task_id
-             JOIN projects p ON p.project_id = t.project_id WHERE a.attempt_id = ?1";
-        let waiting = "SELECT queue_id, substr(prompt, 1, ?2) AS prompt, variant, queued_at
+             JOIN projects p ON p.project_id = t.project_id WHERE a.attempt_id = $1";
+        let waiting = "SELECT queue_id, substr(prompt, 1, $2) AS prompt, variant, queued_at
              FROM follow_ups WHERE session_id =
-                 (SELECT session_id FROM sessions WHERE attempt_id = ?1
+                 (SELECT session_id FROM sessions WHERE attempt_id = $1
                   ORDER BY session_id DESC LIMIT 1)
-             ORDER BY position LIMIT ?3";
-        let finishes = "SELECT * FROM finishes WHERE attempt_id = ?1
-             ORDER BY finish_id DESC LIMIT ?2";
+             ORDER BY position LIMIT $3";
+        let finishes = "SELECT * FROM finishes WHERE attempt_id = $1
+             ORDER BY finish_id DESC LIMIT $2";
         // By the task, for which there is an index.
         let checks = "SELECT r.finish_id, r.verdict, r.planned_at,
                  (SELECT json_group_array(json_object(
@@ -83,7 +83,7 @@ impl Store {
                       'sandbox', json(sandbox)) ORDER BY name)
                   FROM receipts WHERE run_id = r.run_id) AS receipts
              FROM check_runs r JOIN attempts a ON a.task_id = r.task_id
-             WHERE a.attempt_id = ?1 AND r.attempt_id = ?1 ORDER BY r.run_id DESC LIMIT ?2";
+             WHERE a.attempt_id = $1 AND r.attempt_id = $1 ORDER BY r.run_id DESC LIMIT $2";
         self.read(async |db| {
             let found = db.find(task, (attempt,)).await?;
             Ok(Beside {
@@ -99,7 +99,7 @@ impl Store {
     /// The pid and start time of each of an attempt's processes that run.
     pub async fn running_leaders(&self, attempt: AttemptId) -> Result<Vec<(i32, u64)>, Refusal> {
         let sql = "SELECT pid, start_time FROM processes
-             WHERE attempt_id = ?1 AND status = 'running' AND pid IS NOT NULL
+             WHERE attempt_id = $1 AND status = 'running' AND pid IS NOT NULL
              ORDER BY process_id";
         self.read(async |db| db.all(sql, (attempt,)).await).await
     }
@@ -114,11 +114,11 @@ async fn turns(
     // The first process of a turn has its prompt; one that took over may have a recap before it.
     let sql = "SELECT p.turn,
              EXISTS (SELECT 1 FROM turn_snapshots n
-                     WHERE n.attempt_id = ?1 AND n.turn = p.turn) AS has_snapshot,
-             substr(x.prompt, 1, ?4), length(x.prompt)
+                     WHERE n.attempt_id = $1 AND n.turn = p.turn) AS has_snapshot,
+             substr(x.prompt, 1, $4), length(x.prompt)
          FROM (SELECT turn, min(process_id) AS first FROM processes
-               WHERE attempt_id = ?1 AND run_reason <> 'dev_server' AND (?2 IS NULL OR turn < ?2)
-               GROUP BY turn ORDER BY turn DESC LIMIT ?3) p
+               WHERE attempt_id = $1 AND run_reason <> 'dev_server' AND (turn < $2 OR $2 IS NULL)
+               GROUP BY turn ORDER BY turn DESC LIMIT $3) p
          JOIN processes x ON x.process_id = p.first
          ORDER BY p.turn DESC";
     let heads: Vec<Head> = db.all(sql, (attempt, before, most + 1, TEXT_MAX)).await?;
@@ -131,10 +131,10 @@ async fn turns(
                  'process_id', process_id, 'run_reason', run_reason, 'status', status,
                  'variant', variant, 'created_at', created_at, 'ended_at', ended_at,
                  'exit_code', exit_code, 'exit_signal', exit_signal,
-                 'failure_summary', substr(failure_summary, 1, ?4),
-                 'final_message', substr(final_message, 1, ?4), 'usage', json(usage))
-         FROM processes WHERE attempt_id = ?1 AND turn BETWEEN ?2 AND ?3
-         ORDER BY turn, process_id LIMIT ?5";
+                 'failure_summary', substr(failure_summary, 1, $4),
+                 'final_message', substr(final_message, 1, $4), 'usage', json(usage))
+         FROM processes WHERE attempt_id = $1 AND turn BETWEEN $2 AND $3
+         ORDER BY turn, process_id LIMIT $5";
     let values = (attempt, first.0, last.0, TEXT_MAX, PROCESSES_MAX);
     let processes: Vec<(u32, TurnProcess)> = db.all(sql, values).await?;
     let mut processes = processes.into_iter().peekable();

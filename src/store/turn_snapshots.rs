@@ -33,9 +33,9 @@ impl Store {
     /// Forgets all snapshots of an attempt, whose references are gone.
     pub async fn forget_snapshots(&self, attempt: AttemptId) -> Result<(), Refusal> {
         self.write(Patience::Short, "snapshots_forgotten", async |db| {
-            let sql = "DELETE FROM probes WHERE attempt_id = ?1 OR other_id = ?1";
+            let sql = "DELETE FROM probes WHERE attempt_id = $1 OR other_id = $1";
             db.run(sql, (attempt,)).await?;
-            db.run("DELETE FROM turn_snapshots WHERE attempt_id = ?1", (attempt,)).await?;
+            db.run("DELETE FROM turn_snapshots WHERE attempt_id = $1", (attempt,)).await?;
             Ok(())
         })
         .await
@@ -49,7 +49,7 @@ impl Snapshots for Store {
              FROM processes x JOIN attempts a ON a.attempt_id = x.attempt_id
              WHERE x.snapshot_due = 1 AND x.process_id = (
                  SELECT process_id FROM processes
-                 WHERE attempt_id = ?1 AND run_reason = 'coding_agent' AND ended_at IS NOT NULL
+                 WHERE attempt_id = $1 AND run_reason = 'coding_agent' AND ended_at IS NOT NULL
                  ORDER BY turn DESC, process_id DESC LIMIT 1)";
         self.read(async |db| db.find(sql, (attempt,)).await).await
     }
@@ -67,11 +67,11 @@ impl Snapshots for Store {
                 row["attempt_id"] = json!(attempt);
                 row["turn"] = json!(turn);
                 row["made_at"] = json!(now);
-                db.insert("OR IGNORE INTO turn_snapshots", row).await?;
+                db.insert_new("INTO turn_snapshots", row).await?;
             }
             // Those of earlier turns can't be made any more.
             let sql = "UPDATE processes SET snapshot_due = 0
-                 WHERE attempt_id = ?1 AND turn <= ?2 AND snapshot_due = 1";
+                 WHERE attempt_id = $1 AND turn <= $2 AND snapshot_due = 1";
             db.run(sql, (attempt, turn)).await?;
             // It may have changed lines that were commented on.
             let is_news = !snapshots.is_empty() && comments::has_sent(db, attempt).await?;
@@ -89,7 +89,7 @@ impl Snapshots for Store {
     }
 
     async fn snapshot_turns(&self, attempt: AttemptId) -> Result<Vec<u32>, Refusal> {
-        let sql = "SELECT DISTINCT turn FROM turn_snapshots WHERE attempt_id = ?1 ORDER BY turn";
+        let sql = "SELECT DISTINCT turn FROM turn_snapshots WHERE attempt_id = $1 ORDER BY turn";
         self.read(async |db| db.all(sql, (attempt,)).await).await
     }
 
@@ -98,7 +98,7 @@ impl Snapshots for Store {
         attempt: AttemptId,
         turn: u32,
     ) -> Result<Vec<TurnSnapshot>, Refusal> {
-        let sql = "SELECT * FROM turn_snapshots WHERE attempt_id = ?1 AND turn = ?2 ORDER BY repo";
+        let sql = "SELECT * FROM turn_snapshots WHERE attempt_id = $1 AND turn = $2 ORDER BY repo";
         self.read(async |db| db.all(sql, (attempt, turn)).await).await
     }
 }

@@ -21,10 +21,10 @@ impl Store {
     /// Adds a user, or gives a revoked one another token.
     pub async fn add_user(&self, name: &str, access: Access, hash: &str) -> Result<(), Refusal> {
         let values = (name, access, hash, now());
-        let sql = "INSERT INTO users (name, access, token_hash, created_at) VALUES (?1, ?2, ?3, ?4)
+        let sql = "INSERT INTO users (name, access, token_hash, created_at) VALUES ($1, $2, $3, $4)
                    ON CONFLICT (name) DO UPDATE SET access = excluded.access,
                    token_hash = excluded.token_hash, revoked_at = NULL
-                   WHERE revoked_at IS NOT NULL";
+                   WHERE users.revoked_at IS NOT NULL";
         let work = async |db: super::Db<'_>| db.run(sql, values).await;
         match self.write(Patience::Short, "add_user", work).await? {
             0 => Err(Refusal::new(Code::InvalidArgument, format!("there is a user {name}"))
@@ -36,9 +36,9 @@ impl Store {
     /// Gives a user another token; the old one and its browsers are out.
     pub async fn renew_user(&self, name: &str, hash: &str) -> Result<(), Refusal> {
         let work = async |db: super::Db<'_>| {
-            db.run("DELETE FROM logins WHERE user = ?1", (name,)).await?;
-            db.run("DELETE FROM login_links WHERE user = ?1", (name,)).await?;
-            let sql = "UPDATE users SET token_hash = ?2 WHERE name = ?1 AND revoked_at IS NULL";
+            db.run("DELETE FROM logins WHERE \"user\" = $1", (name,)).await?;
+            db.run("DELETE FROM login_links WHERE \"user\" = $1", (name,)).await?;
+            let sql = "UPDATE users SET token_hash = $2 WHERE name = $1 AND revoked_at IS NULL";
             db.run(sql, (name, hash)).await
         };
         self.changed(self.write(Patience::Short, "renew_user", work).await?, name)
@@ -47,9 +47,9 @@ impl Store {
     /// Ends a user's token and its browsers.
     pub async fn revoke_user(&self, name: &str) -> Result<(), Refusal> {
         let work = async |db: super::Db<'_>| {
-            db.run("DELETE FROM logins WHERE user = ?1", (name,)).await?;
-            db.run("DELETE FROM login_links WHERE user = ?1", (name,)).await?;
-            let sql = "UPDATE users SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL";
+            db.run("DELETE FROM logins WHERE \"user\" = $1", (name,)).await?;
+            db.run("DELETE FROM login_links WHERE \"user\" = $1", (name,)).await?;
+            let sql = "UPDATE users SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL";
             db.run(sql, (name, now())).await
         };
         self.changed(self.write(Patience::Long, "revoke_user", work).await?, name)
@@ -65,20 +65,20 @@ impl Store {
     }
 
     pub async fn user_of_token(&self, hash: &str) -> Result<Option<User>, Refusal> {
-        let sql = "SELECT name, access FROM users WHERE token_hash = ?1 AND revoked_at IS NULL";
+        let sql = "SELECT name, access FROM users WHERE token_hash = $1 AND revoked_at IS NULL";
         self.read(async |db| db.find(sql, (hash,)).await).await
     }
 
     pub async fn user_of_cookie(&self, hash: &str) -> Result<Option<User>, Refusal> {
-        let sql = "SELECT name, access FROM logins JOIN users ON name = user
-                   WHERE cookie_hash = ?1 AND expires_at > ?2 AND revoked_at IS NULL";
+        let sql = "SELECT name, access FROM logins JOIN users ON name = \"user\"
+                   WHERE cookie_hash = $1 AND expires_at > $2 AND revoked_at IS NULL";
         self.read(async |db| db.find(sql, (hash, now())).await).await
     }
 
     /// Keeps a link that logs a browser in as this user.
     pub async fn add_link(&self, hash: &str, user: &str, until: Timestamp) -> Result<(), Refusal> {
         let work = async |db: super::Db<'_>| {
-            db.run("DELETE FROM login_links WHERE expires_at <= ?1", (now(),)).await?;
+            db.run("DELETE FROM login_links WHERE expires_at <= $1", (now(),)).await?;
             let row = json!({"code_hash": hash, "user": user, "expires_at": until.millis()});
             db.insert("INTO login_links", row).await
         };
@@ -93,12 +93,12 @@ impl Store {
         until: Timestamp,
     ) -> Result<bool, Refusal> {
         let work = async |db: super::Db<'_>| {
-            let sql = "DELETE FROM login_links WHERE code_hash = ?1 AND expires_at > ?2
-                       RETURNING user";
+            let sql = "DELETE FROM login_links WHERE code_hash = $1 AND expires_at > $2
+                       RETURNING \"user\"";
             let Some(user) = db.find::<String>(sql, (hash, now())).await? else {
                 return Ok(false);
             };
-            db.run("DELETE FROM logins WHERE expires_at <= ?1", (now(),)).await?;
+            db.run("DELETE FROM logins WHERE expires_at <= $1", (now(),)).await?;
             let row = json!({"cookie_hash": cookie_hash, "user": user, "created_at": now(),
                 "expires_at": until.millis()});
             db.insert("INTO logins", row).await?;
@@ -109,7 +109,7 @@ impl Store {
 
     /// Logs a browser out.
     pub async fn log_out(&self, cookie_hash: &str) -> Result<(), Refusal> {
-        let sql = "DELETE FROM logins WHERE cookie_hash = ?1";
+        let sql = "DELETE FROM logins WHERE cookie_hash = $1";
         let work = async |db: super::Db<'_>| db.run(sql, (cookie_hash,)).await;
         self.write(Patience::Short, "log_out", work).await.map(|_| ())
     }

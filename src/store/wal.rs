@@ -82,7 +82,7 @@ mod tests {
         let mut connection = options.connect().await.unwrap();
         sqlx::query("CREATE TABLE t (n)").execute(&mut connection).await.unwrap();
         for n in 0..10 {
-            sqlx::query("INSERT INTO t VALUES (?1)")
+            sqlx::query("INSERT INTO t VALUES ($1)")
                 .bind(n)
                 .execute(&mut connection)
                 .await

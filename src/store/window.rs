@@ -11,14 +11,14 @@ use crate::api::window::{FailedCheck, Outcome, TaskLine, UsageRow};
 use crate::work::attention::{AttemptFacts, TaskFacts};
 
 /// A statement with `open`: the tasks that are not closed, and those whose work was verified and
-/// may still have to be merged; of the project `?1`, or of all. Of those that nobody has begun
+/// may still have to be merged; of the project `$1`, or of all. Of those that nobody has begun
 /// there may be thousands, and there is nothing to know of each, so they are told apart.
 macro_rules! of_open {
     ($($rest:literal),+) => {
         concat!(
             "WITH live AS MATERIALIZED (
                  SELECT project_id FROM projects
-                 WHERE deleted_at IS NULL AND (?1 IS NULL OR project_id = ?1)),
+                 WHERE deleted_at IS NULL AND (project_id = $1 OR $1 IS NULL)),
              asking AS MATERIALIZED (
                  SELECT a.task_id FROM questions q
                  JOIN question_askers a ON a.question_id = q.question_id
@@ -68,7 +68,7 @@ const TASK_FACTS: &str = task_facts!("open o WHERE NOT o.is_unbegun");
 const UNBEGUN: &str = task_facts!(
     "(SELECT * FROM open WHERE is_unbegun
       ORDER BY CASE priority WHEN 'critical' THEN 3 WHEN 'high' THEN 2 WHEN 'medium' THEN 1
-               ELSE 0 END DESC, task_id DESC LIMIT ?2) o"
+               ELSE 0 END DESC, task_id DESC LIMIT $2) o"
 );
 const UNBEGUN_COUNT: &str = of_open!("SELECT count(*) FROM open WHERE is_unbegun");
 
@@ -80,13 +80,13 @@ const ATTEMPT_FACTS: &str = of_open!(
                  SELECT 1 FROM approvals v
                  WHERE v.attempt_id = a.attempt_id AND v.status = 'pending'
                    AND v.of_attempt = 0)) AS asks,
-            (a.phase = 'settled' AND x.quota IS 'ask') AS quota_asks,
-            (a.phase = 'settled' AND x.quota IS 'auto') AS resumes,
+            (a.phase = 'settled' AND x.quota IS NOT DISTINCT FROM 'ask') AS quota_asks,
+            (a.phase = 'settled' AND x.quota IS NOT DISTINCT FROM 'auto') AS resumes,
             f.request ->> 'action' AS finish, f.state AS finish_state,
             EXISTS (SELECT 1 FROM probes p
                     WHERE p.attempt_id = a.attempt_id AND p.other_id = '' AND p.path_count > 0)
                 AS conflicts,
-            iif(a.state = 'failed', x.failure_summary, NULL) AS failure,
+            CASE WHEN a.state = 'failed' THEN x.failure_summary END AS failure,
             EXISTS (SELECT 1 FROM hosts h
                     WHERE h.host_id = a.host AND h.state = 'draining') AS host_drains
      FROM open o
@@ -103,7 +103,7 @@ const ATTEMPT_FACTS: &str = of_open!(
      ORDER BY a.created_at, a.attempt_id DESC"
 );
 
-/// A statement about the closed tasks of the project `?1`, or of all.
+/// A statement about the closed tasks of the project `$1`, or of all.
 macro_rules! of_closed {
     ($select:literal, $rest:literal) => {
         concat!(
@@ -111,23 +111,23 @@ macro_rules! of_closed {
             $select,
             " FROM tasks
              WHERE status IN ('done', 'cancelled') AND deleted_at IS NULL
-               AND (status = 'cancelled' OR standing IS NOT 'verified') AND kind <> 'answer'
+               AND (status = 'cancelled' OR standing IS DISTINCT FROM 'verified') AND kind <> 'answer'
                AND project_id IN (SELECT project_id FROM projects
-                                  WHERE deleted_at IS NULL AND (?1 IS NULL OR project_id = ?1)) ",
+                                  WHERE deleted_at IS NULL AND (project_id = $1 OR $1 IS NULL)) ",
             $rest
         )
     };
 }
 
 const CLOSED_COUNT: &str = of_closed!("count(*)", "");
-const CLOSED: &str = of_closed!("task_id, updated_at", "ORDER BY updated_at DESC LIMIT ?2");
+const CLOSED: &str = of_closed!("task_id, updated_at", "ORDER BY updated_at DESC LIMIT $2");
 
-/// By the index of those that are pending, which are few: `+` keeps SQLite from reading all of them
+/// By the index of those that are pending, which are few: `|| ''` keeps SQLite from reading all of them
 /// in the order that is asked for.
 const PENDING: &str = "SELECT v.approval_id, v.asked_at FROM approvals v
     JOIN attempts a ON a.attempt_id = v.attempt_id JOIN tasks t ON t.task_id = a.task_id
-    WHERE v.status = 'pending' AND (?1 IS NULL OR t.project_id = ?1)
-    ORDER BY +v.approval_id DESC LIMIT ?2";
+    WHERE v.status = 'pending' AND (t.project_id = $1 OR $1 IS NULL)
+    ORDER BY v.approval_id || '' DESC LIMIT $2";
 
 const TASK_LINES: &str = "SELECT t.task_id, t.handle, t.title, t.status, t.priority, t.project_id,
            p.name AS project_name, t.blocked_reason,
@@ -136,13 +136,13 @@ const TASK_LINES: &str = "SELECT t.task_id, t.handle, t.title, t.status, t.prior
             WHERE d.task_id = t.task_id AND u.status <> 'done' AND u.deleted_at IS NULL)
                AS waits_for,
            (SELECT count(*) FROM attempts a WHERE a.task_id = t.task_id) AS attempts
-    FROM json_each(?1) e
+    FROM json_each($1) e
     JOIN tasks t ON t.task_id = e.value JOIN projects p ON p.project_id = t.project_id";
 
 /// Those of an attempt's last run that did not pass.
 const FAILED_CHECKS: &str =
     "SELECT e.value AS attempt_id, c.name, c.command, c.outcome, c.exit_code, c.reason
-    FROM json_each(?1) e
+    FROM json_each($1) e
     JOIN receipts c ON c.run_id = (
         SELECT max(r.run_id) FROM check_runs r
         WHERE r.attempt_id = e.value AND r.attempt_id IS NOT NULL AND r.verdict IS NOT NULL)
@@ -150,22 +150,23 @@ const FAILED_CHECKS: &str =
 
 /// Those of the last merge that was tried, and those that the radar has found with the target.
 const CONFLICT_PATHS: &str = "SELECT e.value, j.value ->> 'path'
-    FROM json_each(?1) e
+    FROM json_each($1) e
     JOIN finishes f ON f.finish_id = (
         SELECT finish_id FROM finishes
         WHERE attempt_id = e.value AND state = 'conflicts' ORDER BY finish_id DESC LIMIT 1)
-    JOIN json_each(f.receipt, '$.ending.conflicts.conflicts') j
+    JOIN json_each(f.receipt, '$.ending.conflicts.conflicts') j ON true
     UNION
     SELECT e.value, j.value
-    FROM json_each(?1) e
+    FROM json_each($1) e
     JOIN probes p ON p.attempt_id = e.value AND p.other_id = '' AND p.path_count > 0
-    JOIN json_each(p.paths) j";
+    JOIN json_each(p.paths) j ON true";
 
 const OUTCOMES: &str = "SELECT a.attempt_id,
            (SELECT count(*) FROM processes x
             WHERE x.attempt_id = a.attempt_id AND x.run_reason = 'coding_agent'
               AND x.ended_at IS NOT NULL) AS turns,
-           (SELECT coalesce(sum(max(x.ended_at - x.created_at, 0)), 0) FROM processes x
+           (SELECT CAST(coalesce(sum(CASE WHEN x.ended_at > x.created_at
+                                     THEN x.ended_at - x.created_at END), 0) AS BIGINT) FROM processes x
             WHERE x.attempt_id = a.attempt_id AND x.run_reason = 'coding_agent'
               AND x.ended_at IS NOT NULL) AS turns_ms,
            f.request ->> 'action' AS finish, f.state AS finish_state,
@@ -179,22 +180,22 @@ const OUTCOMES: &str = "SELECT a.attempt_id,
     LEFT JOIN finishes f ON f.finish_id = (
         SELECT finish_id FROM finishes WHERE attempt_id = a.attempt_id AND state <> 'refused'
         ORDER BY finish_id DESC LIMIT 1)
-    WHERE a.task_id = ?1 ORDER BY a.created_at DESC, a.attempt_id LIMIT ?2";
+    WHERE a.task_id = $1 ORDER BY a.created_at DESC, a.attempt_id LIMIT $2";
 
-/// `?1` is the moment at which the first day begins; `?2` the length of a day.
-const USAGE: &str = "SELECT (x.ended_at - ?1) / ?2 AS day, t.project_id, p.name AS project_name,
+/// `$1` is the moment at which the first day begins; `$2` the length of a day.
+const USAGE: &str = "SELECT (x.ended_at - $1) / $2 AS day, p.project_id, p.name AS project_name,
            s.executor, count(*) AS turns,
-           coalesce(sum(x.usage ->> 'input_tokens'), 0) AS input_tokens,
-           coalesce(sum(x.usage ->> 'output_tokens'), 0) AS output_tokens,
-           coalesce(sum(x.usage ->> 'cost_usd'), 0.0) AS cost_usd,
+           CAST(coalesce(sum(CAST(x.usage ->> 'input_tokens' AS BIGINT)), 0) AS BIGINT) AS input_tokens,
+           CAST(coalesce(sum(CAST(x.usage ->> 'output_tokens' AS BIGINT)), 0) AS BIGINT) AS output_tokens,
+           coalesce(sum(CAST(x.usage ->> 'cost_usd' AS DOUBLE PRECISION)), 0.0) AS cost_usd,
            count(*) - count(x.usage ->> 'cost_usd') AS without_cost
     FROM processes x
     JOIN sessions s ON s.session_id = x.session_id
     JOIN attempts a ON a.attempt_id = x.attempt_id
     JOIN tasks t ON t.task_id = a.task_id
     JOIN projects p ON p.project_id = t.project_id
-    WHERE x.run_reason = 'coding_agent' AND x.ended_at >= ?1
-    GROUP BY day, t.project_id, s.executor ORDER BY day, p.name, s.executor";
+    WHERE x.run_reason = 'coding_agent' AND x.ended_at >= $1
+    GROUP BY day, p.project_id, s.executor ORDER BY day, p.name, s.executor";
 
 /// The facts of the open tasks that somebody has begun or asks about.
 #[derive(Clone, Debug, Default)]
@@ -266,7 +267,7 @@ impl Store {
 
     pub async fn approvals_by_id(&self, ids: &[ApprovalId]) -> Result<Vec<Approval>, Refusal> {
         let sql = "SELECT * FROM approvals
-             WHERE approval_id IN (SELECT value FROM json_each(?1))";
+             WHERE approval_id IN (SELECT value FROM json_each($1))";
         self.read(async |db| db.all(sql, (ids,)).await).await
     }
 

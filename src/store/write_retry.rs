@@ -6,11 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::{Sqlite, Transaction};
 use tokio::time::timeout;
 
-use super::error::{locked, primary_code};
-use super::{Code, Db, Refusal, Result, Store, fault};
+use super::error::{is_unavailable, locked, primary_code};
+use super::{Code, Connection, Db, Refusal, Result, Store, fault};
 
 /// How long SQLite itself waits in each try.
 pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
@@ -52,12 +51,8 @@ impl Store {
         Ok(done)
     }
 
-    /// Begins a write. The lock is taken at once: a transaction that reads first and writes
-    /// later could fail half-way.
-    pub(super) async fn transaction(
-        &self,
-        patience: Patience,
-    ) -> Result<Transaction<'static, Sqlite>, Refusal> {
+    /// Begins a write.
+    pub(super) async fn transaction(&self, patience: Patience) -> Result<Connection, Refusal> {
         let begun = self.begin_with_pauses(patience.pauses());
         match patience {
             // A write that is given up before it has begun has done nothing.
@@ -68,20 +63,22 @@ impl Store {
         }
     }
 
-    async fn begin_with_pauses(
-        &self,
-        pauses: Vec<Duration>,
-    ) -> Result<Transaction<'static, Sqlite>, Refusal> {
+    async fn begin_with_pauses(&self, pauses: Vec<Duration>) -> Result<Connection, Refusal> {
         self.is_in_place()?;
         let mut pauses = pauses.into_iter();
         loop {
-            let error = match self.writer.begin_with("BEGIN IMMEDIATE").await {
+            let error = match self.writer.begin_write().await {
                 Ok(writing) => return Ok(writing),
                 // SQLITE_BUSY (<https://www.sqlite.org/rescode.html#busy>).
                 Err(error) if primary_code(&error) == Some(5) => error,
+                // A server may be back soon.
+                Err(error) if self.file.is_none() && is_unavailable(&error) => error,
                 Err(error) => return Err(fault(error)),
             };
             let Some(pause) = pauses.next() else {
+                if self.file.is_none() {
+                    return Err(fault(error));
+                }
                 tracing::warn!(%error, "another program holds the database");
                 return Err(locked("another program holds the database, and did not let go of it"));
             };
@@ -92,7 +89,8 @@ impl Store {
     /// Refuses if the open file is not the home's: SQLite would go on writing to one that
     /// was deleted or moved away, and all of that would be lost.
     fn is_in_place(&self) -> Result<(), Refusal> {
-        let (path, opened) = &*self.file;
+        let Some(file) = &self.file else { return Ok(()) };
+        let (path, opened) = &**file;
         match inode(path) {
             Ok(there) if there == *opened => Ok(()),
             Ok(_) => Err(displaced(&format!("another file stands in place of {}", path.display()))),

@@ -37,6 +37,7 @@ mod messages;
 mod miscalls;
 mod outward;
 mod person;
+mod postgres;
 mod preview;
 mod provision;
 mod radar;

@@ -27,7 +27,7 @@ use crate::config::Config;
 use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
 use crate::home::Home;
-use crate::store::{Store, TimesToLive};
+use crate::store::Store;
 use crate::tools::{Call, table as tools};
 
 /// A domain whose folder is removed when the test ends, whether it passes or fails.
@@ -53,7 +53,7 @@ impl Scratch {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::at(dir.path().join("home")).unwrap();
         let config = Config::load(&home.config_file(), &[]).unwrap();
-        let store = Store::open(&home.database(), TimesToLive::default()).await.unwrap();
+        let store = crate::store::scratch::open(&home.data_dir).await;
         let registration = Registration {
             host_id: LOCAL.to_owned(),
             secret: String::new(),

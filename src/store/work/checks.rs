@@ -36,7 +36,7 @@ pub async fn plan(db: Db<'_>, of: &NewRun, submission: &Submission) -> Result<bo
         "planned_at": now, "closed_at": (!is_checked).then_some(now),
     });
     // A finish may write it again.
-    db.insert("OR IGNORE INTO check_runs", row).await?;
+    db.insert_new("INTO check_runs", row).await?;
     Ok(is_checked)
 }
 
@@ -75,7 +75,7 @@ impl Store {
 
     /// What the last report that a task is done led to, if there was one.
     pub async fn last_run(&self, task: TaskId) -> Result<Option<CheckRun>, Refusal> {
-        let sql = runs!("r.task_id = ?1 AND r.finish_id IS NULL ORDER BY r.run_id DESC LIMIT 1");
+        let sql = runs!("r.task_id = $1 AND r.finish_id IS NULL ORDER BY r.run_id DESC LIMIT 1");
         self.read(async |db| db.find(sql, (task,)).await).await
     }
 }
@@ -98,7 +98,7 @@ impl Checks for Store {
                 "duration_ms": receipt.duration_ms, "log": receipt.log,
                 "ended_at": receipt.at.millis(), "sandbox": receipt.sandbox,
             });
-            db.insert("OR IGNORE INTO receipts", row).await?;
+            db.insert_new("INTO receipts", row).await?;
             Ok(())
         })
         .await
@@ -106,12 +106,12 @@ impl Checks for Store {
 
     async fn conclude_checks(&self, id: CheckRunId) -> Result<CheckVerdict, Refusal> {
         self.write(Patience::Long, "concluded", async |db| {
-            let run: CheckRun = db.one(runs!("r.run_id = ?1"), (id,)).await?;
+            let run: CheckRun = db.one(runs!("r.run_id = $1"), (id,)).await?;
             if let Some(verdict) = run.verdict {
                 return Ok(verdict);
             }
             let verdict = conclude(db, &run).await?;
-            let sql = "UPDATE check_runs SET verdict = ?2 WHERE run_id = ?1";
+            let sql = "UPDATE check_runs SET verdict = $2 WHERE run_id = $1";
             db.run(sql, (id, verdict)).await?;
             Ok(verdict)
         })
@@ -120,7 +120,7 @@ impl Checks for Store {
 
     async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal> {
         self.write(Patience::Long, "checked", async |db| {
-            let sql = "UPDATE check_runs SET closed_at = ?2 WHERE run_id = ?1";
+            let sql = "UPDATE check_runs SET closed_at = $2 WHERE run_id = $1";
             db.run(sql, (run, now())).await?;
             Ok(())
         })
@@ -130,12 +130,12 @@ impl Checks for Store {
 
 /// A run by its id.
 pub async fn run(db: Db<'_>, id: CheckRunId) -> Result<Option<CheckRun>> {
-    db.find(runs!("r.run_id = ?1"), (id,)).await
+    db.find(runs!("r.run_id = $1"), (id,)).await
 }
 
 /// The newest run of an attempt that has a verdict.
 pub async fn last_of(db: Db<'_>, attempt: AttemptId) -> Result<Option<CheckRun>> {
-    let sql = runs!("r.attempt_id = ?1 AND r.verdict IS NOT NULL ORDER BY r.run_id DESC LIMIT 1");
+    let sql = runs!("r.attempt_id = $1 AND r.verdict IS NOT NULL ORDER BY r.run_id DESC LIMIT 1");
     db.find(sql, (attempt,)).await
 }
 
@@ -164,9 +164,9 @@ async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
 
 /// Whether the task is as its last report left it, and this run is that report's.
 async fn stands(db: Db<'_>, run: &CheckRun) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = ?1 AND deleted_at IS NULL
-                        AND status = ?3 AND standing = ?4)
-            AND NOT EXISTS (SELECT 1 FROM check_runs WHERE task_id = ?1 AND run_id > ?2
+    let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = $1 AND deleted_at IS NULL
+                        AND status = $3 AND standing = $4)
+            AND NOT EXISTS (SELECT 1 FROM check_runs WHERE task_id = $1 AND run_id > $2
                               AND finish_id IS NULL)";
     db.one(sql, (run.task_id, run.run_id, TaskStatus::InReview, ReviewState::Reported)).await
 }
@@ -181,8 +181,8 @@ async fn hand_back(db: Db<'_>, run: &CheckRun) -> Result<()> {
     let Some(attempt) = run.attempt_id else { return Ok(()) };
     let row = json!({
         "task_id": run.task_id, "agent": attempt, "attempt_id": attempt,
-        "taken_at": now(),
+        "taken_at": now(), "expires_at": null,
     });
-    db.insert("OR REPLACE INTO leases", row).await?;
+    db.replace("leases", "task_id", row).await?;
     Ok(())
 }

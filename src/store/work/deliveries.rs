@@ -37,7 +37,7 @@ impl Store {
     /// A call takes its answer, which is not delivered again.
     pub async fn take_answer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM question_askers
-                           WHERE question_id = ?1 AND agent = ?2 AND delivery = 'due')";
+                           WHERE question_id = $1 AND agent = $2 AND delivery = 'due')";
         let is_due: bool = self.read(async |db| db.one(sql, (question, agent)).await).await?;
         if is_due { self.set_delivery(question, agent, "told", None).await } else { Ok(()) }
     }
@@ -55,8 +55,8 @@ impl Store {
         delivery: &str,
         from: Option<&str>,
     ) -> Result<(), Refusal> {
-        let sql = "UPDATE question_askers SET delivery = ?3, waits_until = NULL
-             WHERE question_id = ?1 AND agent = ?2 AND delivery = coalesce(?4, delivery)";
+        let sql = "UPDATE question_askers SET delivery = $3, waits_until = NULL
+             WHERE question_id = $1 AND agent = $2 AND delivery = coalesce($4, delivery)";
         self.write(Patience::Long, "answer_delivery", async |db| {
             db.run(sql, (question, agent, delivery, from)).await.map(drop)
         })
@@ -116,8 +116,8 @@ impl Deliveries for Store {
 async fn due(db: Db<'_>, worker: &Worker, task: Option<TaskId>) -> Result<Vec<LateAnswer>> {
     let sql = "SELECT q.handle AS questionId, q.question, q.answer, q.answered_by AS answeredBy
          FROM question_askers a JOIN questions q USING (question_id)
-         WHERE project_id = ?1 AND status = 'answered' AND delivery = 'due'
-           AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))
+         WHERE project_id = $1 AND status = 'answered' AND delivery = 'due'
+           AND (agent = $2 OR (attempt_id IS NULL AND task_id = $3))
          ORDER BY q.question_id";
     db.all(sql, (worker.project_id, &worker.agent, task)).await
 }
@@ -131,9 +131,9 @@ pub async fn deliver_due(
     let answers = due(db, worker, task).await?;
     if !answers.is_empty() {
         let sql = "UPDATE question_askers SET delivery = 'told'
-             WHERE delivery = 'due' AND (agent = ?2 OR (attempt_id IS NULL AND task_id = ?3))
+             WHERE delivery = 'due' AND (agent = $2 OR (attempt_id IS NULL AND task_id = $3))
                AND question_id IN (SELECT question_id FROM questions
-                                   WHERE project_id = ?1 AND status = 'answered')";
+                                   WHERE project_id = $1 AND status = 'answered')";
         db.run(sql, (worker.project_id, &worker.agent, task)).await?;
     }
     Ok(answers)

@@ -99,7 +99,7 @@ async fn earlier(
     input: &ReportTestFailureInput,
     signature: &str,
 ) -> Result<Vec<Earlier>> {
-    let sql = "SELECT f.handle, f.test_name = ?2 AND f.test_file = ?3 AS is_same_test,
+    let sql = "SELECT f.handle, f.test_name = $2 AND f.test_file = $3 AS is_same_test,
                 CASE WHEN i.status NOT IN ('done', 'cancelled')
                      THEN json_array(i.task_id, i.handle) END AS investigation,
                 CASE WHEN i.status = 'done' THEN json_object('task', i.handle, 'summary',
@@ -112,9 +112,9 @@ async fn earlier(
          FROM failures f
          LEFT JOIN tickets k ON k.ticket_id = f.alert AND k.status = 'open'
          LEFT JOIN tasks i ON i.task_id = f.investigation AND i.deleted_at IS NULL
-         WHERE f.project_id = ?1
-           AND ((f.test_name = ?2 AND f.test_file = ?3) OR f.signature = ?4)
-         ORDER BY f.failure_id DESC LIMIT ?5";
+         WHERE f.project_id = $1
+           AND ((f.test_name = $2 AND f.test_file = $3) OR f.signature = $4)
+         ORDER BY f.failure_id DESC LIMIT $5";
     db.all(sql, (worker.project_id, &*input.test_name, &*input.test_file, signature, EARLIER)).await
 }
 
@@ -175,9 +175,9 @@ async fn block(
     name: &str,
 ) -> Result<Option<BlockingTask>> {
     let sql = "WITH RECURSIVE first (task_id) AS (
-             VALUES (?1) UNION
+             SELECT task_id FROM tasks WHERE task_id = $1 UNION
              SELECT d.depends_on FROM task_dependencies d JOIN first f ON f.task_id = d.task_id)
-         SELECT EXISTS (SELECT 1 FROM first WHERE task_id = ?2)";
+         SELECT EXISTS (SELECT 1 FROM first WHERE task_id = $2)";
     let waits_for_it: bool = db.one(sql, (investigation, task.task_id)).await?;
     if waits_for_it || matches!(task.status, TaskStatus::Done | TaskStatus::Cancelled) {
         return Ok(None);

@@ -23,14 +23,14 @@ const INBOX: &str = "SELECT *, id AS question_id, task AS task_id FROM (
     SELECT ticket_id, handle, project_id, kind,
            CASE status WHEN 'open' THEN 'open' ELSE 'answered' END, priority, title,
            CASE WHEN description IS NULL THEN NULL
-                ELSE json_object('description', description) END,
+                ELSE CAST(json_object('description', description) AS TEXT) END,
            resolution, CASE WHEN resolution IS NULL THEN NULL ELSE coalesce(resolved_by, 'a task') END,
            opened_at,
            (SELECT t.handle FROM tasks t
             WHERE t.task_id = coalesce(k.blocks_task_id, k.task_id,
                 (SELECT n.task_id FROM notes n WHERE n.alert = k.ticket_id),
                 (SELECT f.task_id FROM failures f WHERE f.alert = k.ticket_id))) AS task
-    FROM tickets k WHERE kind <> 'investigation')";
+    FROM tickets k WHERE kind <> 'investigation') i";
 
 /// What was reported and needs no answer. The whole report is with its task.
 const REPORTED: &str = "SELECT *, id AS question_id, task AS task_id FROM (
@@ -46,7 +46,7 @@ const REPORTED: &str = "SELECT *, id AS question_id, task AS task_id FROM (
            test_name || ' (' || test_file || ')',
            (SELECT body FROM reports r WHERE r.report_id = f.report_id AND length(body) <= 4000),
            NULL, NULL, failed_at, (SELECT t.handle FROM tasks t WHERE t.task_id = f.task_id)
-    FROM failures f)";
+    FROM failures f) i";
 
 impl Store {
     /// What waits, newest first.
@@ -56,9 +56,9 @@ impl Store {
     ) -> Result<Page<QuestionSummary>, Refusal> {
         let list = if input.status == QuestionsAsked::Reports { REPORTED } else { INBOX };
         let sql = sqlx::AssertSqlSafe(format!(
-            "{list} WHERE (?1 IS NULL OR project_id = ?1) AND (NOT ?2 OR status <> 'answered')
-               AND (?3 IS NULL OR id < ?3)
-             ORDER BY id DESC LIMIT ?4"
+            "{list} WHERE (project_id = $1 OR $1 IS NULL) AND (NOT $2 OR status <> 'answered')
+               AND (id < $3 OR $3 IS NULL)
+             ORDER BY id DESC LIMIT $4"
         ));
         let (project, limit) = (input.project_id, input.limit.get());
         let is_open = input.status == QuestionsAsked::Open;
@@ -100,9 +100,9 @@ impl Store {
                     questions::rule(db, id, &input.answer, by).await?;
                     question = Some(id);
                 } else {
-                    let sql = "UPDATE tickets SET status = 'resolved', resolution = ?2,
-                                resolved_by = ?3, resolved_at = ?4
-                         WHERE ticket_id = ?1 AND status = 'open'";
+                    let sql = "UPDATE tickets SET status = 'resolved', resolution = $2,
+                                resolved_by = $3, resolved_at = $4
+                         WHERE ticket_id = $1 AND status = 'open'";
                     db.run(sql, (&found.question_id, &*input.answer, by, now())).await?;
                 }
                 Ok(AnswerQuestionOutput {
@@ -122,7 +122,7 @@ impl Store {
 /// By UUID; by handle where only one project has it, or the project is named.
 async fn find(db: Db<'_>, project: Option<ProjectId>, name: &str) -> Result<QuestionSummary> {
     let sql = sqlx::AssertSqlSafe(format!(
-        "{INBOX} WHERE (id = lower(?1) OR handle = upper(?1)) AND (?2 IS NULL OR project_id = ?2)
+        "{INBOX} WHERE (id = lower($1) OR handle = upper($1)) AND (project_id = $2 OR $2 IS NULL)
          LIMIT 2"
     ));
     let mut rows: Vec<QuestionSummary> = db.all(sql, (name.trim(), project)).await?;
@@ -154,15 +154,15 @@ async fn investigation(
     name: &str,
 ) -> Result<Option<String>> {
     let sql = "SELECT task_id FROM tickets
-         WHERE kind = 'investigation' AND (ticket_id = lower(?1) OR handle = upper(?1))
-           AND (?2 IS NULL OR project_id = ?2) AND task_id IS NOT NULL LIMIT 1";
+         WHERE kind = 'investigation' AND (ticket_id = lower($1) OR handle = upper($1))
+           AND (project_id = $2 OR $2 IS NULL) AND task_id IS NOT NULL LIMIT 1";
     db.find(sql, (name.trim(), project)).await
 }
 
 async fn refuse_own(db: Db<'_>, id: &str, inside: AttemptId) -> Result<()> {
     let sql = "SELECT EXISTS (
-             SELECT 1 FROM question_askers WHERE question_id = ?1 AND attempt_id = ?2
-             UNION SELECT 1 FROM tickets WHERE ticket_id = ?1 AND attempt_id = ?2)";
+             SELECT 1 FROM question_askers WHERE question_id = $1 AND attempt_id = $2
+             UNION SELECT 1 FROM tickets WHERE ticket_id = $1 AND attempt_id = $2)";
     if !db.one(sql, (id, inside)).await? {
         return Ok(());
     }

@@ -17,7 +17,7 @@ fn expiry(lasts: Duration) -> i64 {
 pub async fn take(db: Db<'_>, worker: &Worker, task: TaskId, lasts: Duration) -> Result<()> {
     let expires_at = worker.attempt_id.is_none().then(|| expiry(lasts));
     let sql = "INSERT INTO leases (task_id, agent, attempt_id, taken_at, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5)
+         VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (task_id) DO UPDATE SET
              agent = excluded.agent, attempt_id = excluded.attempt_id,
              taken_at = excluded.taken_at, expires_at = excluded.expires_at";
@@ -27,7 +27,7 @@ pub async fn take(db: Db<'_>, worker: &Worker, task: TaskId, lasts: Duration) ->
 
 /// Ends the lease of a task: any worker can claim it again.
 pub async fn let_go(db: Db<'_>, task: TaskId) -> Result<u64> {
-    db.run("DELETE FROM leases WHERE task_id = ?1", (task,)).await
+    db.run("DELETE FROM leases WHERE task_id = $1", (task,)).await
 }
 
 impl Store {
@@ -38,13 +38,13 @@ impl Store {
         let lasts = self.times.claims;
         // Expiries between these two are of leases that live and are due for a renewal.
         let values = (agent, now, expiry(lasts.mul_f64(0.9)));
-        let sql = "SELECT EXISTS (SELECT 1 FROM leases WHERE agent = ?1 AND attempt_id IS NULL
-                                  AND expires_at > ?2 AND expires_at < ?3)";
+        let sql = "SELECT EXISTS (SELECT 1 FROM leases WHERE agent = $1 AND attempt_id IS NULL
+                                  AND expires_at > $2 AND expires_at < $3)";
         if !self.read(async |db| db.one(sql, values).await).await? {
             return Ok(());
         }
-        let sql = "UPDATE leases SET expires_at = ?3
-             WHERE agent = ?1 AND attempt_id IS NULL AND expires_at > ?2";
+        let sql = "UPDATE leases SET expires_at = $3
+             WHERE agent = $1 AND attempt_id IS NULL AND expires_at > $2";
         self.write(Patience::Short, "renewed", async |db| {
             db.run(sql, (agent, now, expiry(lasts))).await.map(drop)
         })

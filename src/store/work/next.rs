@@ -4,7 +4,6 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
 use provost_actors::journal::{Key, Once, Priority, TaskStatus};
 use serde::Deserialize;
-use sqlx::Connection;
 
 use super::{Worker, deliveries, leases, queue, tickets};
 use crate::api::brief::{Brief, PlanReference};
@@ -36,12 +35,11 @@ impl Store {
         worker: &Worker,
         input: &GetNextTaskInput,
     ) -> Result<GetNextTaskOutput, Refusal> {
-        self.read(async |db| {
-            // One snapshot, so that the queue and what is shown of its tasks fit together.
-            let mut db = db.begin().await?;
-            let open = queue::open(&mut db, worker).await?;
+        // So that the queue and what is shown of its tasks fit together.
+        self.read_snapshot(async |db| {
+            let open = queue::open(db, worker).await?;
             let (first, others) = pick(&open, input.filter, input.priority);
-            show(&mut db, worker, input, first, &others).await
+            show(db, worker, input, first, &others).await
         })
         .await
     }
@@ -75,8 +73,8 @@ impl Store {
 
 async fn begin(db: Db<'_>, task: &mut OpenTask) -> Result<()> {
     task.status = TaskStatus::InProgress;
-    let sql = "UPDATE tasks SET status = ?2, standing = nullif(standing, 'paused'), updated_at = ?3
-         WHERE task_id = ?1";
+    let sql = "UPDATE tasks SET status = $2, standing = nullif(standing, 'paused'), updated_at = $3
+         WHERE task_id = $1";
     db.run(sql, (task.task_id, task.status, now())).await?;
     Ok(())
 }
@@ -94,7 +92,7 @@ async fn show(
     };
     let mut next_tasks_preview = Vec::new();
     for open in others.iter().take(PREVIEWS) {
-        let sql = "SELECT handle, title FROM tasks WHERE task_id = ?1";
+        let sql = "SELECT handle, title FROM tasks WHERE task_id = $1";
         let (id, title): (String, String) = db.one(sql, (open.task_id,)).await?;
         next_tasks_preview.push(TaskPreview { id, title, priority: open.priority });
     }
@@ -116,9 +114,9 @@ async fn whole(
     let sql = "SELECT t.handle, t.title, t.description, t.priority, t.brief, t.reason,
                 t.blocked_reason, l.expires_at,
                 EXISTS (SELECT 1 FROM task_holders h
-                        WHERE h.task_id = t.task_id AND h.agent = ?2) AS has_lease
-         FROM tasks t LEFT JOIN leases l ON l.task_id = t.task_id AND l.agent = ?2
-         WHERE t.task_id = ?1";
+                        WHERE h.task_id = t.task_id AND h.agent = $2) AS has_lease
+         FROM tasks t LEFT JOIN leases l ON l.task_id = t.task_id AND l.agent = $2
+         WHERE t.task_id = $1";
     let row: Row = db.one(sql, (open.task_id, &worker.agent)).await?;
     let on = depends_on(db, open.task_id).await?;
     let mut blocked_by: Vec<String> =
@@ -155,13 +153,13 @@ async fn whole(
 async fn depends_on(db: Db<'_>, task: TaskId) -> Result<Vec<(String, bool)>> {
     let sql = "SELECT o.handle, o.status = 'done' FROM task_dependencies d
          JOIN tasks o ON o.task_id = d.depends_on
-         WHERE d.task_id = ?1 AND o.deleted_at IS NULL ORDER BY o.task_id";
+         WHERE d.task_id = $1 AND o.deleted_at IS NULL ORDER BY o.task_id";
     db.all(sql, (task,)).await
 }
 
 /// Where a brief names no plan: the project's newest, if it has any.
 async fn newest_plan(db: Db<'_>, project: ProjectId) -> Result<Option<PlanReference>> {
-    let sql = "SELECT name, version FROM plans WHERE project_id = ?1 ORDER BY plan_id DESC LIMIT 1";
+    let sql = "SELECT name, version FROM plans WHERE project_id = $1 ORDER BY plan_id DESC LIMIT 1";
     let newest: Option<(String, String)> = db.find(sql, (project,)).await?;
     Ok(newest.map(|(plan_id, version)| PlanReference {
         plan_id,

@@ -70,8 +70,8 @@ pub async fn take<C: WorkerCall>(
 /// Where the work on a task is: the branch of the attempt that reports, or else of the
 /// task's newest.
 async fn branch(db: Db<'_>, worker: &Worker, task: TaskId) -> Result<Option<String>> {
-    let sql = "SELECT branch FROM attempts WHERE attempt_id = ?1 OR task_id = ?2
-         ORDER BY attempt_id IS ?1 DESC, attempt_id DESC LIMIT 1";
+    let sql = "SELECT branch FROM attempts WHERE attempt_id = $1 OR task_id = $2
+         ORDER BY attempt_id IS NOT DISTINCT FROM $1 DESC, attempt_id DESC LIMIT 1";
     db.find(sql, (worker.attempt_id, task)).await
 }
 

@@ -1,4 +1,4 @@
-//! Plans: added whole, version by version, and removed. SQLite's full-text index holds
+//! Plans: added whole, version by version, and removed. The engine's full-text index holds
 //! their passages.
 
 use std::collections::BTreeMap;
@@ -53,9 +53,9 @@ impl NewDocument {
     pub fn parse(source: String, content: String) -> Result<Self, ParseError> {
         let sections = plan::sections(Format::of(&source), &content)?.into_iter();
         let section = |section: Section| {
-            let place_words = terms::indexed(&format!("{} {}", section.heading, section.above));
+            let place_words = terms::normal(&format!("{} {}", section.heading, section.above));
             let said =
-                |passage: &Passage| terms::indexed(&format!("{} {}", passage.lead, passage.said()));
+                |passage: &Passage| terms::normal(&format!("{} {}", passage.lead, passage.said()));
             let said: Vec<String> = section.passages.iter().map(said).collect();
             let (passage_words, passages) = (json!(said).to_string(), pack(&section.passages));
             let Section { breadcrumb, heading, above, .. } = section;
@@ -76,7 +76,7 @@ impl Store {
     pub async fn add_plan(&self, project: ProjectId, plan: &NewPlan) -> Result<PlanAdded, Refusal> {
         let hash = hash(plan);
         let sql = "SELECT plan_id, content_hash FROM plans
-             WHERE project_id = ?1 AND name = ?2 AND version = ?3";
+             WHERE project_id = $1 AND name = $2 AND version = $3";
         self.write(Patience::Short, "add_plan", async |db| {
             projects::require(db, project).await?;
             let found: Option<(i64, String)> =
@@ -106,7 +106,7 @@ impl Store {
         version: Option<&str>,
     ) -> Result<Vec<String>, Refusal> {
         let sql = "SELECT plan_id, version FROM plans
-             WHERE project_id = ?1 AND name = ?2 AND version = coalesce(?3, version)
+             WHERE project_id = $1 AND name = $2 AND version = coalesce($3, version)
              ORDER BY plan_id";
         self.write(Patience::Short, "remove_plan", async |db| {
             projects::require(db, project).await?;
@@ -128,7 +128,7 @@ impl Store {
                     (SELECT count(*) FROM plan_documents d WHERE d.plan_id = p.plan_id) AS documents,
                     NOT EXISTS (SELECT 1 FROM plans n WHERE n.project_id = p.project_id
                                 AND n.name = p.name AND n.plan_id > p.plan_id) AS is_current
-             FROM plans p WHERE project_id = ?1 ORDER BY plan_id DESC";
+             FROM plans p WHERE project_id = $1 ORDER BY plan_id DESC";
         self.read(async |db| {
             projects::require(db, project).await?;
             db.all(sql, (project,)).await
@@ -149,24 +149,27 @@ pub async fn insert(
     let (id, added_at) = kept.unzip();
     let sql = "INSERT INTO plans (plan_id, project_id, name, version, content_hash, sections,
                             added_at, index_version)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING plan_id";
+         VALUES (coalesce($1, (SELECT coalesce(max(plan_id), 0) + 1 FROM plans)),
+                 $2, $3, $4, $5, $6, $7, $8) RETURNING plan_id";
     let (name, version, added_at) = (&plan.name, &plan.version, added_at.unwrap_or_else(now));
     let values = (id, project, name, version, hash, sections, added_at, INDEX_VERSION);
     let plan_id: i64 = db.one(sql, values).await?;
     for NewDocument { source, content, sections } in &plan.documents {
-        let sql = "INSERT INTO plan_documents (plan_id, source, content) VALUES (?1, ?2, ?3)
+        let sql = "INSERT INTO plan_documents (document_id, plan_id, source, content)
+             VALUES ((SELECT coalesce(max(document_id), 0) + 1 FROM plan_documents), $1, $2, $3)
              RETURNING document_id";
         let document_id: i64 = db.one(sql, (plan_id, source, content)).await?;
         for NewSection { breadcrumb, heading, above, passages, place_words, passage_words } in
             sections
         {
-            let sql = "INSERT INTO plan_sections (plan_id, document_id, breadcrumb, heading, above,
-                                       passages)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING section_id";
+            let sql =
+                "INSERT INTO plan_sections (section_id, plan_id, document_id, breadcrumb, heading,
+                                            above, passages)
+                 VALUES ((SELECT coalesce(max(section_id), 0) + 1 FROM plan_sections),
+                         $1, $2, $3, $4, $5, $6) RETURNING section_id";
             let values = (plan_id, document_id, breadcrumb, heading, above, passages);
             let section: i64 = db.one(sql, values).await?;
-            let sql = "INSERT INTO plan_passages (rowid, plan, place, said)
-                 SELECT ?1 + key, ?2, ?3, value FROM json_each(?4)";
+            let sql = db.dialect().index_passages;
             let plan = format!("p{plan_id}");
             db.run(sql, (section * ROWS_PER_SECTION, plan, place_words, passage_words)).await?;
         }
@@ -178,9 +181,9 @@ pub async fn remove(db: Db<'_>, plan: i64) -> Result<u64> {
     let sql = "DELETE FROM plan_passages WHERE rowid IN
         (SELECT passage.rowid FROM plan_sections s JOIN plan_passages passage
          ON passage.rowid BETWEEN s.section_id * 64 AND s.section_id * 64 + 63
-         WHERE s.plan_id = ?1)";
+         WHERE s.plan_id = $1)";
     db.run(sql, (plan,)).await?;
-    db.run("DELETE FROM plans WHERE plan_id = ?1", (plan,)).await
+    db.run("DELETE FROM plans WHERE plan_id = $1", (plan,)).await
 }
 
 fn hash(plan: &NewPlan) -> String {
@@ -221,7 +224,7 @@ impl Store {
     /// Each is a transaction of its own: a daemon that ends meanwhile leaves the rest to the next
     /// one.
     pub async fn renew_plans(&self) -> Result<usize, Refusal> {
-        let sql = "SELECT * FROM plans WHERE index_version < ?1 ORDER BY plan_id DESC";
+        let sql = "SELECT * FROM plans WHERE index_version < $1 ORDER BY plan_id DESC";
         let old: Vec<OldPlan> = self.read(async |db| db.all(sql, (INDEX_VERSION,)).await).await?;
         let count = old.len();
         for plan in old {
@@ -233,7 +236,7 @@ impl Store {
     async fn renew(&self, old: OldPlan) -> Result<(), Refusal> {
         let OldPlan { plan_id, project_id, name, version, content_hash, added_at } = old;
         let sql =
-            "SELECT source, content FROM plan_documents WHERE plan_id = ?1 ORDER BY document_id";
+            "SELECT source, content FROM plan_documents WHERE plan_id = $1 ORDER BY document_id";
         let documents: Vec<(String, String)> =
             self.read(async |db| db.all(sql, (plan_id,)).await).await?;
         let parse = |(source, content)| NewDocument::parse(source, content);
@@ -242,8 +245,8 @@ impl Store {
         let documents = documents.map_err(|error| Refusal::internal(error.to_string()))?;
         let documents = documents.map_err(|error| Refusal::internal(error.to_string()))?;
         let plan = NewPlan { name, version, documents, replaces: true };
-        let sql = "SELECT EXISTS (SELECT 1 FROM plans WHERE plan_id = ?1 AND content_hash = ?2
-                                  AND index_version < ?3)";
+        let sql = "SELECT EXISTS (SELECT 1 FROM plans WHERE plan_id = $1 AND content_hash = $2
+                                  AND index_version < $3)";
         self.write(Patience::Long, "renew_plan", async |db| {
             // It may have been removed or replaced meanwhile.
             if db.one(sql, (plan_id, &content_hash, INDEX_VERSION)).await? {

@@ -88,8 +88,9 @@ impl Store {
         new: &NewQuestion<'_>,
     ) -> Result<Question, Refusal> {
         let same = questions!(
-            "WHERE project_id = ?1 AND normal = ?2
-             ORDER BY status = 'open' DESC, answered_by IN ('person', 'orchestrator') DESC,
+            "WHERE project_id = $1 AND normal = $2
+             ORDER BY status = 'open' DESC,
+                      coalesce(answered_by, '') IN ('person', 'orchestrator') DESC,
                       question_id DESC LIMIT 1"
         );
         let normal = terms::normal(new.question);
@@ -103,7 +104,7 @@ impl Store {
             let delivery = if is_given { "told" } else { "due" };
             let sql = "INSERT INTO question_askers (question_id, agent, attempt_id, task_id,
                                          waits_until, delivery)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                 VALUES ($1, $2, $3, $4, $5, $6)
                  ON CONFLICT (question_id, agent) DO UPDATE SET waits_until = excluded.waits_until";
             let (attempt, until) = (worker.attempt_id, new.waits_until.map(Timestamp::millis));
             let values = (question.id, &worker.agent, attempt, new.task, until, delivery);
@@ -120,7 +121,7 @@ impl Store {
 
     /// A question by its id.
     pub async fn question(&self, question: QuestionId) -> Result<Question, Refusal> {
-        let sql = questions!("WHERE question_id = ?1");
+        let sql = questions!("WHERE question_id = $1");
         let found = self.read(async |db| db.find(sql, (question,)).await).await?;
         found.ok_or_else(|| not_found(&question.to_string()))
     }
@@ -129,7 +130,7 @@ impl Store {
     pub async fn earlier_answers(&self, project: ProjectId) -> Result<Vec<EarlierAnswer>, Refusal> {
         let sql = "SELECT question_id, json_object('questionId', handle, 'question', question,
                         'answer', answer, 'answeredBy', answered_by) AS said FROM questions
-             WHERE project_id = ?1 AND status = 'answered' ORDER BY answered_at DESC LIMIT ?2";
+             WHERE project_id = $1 AND status = 'answered' ORDER BY answered_at DESC LIMIT $2";
         self.read(async |db| db.all(sql, (project, EARLIER)).await).await
     }
 
@@ -140,7 +141,7 @@ impl Store {
         description: &str,
     ) -> Result<TaskId, Refusal> {
         self.write(Patience::Short, "answer_task", async |db| {
-            let sql = "SELECT answer_task FROM questions WHERE question_id = ?1";
+            let sql = "SELECT answer_task FROM questions WHERE question_id = $1";
             if let Some(task) = db.one(sql, (question.id,)).await? {
                 return Ok(task);
             }
@@ -150,7 +151,7 @@ impl Store {
                 ..Draft::new(question.project_id, title, Priority::High)
             };
             let (task, _) = tasks::insert(db, &draft).await?;
-            let sql = "UPDATE questions SET answer_task = ?2 WHERE question_id = ?1";
+            let sql = "UPDATE questions SET answer_task = $2 WHERE question_id = $1";
             db.run(sql, (question.id, task)).await?;
             Ok(task)
         })
@@ -167,8 +168,8 @@ impl Store {
         grace: Duration,
     ) -> Result<Timestamp, Refusal> {
         let sql = "SELECT created_at,
-                    (SELECT max(waits_until) FROM question_askers WHERE question_id = ?1)
-             FROM attempts WHERE attempt_id = ?2";
+                    (SELECT max(waits_until) FROM question_askers WHERE question_id = $1)
+             FROM attempts WHERE attempt_id = $2";
         let (started, waits_until): (Timestamp, Option<Timestamp>) =
             self.read(async |db| db.one(sql, (question, attempt)).await).await?;
         let until = started.plus(timeout).millis().max(waits_until.map_or(0, Timestamp::millis));
@@ -252,10 +253,11 @@ impl Consultations for Store {
         consulted: &Consulted,
     ) -> Result<Consulted, Refusal> {
         let sql = "UPDATE questions
-              SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
-              WHERE question_id = ?1 AND status = 'open'";
+              SET status = 'answered', answer = $2, answered_by = $3, answered_at = $4
+              WHERE question_id = $1 AND status = 'open'";
         let Consulted { answer, executor } = consulted;
         self.write(Patience::Long, "executor_answer", async |db| {
+            let answer = db.dialect().storable(answer);
             db.run(sql, (question, answer, executor, now())).await?;
             end_answer_task(db, question, TaskStatus::Done).await
         })
@@ -279,7 +281,7 @@ impl Store {
             let own = if let Some(name) = name {
                 Some(name.to_owned())
             } else {
-                let sql = "SELECT task_id FROM attempts WHERE attempt_id = ?1";
+                let sql = "SELECT task_id FROM attempts WHERE attempt_id = $1";
                 db.find(sql, (worker.attempt_id,)).await?
             };
             let task = match own {
@@ -329,8 +331,8 @@ async fn insert(
 }
 
 async fn end_answer_task(db: Db<'_>, question: QuestionId, status: TaskStatus) -> Result<()> {
-    let sql = "UPDATE tasks SET status = ?2, updated_at = ?3
-         WHERE task_id = (SELECT answer_task FROM questions WHERE question_id = ?1)
+    let sql = "UPDATE tasks SET status = $2, updated_at = $3
+         WHERE task_id = (SELECT answer_task FROM questions WHERE question_id = $1)
            AND status NOT IN ('done', 'cancelled')";
     db.run(sql, (question, status, now())).await.map(drop)
 }
@@ -340,12 +342,12 @@ async fn end_answer_task(db: Db<'_>, question: QuestionId, status: TaskStatus) -
 /// still works on the question is not needed any more.
 pub async fn rule(db: Db<'_>, question: QuestionId, answer: &str, by: &str) -> Result<()> {
     let sql = "UPDATE question_askers SET delivery = 'due', waits_until = NULL
-         WHERE question_id = ?1 AND EXISTS (SELECT 1 FROM questions q WHERE q.question_id = ?1
-                                            AND q.status = 'answered' AND q.answer <> ?2)";
+         WHERE question_id = $1 AND EXISTS (SELECT 1 FROM questions q WHERE q.question_id = $1
+                                            AND q.status = 'answered' AND q.answer <> $2)";
     db.run(sql, (question, answer)).await?;
     let sql = "UPDATE questions
-         SET status = 'answered', answer = ?2, answered_by = ?3, answered_at = ?4
-         WHERE question_id = ?1";
+         SET status = 'answered', answer = $2, answered_by = $3, answered_at = $4
+         WHERE question_id = $1";
     db.run(sql, (question, answer, by, now())).await?;
     end_answer_task(db, question, TaskStatus::Cancelled).await
 }

@@ -16,9 +16,9 @@ pub async fn open(db: Db<'_>, worker: &Worker) -> Result<Vec<OpenTask>> {
              'task_id', t.task_id, 'priority', t.priority, 'kind', t.kind, 'status', t.status,
              'review', t.standing,
              'claim',
-             CASE WHEN t.task_id = (SELECT task_id FROM attempts WHERE attempt_id = ?3)
+             CASE WHEN t.task_id = (SELECT task_id FROM attempts WHERE attempt_id = $3)
                     OR (t.standing = 'rework'
-                        AND t.task_id IN (SELECT task_id FROM leases WHERE agent = ?2)) THEN 'own'
+                        AND t.task_id IN (SELECT task_id FROM leases WHERE agent = $2)) THEN 'own'
                   WHEN t.task_id IN (SELECT task_id FROM task_holders) THEN 'held'
                   WHEN t.task_id IN (SELECT task_id FROM leases) THEN 'abandoned'
                   ELSE 'free' END,
@@ -32,7 +32,7 @@ pub async fn open(db: Db<'_>, worker: &Worker) -> Result<Vec<OpenTask>> {
                                     WHERE status = 'open' AND blocks_task_id IS NOT NULL),
                       'true', 'false'))))
          FROM tasks t
-         WHERE t.project_id = ?1 AND t.status NOT IN ('done', 'cancelled')
+         WHERE t.project_id = $1 AND t.status NOT IN ('done', 'cancelled')
            AND t.deleted_at IS NULL AND t.kind <> 'answer'";
     db.one(sql, (worker.project_id, &worker.agent, worker.attempt_id)).await
 }
@@ -51,7 +51,7 @@ pub async fn progress(db: Db<'_>, worker: &Worker) -> Result<Progress> {
     let ready = select(&open, Filter::Ready);
     let next = match ready.first() {
         Some(task) => {
-            let sql = "SELECT handle, title, priority FROM tasks WHERE task_id = ?1";
+            let sql = "SELECT handle, title, priority FROM tasks WHERE task_id = $1";
             let (handle, title, priority) = db.one(sql, (task.task_id,)).await?;
             Some((handle, NextTaskPreview { title, priority }))
         }
@@ -60,7 +60,7 @@ pub async fn progress(db: Db<'_>, worker: &Worker) -> Result<Progress> {
     let sql = "SELECT count(*) FILTER (WHERE kind = 'work' AND status = 'done'),
                 count(*) FILTER (WHERE kind = 'work'),
                 count(*) FILTER (WHERE kind = 'verification' AND status <> 'done')
-         FROM tasks WHERE project_id = ?1 AND status <> 'cancelled' AND deleted_at IS NULL";
+         FROM tasks WHERE project_id = $1 AND status <> 'cancelled' AND deleted_at IS NULL";
     let (completed_count, total_count, verification_pending_count) =
         db.one(sql, (worker.project_id,)).await?;
     let dashboard = Dashboard {

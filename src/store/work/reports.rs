@@ -2,7 +2,6 @@
 
 use provost_actors::ids::{ReportId, TaskId};
 use serde_json::json;
-use sqlx::Connection;
 
 use super::{Worker, WorkerCall};
 use crate::api::worker::report::{Reported, TaskReport};
@@ -35,26 +34,25 @@ impl Store {
     /// What was reported on a task and on those that verify it, newest first, and why a
     /// report made it.
     pub async fn reported(&self, task: TaskId) -> Result<Reported, Refusal> {
-        let of_task = "r.task_id = ?1 OR r.task_id IN
-             (SELECT task_id FROM tasks WHERE about = ?1 AND kind = 'verification')";
+        let of_task = "r.task_id = $1 OR r.task_id IN
+             (SELECT task_id FROM tasks WHERE about = $1 AND kind = 'verification')";
         let newest = sqlx::AssertSqlSafe(format!(
             "SELECT r.reported_at AS at, r.tool, coalesce(r.attempt_id, r.agent) AS by,
                     t.handle AS task_id, r.status,
                     (SELECT json_group_array(handle) FROM (
                          SELECT handle FROM notes n WHERE n.report_id = r.report_id UNION ALL
-                         SELECT handle FROM failures f WHERE f.report_id = r.report_id))
+                         SELECT handle FROM failures f WHERE f.report_id = r.report_id) h)
                         AS handles,
                     r.warnings, r.body AS report, 0 AS truncated
              FROM reports r JOIN tasks t USING (task_id) WHERE {of_task}
-             ORDER BY r.report_id DESC LIMIT ?2"
+             ORDER BY r.report_id DESC LIMIT $2"
         ));
         let total = sqlx::AssertSqlSafe(format!(
             "SELECT reason, (SELECT count(*) FROM reports r WHERE {of_task})
-             FROM tasks WHERE task_id = ?1"
+             FROM tasks WHERE task_id = $1"
         ));
-        self.read(async |db| {
-            // One snapshot, so that the reports and their number fit together.
-            let mut db = db.begin().await?;
+        // So that the reports and their number fit together.
+        self.read_snapshot(async |db| {
             let mut reports: Vec<TaskReport> = db.all(newest, (task, SHOWN)).await?;
             for TaskReport { report, .. } in &mut reports {
                 // A column of any type is read as text.
@@ -69,9 +67,11 @@ impl Store {
 
 /// The files that a task's newest report about changes names.
 pub async fn files_of(db: Db<'_>, task: TaskId) -> Result<Vec<String>> {
-    let sql = "SELECT coalesce(json_extract(body, '$.filesModified'),
-                         json_extract(body, '$.files_modified')) AS files
-         FROM reports WHERE task_id = ?1 AND files IS NOT NULL ORDER BY report_id DESC LIMIT 1";
+    let sql = "SELECT files FROM (
+             SELECT coalesce(body ->> '$.filesModified', body ->> '$.files_modified') AS files,
+                    report_id
+             FROM reports WHERE task_id = $1) r
+         WHERE files IS NOT NULL ORDER BY report_id DESC LIMIT 1";
     let found: Option<(Vec<String>,)> = db.find(sql, (task,)).await?;
     Ok(found.map(|(files,)| files).unwrap_or_default())
 }

@@ -32,7 +32,7 @@ fn not_found(name: &str) -> Refusal {
 /// A task of the worker's project, by handle (`TASK-001`) or UUID, in any case.
 pub async fn task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let sql = "SELECT * FROM tasks WHERE deleted_at IS NULL
-           AND (task_id = ?1 OR (handle = upper(?2) AND project_id = ?3))";
+           AND (task_id = $1 OR (handle = upper($2) AND project_id = $3))";
     let id = name.parse::<TaskId>().ok();
     let found: Option<WorkTask> = db.find(sql, (id, name.trim(), worker.project_id)).await?;
     let task = found.ok_or_else(|| not_found(name))?;
@@ -62,8 +62,8 @@ pub async fn changeable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<
 /// A task that this worker may report on: no other agent may hold it.
 pub async fn reportable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(db, worker, name).await?;
-    let sql = "SELECT agent FROM task_holders WHERE task_id = ?1
-           AND NOT EXISTS (SELECT 1 FROM task_holders WHERE task_id = ?1 AND agent = ?2) LIMIT 1";
+    let sql = "SELECT agent FROM task_holders WHERE task_id = $1
+           AND NOT EXISTS (SELECT 1 FROM task_holders WHERE task_id = $1 AND agent = $2) LIMIT 1";
     let holder: Option<String> = db.find(sql, (task.task_id, &worker.agent)).await?;
     match holder {
         None => changeable_task(db, worker, name).await,
@@ -81,9 +81,9 @@ pub async fn reportable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<
 /// Whether a task is that of the worker's attempt, or was claimed by it. A claim that a
 /// report has ended still counts, so that the worker can correct its report.
 async fn is_theirs(db: Db<'_>, worker: &Worker, task: &WorkTask) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = ?2 AND task_id = ?1)
-             OR EXISTS (SELECT 1 FROM leases WHERE task_id = ?1 AND attempt_id = ?2)
-             OR EXISTS (SELECT 1 FROM reports WHERE task_id = ?1 AND attempt_id = ?2
+    let sql = "SELECT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = $2 AND task_id = $1)
+             OR EXISTS (SELECT 1 FROM leases WHERE task_id = $1 AND attempt_id = $2)
+             OR EXISTS (SELECT 1 FROM reports WHERE task_id = $1 AND attempt_id = $2
                         AND (tool LIKE 'reportTask%' OR tool = 'reportVerificationResult'))";
     db.one(sql, (task.task_id, worker.attempt_id)).await
 }

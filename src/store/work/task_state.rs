@@ -23,9 +23,9 @@ pub async fn set(
         Some(ReviewState::Blocked | ReviewState::Failed | ReviewState::Rework)
     );
     let reason = reason.filter(|_| is_held_up);
-    let sql = "UPDATE tasks SET status = ?2, standing = ?3, blocked_reason = ?4,
-                progress = coalesce(?5, progress), updated_at = ?6
-         WHERE task_id = ?1";
+    let sql = "UPDATE tasks SET status = $2, standing = $3, blocked_reason = $4,
+                progress = coalesce($5, progress), updated_at = $6
+         WHERE task_id = $1";
     db.run(sql, (task, becomes.status, becomes.review, reason, progress, now())).await?;
     if becomes.is_let_go {
         leases::let_go(db, task).await?;
@@ -44,10 +44,10 @@ pub fn taken_already(task: &WorkTask, why: &str) -> Refusal {
 /// counts as free: its blocker is gone.
 const FREED: &str = "SELECT t.task_id FROM tasks t
     WHERE t.task_id IN (SELECT depended.task_id FROM task_dependencies depended
-                        WHERE depended.depends_on = ?1
-                        UNION SELECT value FROM json_each(?2))
+                        WHERE depended.depends_on = $1
+                        UNION SELECT value FROM json_each($2))
       AND t.status NOT IN ('done', 'cancelled') AND t.deleted_at IS NULL
-      AND t.standing IS NOT 'failed'
+      AND t.standing IS DISTINCT FROM 'failed'
       AND NOT EXISTS (SELECT 1 FROM task_dependencies d JOIN tasks u ON u.task_id = d.depends_on
                       WHERE d.task_id = t.task_id AND u.status <> 'done' AND u.deleted_at IS NULL)
       AND NOT EXISTS (SELECT 1 FROM tickets k
@@ -69,7 +69,7 @@ async fn free(db: Db<'_>, task: TaskId, resolution: &str) -> Result<Cascaded> {
     let freed: Vec<String> = db.all(FREED, (task, waited)).await?;
     let tasks_unblocked = freed.len() as u64;
     let sql = "UPDATE tasks SET standing = NULL, blocked_reason = NULL
-         WHERE standing = 'blocked' AND task_id IN (SELECT value FROM json_each(?1))";
+         WHERE standing = 'blocked' AND task_id IN (SELECT value FROM json_each($1))";
     db.run(sql, (freed,)).await?;
     Ok(Cascaded { tickets_resolved, tasks_unblocked })
 }

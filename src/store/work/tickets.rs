@@ -45,9 +45,9 @@ pub async fn resolve_linked(
     task: TaskId,
     resolution: &str,
 ) -> Result<(u64, Vec<TaskId>)> {
-    let sql = "UPDATE tickets SET status = ?2, resolution = ?3, resolved_at = ?4
+    let sql = "UPDATE tickets SET status = $2, resolution = $3, resolved_at = $4
          WHERE status = 'open'
-           AND (task_id = ?1 OR (blocks_task_id = ?1 AND task_id IS NULL)) RETURNING blocks_task_id";
+           AND (task_id = $1 OR (blocks_task_id = $1 AND task_id IS NULL)) RETURNING blocks_task_id";
     let waited: Vec<Option<TaskId>> =
         db.all(sql, (task, TicketStatus::Resolved, resolution, now())).await?;
     Ok((waited.len() as u64, waited.into_iter().flatten().collect()))
@@ -55,7 +55,7 @@ pub async fn resolve_linked(
 
 /// The open tickets that block a task.
 pub async fn blocking(db: Db<'_>, task: TaskId) -> Result<Vec<String>> {
-    let sql = "SELECT handle FROM tickets WHERE blocks_task_id = ?1 AND status = 'open'
+    let sql = "SELECT handle FROM tickets WHERE blocks_task_id = $1 AND status = 'open'
          ORDER BY ticket_id";
     db.all(sql, (task,)).await
 }

@@ -34,7 +34,7 @@ pub async fn order(
     checks_run: bool,
 ) -> Result<Option<VerificationTask>> {
     let description = given.description(&task.handle, &task.title, branch);
-    let sql = "UPDATE tasks SET description = ?2 WHERE about = ?1 AND kind = 'verification'
+    let sql = "UPDATE tasks SET description = $2 WHERE about = $1 AND kind = 'verification'
            AND status NOT IN ('done', 'cancelled') AND deleted_at IS NULL";
     let waiting = db.run(sql, (task.task_id, &description)).await?;
     if waiting > 0 {
@@ -148,7 +148,7 @@ async fn refuse(
     };
     if about != original.task_id {
         let handle: String =
-            db.one("SELECT handle FROM tasks WHERE task_id = ?1", (about,)).await?;
+            db.one("SELECT handle FROM tasks WHERE task_id = $1", (about,)).await?;
         let message = format!("{} verifies {handle}, not {}", verification.handle, original.handle);
         return Err(Refusal::new(Code::InvalidArgument, message)
             .hint(format!(
@@ -172,7 +172,7 @@ async fn refuse(
 /// Warns of tasks that were begun already and depend on a task that needs rework.
 async fn begun_upon(db: Db<'_>, original: &WorkTask) -> Result<Vec<String>> {
     let sql = "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.task_id
-         WHERE d.depends_on = ?1 AND t.kind = 'work' AND t.deleted_at IS NULL
+         WHERE d.depends_on = $1 AND t.kind = 'work' AND t.deleted_at IS NULL
            AND t.status IN ('inprogress', 'inreview', 'done') ORDER BY t.task_id";
     let begun: Vec<String> = db.all(sql, (original.task_id,)).await?;
     let warn = |handle: String| format!("{handle} builds on {} and was begun.", original.handle);

@@ -17,6 +17,7 @@ mod client;
 pub mod disk;
 mod locked;
 pub mod native;
+pub mod postgres;
 pub mod processes;
 mod provost;
 mod published;

@@ -1,11 +1,13 @@
-//! Finds the passages of a project's plans that match a question, with SQLite's full-text
-//! search: SQLite stems, removes diacritics and ranks (`bm25`).
+//! Finds the passages of a project's plans that match a question, with the engine's full-text
+//! search: the engine stems and ranks.
 
 use std::sync::Arc;
 
 use provost_actors::ids::ProjectId;
 use serde::Deserialize;
+use sqlx::AssertSqlSafe;
 
+use crate::store::dialect::{Terms, Words};
 use crate::store::{Db, Refusal, Result, Sql, Store};
 use crate::work::answer::cite::Citation;
 use crate::work::answer::{Hit, Search, terms};
@@ -23,17 +25,19 @@ const FOUND: i64 = 30;
 const NAMED: i64 = 2;
 
 /// The plans that questions are answered from: of each the version that was added last.
-const CURRENT: &str = "SELECT plan_id FROM plans p WHERE project_id = ?1
+const CURRENT: &str = "SELECT plan_id FROM plans p WHERE project_id = $1
     AND NOT EXISTS (SELECT 1 FROM plans n
                     WHERE n.project_id = p.project_id AND n.name = p.name AND n.plan_id > p.plan_id)
     ORDER BY plan_id";
 
 /// A passage by its row id, with its section and document.
-const PASSAGE: &str = "SELECT ?1 AS id, 0.0 AS score, p.version, d.source, d.content, s.*
+const PASSAGE: &str =
+    "SELECT CAST($1 AS BIGINT) AS id, CAST(0 AS DOUBLE PRECISION) AS score, p.version, d.source,
+           d.content, s.*
     FROM plan_sections s
     JOIN plan_documents d ON d.document_id = s.document_id
     JOIN plans p ON p.plan_id = s.plan_id
-    WHERE s.section_id = ?1 / ?2";
+    WHERE s.section_id = CAST($1 AS BIGINT) / CAST($2 AS BIGINT)";
 
 #[derive(Deserialize)]
 struct PassageRow {
@@ -81,29 +85,32 @@ impl Store {
                 return Ok(Search { question, has_plan, terms, ..Search::default() });
             }
             let plans: Vec<String> = plans.iter().map(|plan| format!("p{plan}")).collect();
-            let plans = format!("plan : ({})", plans.join(" OR "));
-            let all = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " AND "));
-            let any = format!("{plans} AND {{place said}} : ({})", phrases(&terms, " OR "));
-            let question = question.to_owned();
-            let mut search = Search { question, has_plan: true, terms, ..Search::default() };
-            if let Some(place) = in_place(names.iter().chain(sections)) {
-                search.complete = matching(db, &format!("{all} AND {place}"), FOUND).await?;
+            let of_plans = Words { plans: &plans, ..Words::default() };
+            let all = Words { terms: Terms::All(&terms), ..of_plans.clone() };
+            let any = Words { terms: Terms::Any(&terms), ..of_plans.clone() };
+            let mut search =
+                Search { question: question.to_owned(), has_plan: true, ..Search::default() };
+            let places = in_place(names.iter().chain(sections));
+            if !places.is_empty() {
+                search.complete = matching(db, &all.at(&places), FOUND).await?;
             }
             if search.complete.is_empty() {
                 search.complete = matching(db, &all, FOUND).await?;
             }
             // A whole is found by what introduces it; its parts are passages, too.
             search.complete.retain(|hit| !hit.passage().is_whole);
-            if let Some(place) = in_place(names.iter()) {
-                search.named = matching(db, &format!("{any} AND {place}"), NAMED).await?;
+            let places = in_place(names.iter());
+            if !places.is_empty() {
+                search.named = matching(db, &any.at(&places), NAMED).await?;
                 if search.named.is_empty() {
-                    search.named = matching(db, &format!("{plans} AND {place}"), NAMED).await?;
+                    search.named = matching(db, &of_plans.at(&places), NAMED).await?;
                 }
             }
             search.partial = matching(db, &any, FOUND).await?;
             if let Some(best) = search.partial.first() {
-                search.missing = missing(db, best.id, &search.terms).await?;
+                search.missing = missing(db, best.id, &terms).await?;
             }
+            search.terms = terms;
             Ok(search)
         })
         .await
@@ -130,38 +137,36 @@ impl Store {
     }
 }
 
-fn phrases(phrases: &[String], joint: &str) -> String {
-    let quoted: Vec<String> = phrases.iter().map(|phrase| format!("\"{phrase}\"")).collect();
-    quoted.join(joint)
+/// The names of sections as the index has them; empty: a search is not limited to any.
+fn in_place<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    names.map(|name| terms::indexed(name)).filter(|name| !name.is_empty()).collect()
 }
 
-/// Limits a search to sections with one of these names, if there are any.
-fn in_place<'a>(names: impl Iterator<Item = &'a String>) -> Option<String> {
-    let names: Vec<String> =
-        names.map(|name| terms::indexed(name)).filter(|name| !name.is_empty()).collect();
-    (!names.is_empty()).then(|| format!("place : ({})", phrases(&names, " OR ")))
-}
-
-async fn matching(db: Db<'_>, query: &str, most: i64) -> Result<Vec<Hit>> {
-    let sql = "SELECT found.rowid AS id, found.score, p.version, d.source, '' AS content, s.*
-         FROM (SELECT rowid, bm25(plan_passages, 0.0, ?3, ?4) AS score FROM plan_passages
-               WHERE plan_passages MATCH ?1 ORDER BY score, rowid LIMIT ?2) found
-         JOIN plan_sections s ON s.section_id = found.rowid / ?5
+async fn matching(db: Db<'_>, words: &Words<'_>, most: i64) -> Result<Vec<Hit>> {
+    let dialect = db.dialect();
+    let sql = AssertSqlSafe(format!(
+        "SELECT found.rowid AS id, found.score, p.version, d.source, '' AS content, s.*
+         FROM ({}) found
+         JOIN plan_sections s ON s.section_id = found.rowid / $5
          JOIN plan_documents d ON d.document_id = s.document_id
          JOIN plans p ON p.plan_id = s.plan_id
-         ORDER BY found.score, found.rowid";
-    let rows: Vec<PassageRow> = db.all(sql, (query, most, PLACE, SAID, ROWS_PER_SECTION)).await?;
+         ORDER BY found.score, found.rowid",
+        dialect.match_passages
+    ));
+    let values = ((dialect.words)(words), most, PLACE, SAID, ROWS_PER_SECTION);
+    let rows: Vec<PassageRow> = db.all(sql, values).await?;
     let hits: Vec<Option<Hit>> = rows.into_iter().map(PassageRow::hit).collect::<Result<_, _>>()?;
     Ok(hits.into_iter().flatten().collect())
 }
 
 /// The terms that neither a passage nor the headings above it have.
 async fn missing(db: Db<'_>, passage: i64, terms: &[String]) -> Result<Vec<String>> {
-    let sql = "SELECT NOT EXISTS (SELECT 1 FROM plan_passages
-                                  WHERE plan_passages MATCH ?1 AND rowid = ?2)";
+    let dialect = db.dialect();
     let mut missing = Vec::new();
     for term in terms {
-        if db.one(sql, (format!("{{place said}} : \"{term}\""), passage)).await? {
+        let only = std::slice::from_ref(term);
+        let words = Words { terms: Terms::All(only), ..Words::default() };
+        if db.one(dialect.lacks_words, ((dialect.words)(&words), passage)).await? {
             missing.push(term.clone());
         }
     }

@@ -6,7 +6,7 @@ mod held_out;
 use provost_actors::gateway::NewRepo;
 
 use super::*;
-use crate::store::{NewDocument, NewPlan, TimesToLive};
+use crate::store::{NewDocument, NewPlan, scratch};
 use crate::work::answer::SHOWN;
 use crate::work::answer::{Answer, Class, weigh};
 
@@ -20,8 +20,7 @@ struct Book {
 impl Book {
     async fn of(documents: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("provost.db");
-        let store = Store::open(&path, TimesToLive::default()).await.unwrap();
+        let store = scratch::open(folder.path()).await;
         let repo = NewRepo {
             name: "app".to_owned(),
             path: "/src/app".to_owned(),
@@ -250,13 +249,13 @@ async fn plans_of_an_older_index_are_indexed_again() {
     assert!(!before.is_empty());
     let all = "SELECT rowid FROM plan_passages";
     for statement in ["DELETE FROM plan_passages", "UPDATE plans SET index_version = 0"] {
-        sqlx::query(statement).execute(&book.store.writer).await.unwrap();
+        book.store.change(statement, ()).await;
     }
-    let left: Vec<i64> = sqlx::query_scalar(all).fetch_all(&book.store.reader).await.unwrap();
-    assert_eq!((left.len(), book.store.renew_plans().await.unwrap()), (0, 1));
+    let left =
+        async || -> Vec<i64> { book.store.read(async |db| db.all(all, ()).await).await.unwrap() };
+    assert_eq!((left().await.len(), book.store.renew_plans().await.unwrap()), (0, 1));
     assert_eq!(book.quotes(question, &[]).await, before);
     assert_eq!(book.store.renew_plans().await.unwrap(), 0);
     assert_eq!(book.store.remove_plan(book.project, "plan", None).await.unwrap(), ["1"]);
-    let left: Vec<i64> = sqlx::query_scalar(all).fetch_all(&book.store.reader).await.unwrap();
-    assert_eq!(left.len(), 0, "with the plan goes its index");
+    assert_eq!(left().await.len(), 0, "with the plan goes its index");
 }

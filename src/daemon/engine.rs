@@ -1,0 +1,87 @@
+//! Where the board of a home is: in its SQLite file, or on a server that the configuration names. A
+//! home keeps to one of them, and says in a file of its own if that is a server.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use super::DaemonError;
+use crate::config;
+use crate::home::Home;
+use crate::store::{Durability, Server, Store, TimesToLive};
+
+/// Why the configured engine is not this home's, or no engine.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(
+        "the board of this home is on a server ({place}), and [engine] url names none. Write it into \
+         {}, or move {} away to begin with an empty board in a file",
+        config.display(),
+        note.display()
+    )]
+    OnServer { place: String, config: PathBuf, note: PathBuf },
+    #[error(
+        "the board of this home is in {}, and [engine] url names a server. Remove that setting, \
+         take another PROVOST_HOME, or move the file away to begin with what is on the server",
+        file.display()
+    )]
+    InFile { file: PathBuf },
+    #[error("[engine] url can't be used: {0}")]
+    Url(String),
+    #[error("[engine] password_file {}: {error}", path.display())]
+    Password { path: PathBuf, error: io::Error },
+}
+
+/// Opens the board where it is configured to be, unless the home's is elsewhere.
+pub async fn open(
+    home: &Home,
+    engine: &config::Engine,
+    times: TimesToLive,
+) -> Result<Store, DaemonError> {
+    if engine.url.is_empty() {
+        if let Some(place) = home.engine() {
+            let (config, note) = (home.config_file(), home.engine_file());
+            return Err(EngineError::OnServer { place, config, note }.into());
+        }
+        return Ok(Store::open(&home.database(), times).await?);
+    }
+    let file = home.database();
+    if fs::metadata(&file).is_ok_and(|found| found.len() > 0) {
+        return Err(EngineError::InFile { file }.into());
+    }
+    let server = server(engine)?;
+    let store = Store::open_server(&server, times).await?;
+    note(home, &server.place())?;
+    Ok(store)
+}
+
+fn server(engine: &config::Engine) -> Result<Server, EngineError> {
+    let password = match engine.password_file.as_str() {
+        "" => None,
+        path => {
+            let read = fs::read_to_string(path);
+            let failed = |error| EngineError::Password { path: path.into(), error };
+            Some(read.map_err(failed)?.trim_end_matches(['\r', '\n']).to_owned())
+        }
+    };
+    let durability = match engine.durability.as_str() {
+        "synchronous" => Durability::Shown,
+        _ => Durability::Stated,
+    };
+    Server::new(&engine.url, password.as_deref(), durability).map_err(EngineError::Url)
+}
+
+/// Writes down where the board is, for those who look without a daemon.
+fn note(home: &Home, place: &str) -> io::Result<()> {
+    if home.engine().as_deref() == Some(place) {
+        return Ok(());
+    }
+    let path = home.engine_file();
+    let new = path.with_extension("engine.new");
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    writeln!(file, "{place}")?;
+    file.sync_all()?;
+    fs::rename(&new, &path)
+}

@@ -1,0 +1,284 @@
+//! What PostgreSQL has of its own: names of functions, and parameters of the types that the server
+//! finds a statement to need. Passages are found by `tsvector`s. The schema has the functions that
+//! the statements take from SQLite (`iif`, `->>` of a text).
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use provost_actors::blocking::lock;
+use provost_actors::refusal::{Code, Refusal};
+use serde_json::{Value, json};
+use sqlx::encode::IsNull;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
+use sqlx::postgres::{PgArgumentBuffer, PgArguments, PgTypeInfo};
+use sqlx::query::Query;
+use sqlx::{
+    Arguments as _, AssertSqlSafe, Either, Encode, Executor, PgConnection, Postgres, SqlSafeStr,
+    SqlStr, Statement as _, Type,
+};
+use unicode_normalization::UnicodeNormalization;
+
+use super::{Dialect, Terms, Words};
+use crate::store::Result;
+
+pub const DIALECT: Dialect = Dialect {
+    holds_nul: false,
+    // The writer's connection holds the board's lock, so no other transaction writes.
+    begin_write: "BEGIN",
+    begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+    index_passages: "INSERT INTO plan_passages (rowid, words, size)
+         SELECT $1 + i.key, w.words,
+                (SELECT coalesce(sum(cardinality(positions)), 0) FROM unnest(w.words))
+         FROM json_items($4) i,
+              LATERAL (SELECT setweight(to_tsvector('words', $2), 'C')
+                           || setweight(to_tsvector('words', plain($3)), 'B')
+                           || setweight(to_tsvector('words', plain(i.value)), 'A') AS words) w",
+    match_passages: MATCH,
+    lacks_words: "SELECT NOT EXISTS (
+         SELECT 1 FROM plan_passages
+         WHERE words @@ to_tsquery('words', CAST($1 AS text) ->> 'query') AND rowid = $2)",
+    words,
+};
+
+/// Ranks by BM25 as SQLite's `bm25` does, with its constants
+/// (<https://www.sqlite.org/fts5.html#the_bm25_function>): PostgreSQL's own rank knows nothing of how
+/// rare a word is.
+const MATCH: &str = "WITH found AS MATERIALIZED (
+         SELECT rowid, words, size FROM plan_passages
+         WHERE words @@ to_tsquery('words', CAST($1 AS text) ->> 'query')),
+     corpus AS MATERIALIZED (
+         SELECT count(*) AS passages, CAST(avg(size) AS double precision) AS mean
+         FROM plan_passages),
+     asked AS (
+         SELECT l.lexeme, CAST($3 AS double precision) AS place, CAST($4 AS double precision) AS said
+         FROM json_items(CAST($1 AS text), '$.terms') i, unnest(to_tsvector('words', i.value)) l
+         UNION
+         SELECT l.lexeme, CAST($3 AS double precision), 0
+         FROM json_items(CAST($1 AS text), '$.places') i, unnest(to_tsvector('words', i.value)) l),
+     word AS MATERIALIZED (
+         SELECT a.*, greatest(ln((c.passages - n.hits + 0.5) / (n.hits + 0.5)), 0.000001) AS rarity
+         FROM corpus c, asked a,
+              LATERAL (SELECT count(*) AS hits FROM plan_passages
+                       WHERE words @@ CAST(quote_literal(a.lexeme) || ':AB' AS tsquery)) n)
+     SELECT f.rowid, CAST(-coalesce(sum(o.rarity * o.times * 2.2
+                / (o.times + 1.2 * (0.25 + 0.75 * f.size / c.mean))), 0) AS double precision) AS score
+     FROM corpus c, found f LEFT JOIN LATERAL (
+         SELECT w.rarity, sum(CASE weight WHEN 'A' THEN w.said WHEN 'B' THEN w.place ELSE 0 END) AS times
+         FROM unnest(f.words) u JOIN word w ON w.lexeme = u.lexeme, unnest(u.weights) weight
+         GROUP BY w.lexeme, w.said, w.rarity) o ON true
+     GROUP BY f.rowid ORDER BY score, f.rowid LIMIT $2";
+
+/// What PostgreSQL calls differently.
+const NAMES: &[(&str, &str)] = &[
+    ("json_group_array(", "json_agg("),
+    ("json_object(", "json_build_object("),
+    ("json_array(", "json_build_array("),
+    ("json_each(", "json_items("),
+    // SQLite takes it as the order of the loops; here it would be another join.
+    ("CROSS JOIN", "JOIN"),
+];
+
+fn text(sql: &str) -> String {
+    NAMES.iter().fold(sql.to_owned(), |sql, (name, own)| sql.replace(name, own))
+}
+
+/// A document with the query of `to_tsquery`, and the words that it has: the plan's word has the
+/// weight C, those of headings B.
+fn words(words: &Words<'_>) -> String {
+    let mut parts = Vec::new();
+    if !words.plans.is_empty() {
+        parts.push(any(words.plans, ":C", " | "));
+    }
+    let terms = match words.terms {
+        Terms::None => Vec::new(),
+        Terms::Any(terms) | Terms::All(terms) => plain(terms),
+    };
+    if !terms.is_empty() {
+        let joint = if matches!(words.terms, Terms::All(_)) { " & " } else { " | " };
+        parts.push(any(&terms, ":AB", joint));
+    }
+    let places = plain(words.places);
+    if !places.is_empty() {
+        parts.push(any(&places, ":B", " | "));
+    }
+    json!({"query": parts.join(" & "), "terms": terms, "places": places}).to_string()
+}
+
+fn any(phrases: &[String], weight: &str, joint: &str) -> String {
+    let quoted: Vec<String> = phrases.iter().map(|phrase| format!("'{phrase}'{weight}")).collect();
+    format!("({})", quoted.join(joint))
+}
+
+/// Phrases in lower case, without diacritics and punctuation: as the function `plain` of the schema
+/// makes them.
+fn plain(phrases: &[String]) -> Vec<String> {
+    let is_mark = |c: &char| ('\u{300}'..='\u{36f}').contains(c);
+    let spaced = |c: char| if c.is_ascii() && !c.is_ascii_alphanumeric() { ' ' } else { c };
+    let plain = |phrase: &String| {
+        phrase.to_lowercase().nfd().filter(|c| !is_mark(c)).map(spaced).collect::<String>()
+    };
+    phrases.iter().map(plain).collect()
+}
+
+/// What kind of values a type has, of those that the store reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Boolean,
+    Short,
+    Integer,
+    Long,
+    Float,
+    /// Also JSON, which is its text.
+    Text,
+    Other,
+}
+
+impl Kind {
+    /// By the number that each PostgreSQL has for the type (`pg_type.dat`).
+    pub fn of(info: &PgTypeInfo) -> Self {
+        match info.oid().map(|oid| oid.0) {
+            Some(16) => Self::Boolean,
+            Some(21) => Self::Short,
+            Some(23) => Self::Integer,
+            Some(20) => Self::Long,
+            Some(701) => Self::Float,
+            // text, varchar, name, unknown, json
+            Some(25 | 1043 | 19 | 705 | 114) => Self::Text,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A statement as the server knows it.
+#[derive(Debug)]
+pub struct Known {
+    text: Arc<str>,
+    /// Of each parameter.
+    kinds: Vec<Kind>,
+}
+
+/// Every statement that was asked, by its common text. There are as many as the source has.
+static KNOWN: LazyLock<Mutex<HashMap<String, Arc<Known>>>> = LazyLock::new(Mutex::default);
+
+impl Known {
+    /// The statement with this common text. The first time the server is asked for the types of its
+    /// parameters: they follow from the text alone.
+    pub async fn of(sql: &SqlStr, connection: &mut PgConnection) -> Result<Arc<Self>> {
+        if let Some(known) = lock(&KNOWN).get(sql.as_str()) {
+            return Ok(Arc::clone(known));
+        }
+        let text: Arc<str> = text(sql.as_str()).into();
+        let prepared = connection.prepare(AssertSqlSafe(Arc::clone(&text)).into_sql_str()).await?;
+        let kinds = match prepared.parameters() {
+            Some(Either::Left(types)) => types.iter().map(Kind::of).collect(),
+            _ => Vec::new(),
+        };
+        let known = Arc::new(Self { text, kinds });
+        lock(&KNOWN).insert(sql.as_str().to_owned(), Arc::clone(&known));
+        Ok(known)
+    }
+
+    /// The statement with its parameters, each in the type that it has there.
+    pub fn query(&self, values: Vec<Value>) -> Result<Query<'static, Postgres, PgArguments>> {
+        let mut arguments = PgArguments::default();
+        for (value, kind) in values.into_iter().zip(&self.kinds) {
+            let bytes = bytes(&value, *kind)?;
+            arguments.add(Parameter(bytes)).map_err(sqlx::Error::Encode)?;
+        }
+        Ok(sqlx::query_with(AssertSqlSafe(Arc::clone(&self.text)), arguments))
+    }
+}
+
+/// A parameter whose type the server finds; `None`: NULL.
+struct Parameter(Option<Vec<u8>>);
+
+impl Type<Postgres> for Parameter {
+    fn type_info() -> PgTypeInfo {
+        // `unknown`: the statement says what it is.
+        PgTypeInfo::with_oid(Oid(705))
+    }
+}
+
+impl Encode<'_, Postgres> for Parameter {
+    fn encode_by_ref(&self, buffer: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        let Some(bytes) = &self.0 else { return Ok(IsNull::Yes) };
+        buffer.extend_from_slice(bytes);
+        Ok(IsNull::No)
+    }
+}
+
+/// A value in the binary form of a type.
+fn bytes(value: &Value, kind: Kind) -> Result<Option<Vec<u8>>> {
+    // What is larger than a column can hold is as good as without end.
+    let number = |value: &Value| match value {
+        Value::Bool(bool) => Some(i64::from(*bool)),
+        Value::Number(number) if number.is_f64() => None,
+        Value::Number(number) => Some(number.as_i64().unwrap_or(i64::MAX)),
+        _ => None,
+    };
+    let found = match (kind, value) {
+        (_, Value::Null) => return Ok(None),
+        (Kind::Boolean, _) => number(value).map(|number| vec![u8::from(number != 0)]),
+        (Kind::Long, _) => number(value).map(|number| number.to_be_bytes().to_vec()),
+        (Kind::Integer, _) => number(value)
+            .map(|number| i32::try_from(number).unwrap_or(i32::MAX).to_be_bytes().to_vec()),
+        (Kind::Float, _) => value.as_f64().map(|number| number.to_be_bytes().to_vec()),
+        (Kind::Text, Value::String(text)) if text.contains('\0') => return Err(nul().into()),
+        (Kind::Text, Value::String(text)) => Some(text.clone().into_bytes()),
+        (Kind::Text, Value::Bool(bool)) => Some(i64::from(*bool).to_string().into_bytes()),
+        (Kind::Text, other) => Some(other.to_string().into_bytes()),
+        (Kind::Short | Kind::Other, _) => None,
+    };
+    let error = || format!("{value} can't be a parameter of the kind {kind:?}");
+    found.map(Some).ok_or_else(|| sqlx::Error::Encode(error().into()).into())
+}
+
+/// The refusal of a text that PostgreSQL has no place for.
+fn nul() -> Refusal {
+    let message = "a text contains the character U+0000, which PostgreSQL can't store";
+    Refusal::new(Code::InvalidArgument, message)
+        .hint("Call the tool again with texts that do not contain this character.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_of_the_type_that_the_statement_needs() {
+        let of = |value: Value, kind| bytes(&value, kind).unwrap().unwrap();
+        assert_eq!(of(json!(true), Kind::Boolean), [1]);
+        assert_eq!(of(json!(1), Kind::Boolean), [1]);
+        assert_eq!(of(json!(true), Kind::Long), [0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(of(json!(u64::MAX), Kind::Long), i64::MAX.to_be_bytes());
+        assert_eq!(of(json!(7), Kind::Integer), [0, 0, 0, 7]);
+        assert_eq!(of(json!(7), Kind::Text), b"7");
+        assert_eq!(of(json!(["a"]), Kind::Text), br#"["a"]"#);
+        assert_eq!(of(json!(1), Kind::Float), 1f64.to_be_bytes());
+        assert_eq!(bytes(&Value::Null, Kind::Long).unwrap(), None);
+        assert!(bytes(&json!("a"), Kind::Long).is_err());
+        let refused = Refusal::from(bytes(&json!("a\0"), Kind::Text).unwrap_err());
+        assert_eq!(refused.code, Code::InvalidArgument);
+        assert!(refused.message.contains("U+0000"), "{refused:?}");
+    }
+
+    #[test]
+    fn what_an_agent_says_is_stored_without_the_character() {
+        assert_eq!(DIALECT.storable("a\0b"), "a\u{fffd}b");
+        assert_eq!(super::super::SQLITE.storable("a\0b"), "a\0b");
+    }
+
+    #[test]
+    fn words_are_quoted_and_have_the_weights_of_their_places() {
+        let (plans, terms) = (["p1".to_owned(), "p2".to_owned()], ["it's Caf\u{e9}".to_owned()]);
+        let places = ["Two Words".to_owned()];
+        let words = words(&Words { plans: &plans, terms: Terms::All(&terms), places: &places });
+        let words: Value = serde_json::from_str(&words).unwrap();
+        assert_eq!(words["query"], "('p1':C | 'p2':C) & ('it s cafe':AB) & ('two words':B)");
+        assert_eq!(
+            (&words["terms"], &words["places"]),
+            (&json!(["it s cafe"]), &json!(["two words"]))
+        );
+    }
+}

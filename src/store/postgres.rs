@@ -1,0 +1,248 @@
+//! A board on PostgreSQL: what a server must promise, and the lock that makes a daemon the only one of
+//! a board.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use provost_actors::ids;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::changes::Changes;
+use super::connection::Pool;
+use super::kept::Kept;
+use super::open::{LATEST_ID, OpenError};
+use super::{Store, TimesToLive};
+
+pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/postgres");
+
+/// The oldest server that is supported, as `server_version_num` counts.
+const OLDEST: i32 = 150_000;
+
+/// How long a connection may take, and a call waits for one.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a daemon waits for the lock of a board: the session of one that was killed has ended by
+/// then.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+
+/// The first number of the advisory lock of a board; the second is of its schema. ("PROV")
+const LOCK_CLASS: i32 = 0x5052_4f56;
+
+/// What is said of the durability of a server that does not show that commits outlive it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: the server has to show it.
+    Shown,
+    /// Whoever runs the server answers for it: `managed`, or `single` for one without a standby.
+    Stated,
+}
+
+/// A server with a board.
+#[derive(Clone)]
+pub struct Server {
+    options: PgConnectOptions,
+    durability: Durability,
+}
+
+impl Server {
+    /// From `postgres://user:password@host:port/database?option=value`; a password that is given
+    /// beside it takes the place of the one in there.
+    pub fn new(url: &str, password: Option<&str>, durability: Durability) -> Result<Self, String> {
+        let options = PgConnectOptions::from_str(url).map_err(|error| error.to_string())?;
+        let options = match password {
+            Some(password) => options.password(password),
+            None => options,
+        };
+        let options = options.application_name("provost").statement_cache_capacity(1000);
+        // A failed statement is in the error that the caller gets.
+        Ok(Self { options: options.disable_statement_logging(), durability })
+    }
+
+    /// Where the board is, without the password.
+    pub fn place(&self) -> String {
+        let options = &self.options;
+        let socket = options.get_socket().map(|path| path.display().to_string());
+        let host = socket.unwrap_or_else(|| options.get_host().to_owned());
+        let database = options.get_database().unwrap_or(options.get_username());
+        format!("{} of {host}:{}, as {}", database, options.get_port(), options.get_username())
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({})", self.place())
+    }
+}
+
+impl Store {
+    /// Opens or makes the board on a server. Refused while another daemon has it.
+    pub async fn open_server(server: &Server, times: TimesToLive) -> Result<Self, OpenError> {
+        let unreachable = |error: sqlx::Error| OpenError::Unreachable {
+            place: server.place(),
+            error: Box::new(error),
+        };
+        let connecting = timeout(CONNECT_LIMIT, server.options.connect()).await;
+        let connecting = connecting.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        let mut connection = connecting.map_err(unreachable)?;
+        let version = suits(&mut connection, server).await?;
+        if !lock(&mut connection).await? {
+            return Err(OpenError::InUse { place: server.place() });
+        }
+        MIGRATIONS.run(&mut connection).await?;
+        let latest: Option<String> =
+            sqlx::query_scalar(LATEST_ID).fetch_one(&mut connection).await?;
+        ids::go_on_after(&latest.unwrap_or_default());
+        connection.close().await?;
+
+        let writer = writer(server).await.map_err(unreachable)?;
+        let reader = reader(server).await.map_err(unreachable)?;
+        Ok(Self {
+            writer: Pool::Postgres(writer),
+            reader: Pool::Postgres(reader),
+            file: None,
+            engine: format!("PostgreSQL {version}, {}", server.place()).into(),
+            times,
+            changes: Changes::default(),
+            kept: Kept::default(),
+        })
+    }
+}
+
+/// The one connection that writes. It holds the lock of the board, and whatever takes its place after
+/// a failure takes that first: nobody else writes in between unnoticed.
+async fn writer(server: &Server) -> sqlx::Result<PgPool> {
+    let pool = pool(1).after_connect(|connection, _| {
+        Box::pin(async move {
+            prepare(connection).await?;
+            if lock(connection).await? {
+                return Ok(());
+            }
+            let why = "another daemon has taken the board of this one";
+            Err(sqlx::Error::Configuration(why.into()))
+        })
+    });
+    pool.connect_with(server.options.clone()).await
+}
+
+async fn reader(server: &Server) -> sqlx::Result<PgPool> {
+    let pool = pool(4).after_connect(|connection, _| {
+        Box::pin(async move {
+            prepare(connection).await?;
+            let sql = "SET default_transaction_read_only = on";
+            sqlx::raw_sql(sql).execute(connection).await.map(drop)
+        })
+    });
+    pool.connect_with(server.options.clone()).await
+}
+
+fn pool(connections: u32) -> PgPoolOptions {
+    PgPoolOptions::new()
+        .min_connections(connections)
+        .max_connections(connections)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .acquire_timeout(CONNECT_LIMIT)
+        // A server hangs up when it ends.
+        .test_before_acquire(true)
+}
+
+/// A server that is cut off is noticed within half a minute, and so is a daemon by its server. The
+/// statements are too small for compilation.
+async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
+    let sql = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;
+               SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000; SET jit = off";
+    sqlx::raw_sql(sql).execute(connection).await.map(drop)
+}
+
+/// Takes the lock of the board for this session. `false`: another session has it.
+async fn lock(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    let sql = "SELECT pg_try_advisory_lock($1, hashtext(current_schema()))";
+    let until = Instant::now() + LOCK_LIMIT;
+    loop {
+        if sqlx::query_scalar(sql).bind(LOCK_CLASS).fetch_one(&mut *connection).await? {
+            return Ok(true);
+        }
+        if Instant::now() >= until {
+            return Ok(false);
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Refuses a server that can't hold a board. Its version.
+async fn suits(connection: &mut PgConnection, server: &Server) -> Result<String, OpenError> {
+    let sql =
+        "SELECT current_setting('server_version_num')::int4, current_setting('server_version'),
+                      current_setting('server_encoding'), current_schema() IS NOT NULL,
+                      pg_is_in_recovery()";
+    let (number, version, encoding, has_schema, is_standby): (i32, String, String, bool, bool) =
+        sqlx::query_as(sql).fetch_one(&mut *connection).await?;
+    let unfit = |why: String| OpenError::Unfit { place: server.place(), why };
+    if number < OLDEST {
+        return Err(unfit(format!("it is PostgreSQL {version}, and 15 is the oldest supported")));
+    }
+    if encoding != "UTF8" {
+        return Err(unfit(format!("the encoding of its database is {encoding}, and must be UTF8")));
+    }
+    if !has_schema {
+        return Err(unfit("no schema of its search_path exists".to_owned()));
+    }
+    if is_standby {
+        return Err(unfit("it is a standby, which takes no writes".to_owned()));
+    }
+    let lacking = lacking(connection).await?;
+    if !lacking.is_empty() {
+        if server.durability == Durability::Shown {
+            return Err(OpenError::NotDurable {
+                place: server.place(),
+                lacking: lacking.join(", "),
+            });
+        }
+        tracing::info!(lacking = lacking.join(", "), "the engine's durability is as stated");
+    }
+    Ok(version)
+}
+
+/// What a server lacks for commits that outlive it.
+async fn lacking(connection: &mut PgConnection) -> sqlx::Result<Vec<String>> {
+    let sql = "SELECT current_setting('fsync'), current_setting('full_page_writes'),
+                      current_setting('synchronous_commit'),
+                      (SELECT count(*) FROM pg_stat_replication
+                       WHERE sync_state IN ('sync', 'quorum'))";
+    let (fsync, whole_pages, commit, standbys): (String, String, String, i64) =
+        sqlx::query_as(sql).fetch_one(connection).await?;
+    let mut lacking = Vec::new();
+    for (name, value) in [("fsync", fsync), ("full_page_writes", whole_pages)] {
+        if value != "on" {
+            lacking.push(format!("{name} is {value}"));
+        }
+    }
+    if !matches!(commit.as_str(), "on" | "remote_apply") {
+        lacking.push(format!("synchronous_commit is {commit}"));
+    }
+    if standbys == 0 {
+        lacking.push("no synchronous standby is attached".to_owned());
+    }
+    Ok(lacking)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_has_no_password() {
+        let url = "postgres://ann:secret@db.example:6432/board?sslmode=verify-full";
+        let server = Server::new(url, None, Durability::Shown).unwrap();
+        assert_eq!(server.place(), "board of db.example:6432, as ann");
+        let other = Server::new(url, Some("hidden"), Durability::Shown).unwrap();
+        for shown in [format!("{server:?}"), format!("{other:?}"), other.place()] {
+            assert!(!shown.contains("secret") && !shown.contains("hidden"), "{shown}");
+        }
+        let wrong = Server::new("postgres://ann:secret@db:port/x", None, Durability::Shown);
+        assert!(!wrong.unwrap_err().contains("secret"));
+    }
+}

@@ -1,0 +1,115 @@
+//! A database of PostgreSQL for a test, and a server that a test may stop.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tempfile::TempDir;
+
+/// The common server; `None`, after a line that says so: there is none.
+fn common() -> Option<String> {
+    let url = std::env::var("PROVOST_TEST_POSTGRES").ok();
+    if url.is_none() {
+        assert!(std::env::var_os("PROVOST_TEST_ALL").is_none(), "PROVOST_TEST_POSTGRES is not set");
+        eprintln!("left out: it needs PostgreSQL, which `.ci/postgres COMMAND` gives it");
+    }
+    url
+}
+
+/// Runs a statement on a database.
+pub fn run(url: &str, sql: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+}
+
+/// The first column of a query: text.
+pub fn rows(url: &str, sql: &str) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        let rows = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        rows
+    })
+}
+
+/// The URL of a new database on the common server.
+pub fn database(name: &str) -> Option<String> {
+    let url = common()?;
+    run(&url, &format!("CREATE DATABASE {name}"));
+    Some(url.replace("/postgres?", &format!("/{name}?")))
+}
+
+/// A server of a test's own. Dropped, it ends.
+pub struct Server {
+    folder: TempDir,
+    programs: PathBuf,
+    /// The common server's user: root may not run one.
+    user: (u32, u32),
+}
+
+impl Server {
+    /// A server that runs.
+    pub fn new() -> Option<Self> {
+        let url = common()?;
+        let socket = url.split_once("host=").unwrap().1;
+        let owner = fs::metadata(socket).unwrap();
+        let folder = tempfile::Builder::new().prefix("provost-pg-").tempdir_in("/tmp").unwrap();
+        chown(folder.path(), Some(owner.uid()), Some(owner.gid())).unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        let programs = std::env::var_os("PROVOST_TEST_POSTGRES_BIN").unwrap().into();
+        let server = Self { folder, programs, user: (owner.uid(), owner.gid()) };
+        server.done("initdb", &["-D", "data", "-U", "provost", "-E", "UTF8", "-A", "trust", "-N"]);
+        let settings = format!(
+            "listen_addresses = ''\nunix_socket_directories = '{}'\n",
+            server.folder.path().display()
+        );
+        let file = server.folder.path().join("data/postgresql.conf");
+        fs::write(&file, fs::read_to_string(&file).unwrap() + &settings).unwrap();
+        server.start();
+        Some(server)
+    }
+
+    fn done(&self, program: &str, args: &[&str]) {
+        let mut command = Command::new(self.programs.join(program));
+        command.args(args).current_dir(self.folder.path()).stdin(Stdio::null());
+        // A server that stays must not hold the test's own pipes.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        if nix::unistd::geteuid().is_root() {
+            command.gid(self.user.1).uid(self.user.0);
+        }
+        assert!(command.status().unwrap().success(), "{program} {args:?}");
+    }
+
+    pub fn url(&self) -> String {
+        format!("postgres://provost@localhost/postgres?host={}", self.folder.path().display())
+    }
+
+    pub fn start(&self) {
+        self.done("pg_ctl", &["-D", "data", "-l", "log", "-w", "start"]);
+    }
+
+    /// Ends the server as a crash would.
+    pub fn crash(&self) {
+        self.done("pg_ctl", &["-D", "data", "-m", "immediate", "stop"]);
+    }
+
+    pub fn is_up(&self) -> bool {
+        Path::new(&self.folder.path().join("data/postmaster.pid")).exists()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.is_up() {
+            self.crash();
+        }
+    }
+}
