@@ -111,7 +111,7 @@ fn nothing_new_begins_on_a_host_that_drains_until_it_is_resumed() {
         assert_eq!(attempt.settled()["state"], "completed");
         assert_eq!(attempt.said("assistant_message").last().unwrap(), last);
     }
-    assert_eq!(running.status()["latest_snapshot_turn"], 2);
+    running.saved(2);
 }
 
 #[test]
