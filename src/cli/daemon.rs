@@ -23,10 +23,7 @@ pub struct DaemonArgs {
     /// Where the page and the API listen: an address and a port, or off [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// The PostgreSQL database that has the board [default: a SQLite file of the home]
-    ///
-    /// Such as postgres://user@host/database. Other processes can read this line: write a password
-    /// into the file that engine.password_file names.
+    /// The PostgreSQL database of the board, without a password [default: a file of the home]
     #[arg(long, value_name = "URL")]
     engine: Option<String>,
     /// Leave the caller's session: another verb starts this daemon

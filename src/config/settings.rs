@@ -249,16 +249,6 @@ const TIB: u64 = 1 << 40;
 const CENTURY_SECS: u64 = 100 * 366 * 86_400;
 
 settings! {
-    /// Where the board is kept.
-    engine Engine {
-        /// A PostgreSQL database, such as postgres://user@host/database; "" = a file of the home.
-        url: String = "", Allowed::Engine;
-        /// A file that holds nothing but the password for it; "" = there is none.
-        password_file: String = "", Allowed::Path;
-        /// Why commits outlive the server: "synchronous" = it shows fsync, synchronous_commit and a
-        /// synchronous standby; "managed" = whoever runs it says so; "single" = one server will do.
-        durability: String = "synchronous", Allowed::Word(&["synchronous", "managed", "single"]);
-    }
     /// The supervisor itself.
     daemon Daemon {
         /// Attempts that run at once; further ones wait in a queue.
@@ -399,6 +389,16 @@ settings! {
         /// Seconds after which an unfinished call is stale; 0 = never.
         in_progress_ttl_secs: u64 = 3600u64, Allowed::Integer(0..=CENTURY_SECS),
             alias "VK_IDEMPOTENCY_IN_PROGRESS_TTL_SECS";
+    }
+    /// Where the board is kept.
+    engine Engine {
+        /// A PostgreSQL database, such as postgres://user@host/database; "" = a file of the home.
+        url: String = "", Allowed::Engine;
+        /// A file that holds nothing but the password for it; "" = there is none.
+        password_file: String = "", Allowed::Path;
+        /// Why commits outlive the server: "synchronous" = it shows fsync, synchronous_commit and a
+        /// synchronous standby; "managed" = whoever runs it says so; "single" = one server will do.
+        durability: String = "synchronous", Allowed::Word(&["synchronous", "managed", "single"]);
     }
 }
 

@@ -73,6 +73,11 @@ patch_max_paths = 100
 [idempotency]
 completed_ttl_secs = 604800
 in_progress_ttl_secs = 3600
+
+[engine]
+url = ""
+password_file = ""
+durability = "synchronous"
 [executors.echo]
 protocol = "plain"
 command = ["/usr/local/bin/my-agent", "--batch"]

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
@@ -45,6 +46,23 @@ pub fn database(name: &str) -> Option<String> {
     let url = common()?;
     run(&url, &format!("CREATE DATABASE {name}"));
     Some(url.replace("/postgres?", &format!("/{name}?")))
+}
+
+/// Names the board's database to a daemon.
+pub const URL_VARIABLE: &str = "PROVOST_ENGINE_URL";
+
+/// With `PROVOST_TEST_ENGINE=postgres`, what puts the board of each home into a new database.
+pub fn of_a_home() -> Vec<(String, String)> {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    if std::env::var("PROVOST_TEST_ENGINE").as_deref() != Ok("postgres") {
+        return Vec::new();
+    }
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let url = database(&format!("home_{}_{number}", std::process::id())).unwrap();
+    vec![
+        (URL_VARIABLE.to_owned(), url),
+        ("PROVOST_ENGINE_DURABILITY".to_owned(), "single".to_owned()),
+    ]
 }
 
 /// A server of a test's own. Dropped, it ends.

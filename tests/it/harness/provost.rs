@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 
-use super::{Board, Client, Locked, Repo, eventually, processes, program};
+use super::{Board, Client, Locked, Repo, eventually, postgres, processes, program};
 
 /// How often a daemon is started before a test gives up on it.
 const STARTS: usize = 20;
@@ -81,7 +81,8 @@ impl Provost {
         fs::write(person.join(".gitconfig"), identity).unwrap();
         let (daemon, client) = (Mutex::default(), Mutex::default());
         let program = env!("CARGO_BIN_EXE_provost").into();
-        Self { root, home, variables: Vec::new(), program, user: None, daemon, client }
+        let variables = postgres::of_a_home();
+        Self { root, home, variables, program, user: None, daemon, client }
     }
 
     /// Adds to `config.toml`.
@@ -364,8 +365,17 @@ impl Provost {
         client.get_or_insert_with(|| self.connect()).call(tool, arguments)
     }
 
+    /// The URL of its board, if all tests' boards are on PostgreSQL.
+    fn engine(&self) -> Option<&str> {
+        let url = self.variables.iter().find(|(name, _)| name == postgres::URL_VARIABLE);
+        url.map(|(_, url)| url.as_str())
+    }
+
     /// Changes the database.
     pub fn sql(&self, statements: &[&'static str]) {
+        if let Some(url) = self.engine() {
+            return statements.iter().for_each(|statement| postgres::run(url, statement));
+        }
         self.in_database(async |connection| {
             for statement in statements {
                 sqlx::query(*statement).execute(&mut *connection).await.unwrap();
@@ -375,6 +385,9 @@ impl Provost {
 
     /// The first column of a query of the database: text.
     pub fn rows(&self, query: &'static str) -> Vec<String> {
+        if let Some(url) = self.engine() {
+            return postgres::rows(url, query);
+        }
         self.in_database(async |connection| {
             sqlx::query_scalar(query).fetch_all(connection).await.unwrap()
         })
