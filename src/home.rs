@@ -25,7 +25,7 @@ const ENGINE: &str = "provost.engine";
 const CONFIG: &str = "config.toml";
 
 /// What a folder may hold before it is a home: remains, and what new file systems contain.
-const BEFORE_A_DATABASE: [&str; 14] = [
+const BEFORE_A_DATABASE: [&str; 15] = [
     CONFIG,
     "attempts",
     crate::audit::FILE,

@@ -94,6 +94,11 @@ impl Host {
         }
     }
 
+    /// Whether it has all these labels.
+    pub fn has(&self, labels: &[String]) -> bool {
+        labels.iter().all(|label| self.labels.contains(label))
+    }
+
     /// Whether it can be forgotten, with so many attempts that are not settled.
     ///
     /// # Errors
@@ -146,6 +151,14 @@ pub fn next_incarnation(
     }
 }
 
+/// Of the hosts that have all these labels, one whose daemon is there and that does not drain, if
+/// there is such a one.
+pub fn with_labels<'h>(wanted: &[String], hosts: &'h [Host], now: Timestamp) -> Option<&'h Host> {
+    let is_away =
+        |host: &Host| host.liveness(now) != Liveness::Alive || host.state == HostState::Draining;
+    hosts.iter().filter(|host| host.has(wanted)).min_by_key(|host| is_away(host))
+}
+
 /// The refusal of what only another host's daemon can do: it alone has the worktrees, the log and
 /// the processes.
 pub fn elsewhere(what: &str, host: &str) -> Refusal {
@@ -168,8 +181,7 @@ pub fn is_label(text: &str) -> bool {
 /// # Errors
 /// There is none; the refusal names the labels that the hosts have.
 pub fn require_labels(executor: &str, wanted: &[String], hosts: &[Host]) -> Result<(), Refusal> {
-    let lacks = |host: &Host| wanted.iter().any(|label| !host.labels.contains(label));
-    if !hosts.iter().all(lacks) {
+    if hosts.iter().any(|host| host.has(wanted)) {
         return Ok(());
     }
     let wanted_text = listed(wanted);
@@ -281,6 +293,20 @@ mod tests {
             assert!(refused.hint.contains(told), "{told}: {}", refused.hint);
         }
         assert!(check(&["gpu"], &[]).is_err());
+    }
+
+    #[test]
+    fn a_start_goes_to_a_host_with_the_labels_that_takes_it() {
+        let drains = Host { state: HostState::Draining, ..host("a", &["gpu"]) };
+        let lost = Host { lease_until: Some(at(1)), ..host("b", &["gpu"]) };
+        let hosts = [drains, lost, host("c", &["big", "gpu"]), host("d", &["gpu"])];
+        let chosen = |wanted: &[&str], hosts: &[Host]| {
+            let wanted: Vec<String> = wanted.iter().map(|it| (*it).into()).collect();
+            with_labels(&wanted, hosts, at(101)).map(|it| it.host_id.clone())
+        };
+        assert_eq!(chosen(&["gpu"], &hosts).as_deref(), Some("c"));
+        assert_eq!(chosen(&["gpu"], &hosts[..2]).as_deref(), Some("a"));
+        assert_eq!(chosen(&["tpu"], &hosts), None);
     }
 
     #[test]

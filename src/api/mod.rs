@@ -43,12 +43,13 @@ pub use provost_actors::journal::{Key, Once};
 pub use provost_actors::process::place::Place;
 pub use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_TOLD, cut};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use crate::role::{Access, Role};
 
 /// The caller at the other end of a connection, as it is known for as long as that lasts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Caller {
     pub role: Role,
     /// The attempt that the caller works in, if it does.
@@ -68,12 +69,27 @@ pub struct Caller {
 }
 
 /// Who calls, and by which way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The name of a user of the HTTP face; `None`: whoever the socket's file lets in.
     pub user: Option<String>,
     /// Such as `socket pid 4711` or `127.0.0.1:53124`.
     pub from: String,
+    /// The host whose daemon has the caller's connection, where this daemon only carries the call
+    /// out.
+    pub host: Option<String>,
+}
+
+/// A call that the daemon of another host is to carry out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostCall {
+    /// Or a method of the command line.
+    pub tool: String,
+    /// As the daemon that has its connection has established it.
+    pub caller: Caller,
+    pub arguments: Map<String, Value>,
+    /// The client's id of the call: the same when it is sent again.
+    pub id: Option<String>,
 }
 
 /// A JSON-RPC error of a method outside MCP. Any code is allowed.
@@ -171,12 +187,33 @@ pub trait Reach: Send + Sync {
 /// The hosts that share the board.
 #[async_trait]
 pub trait OtherHosts: Send + Sync {
+    /// Whether there may be such hosts.
+    fn is_shared(&self) -> bool;
+
     /// The host that a call of a tool or a method needs, if it is another one than this daemon's.
     async fn elsewhere(
         &self,
         call: &str,
         arguments: &Map<String, Value>,
     ) -> Refusable<Option<String>>;
+
+    /// Has the daemon of another host carry out a call, and waits for its answer.
+    async fn carry(&self, host: &str, call: HostCall) -> Refusable<Once<Value>>;
+
+    /// The calls that other daemons ask this one for, each with its id, apart from those that are
+    /// `running`; waits until there are some. Cancel safe.
+    async fn take_calls(&self, running: &[String]) -> Refusable<Vec<(String, HostCall)>>;
+
+    /// Gives the answer to such a call.
+    async fn answer_call(&self, id: &str, answer: Refusable<Once<Value>>);
+
+    /// Carries out a method of the command line, which the asking daemon has let its caller call.
+    async fn carried_method(
+        &self,
+        caller: &Caller,
+        method: &str,
+        arguments: Map<String, Value>,
+    ) -> Refusable<Once<Value>>;
 }
 
 /// Tasks by their handles.

@@ -4,7 +4,7 @@ use crate::api::commands::Collected;
 use crate::api::prelude::*;
 
 /// The attempt that a verb is about.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct OfAttemptParams {
     pub attempt_id: AttemptId,
 }

@@ -121,7 +121,7 @@ pub enum FileSide {
 }
 
 /// A file of what get_attempt_changes compares.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlobInput {
     pub attempt_id: AttemptId,
     /// <repository>/<path>, as get_attempt_changes gives it.

@@ -258,6 +258,8 @@ settings! {
     }
     /// This machine, as executors that ask for labels find it.
     host Host {
+        /// Its name where hosts share a database, which no other one has; "" = the machine's name.
+        name: String = "", Allowed::Name;
         /// What it has, in words: executors with `labels` run only where all of theirs are.
         labels: Vec<String> = [], Allowed::Labels;
     }

@@ -16,6 +16,7 @@ const CONTRACT: &str = r#"
 max_running_attempts = 8
 stop_grace_ms = 5000
 [host]
+name = ""
 labels = []
 [worktrees]
 branch_prefix = "provost/"

@@ -37,6 +37,7 @@ pub enum EngineError {
 pub async fn open(
     home: &Home,
     engine: &config::Engine,
+    host: &str,
     times: TimesToLive,
 ) -> Result<Store, DaemonError> {
     if engine.url.is_empty() {
@@ -51,7 +52,7 @@ pub async fn open(
         return Err(EngineError::InFile { file }.into());
     }
     let server = server(engine)?;
-    let store = Store::open_server(&server, times).await?;
+    let store = Store::open_server(&server, host, times).await?;
     note(home, &server.place())?;
     Ok(store)
 }

@@ -1,33 +1,73 @@
 //! The host of a daemon: what it registers at its start.
 
 use std::fs;
+use std::sync::Arc;
 
-use provost_actors::host::{LOCAL, Registration};
+use provost_actors::host::{LEASE, LOCAL, Registration, is_label};
 use provost_actors::world::OwnHost;
+use tokio_util::sync::CancellationToken;
 
 use super::DaemonError;
 use crate::config::Config;
+use crate::domain::Domain;
 use crate::home::Home;
 use crate::secret;
 use crate::store::Store;
+use crate::tools::{Rates, carried};
+
+/// The host's name: `local` where the board is a file of the home.
+pub fn name(config: &Config) -> Result<String, DaemonError> {
+    if config.settings.engine.url.is_empty() {
+        return Ok(LOCAL.to_owned());
+    }
+    let configured = &config.settings.host.name;
+    if !configured.is_empty() {
+        return Ok(configured.clone());
+    }
+    let own = fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
+    if is_label(&own) {
+        return Ok(own);
+    }
+    let why = format!("the machine's name, {own:?}, can't be the name of a host.");
+    Err(DaemonError::Host(why, "Write name = \"…\" below [host] in config.toml.".to_owned()))
+}
 
 /// Registers the host once more, before the daemon takes up what an earlier one left.
 pub async fn register(home: &Home, config: &Config, store: &Store) -> Result<OwnHost, DaemonError> {
     let kept = secret::kept_or_made(&home.host_secret(), &home.scratch())?;
     let registration = Registration {
-        host_id: LOCAL.to_owned(),
+        host_id: store.host().to_owned(),
         secret: secret::hash(&kept),
         labels: config.settings.host.labels.clone(),
         slots: config.settings.daemon.max_running_attempts as u64,
         memory: memory(&fs::read_to_string("/proc/meminfo")?),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        // SQLite serves one home, whose lock this daemon holds.
-        lease: None,
+        // A file serves one home, whose lock this daemon holds.
+        lease: (!config.settings.engine.url.is_empty()).then_some(LEASE),
     };
     let registered = store.register_host(&registration).await;
     let host = registered.map_err(|refusal| DaemonError::Host(refusal.message, refusal.hint))?;
     tracing::info!(host = host.host_id, incarnation = host.incarnation, "registered");
     Ok(OwnHost::new(&host))
+}
+
+/// Follows what the daemons of other hosts commit, and carries out what they ask this one for, until
+/// it ends.
+pub async fn serve_others(
+    domain: &Arc<Domain>,
+    store: &Store,
+    rates: &Arc<Rates>,
+    ending: &CancellationToken,
+) {
+    if !store.is_shared() {
+        return;
+    }
+    let last = store.newest_change().await.unwrap_or_default();
+    let serving = Arc::clone(domain);
+    let (store, domain, ending) = (store.clone(), Arc::clone(domain), ending.clone());
+    let following = async move { tokio::join!(store.follow(last), domain.follow_answers(last)) };
+    tokio::spawn(carried::serve(serving, Arc::clone(rates), ending.clone()));
+    tokio::spawn(async move { ending.run_until_cancelled(following).await });
 }
 
 /// The machine's memory, in bytes, as proc_meminfo(5) shows it; 0: it does not.

@@ -117,7 +117,8 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     if let Some(attempt) = shims.own_place().attempt() {
         return Err(DaemonError::Inside(attempt));
     }
-    let store = engine::open(home, &config.settings.engine, times).await?;
+    let name = host::name(config)?;
+    let store = engine::open(home, &config.settings.engine, &name, times).await?;
     let host = host::register(home, config, &store).await?;
     let (owners, world, mut gateway_ended) =
         start_actors(home, config, soft_limits, &store, shims.clone(), host).await?;
@@ -152,7 +153,9 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     let config::Worker { agent_per_minute, all_per_minute, burst_per_second, .. } =
         config.settings.worker;
     let rates = Rates::new(Rate { agent_per_minute, all_per_minute, burst_per_second });
-    let limits = mcp::Limits::new(Arc::new(rates), mcp::Shared::default());
+    let rates = Arc::new(rates);
+    host::serve_others(&domain, &store, &rates, &ending).await;
+    let limits = mcp::Limits::new(rates, mcp::Shared::default());
     let face = serve_face(home, config, &domain, limits.clone(), ending.clone()).await;
     let serving = tokio::spawn(listen::serve(socket, domain, limits, ending.clone()));
     tracing::info!(home = %home.data_dir.display(), pid = std::process::id(), "ready");

@@ -69,7 +69,7 @@ impl Domain {
             agent,
             access,
             cwd: hello.cwd.as_ref().map(PathBuf::from),
-            origin: Origin { user: None, from },
+            origin: Origin { user: None, from, host: None },
         }
     }
 

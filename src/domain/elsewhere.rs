@@ -1,16 +1,42 @@
-//! Calls that concern what is on another host of the same board.
+//! Calls that concern what is on another host of the same board: the host's daemon carries them
+//! out, and this one waits for its answer.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
-use provost_actors::host;
+use provost_actors::event::Timestamp;
+use provost_actors::host::{self, Liveness};
 use provost_actors::ids::AttemptId;
+use provost_actors::journal::Hosts as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
+use uuid::Uuid;
 
 use super::Domain;
-use crate::api::{OtherHosts, Refusable};
+use super::waits::cut_off;
+use crate::api::{
+    Access, Caller, Code, HostCall, Once, Origin, OtherHosts, Place, Refusable, Refusal, Role,
+};
+use crate::store::HostAnswer;
 use crate::work::elsewhere::{About, about};
+
+/// How often the rows are read without a hint.
+const POLL: Duration = Duration::from_secs(1);
+/// How long a call may take beside the time that it asks for itself.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The longest that a call may ask for.
+const LONGEST: Duration = Duration::from_mins(9);
+/// How often an answer is written again that the store does not take.
+const TRIES: usize = 60;
 
 #[async_trait]
 impl OtherHosts for Domain {
+    fn is_shared(&self) -> bool {
+        self.world.host.has_lease
+    }
+
     async fn elsewhere(
         &self,
         call: &str,
@@ -20,6 +46,80 @@ impl OtherHosts for Domain {
             Some(about) => self.other_host(about).await,
             None => Ok(None),
         }
+    }
+
+    async fn carry(&self, host: &str, mut call: HostCall) -> Refusable<Once<Value>> {
+        let own = &self.world.host;
+        // It is at the host that another daemon took it to be for.
+        if !own.has_lease || call.caller.origin.host.is_some() || host == own.id {
+            return Err(host::elsewhere("what this call is about", host));
+        }
+        self.check_alive(host).await?;
+        let id = Uuid::now_v7().to_string();
+        let asked = call.arguments.get("timeout_ms").and_then(Value::as_u64).unwrap_or_default();
+        let deadline = Timestamp::now().plus(PATIENCE + Duration::from_millis(asked).min(LONGEST));
+        call.caller.origin.host = Some(own.id.clone());
+        call.caller.origin.from = format!("host {}, {}", own.id, call.caller.origin.from);
+        // If its daemon is killed before it answers, the next one makes the call again.
+        call.id = call.id.or_else(|| Some(format!("host:{id}")));
+        let watch = self.store.watch_host_call(&id);
+        self.store.ask_host(&id, host, &call, deadline).await?;
+        loop {
+            if let Some(answer) = self.store.host_answer(&id).await? {
+                return answer;
+            }
+            let why = match self.check_alive(host).await {
+                Err(lost) => Some(lost),
+                Ok(()) if Timestamp::now() >= deadline => Some(late(host)),
+                Ok(()) => None,
+            };
+            if let Some(why) = why {
+                return self.given_up(&id, why).await;
+            }
+            tokio::select! {
+                // The next look shows whether there is an answer.
+                _ = timeout(POLL, watch.changed()) => {}
+                () = self.ending.cancelled() => return Err(cut_off()),
+            }
+        }
+    }
+
+    async fn take_calls(&self, running: &[String]) -> Refusable<Vec<(String, HostCall)>> {
+        let incarnation = self.world.host.incarnation;
+        loop {
+            let watch = self.store.watch_host_calls();
+            let taken = self.store.take_host_calls(incarnation, running).await?;
+            if !taken.is_empty() {
+                return Ok(taken);
+            }
+            let _ = timeout(POLL, watch.changed()).await;
+        }
+    }
+
+    async fn answer_call(&self, id: &str, answer: Refusable<Once<Value>>) {
+        for _ in 0..TRIES {
+            match self.store.answer_host_call(id, &answer).await {
+                Ok(()) => return,
+                Err(refusal) => {
+                    tracing::warn!(%refusal, id, "an answer for another host can't be written");
+                    tokio::time::sleep(POLL).await;
+                }
+            }
+        }
+    }
+
+    async fn carried_method(
+        &self,
+        caller: &Caller,
+        method: &str,
+        arguments: Map<String, Value>,
+    ) -> Refusable<Once<Value>> {
+        let value = self.audited_method(caller, method, Some(arguments.into())).await;
+        let value = value.map_err(|error| {
+            let refusal = error.data.and_then(|data| serde_json::from_value(data).ok());
+            refusal.unwrap_or_else(|| Refusal::internal(error.message))
+        })?;
+        Ok(Once { value, deduplicated: false })
     }
 }
 
@@ -41,5 +141,97 @@ impl Domain {
             Some(other) => Err(host::elsewhere(&format!("attempt {attempt}"), &other)),
             None => Ok(()),
         }
+    }
+
+    /// What a call that only reads finds where another host has the attempt; `None`: this one has it.
+    /// Without a caller it is a method, for a page.
+    pub(super) async fn by_its_host<I: Serialize + Sync, T: DeserializeOwned>(
+        &self,
+        tool: &str,
+        caller: Option<&Caller>,
+        attempt: AttemptId,
+        input: &I,
+    ) -> Refusable<Option<T>> {
+        let Some(host) = self.other_host(About::Attempt(&attempt.to_string())).await? else {
+            return Ok(None);
+        };
+        let fault = |error: serde_json::Error| Refusal::internal(error.to_string());
+        let arguments = serde_json::to_value(input).map_err(fault)?;
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let caller = caller.cloned().unwrap_or_else(for_a_page);
+        let call = HostCall { tool: tool.to_owned(), caller, arguments, id: None };
+        let answer = self.carry(&host, call).await?;
+        serde_json::from_value(answer.value).map(Some).map_err(fault)
+    }
+
+    /// # Errors
+    /// The host is not known, or its lease is over.
+    async fn check_alive(&self, host: &str) -> Refusable<()> {
+        let known = self.store.hosts().await?.into_iter().find(|it| it.host_id == host);
+        let why = match known {
+            Some(known) if known.liveness(Timestamp::now()) != Liveness::Lost => return Ok(()),
+            Some(known) => {
+                format!("its daemon has not renewed its lease since {}", known.renewed_at)
+            }
+            None => "it is not registered".to_owned(),
+        };
+        let message =
+            format!("host {host} has what this call is about, and does not answer: {why}");
+        Err(away(host, message))
+    }
+
+    /// The end of a call that was not answered.
+    async fn given_up(&self, id: &str, why: Refusal) -> HostAnswer {
+        if self.store.withdraw_host_call(id).await? {
+            return Err(why);
+        }
+        // It was answered just now, or its host has begun it.
+        match self.store.host_answer(id).await? {
+            Some(answer) => answer,
+            None => Err(Refusal {
+                message: format!("{} It had begun the call, and goes on with it.", why.message),
+                ..why
+            }),
+        }
+    }
+}
+
+/// A caller that reads, and has been let in before.
+fn for_a_page() -> Caller {
+    Caller {
+        role: Role::All,
+        attempt: None,
+        place: Place::Outside,
+        is_person: true,
+        agent: "page".to_owned(),
+        access: Access::Read,
+        cwd: None,
+        origin: Origin { from: "page".to_owned(), ..Origin::default() },
+    }
+}
+
+fn away(host: &str, message: String) -> Refusal {
+    Refusal::new(Code::DaemonUnavailable, message)
+        .hint(format!("Call the tool again when the daemon of host {host} runs again."))
+        .detail("host", host)
+}
+
+fn late(host: &str) -> Refusal {
+    away(host, format!("host {host} has what this call is about, and has not answered in time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_host_that_is_away_is_named() {
+        let refusal = late("b");
+        assert_eq!(
+            (refusal.code, &refusal.details["host"]),
+            (Code::DaemonUnavailable, &json!("b"))
+        );
     }
 }

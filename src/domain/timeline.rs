@@ -2,6 +2,8 @@
 //! kernel, and files from git.
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::Ending;
 use provost_actors::process::family;
@@ -9,8 +11,9 @@ use provost_actors::process::identity::Process;
 
 use super::finish::repo;
 use super::{Domain, blocking};
-use crate::api::Refusable;
+use crate::api::person::OfAttemptParams;
 use crate::api::timeline::{BlobInput, FinishRecord, Member, TURNS_MAX, Timeline, TimelineReads};
+use crate::api::{Refusable, Refusal};
 use crate::store::{Beside, FinishRow};
 
 #[async_trait]
@@ -37,7 +40,10 @@ impl TimelineReads for Domain {
     }
 
     async fn attempt_processes(&self, attempt: AttemptId) -> Refusable<Vec<Member>> {
-        self.require_here(attempt).await?;
+        let asked = OfAttemptParams { attempt_id: attempt };
+        if let Some(there) = self.by_its_host("provost/processes", None, attempt, &asked).await? {
+            return Ok(there);
+        }
         let leaders = self.store.running_leaders(attempt).await?;
         let leaders: Vec<Process> =
             leaders.into_iter().map(|(pid, start_time)| Process { pid, start_time }).collect();
@@ -45,8 +51,27 @@ impl TimelineReads for Domain {
     }
 
     async fn attempt_blob(&self, input: BlobInput) -> Refusable<Option<Vec<u8>>> {
-        self.blob(input).await
+        match self.by_its_host("provost/blob", None, input.attempt_id, &input).await? {
+            Some(there) => read_blob(there),
+            None => self.blob(input).await,
+        }
     }
+}
+
+impl Domain {
+    pub(super) async fn processes_of(&self, of: OfAttemptParams) -> Refusable<Vec<Member>> {
+        self.attempt_processes(of.attempt_id).await
+    }
+
+    /// A file's bytes, as another host's daemon gets them.
+    pub(super) async fn carried_blob(&self, input: BlobInput) -> Refusable<Option<String>> {
+        Ok(self.blob(input).await?.map(|bytes| STANDARD.encode(bytes)))
+    }
+}
+
+fn read_blob(carried: Option<String>) -> Refusable<Option<Vec<u8>>> {
+    let read = carried.map(|text| STANDARD.decode(text)).transpose();
+    read.map_err(|error| Refusal::internal(error.to_string()))
 }
 
 fn record(row: FinishRow) -> FinishRecord {

@@ -67,14 +67,21 @@ impl Domain {
     pub async fn keep_owner(&self) -> Refusable<()> {
         let kept = fs::read_to_string(self.token_file()).unwrap_or_default();
         let known = self.store.user_of_token(&hash(kept.trim())).await?;
-        if known.is_some_and(|user| user.name == OWNER) {
+        let owner = self.owner();
+        if known.is_some_and(|user| user.name == owner) {
             return Ok(());
         }
         let token = self.new_owner_token()?;
-        if self.store.users().await?.iter().any(|user| user.name == OWNER) {
-            return self.store.renew_user(OWNER, &hash(&token)).await;
+        if self.store.users().await?.iter().any(|user| user.name == owner) {
+            return self.store.renew_user(&owner, &hash(&token)).await;
         }
-        self.store.add_user(OWNER, Access::Admin, &hash(&token)).await
+        self.store.add_user(&owner, Access::Admin, &hash(&token)).await
+    }
+
+    /// The user that the owner of the home is: each home has a token of its own.
+    fn owner(&self) -> String {
+        let host = &self.world.host;
+        if host.has_lease { format!("{OWNER}@{}", host.id) } else { OWNER.to_owned() }
     }
 
     fn token_file(&self) -> PathBuf {
@@ -102,7 +109,7 @@ impl Domain {
     pub(super) async fn give_token(&self, params: GiveTokenParams) -> Refusable<UserToken> {
         let GiveTokenParams { name, access } = params;
         let Some(access) = access else {
-            let token = if name == OWNER { self.new_owner_token()? } else { secret()? };
+            let token = if name == self.owner() { self.new_owner_token()? } else { secret()? };
             self.store.renew_user(&name, &hash(&token)).await?;
             return Ok(UserToken { name, token });
         };
@@ -118,9 +125,11 @@ impl Domain {
     }
 
     pub(super) async fn revoke_user(&self, params: UserParams) -> Refusable<UsersListed> {
-        if params.name == OWNER {
+        let owner = self.owner();
+        if params.name == owner {
             let refusal = Refusal::new(Code::InvalidArgument, "the owner of the home stays");
-            return Err(refusal.hint("`provost user renew owner` gives it another token."));
+            let hint = format!("`provost user renew {owner}` gives it another token.");
+            return Err(refusal.hint(hint));
         }
         self.store.revoke_user(&params.name).await?;
         self.list_users().await
@@ -134,7 +143,7 @@ impl Domain {
                 .hint("Set http.listen in the configuration, and restart the daemon.")
         })?;
         let code = secret()?;
-        self.store.add_link(&hash(&code), OWNER, after(LINK_FOR)).await?;
+        self.store.add_link(&hash(&code), &self.owner(), after(LINK_FOR)).await?;
         Ok(Login { url, code, seconds: LINK_FOR.as_secs() })
     }
 }

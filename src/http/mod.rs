@@ -184,7 +184,7 @@ impl Face {
             agent: format!("user {name}"),
             access,
             cwd: None,
-            origin: Origin { user: Some(name), from: connection.from },
+            origin: Origin { user: Some(name), from: connection.from, host: None },
         };
         let service = Arc::clone(&self.service);
         let (rates, seats) = (Arc::clone(&self.rates), self.seats.clone());

@@ -6,6 +6,7 @@ use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
 use tokio::time::{sleep, timeout};
 
 use super::error::is_unavailable;
+use super::follow::TOLD;
 
 /// How long the outcome of a commit is asked for whose answer was lost.
 const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
@@ -19,14 +20,15 @@ pub async fn answered<T>(asked: impl Future<Output = sqlx::Result<T>>) -> sqlx::
     timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Commits. Where the connection ends before the answer, the server is asked what became of the
+/// Commits, and tells the daemons of other hosts that there is something new. Where the connection
+/// ends before the answer, the server is asked what became of the
 /// transaction: whoever is told that it failed does the same again.
 pub async fn commit(
     mut writing: Transaction<'static, Postgres>,
     pool: &PgPool,
+    host: &str,
 ) -> sqlx::Result<()> {
-    let sql = "SELECT CAST(pg_current_xact_id_if_assigned() AS text)";
-    let asked = sqlx::query_scalar(sql).fetch_one(&mut *writing);
+    let asked = sqlx::query_scalar(TOLD).bind(host).fetch_one(&mut *writing);
     let id: Option<String> = answered(asked).await?;
     match answered(writing.commit()).await {
         Err(error) if is_unavailable(&error) => match id {

@@ -4,8 +4,8 @@
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::answered;
 use super::dialect::{Dialect, POSTGRES, SQLITE};
+use super::{answered, postgres};
 
 /// A connection that was taken from a pool, or a transaction on one.
 pub enum Connection {
@@ -66,7 +66,13 @@ impl Pool {
 
     /// Begins a transaction that writes.
     pub async fn begin_write(&self) -> sqlx::Result<Connection> {
-        self.begin(self.dialect().begin_write).await
+        match self {
+            Self::Sqlite(_) => self.begin(self.dialect().begin_write).await,
+            Self::Postgres(pool) => {
+                let begun = Box::pin(postgres::begin_write(pool));
+                Ok(Connection::PostgresTransaction(begun.await?))
+            }
+        }
     }
 
     /// Begins a transaction that reads, and whose statements all see the same commits.
@@ -83,12 +89,12 @@ impl Pool {
         })
     }
 
-    /// Commits a transaction that [`Pool::begin_write`] of this pool has begun.
-    pub async fn commit(&self, writing: Connection) -> sqlx::Result<()> {
+    /// Commits a transaction that [`Pool::begin_write`] of this pool has begun, on this host.
+    pub async fn commit(&self, writing: Connection, host: &str) -> sqlx::Result<()> {
         match (writing, self) {
             (Connection::SqliteTransaction(transaction), _) => transaction.commit().await,
             (Connection::PostgresTransaction(transaction), Self::Postgres(pool)) => {
-                Box::pin(answered::commit(transaction, pool)).await
+                Box::pin(answered::commit(transaction, pool, host)).await
             }
             // These have nothing to be committed.
             (Connection::PostgresTransaction(transaction), Self::Sqlite(_)) => {

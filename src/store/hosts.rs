@@ -55,6 +55,16 @@ impl Store {
         .await
     }
 
+    /// The host whose daemon this is.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Whether other hosts may share the board.
+    pub fn is_shared(&self) -> bool {
+        self.file.is_none()
+    }
+
     /// How many attempts hold a running slot, by host.
     pub async fn used_slots(&self) -> Result<Vec<(String, u64)>, Refusal> {
         let sql = "SELECT a.host, count(*) FROM attempts a JOIN tasks t ON t.task_id = a.task_id

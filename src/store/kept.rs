@@ -1,5 +1,6 @@
 //! What was read from the database, for as long as it holds: until the next commit. The daemon is
-//! the only writer of its database, so a read that nothing was committed after has the same answer.
+//! the only writer of a file, so a read that nothing was committed after has the same answer. On a
+//! server other daemons write too, and nothing is kept.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -22,9 +23,16 @@ struct Answers {
     /// waits for a commit may be dropped, and SQLite commits all the same.
     begun: u64,
     is_committing: bool,
+    /// Others write too.
+    is_shared: bool,
 }
 
 impl Kept {
+    /// Keeps nothing.
+    pub fn of_many_writers() -> Self {
+        Self(Arc::new(Mutex::new(Answers { is_shared: true, ..Answers::default() })))
+    }
+
     /// The answer to a question, which is read if it is not known. A question is a text that no
     /// other statement has.
     pub async fn answer<T: Clone + Send + Sync + 'static>(
@@ -41,7 +49,7 @@ impl Kept {
         }
         let answer = read.await?;
         let mut answers = lock(&self.0);
-        if answers.begun == begun && !answers.is_committing {
+        if answers.begun == begun && !answers.is_committing && !answers.is_shared {
             if answers.by_question.len() >= MOST {
                 answers.by_question.clear();
             }

@@ -1,4 +1,4 @@
-//! The durable memory: SQLite (WAL), or PostgreSQL, by sqlx; one writer.
+//! The durable memory: SQLite (WAL), or PostgreSQL, by sqlx; one writer at a time.
 //!
 //! All writes go through one connection and each is one transaction, so they are serial without a
 //! lock of our own; reads go through a few others and see the last commit. Rows are small: log
@@ -17,7 +17,9 @@ mod dependencies;
 mod dialect;
 mod error;
 mod finishes;
+mod follow;
 mod handles;
+mod host_calls;
 mod hosts;
 mod inspect;
 mod kept;
@@ -47,6 +49,7 @@ mod write_retry;
 
 pub use attempt_views::{AttemptOverview, AttemptRow, LastFinish, Quota, WorkspaceView};
 pub use comments::{Amendment, Author, DRAFTS_CHANGED, KeptComment, NewComment};
+pub use host_calls::HostAnswer;
 pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use postgres::{Durability, Server};
@@ -160,7 +163,7 @@ impl Store {
     async fn commit(&self, writing: Connection, what: &str) -> Result<(), Refusal> {
         failpoint::hit(what, "written");
         let number = self.kept.committing();
-        let done = self.writer.commit(writing).await;
+        let done = self.writer.commit(writing, &self.host).await;
         self.kept.committed(number);
         done.map_err(fault)?;
         self.changes.committed();

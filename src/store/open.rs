@@ -59,8 +59,11 @@ pub enum OpenError {
          and at the server"
     )]
     Unreachable { place: String, error: Box<sqlx::Error> },
-    #[error("the database {place} is in use by another daemon: one daemon at a time has a board")]
-    InUse { place: String },
+    #[error(
+        "host {host} of the database {place} is in use by another daemon: a host has one daemon. Give \
+         this one another name, below [host]"
+    )]
+    InUse { host: String, place: String },
     #[error("the database {place} can't hold a board: {why}")]
     Unfit { place: String, why: String },
     #[error(
@@ -125,7 +128,8 @@ impl Store {
              WHERE created_at < CASE WHEN answer IS NULL THEN CAST($2 AS BIGINT)
                                       ELSE CAST($1 AS BIGINT) END";
         let before = (before(self.times.answers), before(self.times.intents));
-        self.write(Patience::Short, "pruned", async |db| db.run(sql, before).await).await
+        let pruned = self.write(Patience::Short, "pruned", async |db| db.run(sql, before).await);
+        Ok(pruned.await? + self.prune_host_calls().await?)
     }
 
     /// Ends all connections, and with them the write-ahead log.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use provost_actors::host::LOCAL;
+
 use super::{Store, TimesToLive, open, postgres, scratch};
 use crate::store::Sql;
 
@@ -126,7 +128,7 @@ async fn both_engines_have_the_same_schema() {
     let dir = tempfile::tempdir().unwrap();
     let file = Store::open(&dir.path().join("db"), TimesToLive::default()).await.unwrap();
     let server = scratch::server(&url, &dir.path().to_string_lossy()).await;
-    let server = Store::open_server(&server, TimesToLive::default()).await.unwrap();
+    let server = Store::open_server(&server, LOCAL, TimesToLive::default()).await.unwrap();
     let tables = "m.name NOT LIKE 'plan_passages%' AND m.name NOT IN ('_sqlx_migrations',
         'sqlite_sequence')";
     let of_sqlite = lines(&file, OF_SQLITE, PREDICATES_OF_SQLITE, tables).await;

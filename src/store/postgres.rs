@@ -1,17 +1,20 @@
-//! A board on PostgreSQL: what a server must promise, and the lock that makes a daemon the only one of
-//! a board.
+//! A board on PostgreSQL: what a server must promise, the lock that makes a daemon the only one of its
+//! host, and commits whose answer was lost.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::ids;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
+use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool, Postgres, Transaction};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::answered::answered;
 use super::changes::Changes;
 use super::connection::Pool;
+use super::dialect::POSTGRES;
 use super::kept::Kept;
 use super::open::{LATEST_ID, OpenError};
 use super::{Store, TimesToLive};
@@ -24,12 +27,16 @@ const OLDEST: i32 = 150_000;
 /// How long a connection may take, and a call waits for one.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a daemon waits for the lock of a board: the session of one that was killed has ended by
+/// How long a daemon waits for the lock of its host: the session of one that was killed has ended by
 /// then.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
-/// The first number of the advisory lock of a board; the second is of its schema. ("PROV")
-const LOCK_CLASS: i32 = 0x5052_4f56;
+/// The first number of the advisory lock that transactions take to write; the second is of the
+/// schema. ("PROV")
+const WRITE_CLASS: i32 = 0x5052_4f56;
+
+/// The first number of the advisory lock of a host; the second is of its name and the schema.
+const LOCK_CLASS: i32 = WRITE_CLASS + 1;
 
 /// What is said of the durability of a server that does not show that commits outlive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +85,13 @@ impl fmt::Debug for Server {
 }
 
 impl Store {
-    /// Opens or makes the board on a server. Refused while another daemon has it.
-    pub async fn open_server(server: &Server, times: TimesToLive) -> Result<Self, OpenError> {
+    /// Opens or makes the board on a server for the daemon of a host. Refused while another daemon
+    /// of this host has it.
+    pub async fn open_server(
+        server: &Server,
+        host: &str,
+        times: TimesToLive,
+    ) -> Result<Self, OpenError> {
         let unreachable = |error: sqlx::Error| OpenError::Unreachable {
             place: server.place(),
             error: Box::new(error),
@@ -88,8 +100,8 @@ impl Store {
         let connecting = connecting.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         let mut connection = connecting.map_err(unreachable)?;
         let version = suits(&mut connection, server).await?;
-        if !lock(&mut connection).await? {
-            return Err(OpenError::InUse { place: server.place() });
+        if !lock(&mut connection, host).await? {
+            return Err(OpenError::InUse { host: host.to_owned(), place: server.place() });
         }
         MIGRATIONS.run(&mut connection).await?;
         let latest: Option<String> =
@@ -97,7 +109,7 @@ impl Store {
         ids::go_on_after(&latest.unwrap_or_default());
         connection.close().await?;
 
-        let writer = writer(server).await.map_err(unreachable)?;
+        let writer = writer(server, host).await.map_err(unreachable)?;
         let reader = reader(server).await.map_err(unreachable)?;
         Ok(Self {
             writer: Pool::Postgres(writer),
@@ -106,21 +118,36 @@ impl Store {
             engine: format!("PostgreSQL {version}, {}", server.place()).into(),
             times,
             changes: Changes::default(),
-            kept: Kept::default(),
+            kept: Kept::of_many_writers(),
+            host: host.into(),
         })
     }
 }
 
-/// The one connection that writes. It holds the lock of the board, and whatever takes its place after
-/// a failure takes that first: nobody else writes in between unnoticed.
-async fn writer(server: &Server) -> sqlx::Result<PgPool> {
-    let pool = pool(1).after_connect(|connection, _| {
+/// Begins a transaction that writes. Of all daemons one does at a time, as in a file: numbers that are
+/// counted up are in the order of the commits.
+pub(super) async fn begin_write(pool: &PgPool) -> sqlx::Result<Transaction<'static, Postgres>> {
+    let mut writing = pool.begin_with(POSTGRES.begin_write).await?;
+    let sql = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
+    answered(sqlx::query(sql).bind(WRITE_CLASS).execute(&mut *writing)).await?;
+    Ok(writing)
+}
+
+/// The one connection that writes. It holds the lock of the host, and whatever takes its place after
+/// a failure takes that first. A daemon that stands still in a transaction does not hold up the
+/// others.
+async fn writer(server: &Server, host: &str) -> sqlx::Result<PgPool> {
+    let host: Arc<str> = host.into();
+    let pool = pool(1).after_connect(move |connection, _| {
+        let host = Arc::clone(&host);
         Box::pin(async move {
             prepare(connection).await?;
-            if lock(connection).await? {
+            let sql = "SET idle_in_transaction_session_timeout = 15000";
+            sqlx::raw_sql(sql).execute(&mut *connection).await?;
+            if lock(connection, &host).await? {
                 return Ok(());
             }
-            let why = "another daemon has taken the board of this one";
+            let why = "another daemon has taken the host of this one";
             Err(sqlx::Error::Configuration(why.into()))
         })
     });
@@ -157,12 +184,13 @@ async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
     sqlx::raw_sql(sql).execute(connection).await.map(drop)
 }
 
-/// Takes the lock of the board for this session. `false`: another session has it.
-async fn lock(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    let sql = "SELECT pg_try_advisory_lock($1, hashtext(current_schema()))";
+/// Takes the lock of a host for this session. `false`: another session has it.
+async fn lock(connection: &mut PgConnection, host: &str) -> sqlx::Result<bool> {
+    let sql = "SELECT pg_try_advisory_lock($1, hashtext(current_schema() || ' ' || $2))";
     let until = Instant::now() + LOCK_LIMIT;
     loop {
-        if sqlx::query_scalar(sql).bind(LOCK_CLASS).fetch_one(&mut *connection).await? {
+        let asked = sqlx::query_scalar(sql).bind(LOCK_CLASS).bind(host);
+        if asked.fetch_one(&mut *connection).await? {
             return Ok(true);
         }
         if Instant::now() >= until {

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use provost_actors::host::LOCAL;
 use provost_actors::journal::payload_hash;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
@@ -41,7 +42,7 @@ pub async fn try_open(folder: &Path, times: TimesToLive) -> Result<Store, OpenEr
         return Store::open(&folder.join("provost.db"), times).await;
     }
     let url = std::env::var("PROVOST_TEST_POSTGRES").expect("PROVOST_TEST_POSTGRES names a server");
-    Store::open_server(&server(&url, &folder.to_string_lossy()).await, times).await
+    Store::open_server(&server(&url, &folder.to_string_lossy()).await, LOCAL, times).await
 }
 
 pub async fn open(folder: &Path) -> Store {

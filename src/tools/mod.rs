@@ -11,6 +11,7 @@
 //! state that outlives a connection, or knows SQL, actors or processes.
 
 mod calls;
+pub mod carried;
 mod coerce;
 mod contract;
 mod fields;

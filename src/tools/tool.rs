@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use provost_actors::failpoint;
-use provost_actors::host;
 use provost_actors::ids::TaskRef;
-use provost_actors::refusal::Refusal;
+use provost_actors::refusal::{Code, Refusal};
 use rmcp::model::{JsonObject, MetaObject};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,7 +19,7 @@ use super::row::{Audience, Load, Row, RunKind};
 use super::schema::{self, REQUEST_ID};
 use crate::api::args::TASK_PATTERN;
 use crate::api::field_path::pointer_of;
-use crate::api::{Callee, Caller, Key, Once, Service};
+use crate::api::{Callee, Caller, HostCall, Key, Once, Service};
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
 /// this one to every call.
@@ -31,6 +30,7 @@ const FOREIGN: [&str; 1] = ["wait_for_previous"];
 const LARGE_ANSWER: usize = 4 * 1024 * 1024;
 
 /// A call on its way to the domain.
+#[derive(Clone)]
 pub struct Call<'a> {
     pub service: &'a dyn Service,
     pub caller: &'a Caller,
@@ -180,13 +180,31 @@ impl Tool {
             let Call { service, caller, arguments, .. } = &call;
             service.permit(caller, self.name, self.access(), arguments).await?;
         }
-        if let Some(host) = call.service.elsewhere(self.name, &call.arguments).await? {
-            return Err(host::elsewhere("what this call is about", &host));
+        let is_shared = call.service.is_shared();
+        if is_shared && let Some(host) = call.service.elsewhere(self.name, &call.arguments).await? {
+            return self.carried(&host, call).await;
         }
+        let again = is_shared.then(|| call.clone());
         match (self.run)(call) {
-            Ok(outcome) => outcome.await,
+            Ok(outcome) => match (outcome.await, again) {
+                // It was begun nowhere: what it would act on is on the other host.
+                (Err(refusal), Some(again)) if refusal.code == Code::Elsewhere => {
+                    match refusal.details.get("host") {
+                        Some(Value::String(host)) => self.carried(host, again).await,
+                        _ => Err(refusal),
+                    }
+                }
+                (outcome, _) => outcome,
+            },
             Err(path) => Err(self.contract.invalid(&pointer_of(&path), arguments)),
         }
+    }
+
+    /// Has another host's daemon carry the call out.
+    async fn carried(&self, host: &str, call: Call<'_>) -> Result<Once<Value>, Refusal> {
+        let Call { service, caller, arguments, id } = call;
+        let call = HostCall { tool: self.name.to_owned(), caller: caller.clone(), arguments, id };
+        service.carry(host, call).await
     }
 
     /// Puts ids in place of tasks' handles, so that a call by either name is the same call.

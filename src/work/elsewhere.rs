@@ -14,7 +14,7 @@ pub enum About<'a> {
 }
 
 /// The tools and methods that ask the owner of an attempt, or read what only its host has.
-const OF_ITS_HOST: [&str; 16] = [
+const OF_ITS_HOST: [&str; 18] = [
     "tail_attempt_logs",
     "get_attempt_changes",
     "get_attempt_file",
@@ -26,6 +26,8 @@ const OF_ITS_HOST: [&str; 16] = [
     "answer",
     "respond_approval",
     "provost/next_log_page",
+    "provost/blob",
+    "provost/processes",
     "provost/comments",
     "provost/environment",
     "provost/preview",

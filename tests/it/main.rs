@@ -33,6 +33,7 @@ mod in_and_out;
 mod inbox;
 mod lines;
 mod logs;
+mod many;
 mod messages;
 mod miscalls;
 mod outward;

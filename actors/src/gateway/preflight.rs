@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::event::{ProcessStatus, RunReason};
+use crate::event::{ProcessStatus, RunReason, Timestamp};
 use crate::executor::{Description, Executors};
 use crate::host;
 use crate::ids::{AttemptId, ProcessId, SessionId};
@@ -26,7 +26,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
     executor(&*world.executors, &request.executor, variant)?;
-    labels(world, &request.executor).await?;
+    own_labels(world, &request.executor).await?;
     let is_boxed = held::can_be(world, &request.executor, variant).await?
         || held::level(&*world.executors, &request.executor, None) != Level::None;
     held::as_its_parent(world, request.parent, &request.executor, variant).await?;
@@ -151,11 +151,32 @@ pub fn executor(
 
 /// Checks that a host has the labels that an executor asks for.
 pub async fn labels(world: &World, executor: &str) -> Result<(), Refusal> {
+    host_with_labels(world, executor).await.map(drop)
+}
+
+/// The same of this host; the refusal names another one that has them.
+async fn own_labels(world: &World, executor: &str) -> Result<(), Refusal> {
+    match host_with_labels(world, executor).await? {
+        Some(other) => {
+            Err(host::elsewhere(&format!("what executor {executor:?} asks for"), &other))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The host that has what an executor asks for; `None`: this one has it.
+async fn host_with_labels(world: &World, executor: &str) -> Result<Option<String>, Refusal> {
     let wanted = world.executors.get(executor).map(|it| it.labels()).unwrap_or_default();
     if wanted.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    host::require_labels(executor, &wanted, &world.journal.hosts().await?)
+    let hosts = world.journal.hosts().await?;
+    host::require_labels(executor, &wanted, &hosts)?;
+    if hosts.iter().any(|it| it.host_id == world.host.id && it.has(&wanted)) {
+        return Ok(None);
+    }
+    let other = host::with_labels(&wanted, &hosts, Timestamp::now());
+    Ok(other.map(|it| it.host_id.clone()))
 }
 
 /// The attempt's branch. If a turn of it may run in a box, it has a folder of its own, because git

@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::identity::Process;
 use super::proc::{self, Stat};
 
 /// Most processes that are shown.
 const MOST: usize = 500;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub pid: i32,
     /// How many of its ancestors are shown before it.

@@ -17,6 +17,7 @@ use nix::errno::Errno;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use nix::unistd::geteuid;
+use serde::{Deserialize, Serialize};
 
 use super::identity::{PidFd, Process};
 use super::network;
@@ -29,7 +30,8 @@ use crate::sandbox;
 /// How often a line of ancestors that changes meanwhile is read again.
 const TRIES: u32 = 100;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Place {
     /// All of its ancestors were seen, and none belongs to an attempt.
     Outside,

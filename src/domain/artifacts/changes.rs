@@ -19,9 +19,13 @@ use crate::domain::Domain;
 impl ChangesTool for Domain {
     async fn get_attempt_changes(
         &self,
-        _: &Caller,
+        caller: &Caller,
         input: GetAttemptChangesInput,
     ) -> Refusable<GetAttemptChangesOutput> {
+        let id = input.attempt_id;
+        if let Some(there) = self.by_its_host(TOOL, Some(caller), id, &input).await? {
+            return Ok(there);
+        }
         let turns = Turns::new(input.from_turn, input.to_turn);
         let workspace = self.workspace(TOOL, input.attempt_id, turns).await?;
         let mut summary = ChangesSummary::default();

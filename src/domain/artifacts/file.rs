@@ -27,9 +27,13 @@ const TOOL: &str = "get_attempt_file";
 impl FileTool for Domain {
     async fn get_attempt_file(
         &self,
-        _: &Caller,
+        caller: &Caller,
         input: GetAttemptFileInput,
     ) -> Refusable<GetAttemptFileOutput> {
+        let id = input.attempt_id;
+        if let Some(there) = self.by_its_host(TOOL, Some(caller), id, &input).await? {
+            return Ok(there);
+        }
         let attempt = input.attempt_id;
         let workspace = self.workspace(TOOL, attempt, Turns::default()).await?;
         let most = self.artifacts.guards.file_max_bytes;

@@ -25,9 +25,13 @@ use crate::domain::Domain;
 impl PatchTool for Domain {
     async fn get_attempt_patch(
         &self,
-        _: &Caller,
+        caller: &Caller,
         input: GetAttemptPatchInput,
     ) -> Refusable<GetAttemptPatchOutput> {
+        let id = input.attempt_id;
+        if let Some(there) = self.by_its_host(TOOL, Some(caller), id, &input).await? {
+            return Ok(there);
+        }
         let guards = &self.artifacts.guards;
         let (attempt, most) = (input.attempt_id, guards.patch_max_bytes);
         let turns = Turns::new(input.from_turn, input.to_turn);

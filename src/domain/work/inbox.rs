@@ -1,15 +1,23 @@
 //! The inbox, and the answers that come out of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::answers::Courier;
+use provost_actors::ids::QuestionId;
+use provost_actors::journal::Deliveries as _;
 
 use crate::api::worker::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, InboxTools, ListQuestionsInput, ListQuestionsOutput,
 };
-use crate::api::{Caller, Key, Once, Refusable};
+use crate::api::{Caller, Key, Once, Refusable, Refusal};
 use crate::domain::Domain;
+
+/// Changes within this time are looked at together.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// Changes that are read at once.
+const BATCH: usize = 500;
 
 #[async_trait]
 impl InboxTools for Domain {
@@ -54,6 +62,39 @@ impl Domain {
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "plans were indexed anew"),
             Err(error) => tracing::error!(%error, "plans can't be indexed anew"),
+        }
+    }
+
+    /// Delivers the answers that daemons of other hosts record from a change on. Ends at once where
+    /// there are none.
+    pub async fn follow_answers(&self, mut last: u64) {
+        if !self.world.host.has_lease {
+            return;
+        }
+        let mut commits = self.store.commits();
+        while commits.changed().await.is_ok() {
+            tokio::time::sleep(TOGETHER).await;
+            if let Err(refusal) = self.deliver_after(&mut last).await {
+                tracing::warn!(%refusal, "answers that other hosts have recorded are not known");
+            }
+        }
+    }
+
+    async fn deliver_after(&self, last: &mut u64) -> Result<(), Refusal> {
+        loop {
+            let changes = self.store.changes_after(*last, BATCH).await?;
+            let Some(newest) = changes.last() else { return Ok(()) };
+            let is_answered = |id: &QuestionId| {
+                let id = id.to_string();
+                changes.iter().any(|change| change.topic == "inbox" && change.id == id)
+            };
+            if changes.iter().any(|change| change.topic == "inbox") {
+                let undelivered = self.store.undelivered_questions().await?;
+                for question in undelivered.into_iter().filter(is_answered) {
+                    self.courier().deliver(question);
+                }
+            }
+            *last = newest.number;
         }
     }
 

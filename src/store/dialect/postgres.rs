@@ -24,7 +24,6 @@ use crate::store::Result;
 
 pub const DIALECT: Dialect = Dialect {
     holds_nul: false,
-    // The writer's connection holds the board's lock, so no other transaction writes.
     begin_write: "BEGIN",
     begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
     index_passages: "INSERT INTO plan_passages (rowid, words, size)

@@ -38,7 +38,7 @@ async fn two(phase: Phase) -> Two {
 
 #[tokio::test]
 async fn each_host_takes_up_its_own_attempts_intents_and_ports() {
-    let Two { hosts, .. } = two(Phase::Queued).await;
+    let Two { store: _store, hosts, .. } = two(Phase::Queued).await;
     for (number, (store, own)) in hosts.iter().enumerate() {
         let unsettled = store.unsettled().await.unwrap();
         let ids: Vec<_> = unsettled.iter().map(|it| it.attempt_id).collect();
@@ -79,7 +79,7 @@ async fn each_host_resumes_its_own_and_takes_up_its_own_dev_servers() {
 
 #[tokio::test]
 async fn each_host_runs_the_checks_whose_repositories_it_has() {
-    let Two { hosts, task, .. } = two(Phase::Settled).await;
+    let Two { store: _store, hosts, task, .. } = two(Phase::Settled).await;
     let mut runs = Vec::new();
     for (store, own) in &hosts {
         let finish = merge_of(own);
@@ -113,7 +113,7 @@ async fn each_host_runs_the_checks_whose_repositories_it_has() {
 
 #[tokio::test]
 async fn each_host_looks_for_conflicts_among_its_own_attempts() {
-    let Two { hosts, .. } = two(Phase::Settled).await;
+    let Two { store: _store, hosts, .. } = two(Phase::Settled).await;
     let ids = hosts.each_ref().map(|it| it.1.attempt_id);
     for (store, own) in &hosts {
         let snapshot = TurnSnapshot {

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::question::at_work;
 use crate::harness::{Client, Provost, eventually};
 
-const UNKNOWN: &str = "Which animation library should I use?";
+pub const UNKNOWN: &str = "Which animation library should I use?";
 
 fn ask(worker: &mut Client, question: &str) -> Value {
     worker.ask("askQuestion", &json!({"question": question}))["result"].clone()
 }
 
 /// What an agent inside an attempt says to its worker tools: a line each, and waits for all.
-fn agent(provost: &str, calls: &[(&str, Value)]) -> String {
+pub fn agent(provost: &str, calls: &[(&str, Value)]) -> String {
     let lines: Vec<String> = calls
         .iter()
         .zip(1..)

@@ -8,7 +8,7 @@ mod done;
 mod errors;
 mod failure;
 mod import;
-mod inbox;
+pub mod inbox;
 mod nearest;
 mod next;
 mod notes;

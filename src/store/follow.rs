@@ -1,0 +1,113 @@
+//! What other daemons of the same board commit. PostgreSQL's NOTIFY tells of it at once, and a look
+//! at the rows each second tells of all that a hint was lost of.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use sqlx::PgPool;
+use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
+use tokio::time::{sleep, timeout};
+
+use super::connection::{Driver, Pool};
+use super::{Db, Refusal, Result, Sql, Store};
+
+type Hints = BoxStream<'static, sqlx::Result<PgNotification>>;
+
+/// Between two looks at the rows.
+const POLL: Duration = Duration::from_secs(1);
+/// Before a connection that failed is made again.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Changes that are read at once.
+const BATCH: usize = 500;
+
+/// The id of the transaction, if it has written something. Then all daemons of the board are told,
+/// once it is committed, that the host `$1` has.
+pub const TOLD: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
+    CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL
+         THEN pg_notify('provost_' || md5(current_schema()), $1) END";
+
+/// Tells the daemon of a host, once this transaction is committed, to look at something.
+pub async fn hint(db: Db<'_>, host: &str, what: &str) -> Result<()> {
+    if let Driver::Postgres(_) = db.driver() {
+        let sql = "SELECT pg_notify('provost_' || md5(current_schema() || ' ' || $1), $2)";
+        db.run(sql, (host, what)).await?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Wakes those that wait here for what other daemons commit, from a change on. Ends at once where
+    /// no other daemon can commit anything.
+    pub async fn follow(&self, mut last: u64) {
+        let Pool::Postgres(pool) = &self.reader else { return };
+        loop {
+            let mut hints: Option<Hints> = match self.hints(pool).await {
+                Ok(listener) => Some(listener.into_stream().boxed()),
+                Err(error) => {
+                    tracing::warn!(%error, "no hints of other daemons: the rows alone tell");
+                    None
+                }
+            };
+            let mut quiet = Duration::ZERO;
+            while hints.is_some() || quiet < PAUSE {
+                if let Err(refusal) = self.catch_up(&mut last).await {
+                    tracing::debug!(%refusal, "what other daemons have changed is not known");
+                }
+                let Some(stream) = &mut hints else {
+                    quiet += POLL;
+                    sleep(POLL).await;
+                    continue;
+                };
+                if let Ok(Some(Err(_)) | None) = timeout(POLL, self.news(stream)).await {
+                    hints = None;
+                }
+            }
+        }
+    }
+
+    async fn hints(&self, pool: &PgPool) -> sqlx::Result<PgListener> {
+        let options = pool.connect_options();
+        let alone = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
+        let alone = alone.connect_with((*options).clone()).await?;
+        let sql = "SELECT 'provost_' || md5(current_schema()),
+                          'provost_' || md5(current_schema() || ' ' || $1)";
+        let (board, own): (String, String) =
+            sqlx::query_as(sql).bind(&*self.host).fetch_one(pool).await?;
+        let mut listener = PgListener::connect_with(&alone).await?;
+        listener.listen_all([board.as_str(), own.as_str()]).await?;
+        Ok(listener)
+    }
+
+    /// The next hint that is news.
+    async fn news(&self, hints: &mut Hints) -> Option<sqlx::Result<PgNotification>> {
+        loop {
+            match hints.next().await {
+                Some(Ok(hint)) if !self.told(hint.payload()) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Whether a hint is news. What this daemon has committed itself is announced already; any other
+    /// text is what only this host is told of.
+    fn told(&self, hint: &str) -> bool {
+        self.changes.announce(hint);
+        hint != &*self.host
+    }
+
+    /// Announces what has changed since the last look.
+    async fn catch_up(&self, last: &mut u64) -> Result<(), Refusal> {
+        loop {
+            let changes = self.changes_after(*last, BATCH).await?;
+            for change in &changes {
+                self.changes.announce(change.id.as_str());
+                *last = change.number;
+            }
+            if changes.is_empty() {
+                return Ok(());
+            }
+            self.changes.committed();
+        }
+    }
+}

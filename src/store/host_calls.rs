@@ -1,0 +1,120 @@
+//! Calls that other hosts carry out: asked by one daemon, taken and answered by another. A row is
+//! the truth, and a hint only makes it known sooner.
+
+use std::time::Duration;
+
+use provost_actors::event::Timestamp;
+use serde_json::{Value, json};
+use sqlx::AssertSqlSafe;
+
+use super::changes::ChangeWatch;
+use super::follow::hint;
+use super::{Patience, Refusal, Sql, Store, StoreError, now};
+use crate::api::{HostCall, Once};
+
+/// What is announced when there may be a call for this host.
+const CALLS: &str = "calls";
+/// How long an answer is kept that its asker may still come for.
+const KEEP: Duration = Duration::from_mins(30);
+
+/// What became of a call.
+pub type HostAnswer = Result<Once<Value>, Refusal>;
+
+impl Store {
+    /// Asks a host for a call, which it may begin until `deadline`.
+    pub async fn ask_host(
+        &self,
+        id: &str,
+        host: &str,
+        call: &HostCall,
+        deadline: Timestamp,
+    ) -> Result<(), Refusal> {
+        self.write(Patience::Short, "host_call", async |db| {
+            let row = json!({
+                "call_id": id, "host": host, "asked_by": &*self.host, "call": call,
+                "asked_at": now(), "deadline": deadline.millis(),
+            });
+            db.insert("INTO host_calls", row).await?;
+            hint(db, host, CALLS).await
+        })
+        .await
+    }
+
+    /// Wakes when a call may have been answered.
+    pub fn watch_host_call(&self, id: &str) -> ChangeWatch {
+        self.changes.watch(&[id])
+    }
+
+    /// Wakes when there may be a call for this host.
+    pub fn watch_host_calls(&self) -> ChangeWatch {
+        self.changes.watch(&[CALLS])
+    }
+
+    /// The answer to a call, once there is one.
+    pub async fn host_answer(&self, id: &str) -> Result<Option<HostAnswer>, Refusal> {
+        let sql = "SELECT answer FROM host_calls WHERE call_id = $1 AND answered_at IS NOT NULL";
+        let answer: Option<String> = self.read(async |db| db.find(sql, (id,)).await).await?;
+        let Some(answer) = answer else { return Ok(None) };
+        let answer: Result<(Value, bool), Refusal> =
+            serde_json::from_str(&answer).map_err(StoreError::from)?;
+        Ok(Some(answer.map(|(value, deduplicated)| Once { value, deduplicated })))
+    }
+
+    /// Takes back a call that its host has not taken. `false`: it has.
+    pub async fn withdraw_host_call(&self, id: &str) -> Result<bool, Refusal> {
+        let sql = "DELETE FROM host_calls WHERE call_id = $1 AND taken_by IS NULL";
+        let withdraw =
+            self.write(Patience::Short, "host_call", async |db| db.run(sql, (id,)).await);
+        Ok(withdraw.await? > 0)
+    }
+
+    /// Takes what this host is to carry out; also what it has taken before and not answered, apart
+    /// from the `running` calls.
+    pub async fn take_host_calls(
+        &self,
+        incarnation: u64,
+        running: &[String],
+    ) -> Result<Vec<(String, HostCall)>, Refusal> {
+        let open = "host = $1 AND answered_at IS NULL
+             AND (taken_by IS NULL AND deadline > $3 OR taken_by <= $2)
+             AND call_id NOT IN (SELECT value FROM json_each($4))";
+        let values = (&self.host, incarnation, now(), running);
+        let sql = AssertSqlSafe(format!("SELECT EXISTS (SELECT 1 FROM host_calls WHERE {open})"));
+        if !self.read(async |db| db.one(sql, values).await).await? {
+            return Ok(Vec::new());
+        }
+        let sql = AssertSqlSafe(format!(
+            "UPDATE host_calls SET taken_by = $2 WHERE {open} RETURNING call_id, call"
+        ));
+        let rows: Vec<(String, String)> = self
+            .write(Patience::OneTry, "host_calls", async |db| db.all(sql, values).await)
+            .await?;
+        let parsed = rows.into_iter().map(|(id, call)| Ok((id, serde_json::from_str(&call)?)));
+        let parsed: Result<_, StoreError> = parsed.collect();
+        Ok(parsed?)
+    }
+
+    /// Writes the answer to a call that this host has carried out.
+    pub async fn answer_host_call(&self, id: &str, answer: &HostAnswer) -> Result<(), Refusal> {
+        let answer = answer.as_ref().map(|it| (&it.value, it.deduplicated));
+        let answer = json!(answer);
+        self.write(Patience::Long, "host_answer", async |db| {
+            let sql = "UPDATE host_calls SET answer = $2, answered_at = $3 WHERE call_id = $1
+                 RETURNING asked_by";
+            let asked_by: Option<String> = db.find(sql, (id, &answer, now())).await?;
+            match asked_by {
+                Some(asked_by) => hint(db, &asked_by, id).await,
+                None => Ok(()),
+            }
+        })
+        .await
+    }
+
+    /// Forgets old answers, and calls that nobody has taken.
+    pub async fn prune_host_calls(&self) -> Result<u64, Refusal> {
+        let before = now().saturating_sub(i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX));
+        let sql = "DELETE FROM host_calls WHERE answered_at < $1
+             OR taken_by IS NULL AND answered_at IS NULL AND deadline < $1";
+        self.write(Patience::Short, "pruned", async |db| db.run(sql, (before,)).await).await
+    }
+}

@@ -1,0 +1,66 @@
+//! Calls that daemons of other hosts ask this one for: each passes through the same choke point as
+//! a connection's, with the caller that the asking daemon has established.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::calls::{Calls, Room, Seats};
+use super::rates::Rates;
+use super::table;
+use crate::api::{HostCall, Service};
+
+/// Before a look that failed is repeated.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Carries out the calls until the daemon ends.
+pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: CancellationToken) {
+    let seats = Seats::new(Room::default());
+    let (mut running, mut tasks) = (Vec::new(), JoinSet::new());
+    loop {
+        let taken = tokio::select! {
+            () = ending.cancelled() => return,
+            Some(ended) = tasks.join_next() => {
+                running.retain(|id| ended.as_ref().ok() != Some(id));
+                continue;
+            }
+            taken = service.take_calls(&running) => taken,
+        };
+        match taken {
+            Ok(calls) => {
+                for (id, call) in calls {
+                    running.push(id.clone());
+                    let (service, rates) = (Arc::clone(&service), Arc::clone(&rates));
+                    tasks.spawn(carry_out(service, rates, seats.clone(), id, call));
+                }
+            }
+            Err(refusal) => {
+                tracing::warn!(%refusal, "calls of other hosts can't be read");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Returns the call's id.
+async fn carry_out(
+    service: Arc<dyn Service>,
+    rates: Arc<Rates>,
+    seats: Seats,
+    id: String,
+    call: HostCall,
+) -> String {
+    let HostCall { tool: name, caller, arguments, id: request } = call;
+    let answer = match table::find(&name) {
+        Some(tool) => {
+            let calls = Calls::new(Arc::clone(&service), caller, rates, seats);
+            // The asking daemon has judged whether the tool is one of the caller's role.
+            calls.call_any(tool, arguments, request).await
+        }
+        None => service.carried_method(&caller, &name, arguments).await,
+    };
+    service.answer_call(&id, answer).await;
+    id
+}
