@@ -3,7 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
-use provost_actors::host::{LEASE, LOCAL, Registration, is_label};
+use provost_actors::host::{Host, LEASE, LOCAL, RENEW_EVERY, Registration, is_label};
+use provost_actors::journal::Hosts as _;
+use provost_actors::refusal::Refusal;
 use provost_actors::world::OwnHost;
 use tokio_util::sync::CancellationToken;
 
@@ -45,10 +47,40 @@ pub async fn register(home: &Home, config: &Config, store: &Store) -> Result<Own
         // A file serves one home, whose lock this daemon holds.
         lease: (!config.settings.engine.url.is_empty()).then_some(LEASE),
     };
-    let registered = store.register_host(&registration).await;
-    let host = registered.map_err(|refusal| DaemonError::Host(refusal.message, refusal.hint))?;
+    let host = match store.register_host(&registration).await {
+        Ok(host) => host,
+        Err(refusal) => registered_before(store, registration, refusal).await?,
+    };
     tracing::info!(host = host.host_id, incarnation = host.incarnation, "registered");
     Ok(OwnHost::new(&host))
+}
+
+/// The host as it was registered last, where the store takes no write now: a full disk is to keep
+/// no daemon from its executors. The registration is written as soon as that can be.
+async fn registered_before(
+    store: &Store,
+    registration: Registration,
+    refusal: Refusal,
+) -> Result<Host, DaemonError> {
+    let may_wait = refusal.code.is_of_store() && registration.lease.is_none();
+    let known = store.hosts().await.unwrap_or_default().into_iter();
+    let known = known.filter(|_| may_wait).find(|host| host.host_id == registration.host_id);
+    let Some(known) = known else {
+        return Err(DaemonError::Host(refusal.message, refusal.hint));
+    };
+    tracing::warn!(%refusal, "the registration of this host waits");
+    let store = store.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(RENEW_EVERY).await;
+            match store.register_host(&registration).await {
+                Err(refusal) if refusal.code.is_of_store() => {}
+                Err(refusal) => return tracing::error!(%refusal, "this host is not registered"),
+                Ok(_) => return,
+            }
+        }
+    });
+    Ok(known)
 }
 
 /// Follows what the daemons of other hosts commit, and carries out what they ask this one for, until

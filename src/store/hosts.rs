@@ -18,7 +18,7 @@ impl Store {
     /// Registers a host once more: it keeps its state.
     pub async fn register_host(&self, registration: &Registration) -> Result<Host, Refusal> {
         let Registration { host_id, secret, labels, slots, memory, version, lease } = registration;
-        self.write(Patience::Long, "host", async |db| {
+        self.write(Patience::Short, "host", async |db| {
             let known: Option<Host> = db.find(BY_ID, (host_id,)).await?;
             let now = Timestamp::now();
             let incarnation = next_incarnation(known.as_ref(), registration, now)?;
