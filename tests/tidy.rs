@@ -46,7 +46,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("journal", &["event", "executor", "host", "ids", "limits", "refusal", "sandbox", "text", "workspace"]),
     ("forge", &["journal", "text"]),
     ("repo_settings", &["journal", "text", "workspace"]),
-    ("world", &["executor", "forge", "host", "ids", "journal", "limits", "log", "process", "repo_settings", "secret", "workspace"]),
+    ("world", &["executor", "forge", "host", "ids", "journal", "limits", "log", "process", "refusal", "repo_settings", "secret", "workspace"]),
     ("radar", &["blocking", "ids", "journal", "refusal", "workspace", "world"]),
     ("attempt", &["environment", "blocking", "event", "executor", "failpoint", "forge", "ids", "journal", "limits", "log", "process", "radar", "ready_url", "refusal", "repo_settings", "retry", "sandbox", "secret", "text", "workspace", "world"]),
     ("gateway", &["attempt", "blocking", "event", "executor", "host", "ids", "journal", "nearest", "refusal", "retry", "sandbox", "workspace", "world"]),

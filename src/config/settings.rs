@@ -131,19 +131,10 @@ impl Setting {
             Allowed::Path => text.is_some_and(|text| text.is_empty() || text.starts_with('/')),
             Allowed::Engine => text.is_some_and(is_engine),
             Allowed::Word(words) => text.is_some_and(|text| words.contains(&text)),
-            Allowed::HostNames => value.as_array().is_some_and(|names| {
-                names.iter().all(|name| name.as_str().is_some_and(is_host_name))
-            }),
-            Allowed::Labels => value
-                .as_array()
-                .is_some_and(|all| all.iter().all(|it| it.as_str().is_some_and(is_label))),
-            Allowed::HostList => value.as_array().is_some_and(|hosts| {
-                let is_one = |host: &str| host.parse::<AllowedHost>().is_ok();
-                hosts.iter().all(|host| host.as_str().is_some_and(is_one))
-            }),
-            Allowed::SecretNames => value.as_array().is_some_and(|names| {
-                names.iter().all(|name| name.as_str().is_some_and(SecretNames::is_pattern))
-            }),
+            Allowed::HostNames => all_are(value, is_host_name),
+            Allowed::Labels => all_are(value, is_label),
+            Allowed::HostList => all_are(value, |host| host.parse::<AllowedHost>().is_ok()),
+            Allowed::SecretNames => all_are(value, SecretNames::is_pattern),
         }
     }
 
@@ -181,6 +172,10 @@ const OFF: &str = "off";
 /// Where the HTTP face listens; `None`: nowhere.
 pub fn listen(text: &str) -> Option<SocketAddr> {
     text.parse().ok()
+}
+
+fn all_are(value: &Value, is_one: impl Fn(&str) -> bool) -> bool {
+    value.as_array().is_some_and(|all| all.iter().all(|it| it.as_str().is_some_and(&is_one)))
 }
 
 fn is_host_name(name: &str) -> bool {

@@ -1,12 +1,17 @@
-//! Answers of a PostgreSQL server: in time, or not at all; and commits whose answer was lost.
+//! Answers of a PostgreSQL server: in time, or not at all; transactions that write one at a time; and
+//! commits whose answer was lost.
 
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
 use tokio::time::{sleep, timeout};
 
+use super::dialect::POSTGRES;
 use super::error::is_unavailable;
-use super::follow::TOLD;
+
+/// The first number of the advisory lock that transactions take to write; the second is of the
+/// schema. ("PROV")
+const WRITE_CLASS: i32 = 0x5052_4f56;
 
 /// How long the outcome of a commit is asked for whose answer was lost.
 const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
@@ -14,10 +19,25 @@ const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer a statement.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
+/// The id of the transaction, if it has written something. Then all daemons of the board are told,
+/// once it is committed, that the host `$1` has.
+const TOLD: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
+    CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL
+         THEN pg_notify('provost_' || md5(current_schema()), $1) END";
+
 /// What a server answers, in time: one that is cut off says nothing at all.
 pub async fn answered<T>(asked: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     let silent = || sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
     timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(silent()))
+}
+
+/// Begins a transaction that writes. Of all daemons one does at a time, as in a file: numbers that are
+/// counted up are in the order of the commits.
+pub async fn begin_write(pool: &PgPool) -> sqlx::Result<Transaction<'static, Postgres>> {
+    let mut writing = pool.begin_with(POSTGRES.begin_write).await?;
+    let sql = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
+    answered(sqlx::query(sql).bind(WRITE_CLASS).execute(&mut *writing)).await?;
+    Ok(writing)
 }
 
 /// Commits, and tells the daemons of other hosts that there is something new. Where the connection

@@ -4,8 +4,8 @@
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
+use super::answered;
 use super::dialect::{Dialect, POSTGRES, SQLITE};
-use super::{answered, postgres};
 
 /// A connection that was taken from a pool, or a transaction on one.
 pub enum Connection {
@@ -69,7 +69,7 @@ impl Pool {
         match self {
             Self::Sqlite(_) => self.begin(self.dialect().begin_write).await,
             Self::Postgres(pool) => {
-                let begun = Box::pin(postgres::begin_write(pool));
+                let begun = Box::pin(answered::begin_write(pool));
                 Ok(Connection::PostgresTransaction(begun.await?))
             }
         }

@@ -21,12 +21,6 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Changes that are read at once.
 const BATCH: usize = 500;
 
-/// The id of the transaction, if it has written something. Then all daemons of the board are told,
-/// once it is committed, that the host `$1` has.
-pub const TOLD: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
-    CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL
-         THEN pg_notify('provost_' || md5(current_schema()), $1) END";
-
 /// Tells the daemon of a host, once this transaction is committed, to look at something.
 pub async fn hint(db: Db<'_>, host: &str, what: &str) -> Result<()> {
     if let Driver::Postgres(_) = db.driver() {

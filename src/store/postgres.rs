@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use provost_actors::ids;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool, Postgres, Transaction};
+use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::answered::answered;
 use super::changes::Changes;
 use super::connection::Pool;
-use super::dialect::POSTGRES;
 use super::kept::Kept;
 use super::open::{LATEST_ID, OpenError};
 use super::{Store, TimesToLive};
@@ -31,12 +29,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// then.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
-/// The first number of the advisory lock that transactions take to write; the second is of the
-/// schema. ("PROV")
-const WRITE_CLASS: i32 = 0x5052_4f56;
-
 /// The first number of the advisory lock of a host; the second is of its name and the schema.
-const LOCK_CLASS: i32 = WRITE_CLASS + 1;
+const LOCK_CLASS: i32 = 0x5052_4f57;
 
 /// What is said of the durability of a server that does not show that commits outlive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,15 +116,6 @@ impl Store {
             host: host.into(),
         })
     }
-}
-
-/// Begins a transaction that writes. Of all daemons one does at a time, as in a file: numbers that are
-/// counted up are in the order of the commits.
-pub(super) async fn begin_write(pool: &PgPool) -> sqlx::Result<Transaction<'static, Postgres>> {
-    let mut writing = pool.begin_with(POSTGRES.begin_write).await?;
-    let sql = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
-    answered(sqlx::query(sql).bind(WRITE_CLASS).execute(&mut *writing)).await?;
-    Ok(writing)
 }
 
 /// The one connection that writes. It holds the lock of the host, and whatever takes its place after
