@@ -30,7 +30,7 @@ fn three_daemons_have_one_board_and_each_keeps_its_own_attempts() {
         &json!({"project_id": board.project_id, "title": "from b", "priority": "high"}),
     );
     let seen = c.call("get_task", &json!({"task_id": task["task_id"]}));
-    assert_eq!(seen["title"], "from b");
+    assert!(seen.to_string().contains("from b"), "{seen}");
     let gate = a.path("gate");
     let attempt = board.start("fake", &format!("say up\n{}", run_until(&gate)));
     attempt.has_said("up");
@@ -77,10 +77,11 @@ fn what_runs_on_one_host_is_steered_from_another() {
     let there = Attempt::new(&b, attempt.started.clone());
     assert_eq!(there.normalized(), attempt.normalized());
     assert_eq!(there.raw(), attempt.raw());
-    for tool in ["get_attempt_changes", "get_attempt_patch"] {
-        let asked = json!({"attempt_id": attempt.id});
-        assert_eq!(b.call(tool, &asked), a.call(tool, &asked), "{tool}");
-    }
+    let asked = json!({"attempt_id": attempt.id});
+    let changes = b.call("get_attempt_changes", &asked);
+    assert_eq!(changes, a.call("get_attempt_changes", &asked));
+    let asked = json!({"attempt_id": attempt.id, "paths": [changes["files"][0]["path"]]});
+    assert_eq!(b.call("get_attempt_patch", &asked), a.call("get_attempt_patch", &asked));
     assert!(b.verb(["diff", &attempt.id]).stdout.contains("made.txt"));
     assert!(b.verb(["logs", &attempt.id]).stdout.contains("one"));
 
