@@ -13,11 +13,12 @@ use crate::scratch::{IGNORED, IGNORED_TEXT};
 use crate::{PATIENCE, Result, check, wait_until};
 
 /// What may lie in a home and beside it.
-const HOME: [&str; 13] = [
+const HOME: [&str; 14] = [
     "attempts",
     "audit.jsonl",
     "config.toml",
     "daemon.log",
+    "host-secret",
     "http-port",
     "http-token",
     "provost.db",
