@@ -7,6 +7,7 @@ use provost_actors::journal::{
 };
 
 use super::*;
+use crate::store::kept::Kept;
 use crate::work::elsewhere::About;
 
 async fn run(store: &Store, sql: &'static str, values: impl Serialize) {
@@ -31,7 +32,8 @@ async fn two(phase: Phase) -> Two {
     let theirs = attempt(&store, project, &of, phase).await;
     let sql = "UPDATE attempts SET host = 'b' WHERE attempt_id = $1";
     run(&store, sql, (theirs.attempt_id,)).await;
-    let b = Store { host: "b".into(), ..store.store.clone() };
+    // Another daemon, which keeps its own answers.
+    let b = Store { host: "b".into(), kept: Kept::default(), ..store.store.clone() };
     let hosts = [(store.store.clone(), mine), (b, theirs)];
     Two { store, hosts, project, task: of.task_id }
 }
