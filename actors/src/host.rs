@@ -117,7 +117,9 @@ impl Host {
         if unsettled > 0 {
             let are = if unsettled == 1 { "is" } else { "are" };
             return Err(refused(format!("{unsettled} of its attempts {are} not settled")).hint(
-                "Start its daemon again, which takes them up. `provost ps --all` lists them.",
+                "Start its daemon again, which takes them up; `provost ps --all` lists them. If its \
+                 home is lost for good and nothing of it runs, start a daemon with this [host] name on \
+                 another machine: it ends them.",
             ));
         }
         Ok(())

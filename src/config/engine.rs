@@ -7,7 +7,10 @@ pub fn is_engine(text: &str) -> bool {
 
 /// A database's URL without its password.
 pub fn without_password(url: &str) -> String {
-    let (url, query) = url.split_once('?').map_or((url, None), |(url, query)| (url, Some(query)));
+    // A password may hold a question mark.
+    let host = url.rfind('@').unwrap_or(0);
+    let query = url[host..].find('?').map(|at| host + at);
+    let (url, query) = query.map_or((url, None), |at| (&url[..at], Some(&url[at + 1..])));
     let mut shown = match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((before, host))) => {
             let user = before[scheme.len() + 3..].split(':').next().unwrap_or_default();
@@ -37,6 +40,7 @@ mod tests {
                 "postgres://ann@db:1/board?sslmode=require",
             ),
             ("postgres://ann:se@cret@db/board", "postgres://ann@db/board"),
+            ("postgres://ann:se?cret@db/board?a=b", "postgres://ann@db/board?a=b"),
             (
                 "postgres:///board?host=/run&password=x&a=b",
                 "postgres:///board?host=/run&password=***&a=b",

@@ -30,7 +30,7 @@ pub fn name(config: &Config) -> Result<String, DaemonError> {
     if is_label(&own) {
         return Ok(own);
     }
-    let why = format!("the machine's name, {own:?}, can't be the name of a host.");
+    let why = format!("the machine's name, {own:?}, can't be the name of a host");
     Err(DaemonError::Host(why, "Write name = \"…\" below [host] in config.toml.".to_owned()))
 }
 

@@ -66,7 +66,7 @@ pub enum DaemonError {
     Engine(#[from] EngineError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("{0} {1}")]
+    #[error("{0}. {1}")]
     Host(String, String),
     #[error("the actors can't be started: {0}")]
     Actors(#[from] ractor::SpawnErr),

@@ -66,6 +66,9 @@ impl OtherHosts for Domain {
         self.store.ask_host(&id, host, &call, deadline).await?;
         loop {
             if let Some(answer) = self.store.host_answer(&id).await? {
+                if let Err(refusal) = self.store.forget_host_call(&id).await {
+                    tracing::debug!(%refusal, id, "an answer is forgotten later");
+                }
                 return answer;
             }
             let why = match self.check_alive(host).await {
@@ -173,7 +176,7 @@ impl Domain {
             Some(known) => {
                 format!("its daemon has not renewed its lease since {}", known.renewed_at)
             }
-            None => "it is not registered".to_owned(),
+            None => "it is not registered, until its daemon is started again".to_owned(),
         };
         let message =
             format!("host {host} has what this call is about, and does not answer: {why}");
@@ -182,16 +185,17 @@ impl Domain {
 
     /// The end of a call that was not answered.
     async fn given_up(&self, id: &str, why: Refusal) -> HostAnswer {
-        if self.store.withdraw_host_call(id).await? {
-            return Err(why);
-        }
-        // It was answered just now, or its host has begun it.
-        match self.store.host_answer(id).await? {
-            Some(answer) => answer,
-            None => Err(Refusal {
-                message: format!("{} It had begun the call, and goes on with it.", why.message),
-                ..why
-            }),
+        match self.store.withdraw_host_call(id).await? {
+            Some(false) => Err(why),
+            Some(true) => {
+                let message = format!("{}. Its daemon had begun the call", why.message);
+                Err(Refusal { message, ..why }.hint(
+                    "It may have taken effect: look at get_attempt_status before you call the tool \
+                     again.",
+                ))
+            }
+            // It was answered just now.
+            None => self.store.host_answer(id).await?.unwrap_or(Err(why)),
         }
     }
 }

@@ -10,6 +10,10 @@ use sqlx::sqlite::SqliteError;
 /// When a caller had better try again, in seconds.
 const RETRY_AFTER_SECS: u64 = 2;
 
+/// The way out where the board is on a server.
+const AT_THE_SERVER: &str =
+    "Look at the PostgreSQL server that [engine] url names, then call the tool again.";
+
 /// An error inside the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -47,7 +51,9 @@ impl From<StoreError> for Refusal {
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 pub(super) fn fault(error: sqlx::Error) -> Refusal {
     if is_full(&error) {
-        return Refusal::new(Code::StorageFull, format!("the database can't be written: {error}"));
+        let message = format!("the database can't be written: {error}");
+        let refusal = Refusal::new(Code::StorageFull, message);
+        return if is_of_a_server(&error) { refusal.hint(AT_THE_SERVER) } else { refusal };
     }
     if matches!(error, sqlx::Error::PoolTimedOut) {
         tracing::warn!(%error, "the database is busy");
@@ -58,9 +64,17 @@ pub(super) fn fault(error: sqlx::Error) -> Refusal {
     }
     tracing::error!(%error, "the store failed");
     if is_unavailable(&error) {
-        return Refusal::new(Code::DbUnavailable, format!("the database can't be used: {error}"));
+        let message = format!("the database can't be used: {error}");
+        let refusal = Refusal::new(Code::DbUnavailable, message);
+        return if is_of_a_server(&error) { refusal.hint(AT_THE_SERVER) } else { refusal };
     }
     Refusal::internal(format!("the store failed: {error}"))
+}
+
+/// Whether PostgreSQL has refused, or can't be reached.
+fn is_of_a_server(error: &sqlx::Error) -> bool {
+    use sqlx::Error::{Configuration, Io, Tls};
+    sql_state(error).is_some() || matches!(error, Io(_) | Tls(_) | Configuration(_))
 }
 
 /// No room is left for what is to be written.

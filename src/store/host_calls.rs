@@ -9,7 +9,7 @@ use sqlx::AssertSqlSafe;
 
 use super::changes::ChangeWatch;
 use super::follow::hint;
-use super::{Patience, Refusal, Sql, Store, StoreError, now};
+use super::{Code, Patience, Refusal, Sql, Store, StoreError, now};
 use crate::api::{HostCall, Once};
 
 /// What is announced when there may be a call for this host.
@@ -60,12 +60,19 @@ impl Store {
         Ok(Some(answer.map(|(value, deduplicated)| Once { value, deduplicated })))
     }
 
-    /// Takes back a call that its host has not taken. `false`: it has.
-    pub async fn withdraw_host_call(&self, id: &str) -> Result<bool, Refusal> {
-        let sql = "DELETE FROM host_calls WHERE call_id = $1 AND taken_by IS NULL";
-        let withdraw =
-            self.write(Patience::Short, "host_call", async |db| db.run(sql, (id,)).await);
-        Ok(withdraw.await? > 0)
+    /// Takes back a call, so that its host does not begin it later: whether it has begun it already.
+    /// `None`: the call is answered.
+    pub async fn withdraw_host_call(&self, id: &str) -> Result<Option<bool>, Refusal> {
+        let sql = "DELETE FROM host_calls WHERE call_id = $1 AND answered_at IS NULL
+             RETURNING taken_by IS NOT NULL";
+        self.write(Patience::Short, "host_call", async |db| db.find(sql, (id,)).await).await
+    }
+
+    /// Forgets a call whose asker has the answer: it may be large.
+    pub async fn forget_host_call(&self, id: &str) -> Result<(), Refusal> {
+        let sql = "DELETE FROM host_calls WHERE call_id = $1";
+        self.write(Patience::Short, "host_call", async |db| db.run(sql, (id,)).await.map(drop))
+            .await
     }
 
     /// Takes what this host is to carry out; also what it has taken before and not answered, apart
@@ -76,9 +83,9 @@ impl Store {
         running: &[String],
     ) -> Result<Vec<(String, HostCall)>, Refusal> {
         let open = "host = $1 AND answered_at IS NULL
-             AND (taken_by IS NULL AND deadline > $3 OR taken_by <= $2)
+             AND (taken_by IS NULL AND deadline > $3 OR taken_by <= $2 AND deadline > $5)
              AND call_id NOT IN (SELECT value FROM json_each($4))";
-        let values = (&self.host, incarnation, now(), running);
+        let values = (&self.host, incarnation, now(), running, long_ago());
         let sql = AssertSqlSafe(format!("SELECT EXISTS (SELECT 1 FROM host_calls WHERE {open})"));
         if !self.read(async |db| db.one(sql, values).await).await? {
             return Ok(Vec::new());
@@ -89,9 +96,15 @@ impl Store {
         let rows: Vec<(String, String)> = self
             .write(Patience::OneTry, "host_calls", async |db| db.all(sql, values).await)
             .await?;
-        let parsed = rows.into_iter().map(|(id, call)| Ok((id, serde_json::from_str(&call)?)));
-        let parsed: Result<_, StoreError> = parsed.collect();
-        Ok(parsed?)
+        let mut calls = Vec::new();
+        for (id, call) in rows {
+            match serde_json::from_str(&call) {
+                Ok(call) => calls.push((id, call)),
+                // A daemon of another version has asked.
+                Err(error) => self.answer_host_call(&id, &Err(unread(&self.host, &error))).await?,
+            }
+        }
+        Ok(calls)
     }
 
     /// Writes the answer to a call that this host has carried out.
@@ -110,11 +123,22 @@ impl Store {
         .await
     }
 
-    /// Forgets old answers, and calls that nobody has taken.
+    /// Forgets old answers, and calls that were not answered.
     pub async fn prune_host_calls(&self) -> Result<u64, Refusal> {
-        let before = now().saturating_sub(i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX));
         let sql = "DELETE FROM host_calls WHERE answered_at < $1
-             OR taken_by IS NULL AND answered_at IS NULL AND deadline < $1";
-        self.write(Patience::Short, "pruned", async |db| db.run(sql, (before,)).await).await
+             OR answered_at IS NULL AND deadline < $1";
+        self.write(Patience::Short, "pruned", async |db| db.run(sql, (long_ago(),)).await).await
     }
+}
+
+/// Whoever asked before that does not come for the answer any more.
+fn long_ago() -> i64 {
+    now().saturating_sub(i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn unread(host: &str, error: &serde_json::Error) -> Refusal {
+    let message =
+        format!("host {host} can't read this call, so its daemon is of another version: {error}");
+    Refusal::new(Code::DaemonUnavailable, message)
+        .hint("Run the same version of Provost on all hosts, then call the tool again.")
 }

@@ -22,6 +22,12 @@ impl Store {
             let known: Option<Host> = db.find(BY_ID, (host_id,)).await?;
             let now = Timestamp::now();
             let incarnation = next_incarnation(known.as_ref(), registration, now)?;
+            if known.is_some_and(|known| known.secret != *secret) {
+                tracing::warn!(
+                    host = host_id,
+                    "another home had this host: its attempts are taken up"
+                );
+            }
             let until = lease.map(|lease| now.plus(lease).millis());
             let sql =
                 "INSERT INTO hosts (host_id, incarnation, secret, labels, slots, memory, version,

@@ -60,8 +60,9 @@ pub enum OpenError {
     )]
     Unreachable { place: String, error: Box<sqlx::Error> },
     #[error(
-        "host {host} of the database {place} is in use by another daemon: a host has one daemon. Give \
-         this one another name, below [host]"
+        "host {host} of the database {place} is in use by another daemon, or by the connection of one \
+         that ended less than half a minute ago: start this one again then. If another machine has \
+         this name, give this one another, below [host]"
     )]
     InUse { host: String, place: String },
     #[error("the database {place} can't hold a board: {why}")]

@@ -25,8 +25,8 @@ const OLDEST: i32 = 150_000;
 /// How long a connection may take, and a call waits for one.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a daemon waits for the lock of its host: the session of one that was killed has ended by
-/// then.
+/// How long a daemon that starts waits for the lock of its host: the session of one that was killed
+/// has mostly ended by then.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
 /// The first number of the advisory lock of a host; the second is of its name and the schema.

@@ -53,13 +53,14 @@ async fn carry_out(
     call: HostCall,
 ) -> String {
     let HostCall { tool: name, caller, arguments, id: request } = call;
+    let calls = Calls::new(Arc::clone(&service), caller, rates, seats);
     let answer = match table::find(&name) {
-        Some(tool) => {
-            let calls = Calls::new(Arc::clone(&service), caller, rates, seats);
-            // The asking daemon has judged whether the tool is one of the caller's role.
-            calls.call_any(tool, arguments, request).await
+        // The asking daemon has judged whether the tool is one of the caller's role.
+        Some(tool) => calls.call_any(tool, arguments, request).await,
+        None => {
+            let method = service.carried_method(&calls.caller, &name, arguments);
+            calls.quick(&name, method).await.flatten()
         }
-        None => service.carried_method(&caller, &name, arguments).await,
     };
     service.answer_call(&id, answer).await;
     id

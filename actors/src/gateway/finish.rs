@@ -164,7 +164,12 @@ async fn other(world: &World, attempt: &Attempt, onto: AttemptId) -> Result<Atte
             .hint("Call the tool again with into, the id of an attempt that exists.")
             .detail("path", "into"));
     };
-    world.host.require(&other)?;
+    if other.host != world.host.id {
+        let host = &other.host;
+        let message =
+            format!("attempt {onto} is on host {host}: work can't be applied across hosts");
+        return Err(refuse(message));
+    }
     let has = |repo: &AttemptRepo| other.repos.iter().any(|its| its.path == repo.path);
     match attempt.repos.iter().find(|repo| !has(repo)) {
         Some(repo) => Err(refuse(format!("attempt {onto} does not work on {}", repo.path))),

@@ -58,7 +58,8 @@ pub async fn keep_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
         if state.is_none() {
             tracing::error!(
                 host = host.id,
-                "another daemon has registered this host: nothing new begins here"
+                "this host was removed, or another daemon has registered it: nothing new begins here \
+                 until this daemon is started again"
             );
         }
         let told = tell(&gateway, state.unwrap_or(HostState::Draining)).await;

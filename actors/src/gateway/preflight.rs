@@ -25,8 +25,9 @@ use super::repository::{no_branch, tip};
 pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Refusal> {
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
-    executor(&*world.executors, &request.executor, variant)?;
+    // The host that has the labels judges whether it can run the executor.
     own_labels(world, &request.executor).await?;
+    executor(&*world.executors, &request.executor, variant)?;
     let is_boxed = held::can_be(world, &request.executor, variant).await?
         || held::level(&*world.executors, &request.executor, None) != Level::None;
     held::as_its_parent(world, request.parent, &request.executor, variant).await?;
@@ -149,9 +150,9 @@ pub fn executor(
     Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
 }
 
-/// Checks that a host has the labels that an executor asks for.
-pub async fn labels(world: &World, executor: &str) -> Result<(), Refusal> {
-    host_with_labels(world, executor).await.map(drop)
+/// Whether this host has the labels that an executor asks for. Refused if no host has them.
+pub async fn labels(world: &World, executor: &str) -> Result<bool, Refusal> {
+    Ok(host_with_labels(world, executor).await?.is_none())
 }
 
 /// The same of this host; the refusal names another one that has them.

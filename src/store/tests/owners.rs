@@ -179,9 +179,8 @@ async fn each_host_delivers_answers_to_its_own_askers_and_has_its_own_questions_
     }
     let answering = QuestionId::new();
     run(&store, sql, (answering, project, "Q-004", "open", task, "local")).await;
-    let counts = [&hosts[0].0, &hosts[1].0].map(|store| store.consultations());
-    let [mine, theirs] = futures_util::future::join_all(counts).await.try_into().unwrap();
-    let (mine, theirs) = (mine.unwrap(), theirs.unwrap());
+    let mine = hosts[0].0.consultations().await.unwrap();
+    let theirs = hosts[1].0.consultations().await.unwrap();
     assert_eq!((mine.len(), theirs.len()), (1, 2));
     assert!(theirs.contains(&answering), "its newest attempt is on b");
 }
