@@ -54,13 +54,12 @@ async fn carry_out(
 ) -> String {
     let HostCall { tool: name, caller, arguments, id: request } = call;
     let calls = Calls::new(Arc::clone(&service), caller, rates, seats);
-    let answer = match table::find(&name) {
+    let answer = if let Some(tool) = table::find(&name) {
         // The asking daemon has judged whether the tool is one of the caller's role.
-        Some(tool) => calls.call_any(tool, arguments, request).await,
-        None => {
-            let method = service.carried_method(&calls.caller, &name, arguments);
-            calls.quick(&name, method).await.flatten()
-        }
+        calls.call_any(tool, arguments, request).await
+    } else {
+        let method = service.carried_method(&calls.caller, &name, arguments);
+        calls.quick(&name, method).await.flatten()
     };
     service.answer_call(&id, answer).await;
     id
