@@ -32,6 +32,12 @@ pub async fn find(context: &mut Context, args: &PathArgs) -> Result<(AttemptId, 
     let Some(known) = &status.worktree else {
         return Err(Failure::Fault("the daemon does not know the worktree's path".to_owned()));
     };
+    if matches!(known, Worktree::Each(paths) if paths.is_empty()) {
+        let there =
+            format!("the worktree of attempt {} is on host {}", attempt.short(), status.host);
+        let refusal = Refusal::new(Code::Elsewhere, there).hint("Run the command on that host.");
+        return Err(Failure::Refused(Box::new(refusal)));
+    }
     let path = worktree(known, args.repository.as_deref())?;
     if Path::new(&path).exists() {
         return Ok((attempt, path));
