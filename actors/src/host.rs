@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(refused.code, Code::NotPermitted);
         assert!(refused.message.contains("1970-01-01T00:02:10"), "{refused}");
         assert!(refused.hint.contains("another name"), "{}", refused.hint);
-        // Of a home with a lock of its own nobody else is asked.
+        // A home with a lock of its own needs no other proof.
         assert_eq!(next_incarnation(Some(&host(LOCAL, &[])), &from("other", None), at(0)), Ok(8));
     }
 

@@ -171,7 +171,7 @@ fn given(
     if let Some((name, text)) = flag.or_else(|| names.into_iter().flatten().find_map(variable)) {
         let value = setting.parse(&text).ok_or_else(|| {
             let (key, expected) = (setting.path(), setting.expected());
-            // What is no database's URL may still hold a password.
+            // A text that is not the URL of a database may still hold a password.
             let text = if setting.allowed == Allowed::Engine { "…" } else { text.as_str() };
             ConfigError(format!("{name}={text}: `{key}` must be {expected}"))
         });

@@ -19,8 +19,8 @@ const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer a statement.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// The id of the transaction, if it has written something. Then all daemons of the board are told,
-/// once it is committed, that the host `$1` has.
+/// The id of the transaction, if it has written something. Then all daemons of the board get the
+/// name of the host, `$1`, once it is committed.
 const TOLD: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
     CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL
          THEN pg_notify('provost_' || md5(current_schema()), $1) END";
@@ -41,8 +41,8 @@ pub async fn begin_write(pool: &PgPool) -> sqlx::Result<Transaction<'static, Pos
 }
 
 /// Commits, and tells the daemons of other hosts that there is something new. Where the connection
-/// ends before the answer, the server is asked what became of the
-/// transaction: whoever is told that it failed does the same again.
+/// ends before the answer, this asks the server what became of the transaction: a caller that
+/// gets an error does the same again.
 pub async fn commit(
     mut writing: Transaction<'static, Postgres>,
     pool: &PgPool,

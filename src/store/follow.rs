@@ -1,5 +1,5 @@
-//! What other daemons of the same board commit. PostgreSQL's NOTIFY tells of it at once, and a look
-//! at the rows each second tells of all that a hint was lost of.
+//! What other daemons of the same board commit. PostgreSQL's NOTIFY is a hint that comes at once;
+//! a look at the rows each second finds what a lost hint was for.
 
 use std::time::Duration;
 
@@ -9,7 +9,9 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
+use super::answered::answered;
 use super::connection::{Driver, Pool};
+use super::postgres::prepare;
 use super::{Db, Refusal, Result, Sql, Store};
 
 type Hints = BoxStream<'static, sqlx::Result<PgNotification>>;
@@ -63,11 +65,12 @@ impl Store {
     async fn hints(&self, pool: &PgPool) -> sqlx::Result<PgListener> {
         let options = pool.connect_options();
         let alone = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
+        let alone = alone.after_connect(|connection, _| Box::pin(prepare(connection)));
         let alone = alone.connect_with((*options).clone()).await?;
         let sql = "SELECT 'provost_' || md5(current_schema()),
                           'provost_' || md5(current_schema() || ' ' || $1)";
         let (board, own): (String, String) =
-            sqlx::query_as(sql).bind(&*self.host).fetch_one(pool).await?;
+            answered(sqlx::query_as(sql).bind(&*self.host).fetch_one(pool)).await?;
         let mut listener = PgListener::connect_with(&alone).await?;
         listener.listen_all([board.as_str(), own.as_str()]).await?;
         Ok(listener)
@@ -84,7 +87,7 @@ impl Store {
     }
 
     /// Whether a hint is news. What this daemon has committed itself is announced already; any other
-    /// text is what only this host is told of.
+    /// text is a hint for this host alone.
     fn told(&self, hint: &str) -> bool {
         self.changes.announce(hint);
         hint != &*self.host

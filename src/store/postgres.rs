@@ -163,7 +163,7 @@ fn pool(connections: u32) -> PgPoolOptions {
 
 /// A server that is cut off is noticed within half a minute, and so is a daemon by its server. The
 /// statements are too small for compilation.
-async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
+pub(super) async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
     let sql = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;
                SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000; SET jit = off";
     sqlx::raw_sql(sql).execute(connection).await.map(drop)

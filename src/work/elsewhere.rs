@@ -13,12 +13,9 @@ pub enum About<'a> {
     ChecksOf(&'a str),
 }
 
-/// The tools and methods that ask the owner of an attempt, or read what only its host has.
-const OF_ITS_HOST: [&str; 18] = [
-    "tail_attempt_logs",
-    "get_attempt_changes",
-    "get_attempt_file",
-    "get_attempt_patch",
+/// The tools and methods that ask the owner of an attempt, or read what only its host has. Reads that
+/// pages make too are not here: whatever calls them, they ask the host themselves.
+const OF_ITS_HOST: [&str; 11] = [
     "follow_up",
     "comment_on_changes",
     "stop_attempt",
@@ -26,9 +23,6 @@ const OF_ITS_HOST: [&str; 18] = [
     "answer",
     "respond_approval",
     "provost/next_log_page",
-    "provost/blob",
-    "provost/processes",
-    "provost/comments",
     "provost/environment",
     "provost/preview",
     "provost/discard",

@@ -153,7 +153,7 @@ fn a_host_whose_daemon_is_gone_is_named_and_its_attempts_wait_for_it() {
     let message = refusal["message"].as_str().unwrap();
     assert!(message.contains("ost a has") && message.contains("has not renewed its lease since"));
     let status = b.call("get_attempt_status", &json!({"attempt_id": attempt.id}));
-    assert_eq!(status["state"], "running", "nobody else takes it up");
+    assert_eq!(status["state"], "running", "no other host takes it up");
     assert!(b.verb(["hosts"]).stdout.contains("lost"));
     a.start();
     assert_eq!(attempt.leader(), leader);

@@ -104,8 +104,8 @@ fn a_server_that_shows_no_durability_is_refused_unless_it_is_stated() {
 }
 
 #[test]
-fn two_daemons_have_no_board_in_common() {
-    let Some(url) = database("shared") else { return };
+fn a_daemon_takes_its_host_again_after_its_connections_were_cut() {
+    let Some(url) = database("cut") else { return };
     let one = on(&url).started();
     let board = one.board();
     let task = board.task("kept");
@@ -114,7 +114,7 @@ fn two_daemons_have_no_board_in_common() {
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("in use by another daemon"), "{refused:?}");
     one.call("get_task", &json!({"task_id": task}));
-    // It holds the board by its connection: without it, it takes the board again.
+    // It holds its host by its connection: without it, it takes the host again.
     run(
         &url,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity

@@ -1,5 +1,5 @@
 //! Who runs and who waits: so many attempts at once, further ones in the order
-//! of their priority, and within one first come first served; nobody begins on a host that drains.
+//! of their priority, and within one first come first served; no attempt begins on a host that drains.
 //! Pure.
 
 use std::cmp::Reverse;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_begins_while_it_is_held_and_then_all_do_in_their_order() {
+    fn none_begins_while_it_is_held_and_then_all_do_in_their_order() {
         let id = ids(4);
         let mut admission = Admission::new(3, 1);
         admission.answers(id[3]);

@@ -1,5 +1,5 @@
 //! The state of hosts: a person changes it, and each renewal of this host's lease reads it. The
-//! gateway is told the state of its own host, in the order of the reads.
+//! gateway gets the state of its own host, in the order of the reads.
 
 use std::sync::Arc;
 

@@ -28,8 +28,8 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// A text that an agent or a script has written, as it can be stored: what nobody can call again
-    /// with another text must not be refused.
+    /// A text that an agent or a script has written, as it can be stored: a refusal would lose it,
+    /// since its writer does not send it again in other words.
     pub fn storable<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.holds_nul || !text.contains('\0') {
             return Cow::Borrowed(text);

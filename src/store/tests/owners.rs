@@ -50,7 +50,7 @@ async fn each_host_takes_up_its_own_attempts_intents_and_ports() {
         let blocks: Vec<u16> = (0..3).map(|block| 24000 + block * 10).collect();
         store.take_ports(own.attempt_id, &blocks, &[]).await.unwrap().unwrap();
     }
-    // Of an attempt that is not there, so that its caller is told.
+    // Of an attempt that is not there: its caller gets an error for it.
     hosts[0].0.begin(&key("unknown", "x"), &stop()).await.unwrap();
     for (store, own) in &hosts {
         let intents = store.open_intents().await.unwrap();
