@@ -39,6 +39,8 @@ pub struct Host {
     pub renewed_at: Timestamp,
     /// `None`: the lock of its home is the lease, and nothing is renewed.
     pub lease_until: Option<Timestamp>,
+    /// When its attempts were given away; its next registration clears it.
+    pub fenced_at: Option<Timestamp>,
 }
 
 /// What a daemon registers its host with.
@@ -229,6 +231,7 @@ mod tests {
             registered_at: at(100),
             renewed_at: at(100),
             lease_until: (id != LOCAL).then(|| at(100).plus(LEASE)),
+            fenced_at: None,
         }
     }
 

@@ -257,6 +257,8 @@ settings! {
         name: String = "", Allowed::Name;
         /// What it has, in words: executors with `labels` run only where all of theirs are.
         labels: Vec<String> = [], Allowed::Labels;
+        /// Seconds that its lease lasts, where hosts share a database; it is renewed six times as often.
+        lease_secs: u64 = 30u64, Allowed::Integer(3..=600);
     }
     /// The attempts' worktrees.
     worktrees Worktrees {

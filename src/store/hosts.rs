@@ -9,6 +9,8 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::Hosts;
 use provost_actors::refusal::{Code, Refusal};
 
+use sqlx::AssertSqlSafe;
+
 use super::approvals::count_change;
 use super::{Db, Patience, Result, Sql, Store, word};
 
@@ -98,10 +100,14 @@ impl Hosts for Store {
         lease: Duration,
     ) -> Result<Option<HostState>, Refusal> {
         self.write(Patience::OneTry, "renewal", async |db| {
-            let now = Timestamp::now();
-            let sql = "UPDATE hosts SET renewed_at = $3, lease_until = $4
-                 WHERE host_id = $1 AND incarnation = $2 RETURNING state";
-            let values = (host, incarnation, now.millis(), now.plus(lease).millis());
+            // The engine's clock: those of the hosts may differ.
+            let now = self.writer.dialect().now;
+            let sql = format!(
+                "UPDATE hosts SET renewed_at = {now}, lease_until = {now} + $3
+                 WHERE host_id = $1 AND incarnation = $2 RETURNING state"
+            );
+            let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+            let (sql, values) = (AssertSqlSafe(sql), (host, incarnation, lease));
             db.find(sql, values).await
         })
         .await

@@ -11,6 +11,8 @@ use std::borrow::Cow;
 pub struct Dialect {
     /// Whether a text may contain U+0000.
     pub holds_nul: bool,
+    /// The engine's clock, in milliseconds since 1970: that of leases.
+    pub now: &'static str,
     /// Begins a transaction that writes.
     pub begin_write: &'static str,
     /// Begins a transaction that reads, and whose statements all see the same commits.

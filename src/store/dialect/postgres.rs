@@ -24,6 +24,7 @@ use crate::store::Result;
 
 pub const DIALECT: Dialect = Dialect {
     holds_nul: false,
+    now: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
     begin_write: "BEGIN",
     begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
     index_passages: "INSERT INTO plan_passages (rowid, words, size)

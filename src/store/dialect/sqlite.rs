@@ -4,6 +4,7 @@ use super::{Dialect, Terms, Words};
 
 pub const DIALECT: Dialect = Dialect {
     holds_nul: true,
+    now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
     // The lock is taken at once: a transaction that reads first and writes later could fail
     // half-way.
     begin_write: "BEGIN IMMEDIATE",
