@@ -69,6 +69,11 @@ crash-matrix *OPTIONS:
     cargo build --release --bin provost --example crash_matrix
     cargo run --quiet --release --example crash_matrix -- {{ OPTIONS }}
 
+# Hosts on one board on PostgreSQL, killed, cut off and halted one after the other, with a ledger that
+# proves that nothing ran twice; then their rates. Installs PostgreSQL if it is missing.
+cluster *OPTIONS:
+    .ci/cluster {{ OPTIONS }}
+
 # The real coding-agent CLIs under Provost, without keys: the table of
 # docs/executors.md. Installs them from the npm registry into target/real-executors.
 real-executors *OPTIONS:

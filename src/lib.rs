@@ -38,6 +38,11 @@ pub fn main() -> ExitCode {
         .unwrap_or_else(cli::main)
 }
 
+/// The board, for programs that measure it.
+pub mod board {
+    pub use crate::store::{Durability, Server, Store, TimesToLive};
+}
+
 /// What reads the output of executors, for programs that measure it. Each takes a process's launch
 /// state ([`Launch::dialogue`](provost_actors::executor::Launch::dialogue)).
 pub mod normalizers {

@@ -1,6 +1,6 @@
-//! Runs the matrix in a child, and is the init of all that it starts: reaps what
+//! Runs a program in a child, and is the init of all that it starts: reaps what
 //! the killed leave behind, since a kernel tells how a process ended once it has
-//! been reaped, and ends whatever is left when the matrix ends or is interrupted.
+//! been reaped, and ends whatever is left when the program ends or is interrupted.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ pub fn run(variable: &str) -> ExitCode {
     match supervise(variable) {
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         Err(error) => {
-            eprintln!("crash_matrix: {error}");
+            eprintln!("init: {error}");
             ExitCode::FAILURE
         }
     }

@@ -9,6 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::processes::{Census, Process};
+use crate::session::Home;
 use crate::{Result, command, wait_until};
 
 /// A file of the repository that git ignores, and its content: each worktree gets a copy.
@@ -81,13 +82,6 @@ impl Scratch {
     /// The folder of an execution process.
     pub fn folder(&self, attempt_id: &str, process_id: &str) -> PathBuf {
         self.home().join("attempts").join(attempt_id).join(process_id)
-    }
-
-    /// `provost` with these arguments, in an environment of its own.
-    pub fn provost(&self, args: &[&str]) -> Command {
-        let mut provost = self.in_environment(&self.program);
-        provost.args(args).env("PROVOST_HOME", self.home()).stderr(Stdio::null());
-        provost
     }
 
     /// What git says, a line each.
@@ -181,6 +175,15 @@ impl Scratch {
         if let Some(dir) = self.dir.take() {
             let _ = dir.keep();
         }
+    }
+}
+
+impl Home for Scratch {
+    /// In an environment of its own.
+    fn provost(&self, args: &[&str]) -> Command {
+        let mut provost = self.in_environment(&self.program);
+        provost.args(args).env("PROVOST_HOME", self.home()).stderr(Stdio::null());
+        provost
     }
 }
 

@@ -3,14 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::scratch::Scratch;
 use crate::{PATIENCE, Result};
+
+/// Where the client's daemon is.
+pub trait Home {
+    /// `provost` with these arguments.
+    fn provost(&self, args: &[&str]) -> Command;
+}
 
 /// Names a call for as long as it waits for its answer.
 pub type Key = u64;
@@ -44,31 +49,31 @@ struct Bridge {
 
 impl Session {
     /// Sends a tool call.
-    pub fn begin(&mut self, scratch: &Scratch, tool: &str, arguments: &Value) -> Result<Key> {
+    pub fn begin(&mut self, home: &dyn Home, tool: &str, arguments: &Value) -> Result<Key> {
         self.last += 1;
         let params = json!({"name": tool, "arguments": arguments});
         let message =
             json!({"jsonrpc": "2.0", "id": self.last, "method": "tools/call", "params": params});
         // Another bridge is told all that waits as soon as it is there.
-        self.open(scratch)?;
+        self.open(home)?;
         self.write(&message);
         self.waiting.insert(self.last, Call { message, since: Instant::now() });
         Ok(self.last)
     }
 
     /// Calls a tool that is to work.
-    pub fn call(&mut self, scratch: &Scratch, tool: &str, arguments: &Value) -> Result<Value> {
-        let key = self.begin(scratch, tool, arguments)?;
-        Ok(self.answer(scratch, key)?.value)
+    pub fn call(&mut self, home: &dyn Home, tool: &str, arguments: &Value) -> Result<Value> {
+        let key = self.begin(home, tool, arguments)?;
+        Ok(self.answer(home, key)?.value)
     }
 
     /// Waits for the answer to a call.
-    pub fn answer(&mut self, scratch: &Scratch, key: Key) -> Result<Answer> {
+    pub fn answer(&mut self, home: &dyn Home, key: Key) -> Result<Answer> {
         loop {
             if let Some(answer) = self.answered.remove(&key) {
                 return Ok(answer);
             }
-            self.listen(scratch, Duration::from_millis(100))?;
+            self.listen(home, Duration::from_millis(100))?;
         }
     }
 
@@ -82,16 +87,16 @@ impl Session {
     }
 
     /// Waits until no call waits any more.
-    pub fn finish(&mut self, scratch: &Scratch) -> Result<()> {
+    pub fn finish(&mut self, home: &dyn Home) -> Result<()> {
         while !self.waiting.is_empty() {
-            self.listen(scratch, Duration::from_millis(100))?;
+            self.listen(home, Duration::from_millis(100))?;
         }
         Ok(())
     }
 
     /// Takes in what has come, having waited for it for a while at most.
-    pub fn listen(&mut self, scratch: &Scratch, patience: Duration) -> Result<()> {
-        self.open(scratch)?;
+    pub fn listen(&mut self, home: &dyn Home, patience: Duration) -> Result<()> {
+        self.open(home)?;
         let deadline = Instant::now() + patience;
         loop {
             let Some(bridge) = &self.bridge else { return Ok(()) };
@@ -156,11 +161,11 @@ impl Session {
         Ok(())
     }
 
-    fn open(&mut self, scratch: &Scratch) -> Result<()> {
+    fn open(&mut self, home: &dyn Home) -> Result<()> {
         if self.bridge.is_some() {
             return Ok(());
         }
-        let mut child = scratch
+        let mut child = home
             .provost(&["mcp", "--role", "all"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
