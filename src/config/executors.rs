@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Result;
+use super::allowed::HOSTS;
 use super::reader::{Item, Source, Table};
-use super::settings::{HOSTS, TABLE};
+use super::settings::TABLE;
 use crate::role::Role;
 
 /// What an executor writes to its standard output.

@@ -1,6 +1,7 @@
 //! The configuration: flag > environment > `config.toml` > default, each value
 //! with its origin. Reads one file; everything else here is pure.
 
+mod allowed;
 mod engine;
 mod executors;
 mod forges;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use allowed::Allowed;
+pub use allowed::{listen, ports};
 pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
 pub use forges::ForgeConfig;
 use provost_actors::journal::checks::CheckCommand;
@@ -20,9 +23,8 @@ use provost_actors::repo_settings::RepoSettings;
 use reader::{Item, Source, Table};
 pub use repo_file::read_repo_file;
 use serde_json::{Value, json};
-use settings::{Allowed, Setting, TABLE};
 pub use settings::{Answers, Checks, Engine, Guards, Http, Limits, Settings, Worker};
-pub use settings::{listen, ports};
+use settings::{Setting, TABLE};
 
 /// Why the configuration can't be used, and where that stands. The CLI ends with exit code 2.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use provost_actors::nearest::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::settings::LABELS;
+use super::allowed::LABELS;
 use super::{ConfigError, Result};
 
 /// A `config.toml`: its name, for messages, and its text, for line numbers.
