@@ -8,6 +8,7 @@ mod audit;
 mod brief;
 mod calls;
 mod checks;
+mod cluster;
 mod collected;
 mod completions;
 mod conflicts;
@@ -250,6 +251,9 @@ enum Command {
     /// Drain a host, let it go on, or forget it
     #[command(subcommand)]
     Host(hosts::HostCommand),
+    /// Try several hosts on one board
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
     /// Add, list and revoke users of the page and the API
     #[command(subcommand)]
     User(user::UserCommand),
@@ -339,6 +343,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Open(args) => open::open(context, args).await,
         Command::Hosts => hosts::hosts(context).await,
         Command::Host(command) => hosts::host(context, command).await,
+        Command::Cluster(command) => cluster::cluster(context, command).await,
         Command::User(command) => user::user(context, command).await,
         Command::Audit(args) => audit::audit(context, &args),
         Command::Retry(args) => retry::retry(context, &args).await,

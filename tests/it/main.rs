@@ -15,6 +15,7 @@ mod cache;
 mod cleanup;
 mod cli;
 mod closed_loop;
+mod cluster;
 mod comments;
 mod conversations;
 mod crash_points;

@@ -22,6 +22,11 @@ fn common() -> Option<String> {
     url
 }
 
+/// Whether the programs of a server are there; `false`, after a line that says so: they are not.
+pub fn has_programs() -> bool {
+    common().is_some()
+}
+
 /// Runs a statement on a database.
 pub fn run(url: &str, sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

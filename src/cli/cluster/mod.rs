@@ -1,0 +1,70 @@
+//! `provost cluster up`: a few hosts on one board, to try what several machines do. A shell script sets
+//! them up, and ends them.
+
+use std::process::{ExitStatus, Stdio};
+
+use futures_util::future::select_all;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::prelude::*;
+use crate::home::{ATTEMPT_VARIABLES, HOME_VARIABLE};
+
+const UP: &str = include_str!("up.sh");
+
+#[derive(clap::Subcommand, Debug)]
+pub enum ClusterCommand {
+    /// Run a PostgreSQL server and a few hosts on this machine, until Ctrl-C
+    ///
+    /// Everything is in a new folder below /tmp, and is gone when it ends. It needs the programs of
+    /// PostgreSQL, but no server that runs.
+    Up {
+        /// How many hosts
+        #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
+        local: u8,
+    },
+}
+
+pub async fn cluster(_: &mut Context, command: ClusterCommand) -> Result<Exit, Failure> {
+    let ClusterCommand::Up { local } = command;
+    let folder = tempfile::Builder::new().prefix("provost-cluster-").tempdir_in("/tmp")?;
+    let failure = folder.path().join("failure");
+    #[expect(clippy::disallowed_methods, reason = "the script belongs to no attempt")]
+    let mut script = Command::new("sh");
+    script
+        .args(["-c", UP])
+        .env("provost", std::env::current_exe()?)
+        .env("root", folder.path())
+        .env("failure", &failure)
+        .env("hosts", local.to_string())
+        .env_remove(HOME_VARIABLE)
+        .stdin(Stdio::null());
+    for name in ATTEMPT_VARIABLES {
+        script.env_remove(name);
+    }
+    let status = until_ended(script.spawn()?).await?;
+    let why = std::fs::read_to_string(&failure).unwrap_or_default();
+    folder.close()?;
+    if status.success() {
+        return Ok(Exit::Done);
+    }
+    Err(Failure::Fault(format!("the cluster can't be set up: {}", why.trim())))
+}
+
+/// Waits for the script, which cleans up before it ends: also when this process is to end.
+async fn until_ended(mut script: Child) -> std::io::Result<ExitStatus> {
+    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let mut signals = signals.into_iter().map(signal).collect::<std::io::Result<Vec<_>>>()?;
+    let interrupted = select_all(signals.iter_mut().map(|signal| Box::pin(signal.recv())));
+    tokio::select! {
+        status = script.wait() => return status,
+        _ = interrupted => {}
+    }
+    if let Some(pid) = script.id() {
+        // A terminal's Ctrl-C has reached it too; a second signal does no harm.
+        let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGTERM);
+    }
+    script.wait().await
+}
