@@ -25,7 +25,7 @@ const ENGINE: &str = "provost.engine";
 const CONFIG: &str = "config.toml";
 
 /// What a folder may hold before it is a home: remains, and what new file systems contain.
-const BEFORE_A_DATABASE: [&str; 15] = [
+const BEFORE_A_DATABASE: [&str; 16] = [
     CONFIG,
     "attempts",
     crate::audit::FILE,
@@ -36,6 +36,7 @@ const BEFORE_A_DATABASE: [&str; 15] = [
     "http-port",
     "http-token",
     "lost+found",
+    "mirrors",
     ENGINE,
     "run",
     "scratch",
@@ -199,6 +200,11 @@ impl Home {
         self.data_dir.join("host-secret")
     }
 
+    /// Until when the processes of this home may run, where hosts share the board.
+    pub fn lease(&self) -> PathBuf {
+        self.data_dir.join("lease")
+    }
+
     /// The file that says where the board is, if a server has it.
     pub fn engine_file(&self) -> PathBuf {
         self.data_dir.join(ENGINE)
@@ -206,8 +212,14 @@ impl Home {
 
     /// Where the board is, if a server has it.
     pub fn engine(&self) -> Option<String> {
-        let place = fs::read_to_string(self.engine_file()).ok()?;
-        Some(place.trim().to_owned())
+        let noted = fs::read_to_string(self.engine_file()).ok()?;
+        Some(noted.lines().next()?.trim().to_owned())
+    }
+
+    /// The id of that board, once a daemon has opened it.
+    pub fn board(&self) -> Option<String> {
+        let noted = fs::read_to_string(self.engine_file()).ok()?;
+        Some(noted.lines().nth(1)?.trim().to_owned())
     }
 
     /// Holds one folder per attempt, named by its id.
@@ -228,6 +240,11 @@ impl Home {
     /// Holds collected worktrees, and what was in the way of new ones.
     pub fn trash(&self) -> PathBuf {
         self.data_dir.join("trash")
+    }
+
+    /// Holds bare repositories, by their ids, of which this host has no other copy.
+    pub fn mirrors(&self) -> PathBuf {
+        self.data_dir.join("mirrors")
     }
 
     /// Holds what setups have made, by repository and key.

@@ -39,7 +39,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("event", &["ids"]),
     ("sandbox", &["event"]),
     ("executor", &["event", "limits", "sandbox"]),
-    ("log", &["blocking", "event", "executor", "failpoint", "ids"]),
+    ("log", &["blocking", "event", "executor", "failpoint", "ids", "refusal", "retry"]),
     ("process", &["blocking", "event", "failpoint", "ids", "limits", "log", "sandbox", "secret"]),
     ("workspace", &["environment", "blocking", "event", "failpoint", "ids", "process", "secret", "text"]),
     ("host", &["event", "refusal"]),

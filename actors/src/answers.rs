@@ -135,6 +135,7 @@ impl Answerer {
             fork: None,
             ignore_dependencies: true,
             parent: None,
+            is_carried: false,
         };
         let (tool, id) = ("start_task_attempt", format!("consult:{question}"));
         let key = Key::new(tool, id, &json!({"question": question}));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::event::{Action, ErrorType, Event, RawEntry, Timestamp, TokenUsage};
-use crate::limits::Limits;
+use crate::limits::{Limits, OnLeaseLate};
 use crate::sandbox::Wanted;
 
 /// An executor as `list_executors` shows it.
@@ -133,6 +133,11 @@ pub trait Executor: Send + Sync {
     /// The box that is asked for around a turn of this variant.
     fn sandbox(&self, _variant: Option<&str>) -> Wanted {
         Wanted::default()
+    }
+
+    /// What becomes of its processes while the lease of their host is late.
+    fn on_lease_late(&self) -> OnLeaseLate {
+        OnLeaseLate::default()
     }
 
     /// What the host of its attempts has to have.

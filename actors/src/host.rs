@@ -1,7 +1,9 @@
 //! Hosts: the machines that attempts run on, each with a daemon that has registered it. Whether a
-//! registration is granted, whether a host is alive, whether it can be removed, and whether one has
-//! the labels that an executor asks for. Pure.
+//! registration is granted, whether a host is alive, whether it can be removed, and which one a
+//! start goes to. Pure.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,12 +13,6 @@ use crate::refusal::{Code, Refusal};
 
 /// The host of a database that only one home can open.
 pub const LOCAL: &str = "local";
-/// Between two renewals of a lease.
-pub const RENEW_EVERY: Duration = Duration::from_secs(5);
-/// How long a lease lasts after its last renewal.
-pub const LEASE: Duration = Duration::from_secs(30);
-/// How long after its last renewal a host is suspect.
-const SUSPECT_AFTER: Duration = Duration::from_secs(10);
 /// Longest label, in characters.
 const LABEL_MAX: usize = 64;
 
@@ -34,6 +30,7 @@ pub struct Host {
     /// Of the machine, in bytes.
     pub memory: u64,
     pub version: String,
+    pub role: HostRole,
     pub state: HostState,
     pub registered_at: Timestamp,
     pub renewed_at: Timestamp,
@@ -54,8 +51,40 @@ pub struct Registration {
     /// Of the machine, in bytes.
     pub memory: u64,
     pub version: String,
+    pub role: HostRole,
     /// `None`: the lock of the home is the lease.
     pub lease: Option<Duration>,
+    /// The end of its last registration that it knows of: nothing runs that was started before.
+    pub fenced_at: Option<Timestamp>,
+}
+
+/// How long a lease lasts after its renewal, and what follows from that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease(pub Duration);
+
+impl Lease {
+    /// Between two renewals.
+    pub fn renew_every(self) -> Duration {
+        self.0 / 6
+    }
+
+    /// From its end to when the host counts as lost, and after how much of it without a renewal the
+    /// host is suspect.
+    pub fn grace(self) -> Duration {
+        self.0 / 3
+    }
+}
+
+/// What a daemon does for the board.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostRole {
+    #[default]
+    All,
+    /// It serves clients, and runs no attempts.
+    Gateway,
+    /// It runs attempts, and serves no other clients than those within them.
+    Worker,
 }
 
 /// What a person wants of a host.
@@ -76,6 +105,15 @@ pub enum Liveness {
     Suspect,
     /// Its lease is over.
     Lost,
+    /// It was given up: its attempts are other hosts' now.
+    Fenced,
+}
+
+impl Liveness {
+    /// Whether a daemon may carry out what the host is asked for.
+    pub fn is_there(self) -> bool {
+        matches!(self, Self::Alive | Self::Suspect)
+    }
 }
 
 /// A change of a host that a person asks for.
@@ -89,16 +127,24 @@ pub enum HostChange {
 
 impl Host {
     pub fn liveness(&self, now: Timestamp) -> Liveness {
-        match self.lease_until {
-            Some(until) if until <= now => Liveness::Lost,
-            Some(_) if now.since(self.renewed_at) >= SUSPECT_AFTER => Liveness::Suspect,
-            _ => Liveness::Alive,
+        let Some(until) = self.lease_until else { return Liveness::Alive };
+        let grace = Lease(until.since(self.renewed_at)).grace();
+        match () {
+            () if self.fenced_at.is_some() => Liveness::Fenced,
+            () if until <= now => Liveness::Lost,
+            () if now.since(self.renewed_at) >= grace => Liveness::Suspect,
+            () => Liveness::Alive,
         }
     }
 
     /// Whether it has all these labels.
     pub fn has(&self, labels: &[String]) -> bool {
         labels.iter().all(|label| self.labels.contains(label))
+    }
+
+    /// Whether new attempts that ask for these labels may begin on it.
+    pub fn runs(&self, wanted: &[String]) -> bool {
+        self.has(wanted) && self.state == HostState::Active && self.role != HostRole::Gateway
     }
 
     /// Whether it can be forgotten, with so many attempts that are not settled.
@@ -110,7 +156,7 @@ impl Host {
         let refused = |why: String| {
             Refusal::new(Code::InvalidState, format!("host {host} can't be removed: {why}"))
         };
-        if self.liveness(now) != Liveness::Lost {
+        if self.liveness(now).is_there() {
             return Err(refused("its daemon is there".to_owned()).hint(
                 "Only a host whose lease is over can be removed: end its daemon first. \
                  `provost host drain` lets nothing new begin on a host.",
@@ -131,13 +177,19 @@ impl Host {
 /// The incarnation that a registration gets.
 ///
 /// # Errors
-/// The host belongs to another home, and its lease is not over.
+/// `not_permitted`: the host belongs to another home, and its lease is not over. `attempt_running`: it
+/// was given up, and something of it may still run.
 pub fn next_incarnation(
     known: Option<&Host>,
     registration: &Registration,
     now: Timestamp,
 ) -> Result<u64, Refusal> {
     let Some(known) = known else { return Ok(1) };
+    if known.fenced_at != registration.fenced_at {
+        let message = format!("host {} has just been given up by another daemon", known.host_id);
+        return Err(Refusal::new(Code::AttemptRunning, message)
+            .hint("End what runs of this host, then register it again."));
+    }
     // Who registers without a lease holds the lock of the home.
     let until = known.lease_until.filter(|until| *until > now && registration.lease.is_some());
     match until {
@@ -155,17 +207,51 @@ pub fn next_incarnation(
     }
 }
 
-/// Of the hosts that have all these labels, one whose daemon is there and that does not drain, if
-/// there is such a one.
-pub fn with_labels<'h>(wanted: &[String], hosts: &'h [Host], now: Timestamp) -> Option<&'h Host> {
-    let is_away =
-        |host: &Host| host.liveness(now) != Liveness::Alive || host.state == HostState::Draining;
-    hosts.iter().filter(|host| host.has(wanted)).min_by_key(|host| is_away(host))
+/// Where a start goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Here,
+    /// The daemon of this host carries the start out.
+    On(String),
+    /// It waits for the first host that has a free slot.
+    Anywhere,
+}
+
+/// Where a start goes that asks for a host with these labels. `used` are the slots in use, by host;
+/// `is_free`: this host has a free one.
+pub fn place(
+    own: &str,
+    is_free: bool,
+    wanted: &[String],
+    hosts: &[Host],
+    used: &BTreeMap<String, u64>,
+    now: Timestamp,
+) -> Place {
+    let own = hosts.iter().find(|host| host.host_id == own);
+    if is_free && own.is_some_and(|own| own.runs(wanted)) {
+        return Place::Here;
+    }
+    let free = |host: &Host| host.slots - host.slots.min(used.get(&host.host_id).map_or(0, |n| *n));
+    let others = hosts.iter().filter(|host| {
+        host.runs(wanted) && host.liveness(now) == Liveness::Alive && Some(*host) != own
+    });
+    // A gateway may have no repository in which the base commit could be looked up.
+    let may_be_full = own.is_some_and(|own| own.role == HostRole::Gateway);
+    let best = others.max_by_key(|host| (free(host), Reverse(&host.host_id)));
+    match best.filter(|best| may_be_full || free(best) > 0) {
+        Some(best) => Place::On(best.host_id.clone()),
+        None => Place::Anywhere,
+    }
 }
 
 /// The refusal of what only another host's daemon can do: it alone has the worktrees, the log and
-/// the processes.
+/// the processes. Without a host, there is none yet.
 pub fn elsewhere(what: &str, host: &str) -> Refusal {
+    if host.is_empty() {
+        let message = format!("{what} is on no host yet: it waits for one with a free slot");
+        return Refusal::new(Code::InvalidState, message)
+            .hint("Call the tool again when a host has taken it.");
+    }
     let message = format!("{what} is on host {host}, whose daemon alone can do this");
     Refusal::new(Code::Elsewhere, message)
         .hint(format!(
@@ -213,6 +299,8 @@ fn listed(labels: &[String]) -> String {
 mod tests {
     use super::*;
 
+    const LEASE: Duration = Duration::from_secs(30);
+
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(seconds * 1000)
     }
@@ -227,6 +315,7 @@ mod tests {
             slots: 8,
             memory: 1 << 30,
             version: "1".into(),
+            role: HostRole::All,
             state: HostState::Active,
             registered_at: at(100),
             renewed_at: at(100),
@@ -236,8 +325,9 @@ mod tests {
     }
 
     fn from(secret: &str, lease: Option<Duration>) -> Registration {
-        let Host { host_id, labels, slots, memory, version, .. } = host("a", &[]);
-        Registration { host_id, secret: secret.into(), labels, slots, memory, version, lease }
+        let Host { host_id, labels, slots, memory, version, role, .. } = host("a", &[]);
+        let (secret, fenced_at) = (secret.into(), None);
+        Registration { host_id, secret, labels, slots, memory, version, role, lease, fenced_at }
     }
 
     #[test]
@@ -253,6 +343,11 @@ mod tests {
         assert_eq!(refused.code, Code::NotPermitted);
         assert!(refused.message.contains("1970-01-01T00:02:10"), "{refused}");
         assert!(refused.hint.contains("another name"), "{}", refused.hint);
+        // Who was given up has to know it.
+        let given_up = Host { fenced_at: Some(at(140)), ..known };
+        assert_eq!(next(Some(&given_up), "mine", 150).unwrap_err().code, Code::AttemptRunning);
+        let knows = Registration { fenced_at: Some(at(140)), ..from("mine", Some(LEASE)) };
+        assert_eq!(next_incarnation(Some(&given_up), &knows, at(150)), Ok(8));
         // A home with a lock of its own needs no other proof.
         assert_eq!(next_incarnation(Some(&host(LOCAL, &[])), &from("other", None), at(0)), Ok(8));
     }
@@ -264,6 +359,8 @@ mod tests {
         let (alive, suspect, lost) = (Liveness::Alive, Liveness::Suspect, Liveness::Lost);
         assert_eq!(seen, [alive, alive, suspect, suspect, lost, lost]);
         assert_eq!(host(LOCAL, &[]).liveness(at(9999)), alive);
+        let given_up = Host { fenced_at: Some(at(140)), ..known };
+        assert_eq!(given_up.liveness(at(141)), Liveness::Fenced);
     }
 
     #[test]
@@ -301,17 +398,29 @@ mod tests {
     }
 
     #[test]
-    fn a_start_goes_to_a_host_with_the_labels_that_takes_it() {
-        let drains = Host { state: HostState::Draining, ..host("a", &["gpu"]) };
-        let lost = Host { lease_until: Some(at(1)), ..host("b", &["gpu"]) };
-        let hosts = [drains, lost, host("c", &["big", "gpu"]), host("d", &["gpu"])];
-        let chosen = |wanted: &[&str], hosts: &[Host]| {
+    fn a_start_goes_to_a_host_with_the_labels_and_a_free_slot_or_waits_for_one() {
+        let drains = Host { state: HostState::Draining, ..host("drains", &["gpu"]) };
+        let lost = Host { lease_until: Some(at(101)), ..host("lost", &["gpu"]) };
+        let gateway = Host { role: HostRole::Gateway, ..host("gateway", &["gpu"]) };
+        let hosts =
+            [drains, lost, gateway, host("a", &[]), host("b", &["gpu"]), host("c", &["gpu"])];
+        let placed = |own: &str, is_free, wanted: &[&str], used: &[(&str, u64)]| {
             let wanted: Vec<String> = wanted.iter().map(|it| (*it).into()).collect();
-            with_labels(&wanted, hosts, at(101)).map(|it| it.host_id.clone())
+            let used = used.iter().map(|(host, used)| ((*host).to_owned(), *used)).collect();
+            place(own, is_free, &wanted, &hosts, &used, at(101))
         };
-        assert_eq!(chosen(&["gpu"], &hosts).as_deref(), Some("c"));
-        assert_eq!(chosen(&["gpu"], &hosts[..2]).as_deref(), Some("a"));
-        assert_eq!(chosen(&["tpu"], &hosts), None);
+        let on = |host: &str| Place::On(host.to_owned());
+        assert_eq!(placed("a", true, &[], &[]), Place::Here);
+        assert_eq!(placed("a", false, &[], &[]), on("b"));
+        assert_eq!(placed("a", true, &["gpu"], &[("b", 3), ("c", 2)]), on("c"));
+        assert_eq!(placed("b", false, &["gpu"], &[("b", 8)]), on("c"));
+        let full = [("a", 8), ("b", 8), ("c", 9)];
+        assert_eq!(placed("b", false, &[], &full), Place::Anywhere);
+        assert_eq!(placed("drains", true, &[], &full), Place::Anywhere);
+        assert_eq!(placed("drains", true, &[], &[]), on("a"));
+        // The host that it goes to looks the base commit up.
+        assert_eq!(placed("gateway", true, &[], &full), on("a"));
+        assert_eq!(placed("gateway", true, &["tpu"], &[]), Place::Anywhere);
     }
 
     #[test]

@@ -51,6 +51,24 @@ pub struct SoftLimits {
     pub core_bytes: Option<u64>,
 }
 
+/// What becomes of an executor while the lease of its host is late, where hosts share a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLeaseLate {
+    /// It stands still until the lease is renewed.
+    #[default]
+    Freeze,
+    Kill,
+    /// It goes on, perhaps beside its successor on another host.
+    RunOn,
+}
+
+impl OnLeaseLate {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How a limit is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,7 +8,6 @@
 //! same files. What a crash prevents is done by the next look.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,10 +110,11 @@ async fn look_at(world: &World, attempts: &[AttemptId]) -> Result<(), Refusal> {
 
 /// Merges the snapshot with what it has not been merged with.
 async fn merged(world: &World, contest: &Contest, tips: &mut Tips) -> Vec<Probe> {
-    let Contest { attempt_id, repo, commit_id, base_id, target_branch, .. } = contest;
+    let Contest { attempt_id, repo, repo_id, commit_id, base_id, target_branch, .. } = contest;
+    let path = world.settings.places.of(*repo_id, repo);
     let target = (repo.clone(), target_branch.clone());
     if !tips.contains_key(&target) {
-        let tip = git::branch_tip(Path::new(repo), target_branch).await;
+        let tip = git::branch_tip(&path, target_branch).await;
         tips.insert(
             target.clone(),
             tip.unwrap_or_else(|error| {
@@ -138,7 +138,7 @@ async fn merged(world: &World, contest: &Contest, tips: &mut Tips) -> Vec<Probe>
     let (scratch, attributes) = (&world.settings.scratch_dir, tip.as_deref().unwrap_or(commit_id));
     let mut probes = Vec::new();
     for (rival, sides) in pairs {
-        let probed = match probe(Path::new(repo), scratch, attributes, sides).await {
+        let probed = match probe(&path, scratch, attributes, sides).await {
             Ok(probed) => probed,
             Err(error) => {
                 tracing::warn!(attempt = %attempt_id, ?rival, %error, repo, "a conflict is not known");

@@ -12,21 +12,22 @@ use tokio::sync::Notify;
 
 use crate::executor::Executors;
 use crate::forge::Forge;
-use crate::host::{self, Host, HostState};
+use crate::host::{self, Host, HostRole, HostState, Lease};
 use crate::ids::{AttemptId, ProcessId, ProjectId};
 use crate::journal::checks::{CheckCommand, PlannedCheck};
 use crate::journal::{Attempt, AttemptRepo, Journal};
-use crate::limits::{Limits, SoftLimits};
+use crate::limits::{Limits, OnLeaseLate, SoftLimits};
 use crate::log::Logs;
 use crate::process::cgroup::Cgroup;
+use crate::process::lease;
 use crate::process::records::{self, Manifest, StdinSource};
 use crate::process::{Marker, Shims};
 use crate::refusal::Refusal;
 use crate::repo_settings::RepoConfig;
 use crate::secret::{SecretNames, Secrets};
-use crate::workspace::Repositories;
 use crate::workspace::cache::Cache;
 use crate::workspace::snapshot::Source;
+use crate::workspace::{Places, Repositories};
 
 /// Shared by all actors; nothing in it belongs to one attempt.
 pub struct World {
@@ -42,13 +43,31 @@ pub struct World {
     pub settings: ActorSettings,
 }
 
+impl World {
+    /// Renews the lease of this host, and lets its shims know. The state of the host; `None`: it is
+    /// not this daemon's any more.
+    pub async fn renew(&self, Lease(length): Lease) -> Result<Option<HostState>, Refusal> {
+        // Before the engine grants it: it may end sooner here than there, and not later.
+        let asked = lease::now();
+        let state = self.journal.renew_host(&self.host.id, self.host.incarnation, length).await?;
+        if let Some(lease) = self.shims.lease().filter(|_| state.is_some()) {
+            lease.renewed(asked, length).map_err(|error| {
+                Refusal::internal(format!("the file of the lease can't be written: {error}"))
+            })?;
+        }
+        Ok(state)
+    }
+}
+
 /// The host that this daemon has registered.
 #[derive(Debug)]
 pub struct OwnHost {
     pub id: String,
     pub incarnation: u64,
-    /// It has to be renewed, else another daemon may register the host.
+    pub role: HostRole,
+    /// It has to be renewed, else another daemon may give the host up.
     pub has_lease: bool,
+    pub lease: Option<Lease>,
     /// Held from a read or a change of its state until the gateway knows that.
     pub telling: tokio::sync::Mutex<()>,
     drains: AtomicBool,
@@ -59,7 +78,9 @@ impl OwnHost {
         Self {
             id: host.host_id.clone(),
             incarnation: host.incarnation,
+            role: host.role,
             has_lease: host.lease_until.is_some(),
+            lease: host.lease_until.map(|until| Lease(until.since(host.renewed_at))),
             telling: tokio::sync::Mutex::default(),
             drains: AtomicBool::new(host.state == HostState::Draining),
         }
@@ -146,6 +167,8 @@ pub struct ActorSettings {
     pub copy_max_bytes: u64,
     /// The ports that attempts get blocks of.
     pub ports: RangeInclusive<u16>,
+    /// Where this host has the repositories.
+    pub places: Places,
     /// The folders of the home, which no box may open, apart from what is the attempt's own.
     pub private: Vec<PathBuf>,
     /// This binary, as an attempt's MCP server.
@@ -217,6 +240,8 @@ impl ActorSettings {
             soft_limits: self.soft_limits,
             cwd_beneath: None,
             sandbox: None,
+            lease: None,
+            on_lease_late: OnLeaseLate::default(),
         };
         (manifest, secrets)
     }

@@ -16,6 +16,8 @@ use crate::{Result, command, run, tick, wait_until};
 
 /// Attempts that a worker runs at once.
 const SLOTS: usize = 4;
+/// Ticks of more than the five seconds between two shipments of logs.
+pub const SHIPPED: usize = 120;
 /// The executor that is frozen when the lease is late, and the one that runs on.
 pub const FENCED: &str = "tick";
 pub const UNFENCED: &str = "unfenced";
@@ -87,18 +89,19 @@ impl Cluster {
         let own = std::env::current_exe()?;
         let command = json!([own, "tick", self.ledger_folder()]);
         let lease = self.lease.as_secs();
-        let executor = |name: &str, _late: &str| {
+        let executor = |name: &str, late: &str| {
             format!(
                 "[executors.{name}]\nprotocol = \"plain\"\nsandbox = \"none\"\n\
-                 command = {command}\nlabels = [\"tick\"]\n"
+                 on_lease_late = \"{late}\"\ncommand = {command}\n"
             )
         };
         Ok(format!(
             "[engine]\nurl = \"postgres://provost@{}/postgres\"\ndurability = \"single\"\n\
-             [host]\nname = \"{name}\"\nlease_secs = {lease}\nlabels = [{}]\n\
+             [host]\nname = \"{name}\"\nlease_secs = {lease}\nrole = \"{role}\"\n\
+             repositories = \"{}\"\n\
              [daemon]\nmax_running_attempts = {SLOTS}\n{}{}",
             address(BOARD),
-            if role == "worker" { "\"tick\"" } else { "" },
+            if role == "worker" { "mirrors" } else { "paths" },
             executor(FENCED, "freeze"),
             executor(UNFENCED, "run_on"),
         ))
@@ -145,11 +148,12 @@ impl Cluster {
         self.call(0, "get_attempt_status", &json!({"attempt_id": attempt}))
     }
 
-    /// Waits until each of them ticks.
+    /// Waits until each of them has ticked for so long that some of its log was shipped.
     pub fn tick(&mut self, attempts: &[String]) -> Result<()> {
         wait_until("the attempts tick", || {
             let ledger = self.ledger()?;
-            let ticks = |id: &String| ledger.of(id).first().is_some_and(|it| it.ticks.len() >= 10);
+            let ticks =
+                |id: &String| ledger.of(id).first().is_some_and(|it| it.ticks.len() >= SHIPPED);
             Ok(attempts.iter().all(ticks))
         })
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::cluster::{Cluster, FENCED, UNFENCED};
-use crate::oracle::judge_log;
+use crate::cluster::{Cluster, FENCED, SHIPPED, UNFENCED};
+use crate::oracle::{Logged, judge_log};
 use crate::{Result, pause, wait_until};
 
 /// Attempts at once, of which each worker gets some.
@@ -108,8 +108,8 @@ pub fn run(program: &Path, is_short: bool, only: &[String], lease: Duration) -> 
     }
     let mut cluster = Cluster::make(program, lease)?;
     println!(
-        "| fault | attempts | hit | frozen | restarts | overlaps | started twice | log lines | seconds |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|"
+        "| fault | attempts | hit | frozen | restarts | overlaps | started twice | log lines | lost with the host | seconds |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     for fault in chosen {
         if let Err(error) = round(&mut cluster, fault) {
@@ -123,8 +123,10 @@ pub fn run(program: &Path, is_short: bool, only: &[String], lease: Duration) -> 
 /// One fault, and what has followed.
 fn round(cluster: &mut Cluster, fault: &Fault) -> Result<()> {
     let began = Instant::now();
-    // An execution outlasts the lease and the time until it is requeued.
-    let ticks = u32::try_from(cluster.lease.as_millis() * 2 / crate::tick::TICK.as_millis())?;
+    // Without a fence an execution outlasts the lease, and the time until another host begins anew.
+    let lasts = cluster.lease * 5 / 2;
+    let ticks = SHIPPED + usize::try_from(lasts.as_millis() / crate::tick::TICK.as_millis())?;
+    let ticks = u32::try_from(ticks)?;
     let attempts = cluster.start(ATTEMPTS, fault.executor, ticks)?;
     cluster.tick(&attempts)?;
     let hit = (fault.inject)(cluster, &attempts)?;
@@ -133,18 +135,22 @@ fn round(cluster: &mut Cluster, fault: &Fault) -> Result<()> {
     let (overlaps, twice) = (ledger.overlaps(&attempts), ledger.double_starts(&attempts));
     let restarts = ledger.restarts(&attempts);
     let frozen = ledger.frozen(&attempts, 1000);
-    let mut lines = 0;
+    let mut logged = Logged::default();
     for attempt in &attempts {
         let texts = cluster.log(1, attempt)?;
         let judged = judge_log(&texts, ledger.of(attempt), ticks, fault.restarts == Restarts::Some);
-        lines += judged.map_err(|why| format!("the log of {attempt}: {why}"))?;
+        let Logged { lines, lost } =
+            judged.map_err(|why| format!("the log of {attempt}: {why}"))?;
+        logged = Logged { lines: logged.lines + lines, lost: logged.lost + lost };
     }
     println!(
-        "| {} | {} | {hit} | {frozen} | {restarts} | {} | {} | {lines} | {} |",
+        "| {} | {} | {hit} | {frozen} | {restarts} | {} | {} | {} | {} | {} |",
         fault.name,
         attempts.len(),
         overlaps.len(),
         twice.len(),
+        logged.lines,
+        logged.lost,
         began.elapsed().as_secs(),
     );
     if hit == 0 {

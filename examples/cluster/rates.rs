@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use provost::board::{Durability, Server, Store, TimesToLive};
-use provost_actors::host::Registration;
+use provost_actors::host::{HostRole, Registration};
 use provost_actors::journal::Hosts as _;
 use serde_json::json;
 
@@ -168,6 +168,8 @@ fn registration(host: usize) -> Registration {
         slots: 8,
         memory: 0,
         version: String::new(),
+        role: HostRole::Worker,
         lease: Some(LEASE),
+        fenced_at: None,
     }
 }

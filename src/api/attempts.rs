@@ -141,7 +141,7 @@ pub struct ListTaskAttemptsOutput {
 #[apply(output)]
 pub struct AttemptSummary {
     pub attempt_id: AttemptId,
-    pub host: String,
+    pub host: Option<String>,
     pub workspace_branch: String,
     pub worktree: Worktree,
     pub state: AttemptState,
@@ -221,7 +221,7 @@ pub struct AttemptStatus {
     pub task_id: TaskId,
     pub handle: String,
     pub workspace_branch: String,
-    /// Absolute path of its worktree; of several, by repository. Not with attempt_ids.
+    /// Path of its worktree; of several, by repository. Not with attempt_ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub worktree: Option<Worktree>,
@@ -239,7 +239,7 @@ pub struct AttemptStatus {
     pub executor: String,
     /// The executor's variant; null for its default.
     pub variant: Option<String>,
-    pub host: String,
+    pub host: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// When its executor last wrote anything; null before that.

@@ -96,7 +96,9 @@ pub struct AttemptLine {
     pub project_name: String,
     pub executor: String,
     pub variant: Option<String>,
-    pub host: String,
+    /// Null while it waits for one.
+    #[serde(deserialize_with = "host")]
+    pub host: Option<String>,
     pub workspace_branch: String,
     pub worktree: Option<Worktree>,
     pub state: AttemptState,
@@ -104,6 +106,12 @@ pub struct AttemptLine {
     pub waiting_on: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// A host as rows have it: empty where there is none.
+fn host<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let host: Option<String> = Deserialize::deserialize(from)?;
+    Ok(host.filter(|host| !host.is_empty()))
 }
 
 #[derive(Debug, Deserialize)]

@@ -43,7 +43,7 @@ pub const OUTPUTS: &[FieldLine] = &[
     ("handle", "The task's handle: TASK-001."),
     ("has_more", "Whether there are more."),
     ("hint", "The next useful call, or null."),
-    ("host", "Its host."),
+    ("host", "Its host; null: none yet."),
     ("latest_execution_process_id", "Its latest process; null before the first."),
     ("latest_session_executor", "Executor of that session."),
     ("latest_session_id", "Its latest session; null if it has none yet."),
@@ -67,7 +67,7 @@ pub const OUTPUTS: &[FieldLine] = &[
     ("updated_at", "When it last changed."),
     ("warnings", "Contradictions within the report, or with the worktree."),
     ("workspace_branch", "Git branch that the attempt works on."),
-    ("worktree", "Absolute path of its worktree; of several, by repository."),
+    ("worktree", "Path of its worktree; of several, by repository."),
 ];
 
 /// Describes the properties of an object that have no description: by their name, or else by

@@ -79,6 +79,8 @@ pub struct TailAttemptLogsOutput {
     /// The message being written right now; null if there is none.
     #[schemars(with = "Option<InProgressSchema>")]
     pub in_progress: Option<InProgress>,
+    /// The attempt's host if that is lost: it has later entries.
+    pub lost_host: Option<String>,
 }
 
 /// What an entry of either channel says. The tools answer the entry as it is kept: it is not read.

@@ -190,7 +190,11 @@ pub trait OtherHosts: Send + Sync {
     /// Whether there may be such hosts.
     fn is_shared(&self) -> bool;
 
+    /// Refuses a caller that this daemon does not serve.
+    fn admit(&self, caller: &Caller) -> Refusable<()>;
+
     /// The host that a call of a tool or a method needs, if it is another one than this daemon's.
+    /// If what it is about is on no host yet, this gives it one.
     async fn elsewhere(
         &self,
         call: &str,

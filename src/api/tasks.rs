@@ -76,11 +76,11 @@ pub struct TaskSummary {
     pub standing: Option<ReviewState>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Its most recently created attempt, a UUID; null before the first.
+    /// Its newest attempt, a UUID; null before the first.
     pub latest_attempt_id: Option<AttemptId>,
     /// Branch of that attempt.
     pub latest_workspace_branch: Option<String>,
-    /// Latest session of that attempt, a UUID; null if it has none yet.
+    /// Latest session of that attempt, a UUID, or null.
     pub latest_session_id: Option<SessionId>,
     pub latest_session_executor: Option<String>,
     /// Whether an attempt is queued or running.

@@ -27,7 +27,7 @@ pub async fn ps(context: &mut Context, all: bool) -> Result<Exit, Failure> {
             row.insert(4, attempt.project_name.clone());
         }
         if listed.hosts > 1 {
-            row.insert(3, attempt.host.clone());
+            row.insert(3, attempt.host.clone().unwrap_or_else(|| "-".to_owned()));
         }
         row
     };
@@ -175,7 +175,7 @@ fn status_lines(
         ("next", way_out(status)),
         ("failure", Some(for_person(why))),
         ("executor", Some(executor(&status.executor, status.variant.as_deref()))),
-        ("host", Some(status.host.clone()).filter(|host| host != LOCAL)),
+        ("host", status.host.clone().filter(|host| host != LOCAL)),
         ("sandbox", status.sandbox.as_ref().map(sandbox)),
         ("branch", Some(status.workspace_branch.clone())),
         ("worktree", worktree),

@@ -101,4 +101,5 @@ pub struct LogPage {
     pub entries: Vec<Value>,
     pub has_more: bool,
     pub latest_entry_index: Option<i64>,
+    pub lost_host: Option<String>,
 }

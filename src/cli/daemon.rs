@@ -26,6 +26,9 @@ pub struct DaemonArgs {
     /// The PostgreSQL database of the board, without a password [default: a file of the home]
     #[arg(long, value_name = "URL")]
     engine: Option<String>,
+    /// What it does on a board that hosts share: all, gateway or worker [default: all]
+    #[arg(long, value_name = "ROLE")]
+    role: Option<String>,
     /// Leave the caller's session: another verb starts this daemon
     #[arg(long, hide = true)]
     background: bool,
@@ -57,6 +60,7 @@ fn flags(args: &DaemonArgs) -> Vec<Flag> {
         ("daemon.stop_grace_ms", &args.stop_grace_ms),
         ("http.listen", &args.listen),
         ("engine.url", &args.engine),
+        ("host.role", &args.role),
     ];
     flags.into_iter().filter_map(|(path, text)| Some((path, text.clone()?))).collect()
 }
@@ -147,6 +151,7 @@ mod tests {
             max_running_attempts: None,
             listen: None,
             engine: None,
+            role: None,
             stop_grace_ms: Some("7".to_owned()),
             background: false,
         };

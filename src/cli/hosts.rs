@@ -42,6 +42,7 @@ pub async fn host(context: &mut Context, command: HostCommand) -> Result<Exit, F
 fn table(out: &mut Output, listed: &HostsListed) -> std::io::Result<()> {
     let columns = [
         Whole("HOST"),
+        Whole("ROLE"),
         Whole("STATE"),
         Wrapped("LABELS"),
         Whole("SLOTS"),
@@ -64,6 +65,7 @@ fn row(host: &HostLine, now: Timestamp) -> Vec<String> {
         host.lease_until.map(|_| format!("{}s ago", now.since(host.renewed_at).as_secs()));
     vec![
         host.host.clone(),
+        word(&host.role),
         state,
         labels,
         format!("{}/{}", host.slots_used, host.slots),
@@ -82,6 +84,7 @@ mod tests {
         let at = Timestamp::from_millis;
         let local = HostLine {
             host: "local".to_owned(),
+            role: HostRole::All,
             state: HostState::Draining,
             liveness: Liveness::Alive,
             labels: Vec::new(),
@@ -95,7 +98,7 @@ mod tests {
             lease_until: None,
         };
         let shown = row(&local, at(12_000));
-        assert_eq!(shown, ["local", "draining", "-", "1/8", "24576 MiB", "0.1.0", "-"]);
+        assert_eq!(shown, ["local", "all", "draining", "-", "1/8", "24576 MiB", "0.1.0", "-"]);
         let late = HostLine {
             state: HostState::Active,
             liveness: Liveness::Suspect,
@@ -104,7 +107,7 @@ mod tests {
             ..local
         };
         let shown = row(&late, at(12_000));
-        assert_eq!(shown[1..3], ["active, suspect", "big gpu"]);
-        assert_eq!(shown[6], "12s ago");
+        assert_eq!(shown[2..4], ["active, suspect", "big gpu"]);
+        assert_eq!(shown[7], "12s ago");
     }
 }

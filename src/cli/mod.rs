@@ -26,6 +26,7 @@ mod hints;
 mod hosts;
 mod inbox;
 mod logs;
+mod mcp;
 mod open;
 mod output;
 mod path;
@@ -54,10 +55,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use prelude::{Context, Exit, Failure, Output};
 
-use crate::bridge;
-use crate::client::{Hello, Peer, Starter};
 use crate::home::Home;
-use crate::role::{Access, Role};
 use crate::telemetry;
 
 /// Supervises coding agents in git worktrees.
@@ -85,17 +83,7 @@ struct Served {
 #[derive(clap::Subcommand, Debug)]
 enum ServedCommand {
     Daemon(daemon::DaemonArgs),
-    Mcp(McpArgs),
-}
-
-#[derive(clap::Args, Debug)]
-struct McpArgs {
-    /// Which tools to offer [default: worker inside an attempt, else orchestrator]
-    #[arg(long, value_enum)]
-    role: Option<Role>,
-    /// What calls may do [default: write for a worker, else admin]
-    #[arg(long, value_enum)]
-    access: Option<Access>,
+    Mcp(mcp::McpArgs),
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -103,7 +91,7 @@ enum Command {
     /// Run the supervisor in the foreground
     Daemon(daemon::DaemonArgs),
     /// Serve MCP on standard input and output
-    Mcp(McpArgs),
+    Mcp(mcp::McpArgs),
     /// Register the git repository at PATH as a project
     Init(project::InitArgs),
     /// Add, list and remove projects
@@ -319,13 +307,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
     let context = &mut context;
     let exit = match command {
         Command::Daemon(_) => Ok(Exit::Done),
-        Command::Mcp(McpArgs { role, access }) => {
-            let role = role.or_else(|| crate::home::surrounding_attempt().map(|_| Role::Worker));
-            let mut hello = Hello::of_process(Peer::Bridge, role);
-            hello.access = access;
-            bridge::run(Starter::new(context.home()?.clone()), hello).await?;
-            Ok(Exit::Done)
-        }
+        Command::Mcp(args) => mcp::mcp(context, args).await,
         Command::Init(args) => project::init(context, args).await,
         Command::Project(command) => project::project(context, command).await,
         Command::Repo(command) => repo::repo(context, &command).await,

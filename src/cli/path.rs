@@ -33,9 +33,11 @@ pub async fn find(context: &mut Context, args: &PathArgs) -> Result<(AttemptId, 
         return Err(Failure::Fault("the daemon does not know the worktree's path".to_owned()));
     };
     if matches!(known, Worktree::Each(paths) if paths.is_empty()) {
-        let there =
-            format!("the worktree of attempt {} is on host {}", attempt.short(), status.host);
-        let refusal = Refusal::new(Code::Elsewhere, there).hint("Run the command on that host.");
+        let there = match &status.host {
+            Some(host) => format!("the worktree of attempt {} is on host {host}", attempt.short()),
+            None => format!("attempt {} has no worktree: it waits for a host", attempt.short()),
+        };
+        let refusal = Refusal::new(Code::Elsewhere, there).hint("Run the command on its host.");
         return Err(Failure::Refused(Box::new(refusal)));
     }
     let path = worktree(known, args.repository.as_deref())?;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use provost_actors::executor::OnQuota;
+use provost_actors::limits::OnLeaseLate::{self, Freeze, Kill, RunOn};
 use provost_actors::nearest::nearest;
 use provost_actors::sandbox::hosts::AllowedHost;
 use provost_actors::sandbox::{Level, Shipped};
@@ -131,6 +132,9 @@ pub struct ExecutorConfig {
     /// What a host has to have for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
+    /// What becomes of its processes while the lease of their host is late.
+    #[serde(skip_serializing_if = "OnLeaseLate::is_default")]
+    pub on_lease_late: OnLeaseLate,
     /// The box around its processes.
     pub sandbox: Level,
     /// What the box lets them read beside the usual.
@@ -168,7 +172,7 @@ const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
 pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
-    variants options on_quota fork labels sandbox sandbox_read sandbox_write allow_hosts role limits install \
+    variants options on_quota fork labels on_lease_late sandbox sandbox_read sandbox_write allow_hosts role limits install \
     login_status note";
 
 /// The built-in executors, overridden by the table `[executors]`.
@@ -228,6 +232,8 @@ fn read_one(
     table.read("on_quota", &mut executor.on_quota, |item| item.one_of(&on_quota))?;
     table.read("fork", &mut executor.fork, Item::boolean)?;
     table.read("labels", &mut executor.labels, Item::labels)?;
+    let on_lease_late = [("freeze", Freeze), ("kill", Kill), ("run_on", RunOn)];
+    table.read("on_lease_late", &mut executor.on_lease_late, |item| item.one_of(&on_lease_late))?;
     table.read("sandbox", &mut executor.sandbox, read_level)?;
     executor.sandbox_read.extend(table.value("sandbox_read", read_paths)?);
     executor.sandbox_write.extend(table.value("sandbox_write", read_paths)?);

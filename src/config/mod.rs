@@ -23,7 +23,7 @@ use provost_actors::repo_settings::RepoSettings;
 use reader::{Item, Source, Table};
 pub use repo_file::read_repo_file;
 use serde_json::{Value, json};
-pub use settings::{Answers, Checks, Engine, Guards, Http, Limits, Settings, Worker};
+pub use settings::{Answers, Checks, Engine, Guards, Http, Limits, Logs, Settings, Worker};
 use settings::{Setting, TABLE};
 
 /// Why the configuration can't be used, and where that stands. The CLI ends with exit code 2.

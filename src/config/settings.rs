@@ -132,8 +132,13 @@ settings! {
         name: String = "", Allowed::Name;
         /// What it has, in words: executors with `labels` run only where all of theirs are.
         labels: Vec<String> = [], Allowed::Labels;
+        /// Where hosts share a database: a `gateway` runs no attempts, a `worker` serves only its own.
+        role: String = "all", Allowed::Word(&["all", "gateway", "worker"]);
         /// Seconds that its lease lasts, where hosts share a database; it is renewed six times as often.
         lease_secs: u64 = 30u64, Allowed::Integer(3..=600);
+        /// Where it works, where hosts share a database: `paths` = in the repositories at their paths,
+        /// and in mirrors of those that it does not have there; `mirrors` = only in mirrors.
+        repositories: String = "paths", Allowed::Word(&["paths", "mirrors"]);
     }
     /// The attempts' worktrees.
     worktrees Worktrees {

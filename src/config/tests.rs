@@ -18,6 +18,9 @@ stop_grace_ms = 5000
 [host]
 name = ""
 labels = []
+role = "all"
+lease_secs = 30
+repositories = "paths"
 [worktrees]
 branch_prefix = "provost/"
 snapshot_days = 30

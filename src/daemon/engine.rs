@@ -11,6 +11,9 @@ use crate::config;
 use crate::home::Home;
 use crate::store::{Durability, Server, Store, TimesToLive};
 
+/// What takes the lock of a host for a visit; no host can have this name.
+const VISITOR: &str = "a visitor";
+
 /// Why the configured engine is not this home's, or no engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -27,6 +30,13 @@ pub enum EngineError {
         file.display()
     )]
     InFile { file: PathBuf },
+    #[error(
+        "[engine] url names another board than this home's ({place}): the agents, worktrees and logs \
+         of this home belong to that one. Put the former url back, take another PROVOST_HOME, or move \
+         {} away to begin on the other board",
+        note.display()
+    )]
+    OtherBoard { place: String, note: PathBuf },
     #[error("[engine] url can't be used: {0}")]
     Url(String),
     #[error("[engine] password_file {}: {error}", path.display())]
@@ -53,8 +63,22 @@ pub async fn open(
     }
     let server = server(engine)?;
     let store = Store::open_server(&server, host, times).await?;
-    note(home, &server.place())?;
+    let board = store.board_id().await.map_err(|it| DaemonError::Host(it.message, it.hint))?;
+    if let (Some(place), Some(known)) = (home.engine(), home.board())
+        && known != board
+    {
+        return Err(EngineError::OtherBoard { place, note: home.engine_file() }.into());
+    }
+    note(home, &server.place(), &board)?;
     Ok(store)
+}
+
+/// Opens the board of a server for a while, as the daemon of no host.
+pub async fn visit(engine: &config::Engine) -> Result<Store, DaemonError> {
+    if engine.url.is_empty() {
+        return Err(EngineError::Url("it names no server".to_owned()).into());
+    }
+    Ok(Store::open_server(&server(engine)?, VISITOR, TimesToLive::default()).await?)
 }
 
 fn server(engine: &config::Engine) -> Result<Server, EngineError> {
@@ -74,15 +98,15 @@ fn server(engine: &config::Engine) -> Result<Server, EngineError> {
 }
 
 /// Writes down where the board is, for those who look without a daemon.
-fn note(home: &Home, place: &str) -> io::Result<()> {
-    if home.engine().as_deref() == Some(place) {
+fn note(home: &Home, place: &str, board: &str) -> io::Result<()> {
+    if (home.engine().as_deref(), home.board().as_deref()) == (Some(place), Some(board)) {
         return Ok(());
     }
     let path = home.engine_file();
     let new = path.with_extension("engine.new");
     let mut file =
         File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    writeln!(file, "{place}")?;
+    writeln!(file, "{place}\n{board}")?;
     file.sync_all()?;
     fs::rename(&new, &path)
 }

@@ -2,14 +2,18 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
-use provost_actors::host::{Host, LEASE, LOCAL, RENEW_EVERY, Registration, is_label};
-use provost_actors::journal::Hosts as _;
-use provost_actors::refusal::Refusal;
+use provost_actors::host::{Host, HostRole, LOCAL, Registration, is_label};
+use provost_actors::journal::{Bundles as _, Hosts as _};
+use provost_actors::process::Shims;
+use provost_actors::process::lease::{self, Lease};
+use provost_actors::refusal::{Code, Refusal};
+use provost_actors::workspace::Places;
 use provost_actors::world::OwnHost;
 use tokio_util::sync::CancellationToken;
 
-use super::DaemonError;
+use super::{DaemonError, strangers};
 use crate::config::Config;
 use crate::domain::Domain;
 use crate::home::Home;
@@ -17,9 +21,20 @@ use crate::secret;
 use crate::store::Store;
 use crate::tools::{Rates, carried};
 
+/// Between two tries to write a registration.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// The host's name: `local` where the board is a file of the home.
 pub fn name(config: &Config) -> Result<String, DaemonError> {
     if config.settings.engine.url.is_empty() {
+        if role(config) != HostRole::All {
+            let role = &config.settings.host.role;
+            let why =
+                format!("a {role} shares its board with other hosts, and [engine] url is not set");
+            let hint = "Write the url of the board's database below [engine] in config.toml, or \
+                        remove role below [host].";
+            return Err(DaemonError::Host(why, hint.to_owned()));
+        }
         return Ok(LOCAL.to_owned());
     }
     let configured = &config.settings.host.name;
@@ -34,25 +49,108 @@ pub fn name(config: &Config) -> Result<String, DaemonError> {
     Err(DaemonError::Host(why, "Write name = \"…\" below [host] in config.toml.".to_owned()))
 }
 
+pub fn role(config: &Config) -> HostRole {
+    match config.settings.host.role.as_str() {
+        "gateway" => HostRole::Gateway,
+        "worker" => HostRole::Worker,
+        _ => HostRole::All,
+    }
+}
+
+/// Attempts that run at once.
+pub fn slots(config: &Config) -> usize {
+    match role(config) {
+        HostRole::Gateway => 0,
+        HostRole::All | HostRole::Worker => config.settings.daemon.max_running_attempts,
+    }
+}
+
+/// Where the host has the repositories of the board.
+pub fn places(home: &Home, config: &Config, store: &Store) -> Places {
+    if store.is_shared() {
+        Places::with_mirrors(home.mirrors(), config.settings.host.repositories == "mirrors")
+    } else {
+        Places::default()
+    }
+}
+
+/// Writes down which repositories of a shared board this host has at their paths.
+pub async fn note_repositories(store: &Store) -> Result<(), Refusal> {
+    let places = store.places();
+    if !store.is_shared() {
+        return Ok(());
+    }
+    if places.avoids_paths() {
+        return store.record_no_repos_here().await;
+    }
+    for (repo, path) in store.repo_paths().await? {
+        if !places.is_mirror(&places.of(repo, &path)) {
+            store.record_repo_here(repo).await?;
+        }
+    }
+    Ok(())
+}
+
 /// Registers the host once more, before the daemon takes up what an earlier one left.
-pub async fn register(home: &Home, config: &Config, store: &Store) -> Result<OwnHost, DaemonError> {
+pub async fn register(
+    home: &Home,
+    config: &Config,
+    store: &Store,
+    shims: &Shims,
+) -> Result<OwnHost, DaemonError> {
     let kept = secret::kept_or_made(&home.host_secret(), &home.scratch())?;
+    // A file serves one home, whose lock this daemon holds.
+    let is_shared = !config.settings.engine.url.is_empty();
     let registration = Registration {
         host_id: store.host().to_owned(),
         secret: secret::hash(&kept),
         labels: config.settings.host.labels.clone(),
-        slots: config.settings.daemon.max_running_attempts as u64,
+        slots: slots(config) as u64,
         memory: memory(&fs::read_to_string("/proc/meminfo")?),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        // A file serves one home, whose lock this daemon holds.
-        lease: (!config.settings.engine.url.is_empty()).then_some(LEASE),
+        role: role(config),
+        lease: is_shared.then_some(Duration::from_secs(config.settings.host.lease_secs)),
+        fenced_at: None,
     };
-    let host = match store.register_host(&registration).await {
-        Ok(host) => host,
-        Err(refusal) => registered_before(store, registration, refusal).await?,
+    let host = match registration.lease {
+        Some(length) => leased(home, store, shims, registration, length).await?,
+        None => match store.register_host(&registration).await {
+            Ok(host) => host,
+            Err(refusal) => registered_before(store, registration, refusal).await?,
+        },
     };
     tracing::info!(host = host.host_id, incarnation = host.incarnation, "registered");
     Ok(OwnHost::new(&host))
+}
+
+/// Registers a host that other daemons may give up. Before that it ends what runs of this home and is
+/// not, or no longer, the host's.
+async fn leased(
+    home: &Home,
+    store: &Store,
+    shims: &Shims,
+    mut registration: Registration,
+    length: Duration,
+) -> Result<Host, DaemonError> {
+    let refused = |refusal: Refusal| DaemonError::Host(refusal.message, refusal.hint);
+    let lease = Lease::open(home.lease())?;
+    loop {
+        let hosts = store.hosts().await.map_err(refused)?;
+        strangers::end(home, store, shims, &lease, &hosts, &registration).await?;
+        let known = hosts.iter().find(|it| it.host_id == registration.host_id);
+        registration.fenced_at = known.and_then(|it| it.fenced_at);
+        let asked = lease::now();
+        match store.register_host(&registration).await {
+            Ok(host) => {
+                lease.renewed(asked, length)?;
+                shims.start_under(lease);
+                return Ok(host);
+            }
+            // It was given up just now.
+            Err(refusal) if refusal.code == Code::AttemptRunning => {}
+            Err(refusal) => return Err(refused(refusal)),
+        }
+    }
 }
 
 /// The host as it was registered last, where the store takes no write now: a full disk is to keep
@@ -72,7 +170,7 @@ async fn registered_before(
     let store = store.clone();
     tokio::spawn(async move {
         loop {
-            tokio::time::sleep(RENEW_EVERY).await;
+            tokio::time::sleep(AGAIN).await;
             match store.register_host(&registration).await {
                 Err(refusal) if refusal.code.is_of_store() => {}
                 Err(refusal) => return tracing::error!(%refusal, "this host is not registered"),
@@ -81,6 +179,17 @@ async fn registered_before(
         }
     });
     Ok(known)
+}
+
+/// Gives the lease up, unless something runs on: the other hosts need not wait for its end.
+pub async fn leave(home: &Home, store: &Store, shims: &Shims) {
+    let alive = shims.alive_below(&[home.attempts(), home.checks()]).await;
+    if !alive.is_ok_and(|alive| alive.is_empty()) {
+        return;
+    }
+    if let Err(refusal) = store.give_up_lease().await {
+        tracing::warn!(%refusal, "the lease of this host is not given up");
+    }
 }
 
 /// Follows what the daemons of other hosts commit, and carries out what they ask this one for, until

@@ -2,18 +2,19 @@
 //! the attempts of an earlier daemon, and serves the socket. Executors survive its end: their
 //! shims need no daemon, and the next one adopts them.
 
+mod anew;
+mod chores;
 mod engine;
 mod face;
 mod host;
 mod listen;
 mod lock;
 mod orphans;
+mod strangers;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use provost_actors::blocking::if_there;
 use provost_actors::checks::{self, Checks};
 use provost_actors::executor::Executors;
 use provost_actors::gateway::{self, Gateway};
+use provost_actors::host::HostRole;
 use provost_actors::ids::AttemptId;
 use provost_actors::limits::{Limits, SoftLimits};
 use provost_actors::log::{LogLimits, Logs};
@@ -43,17 +45,8 @@ use crate::home::{Home, environment};
 use crate::mcp;
 use crate::store::{OpenError, Store, TimesToLive};
 use crate::tools::{Rate, Rates};
-pub use engine::EngineError;
+pub use engine::{EngineError, visit};
 pub use lock::{HomeLock, LockError};
-
-/// How often stored answers are pruned.
-const PRUNE_EVERY: Duration = Duration::from_hours(1);
-/// Bytes of the daemon's own log at which a new one begins. The home keeps two logs.
-const LOG_LIMIT: u64 = 16 * 1024 * 1024;
-/// How often the daemon's own log is measured.
-const MEASURE_LOG_EVERY: Duration = Duration::from_secs(5);
-/// How often orphans of killed shims are reaped.
-const REAP_EVERY: Duration = Duration::from_secs(5);
 
 /// Why a daemon can't start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +70,10 @@ pub enum DaemonError {
          attempt, for example with `provost ps`"
     )]
     Inside(AttemptId),
+    #[error(
+        "this host was given up, because its lease was over, or another daemon has registered it"
+    )]
+    Fenced,
     #[error("the gateway ended; executors keep running, and the next daemon adopts them")]
     GatewayEnded,
 }
@@ -85,7 +82,7 @@ pub enum DaemonError {
 pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
     process::share_heaps();
-    let _lock = HomeLock::take(&home.lock)?;
+    let lock = HomeLock::take(&home.lock)?;
     let soft_limits = SoftLimits {
         open_files: raise_open_files_limit(),
         core_bytes: process::forbid_core_dumps(),
@@ -101,7 +98,11 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     let ended = runtime.block_on(serve(home, config, soft_limits));
     // Tasks that still read a spool may be cut off: it stays on disk.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    ended
+    drop(lock);
+    match ended {
+        Err(DaemonError::Fenced) => Err(anew::start(soft_limits).into()),
+        ended => ended,
+    }
 }
 
 async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<(), DaemonError> {
@@ -119,9 +120,41 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     }
     let name = host::name(config)?;
     let store = engine::open(home, &config.settings.engine, &name, times).await?;
-    let host = host::register(home, config, &store).await?;
+    let places = host::places(home, config, &store);
+    let store = store.with_places(places);
+    let host = host::register(home, config, &store, &shims).await?;
+    let ending = CancellationToken::new();
+    let serving = serve_as(home, config, soft_limits, &store, &shims, host, ending.clone());
+    tokio::select! {
+        ended = Box::pin(serving) => ended,
+        () = store.fenced() => {
+            // Its shims kill what runs by themselves, whatever becomes of this process.
+            if let Some(lease) = shims.lease() {
+                lease.fence()?;
+            }
+            tracing::error!(host = store.host(), "this host is not this daemon's any more");
+            if ending.is_cancelled() { Ok(()) } else { Err(DaemonError::Fenced) }
+        }
+    }
+}
+
+/// Runs as the daemon of a host that it has registered.
+async fn serve_as(
+    home: &Home,
+    config: &Config,
+    soft_limits: SoftLimits,
+    store: &Store,
+    shims: &Shims,
+    host: OwnHost,
+    ending: CancellationToken,
+) -> Result<(), DaemonError> {
+    let noted = host::note_repositories(store).await;
+    noted.map_err(|refusal| DaemonError::Host(refusal.message, refusal.hint))?;
     let (owners, world, mut gateway_ended) =
-        start_actors(home, config, soft_limits, &store, shims.clone(), host).await?;
+        start_actors(home, config, soft_limits, store, shims.clone(), host).await?;
+    let renewing = world.host.lease.map(|lease| {
+        tokio::spawn(gateway::keep_lease(owners.gateway.clone(), Arc::clone(&world), lease))
+    });
     // A finish that is taken up may plan a run of checks: before that, for what is not open goes.
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     let count = ractor::call!(owners.gateway, gateway::GatewayMessage::Restore)
@@ -133,9 +166,8 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
 
     // The actor lives as long as the daemon.
     let _ = owners.checks.send_message(checks::ChecksMessage::Planned);
-    orphans::report(home.attempts(), &store).await;
+    orphans::report(home.attempts(), store).await;
 
-    let ending = CancellationToken::new();
     let domain = Arc::new(Domain::new(
         store.clone(),
         owners,
@@ -149,12 +181,12 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     let resuming = Arc::clone(&domain);
     let taking_up = tokio::spawn(async move { resuming.take_up_answers().await });
     let log = home.log_file.clone();
-    let chores = tokio::spawn(chores(store.clone(), shims, log));
+    let chores = tokio::spawn(chores::run(store.clone(), shims.clone(), log));
     let config::Worker { agent_per_minute, all_per_minute, burst_per_second, .. } =
         config.settings.worker;
     let rates = Rates::new(Rate { agent_per_minute, all_per_minute, burst_per_second });
     let rates = Arc::new(rates);
-    host::serve_others(&domain, &store, &rates, &ending).await;
+    host::serve_others(&domain, store, &rates, &ending).await;
     let limits = mcp::Limits::new(rates, mcp::Shared::default());
     let face = serve_face(home, config, &domain, limits.clone(), ending.clone()).await;
     let serving = tokio::spawn(listen::serve(socket, domain, limits, ending.clone()));
@@ -183,6 +215,10 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     }
     // It is ours: the lock is still held.
     home.remove_socket();
+    if let Some(renewing) = renewing {
+        renewing.abort();
+        host::leave(home, store, shims).await;
+    }
     store.close().await;
     ended
 }
@@ -197,6 +233,9 @@ async fn serve_face(
 ) -> Option<JoinHandle<()>> {
     let http = &config.settings.http;
     let sockets = match domain.keep_owner().await {
+        Ok(()) if host::role(config) == HostRole::Worker => {
+            Err("this host is a worker: `provost hosts` lists those that serve the page".to_owned())
+        }
         Ok(()) => face::Sockets::bind(home, http),
         Err(refusal) => Err(refusal.message),
     };
@@ -232,24 +271,19 @@ async fn start_actors(
     let forges = forges.map(|(host, it)| (host.clone(), it.resolved(&environment))).collect();
     let cgroups = cgroups(&executors, checks.limits);
     let (root, _) = Actor::spawn(None, Root, ()).await?;
+    let logs = Logs::new(home.attempts(), log_limits(&settings.logs));
+    let logs = if host.has_lease { logs.copied_to(Arc::new(store.clone())) } else { logs };
     let world = Arc::new(World {
         journal: Arc::new(store.clone()),
         host,
         executors: Arc::new(executors),
         shims,
         repositories: Repositories::default(),
-        logs: Logs::new(
-            home.attempts(),
-            LogLimits {
-                ring_entries: settings.logs.ring_entries,
-                ring_bytes: settings.logs.ring_bytes,
-                spool_max_bytes: settings.logs.spool_max_bytes,
-            },
-        ),
+        logs,
         check_signals: CheckSignals::default(),
         to_probe: std::sync::Mutex::default(),
         settings: ActorSettings {
-            max_running_attempts: settings.daemon.max_running_attempts,
+            max_running_attempts: host::slots(config),
             max_running_answers: settings.answers.max_running,
             stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),
             approval_timeout: Some(settings.approvals.timeout_secs)
@@ -274,6 +308,7 @@ async fn start_actors(
             copy_max_bytes: settings.worktrees.copy_max_bytes,
             // The configuration takes no other text.
             ports: config::ports(&settings.worktrees.ports).unwrap_or(24000..=31999),
+            places: store.places().clone(),
             private: home.folders(),
             program: std::env::current_exe()?,
             home_variable: home.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
@@ -283,10 +318,17 @@ async fn start_actors(
         Actor::spawn_linked(None, Gateway, Arc::clone(&world), root.get_cell()).await?;
     let arguments = (Arc::clone(&world), gateway.clone());
     if world.host.has_lease {
-        tokio::spawn(gateway::keep_lease(gateway.clone(), Arc::clone(&world)));
+        tokio::spawn(gateway::keep_claiming(gateway.clone(), Arc::clone(&world)));
+        let world = Arc::clone(&world);
+        tokio::spawn(async move { world.logs.keep_shipping().await });
     }
     let (checks, _) = Actor::spawn_linked(None, Checks, arguments, root.get_cell()).await?;
     Ok((Owners { gateway, checks }, world, gateway_ended))
+}
+
+fn log_limits(logs: &config::Logs) -> LogLimits {
+    let config::Logs { ring_entries, ring_bytes, spool_max_bytes, .. } = *logs;
+    LogLimits { ring_entries, ring_bytes, spool_max_bytes }
 }
 
 /// The checks that run when a task is reported done.
@@ -319,51 +361,6 @@ fn cgroups(executors: &Registry, checks: Limits) -> Option<PathBuf> {
     cgroup::base()
         .inspect_err(|reason| tracing::warn!(%reason, "limits are enforced by polling"))
         .ok()
-}
-
-/// Periodic maintenance.
-async fn chores(store: Store, shims: Shims, log: PathBuf) {
-    let mut measure = tokio::time::interval(MEASURE_LOG_EVERY);
-    let mut prune = tokio::time::interval(PRUNE_EVERY);
-    let mut strays = tokio::time::interval(REAP_EVERY);
-    loop {
-        tokio::select! {
-            _ = measure.tick() => {
-                if let Err(error) = rotate(&log, LOG_LIMIT) {
-                    tracing::warn!(%error, "the daemon's log can't be rotated");
-                }
-            }
-            _ = prune.tick() => match store.prune().await {
-                Ok(0) => {}
-                Ok(count) => tracing::info!(count, "old answers pruned"),
-                Err(error) => tracing::warn!(%error, "old answers can't be pruned"),
-            },
-            _ = strays.tick() => {
-                let shims = shims.clone();
-                let reaped = tokio::task::spawn_blocking(move || shims.reap_strays()).await;
-                if let Err(error) = reaped {
-                    tracing::error!(%error, "reaping orphans panicked");
-                }
-            }
-        }
-    }
-}
-
-/// Renames a log of `limit` bytes to `daemon.log.1`, in place of an earlier one, and begins a new
-/// log. Does nothing if standard error is another file, which belongs to the parent process.
-fn rotate(log: &Path, limit: u64) -> io::Result<()> {
-    let ours = File::from(io::stderr().as_fd().try_clone_to_owned()?).metadata()?;
-    let Ok(named) = fs::metadata(log) else { return Ok(()) };
-    let is_ours = (ours.dev(), ours.ino()) == (named.dev(), named.ino());
-    if !is_ours || named.len() < limit {
-        return Ok(());
-    }
-    let mut earlier = log.as_os_str().to_owned();
-    earlier.push(".1");
-    fs::rename(log, &earlier)?;
-    let begun = File::options().append(true).create(true).mode(0o600).open(log)?;
-    nix::unistd::dup2_stderr(begun)?;
-    Ok(())
 }
 
 /// An attempt needs some descriptors of the daemon, and the soft limit is often 1,024.

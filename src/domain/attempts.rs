@@ -53,8 +53,10 @@ impl AttemptTools for Domain {
             ignore_dependencies: input.ignore_dependencies,
             fork: input.from_attempt_id.map(|id| (id, input.from_turn.map(turn_number))),
             parent: caller.place.attempt(),
+            is_carried: caller.origin.host.is_some(),
         };
         let task = request.task_id;
+        self.have_mirrors(&request).await?;
         let answer = gateway::start(&self.gateway, &self.world, key, request).await?;
         let handle = self.store.handle_of(task).await?;
         let worktree = self.worktree(answer.value.attempt_id).await;
@@ -233,7 +235,8 @@ impl Domain {
         status: store::AttemptRow,
         final_message_max: usize,
     ) -> Result<AttemptStatus, Refusal> {
-        let (tip, last_activity_at) = self.log_facts(status.overview.line.attempt_id).await;
+        let line = &status.overview.line;
+        let (tip, last_activity_at) = self.log_facts(line.attempt_id, line.host.as_deref()).await;
         let is_for_trust = self.waits_for_trust(&status).await?;
         let next = if is_for_trust { trust_action(&status) } else { next_action(&status) };
         let AttemptOverview {
@@ -311,8 +314,13 @@ fn next_action(status: &store::AttemptRow) -> String {
             format!("It waits for a permission: call list_inbox with attempt_id {id}, then answer.")
         }
         (_, AttemptPhase::Queued) if overview.host_state == Some(HostState::Draining) => format!(
-            "Its host drains, and a person lets it go on: `provost host resume {host}`. Until then call \
-             wait_for_attempts with attempt_ids [{id}]."
+            "Its host drains, and a person lets it go on: `provost host resume {}`. Until then call \
+             wait_for_attempts with attempt_ids [{id}].",
+            host.as_deref().unwrap_or_default()
+        ),
+        (_, AttemptPhase::Queued) if host.is_none() => format!(
+            "It waits for a host with a free running slot; call wait_for_attempts with attempt_ids \
+             [{id}]."
         ),
         (_, AttemptPhase::Queued) => {
             format!("It waits for a running slot; call wait_for_attempts with attempt_ids [{id}].")

@@ -23,7 +23,8 @@ use crate::api::{
 use crate::work::import;
 
 /// The methods that change nothing, and leave no line in the audit log.
-const READS: [&str; 17] = [
+const READS: [&str; 18] = [
+    "provost/base",
     "provost/blob",
     "provost/comments",
     "provost/processes",
@@ -113,6 +114,7 @@ impl Domain {
             "provost/empty_trash" => answer(self.empty_trash(read(params)?).await),
             "provost/import_tasks" => answer(self.import(read(params)?).await),
             "provost/add_plan" => answer(self.add_plan(read(params)?).await),
+            "provost/base" => answer(self.find_base(read(params)?).await),
             "provost/blob" => answer(self.carried_blob(read(params)?).await),
             "provost/processes" => answer(self.processes_of(read(params)?).await),
             "provost/preview" => answer(self.preview(read(params)?).await),

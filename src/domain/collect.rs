@@ -7,10 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use provost_actors::attempt::{self, Collect, CollectVerdict};
+use provost_actors::attempt::{self, Collect, CollectVerdict, Collection};
 use provost_actors::blocking::if_there;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway;
+use provost_actors::ids::AttemptId;
+use provost_actors::journal::Attempts as _;
 use provost_actors::process::proc;
 use provost_actors::refusal::Refusal;
 use provost_actors::workspace::cache::Cache;
@@ -31,13 +33,19 @@ impl Domain {
         let mut attempts = Vec::new();
         for attempt in self.store.overview(true).await? {
             let AttemptLine { attempt_id, project_id, updated_at, ref host, .. } = attempt.line;
-            let is_meant = *host == self.world.host.id
+            let is_own = host.as_ref() == Some(&self.world.host.id);
+            let is_meant = (is_own || self.world.host.has_lease)
                 && wish.project_id.is_none_or(|project| project == project_id)
                 && updated_at <= before;
             if !is_meant {
                 continue;
             }
-            if let Some(mut collection) = gateway::collect(&self.gateway, attempt_id, how).await? {
+            let collection = if is_own {
+                gateway::collect(&self.gateway, attempt_id, how).await?
+            } else {
+                self.collect_former(attempt_id, how).await?
+            };
+            if let Some(mut collection) = collection {
                 // What was to be saved is of interest only where it was not.
                 if collection.verdict == CollectVerdict::Collected {
                     collection.reason = None;
@@ -53,6 +61,19 @@ impl Domain {
         }
         let turns = self.forget_turns(&wish).await?;
         Ok(Collected { dry_run: how.is_dry, attempts, turns })
+    }
+
+    /// Takes away the worktrees of an attempt that is at another host now.
+    async fn collect_former(
+        &self,
+        id: AttemptId,
+        how: Collect,
+    ) -> Result<Option<Collection>, Refusal> {
+        if !attempt::has_worktrees(&self.world, id).await.unwrap_or(false) {
+            return Ok(None);
+        }
+        let Some(found) = self.store.attempt(id).await? else { return Ok(None) };
+        Ok(attempt::collect_former(&self.world, &found, how.is_dry).await)
     }
 
     /// Removes the old snapshots of turns of attempts that have no worktrees any more: first

@@ -60,7 +60,7 @@ impl Domain {
     pub(super) fn watch_targets(&self, statuses: &[AttemptRow]) {
         let at_rest = statuses.iter().filter(|status| {
             let line = &status.overview.line;
-            let is_here = line.host == self.world.host.id;
+            let is_here = line.host.as_ref() == Some(&self.world.host.id);
             is_here && status.overview.latest_snapshot_turn.is_some() && !line.phase.is_busy()
         });
         let at_rest: Vec<AttemptId> = at_rest.map(|it| it.overview.line.attempt_id).collect();

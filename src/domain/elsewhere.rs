@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
-use provost_actors::host::{self, Liveness};
+use provost_actors::gateway::GatewayMessage;
+use provost_actors::host::{self, HostRole, Place as HostPlace};
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::Hosts as _;
+use provost_actors::journal::{Attempts as _, Hosts as _, Placement as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -20,7 +21,7 @@ use crate::api::{
     Access, Caller, Code, HostCall, Once, Origin, OtherHosts, Place, Refusable, Refusal, Role,
 };
 use crate::store::HostAnswer;
-use crate::work::elsewhere::{About, about};
+use crate::work::elsewhere::{About, Needs, about, needs, needs_a_host};
 
 /// How often the rows are read without a hint.
 const POLL: Duration = Duration::from_secs(1);
@@ -42,10 +43,38 @@ impl OtherHosts for Domain {
         call: &str,
         arguments: &Map<String, Value>,
     ) -> Refusable<Option<String>> {
-        match about(call, arguments) {
-            Some(about) => self.other_host(about).await,
-            None => Ok(None),
+        let Some(about) = about(call, arguments) else { return Ok(None) };
+        if needs_a_host(call)
+            && self.world.host.has_lease
+            && let Some(attempt) = self.store.unplaced_of(about).await?
+            && let Some(other) = self.give_a_host(attempt).await?
+        {
+            return Ok(Some(other));
         }
+        if call == "provost/next_log_page"
+            && let About::Attempt(attempt) = about
+            && self.lost_host_of(attempt).await?.is_some()
+        {
+            // The copy of the log is read here.
+            return Ok(None);
+        }
+        self.carrier(about, needs(call, arguments)).await
+    }
+
+    fn admit(&self, caller: &Caller) -> Refusable<()> {
+        let is_worker = self.world.host.role == HostRole::Worker;
+        let is_own = caller.place.is_inside() || caller.is_person || caller.origin.host.is_some();
+        if !is_worker || is_own {
+            return Ok(());
+        }
+        let message = format!(
+            "host {} is a worker: it serves the agents of its attempts, and the commands of `provost`",
+            self.world.host.id
+        );
+        Err(Refusal::new(Code::NotPermitted, message).hint(
+            "Connect to the daemon of a host with the role all or gateway, as `provost hosts` lists \
+             them.",
+        ))
     }
 
     async fn carry(&self, host: &str, mut call: HostCall) -> Refusable<Once<Value>> {
@@ -127,20 +156,62 @@ impl OtherHosts for Domain {
 }
 
 impl Domain {
-    /// The host that has it, if it is another one.
-    async fn other_host(&self, about: About<'_>) -> Refusable<Option<String>> {
+    /// Finds a host for an attempt that none has, because a call needs one: this one, which then
+    /// has it, or the one that is returned. It is queued there, also where no slot is free.
+    async fn give_a_host(&self, attempt: AttemptId) -> Refusable<Option<String>> {
+        let own = &self.world.host;
+        let Some(found) = self.store.attempt(attempt).await? else { return Ok(None) };
+        let (hosts, used) = (self.store.hosts().await?, self.store.used_slots().await?);
+        let used = used.into_iter().collect();
+        match host::place(&own.id, true, &found.labels, &hosts, &used, Timestamp::now()) {
+            HostPlace::On(other) => return Ok(Some(other)),
+            HostPlace::Anywhere if own.role == HostRole::Gateway => {
+                let message =
+                    format!("attempt {attempt} waits for a host, and none is there for it");
+                return Err(Refusal::new(Code::DaemonUnavailable, message)
+                    .hint("Call the tool again when the daemon of such a host runs."));
+            }
+            HostPlace::Here | HostPlace::Anywhere => {}
+        }
+        let claimed = self.store.claim_one(attempt).await;
+        // It needs an owner, whatever becomes of the call; also if only the answer was lost.
+        let _ = self.gateway.send_message(GatewayMessage::TakeUp(attempt));
+        claimed.map(|_| None)
+    }
+
+    /// The host that is to carry out a call about this, if it is another one.
+    async fn carrier(&self, about: About<'_>, needs: Needs) -> Refusable<Option<String>> {
         // A file has the board of one host.
         if !self.world.host.has_lease {
             return Ok(None);
         }
-        let host = self.store.host_of(about).await?;
-        Ok(host.filter(|host| *host != self.world.host.id))
+        match self.store.host_of(about).await? {
+            // It waits for a host.
+            Some((host, _)) if host.is_empty() => Ok(None),
+            Some((host, Some(attempt))) if needs != Needs::Host => {
+                self.carrier_of(attempt, host, needs).await
+            }
+            Some((host, _)) => Ok(Some(host).filter(|host| *host != self.world.host.id)),
+            None => Ok(None),
+        }
+    }
+
+    /// The host that has an attempt, if it is lost; empty if no host has it now.
+    pub(super) async fn lost_host_of(&self, attempt: &str) -> Refusable<Option<String>> {
+        let own = &self.world.host;
+        if !own.has_lease {
+            return Ok(None);
+        }
+        let found = self.store.host_of(About::Attempt(attempt)).await?;
+        let Some((host, _)) = found.filter(|(host, _)| *host != own.id) else { return Ok(None) };
+        let is_there = self.alive().await?.contains(&host);
+        Ok(Some(host).filter(|_| !is_there))
     }
 
     /// # Errors
     /// The attempt is on another host.
     pub(super) async fn require_here(&self, attempt: AttemptId) -> Refusable<()> {
-        match self.other_host(About::Attempt(&attempt.to_string())).await? {
+        match self.carrier(About::Attempt(&attempt.to_string()), Needs::Host).await? {
             Some(other) => Err(host::elsewhere(&format!("attempt {attempt}"), &other)),
             None => Ok(()),
         }
@@ -155,7 +226,8 @@ impl Domain {
         attempt: AttemptId,
         input: &I,
     ) -> Refusable<Option<T>> {
-        let Some(host) = self.other_host(About::Attempt(&attempt.to_string())).await? else {
+        let needs = needs(tool, &Map::new());
+        let Some(host) = self.carrier(About::Attempt(&attempt.to_string()), needs).await? else {
             return Ok(None);
         };
         let fault = |error: serde_json::Error| Refusal::internal(error.to_string());
@@ -172,7 +244,7 @@ impl Domain {
     async fn check_alive(&self, host: &str) -> Refusable<()> {
         let known = self.store.hosts().await?.into_iter().find(|it| it.host_id == host);
         let why = match known {
-            Some(known) if known.liveness(Timestamp::now()) != Liveness::Lost => return Ok(()),
+            Some(known) if known.liveness(Timestamp::now()).is_there() => return Ok(()),
             Some(known) => {
                 format!("its daemon has not renewed its lease since {}", known.renewed_at)
             }
@@ -201,7 +273,7 @@ impl Domain {
 }
 
 /// A caller that reads, and has been let in before.
-fn for_a_page() -> Caller {
+pub(super) fn for_a_page() -> Caller {
     Caller {
         role: Role::All,
         attempt: None,

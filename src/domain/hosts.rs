@@ -31,6 +31,7 @@ fn line(host: Host, used: &HashMap<String, u64>, now: Timestamp) -> HostLine {
         liveness: host.liveness(now),
         slots_used: used.get(&host.host_id).copied().unwrap_or_default(),
         host: host.host_id,
+        role: host.role,
         state: host.state,
         labels: host.labels,
         slots: host.slots,

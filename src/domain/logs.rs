@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use provost_actors::event::{Channel, Timestamp};
 use provost_actors::ids::AttemptId;
+use provost_actors::log::shipped::{self, ShippedLogs as _};
 use provost_actors::log::{AttemptLog, LogError, Page, PagePosition, Query, Tip};
 use tokio::time::{Instant, timeout_at};
 
@@ -24,10 +25,20 @@ impl LogTools for Domain {
         caller: &Caller,
         input: TailAttemptLogsInput,
     ) -> Refusable<TailAttemptLogsOutput> {
+        let attempt = input.attempt_id.to_string();
+        if self.lost_host_of(&attempt).await?.is_some() {
+            return self.log_page(input).await;
+        }
         let there = self.by_its_host("tail_attempt_logs", Some(caller), input.attempt_id, &input);
-        match there.await? {
-            Some(there) => Ok(there),
-            None => self.log_page(input).await,
+        match there.await {
+            Ok(Some(there)) => Ok(there),
+            Ok(None) => self.log_page(input).await,
+            // It may have been lost meanwhile.
+            Err(refusal) if refusal.code != Code::DaemonUnavailable => Err(refusal),
+            Err(refusal) => match self.lost_host_of(&attempt).await? {
+                Some(_) => self.log_page(input).await,
+                None => Err(refusal),
+            },
         }
     }
 }
@@ -43,7 +54,9 @@ impl Domain {
         let deadline = Instant::now() + Duration::from_millis(wait_ms).min(LONGEST_WAIT);
         // Before the first look: what comes after it wakes us.
         let watch = self.store.watch(&[page.attempt_id]);
-        if let Some(log) = self.log(page.attempt_id).await?
+        let lost = self.lost_host_of(&page.attempt_id.to_string()).await?;
+        let log = if lost.is_none() { self.log(page.attempt_id).await? } else { None };
+        if let Some(log) = log
             && let PagePosition::After(after) = page.page()
         {
             let mut changed = log.changed();
@@ -73,12 +86,33 @@ impl Domain {
     ) -> Result<TailAttemptLogsOutput, Refusal> {
         let (attempt, channel) = (input.attempt_id, input.channel);
         let status = self.store.status(attempt).await?;
-        self.require_here(attempt).await?;
+        let mut lost_host = self.lost_host_of(&attempt.to_string()).await?;
+        if lost_host.is_none() {
+            self.require_here(attempt).await?;
+        }
         let query =
             Query { limit: input.limit(), max_bytes: input.max_bytes.get(), place: input.page() };
-        let page = match self.log(attempt).await? {
+        let log = match lost_host {
+            Some(_) => None,
+            None => self.log(attempt).await?,
+        };
+        let page = match log {
             Some(log) => {
-                blocking(move || log.page(channel, &query)).await?.map_err(|error| fault(&error))?
+                let page = blocking(move || log.page(channel, &query)).await?;
+                self.with_earlier(attempt, page.map_err(|error| fault(&error))?, channel, &query)
+                    .await?
+            }
+            // What an attempt has written before it was moved here.
+            None if self.store.is_shared() => {
+                let copy = self.store.shipped(attempt, channel).await?;
+                lost_host = lost_host.and_then(|lost| {
+                    let shipper = copy.as_ref().map(|copy| copy.host.clone());
+                    Some(lost).filter(|lost| !lost.is_empty()).or(shipper)
+                });
+                match copy {
+                    Some(copy) => shipped::page(&self.store, &copy, &query).await?,
+                    None => Page::default(),
+                }
             }
             None => Page::default(),
         };
@@ -94,19 +128,59 @@ impl Domain {
             oldest_entry_index: flags.oldest,
             latest_entry_index: flags.latest,
             in_progress,
+            lost_host,
         })
     }
 }
 
 impl Domain {
+    /// The log of an attempt that this host has, if it is here.
     async fn log(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, Refusal> {
         self.world.logs.find(attempt).await.map_err(|error| fault(&error))
     }
 
+    /// The lines that an attempt had written before it was moved here are in the copy.
+    async fn with_earlier(
+        &self,
+        attempt: AttemptId,
+        page: Page,
+        channel: Channel,
+        query: &Query,
+    ) -> Refusable<Page> {
+        let is_cut = page.flags.history_truncated || page.flags.oldest.is_none();
+        if channel == Channel::Normalized || !is_cut || !self.store.is_shared() {
+            return Ok(page);
+        }
+        match self.store.shipped(attempt, channel).await? {
+            Some(copy) => shipped::joined(&self.store, &copy, page, query).await,
+            None => Ok(page),
+        }
+    }
+
+    /// Where the copy of a log ends, and when its executor last wrote anything.
+    async fn copied_facts(&self, attempt: AttemptId) -> Refusable<(Tip, Option<Timestamp>)> {
+        if !self.store.is_shared() {
+            return Ok((Tip::default(), None));
+        }
+        let standing = self.store.standing(&[attempt]).await?;
+        let of = |channel| standing.of(attempt, channel);
+        let latest = |channel| of(channel).and_then(|copy| copy.next_entry.checked_sub(1));
+        let active = |channel| of(channel).and_then(|copy| copy.last_activity_at);
+        let last_activity_at = active(Channel::Normalized).max(active(Channel::Raw));
+        let (normalized, raw) = (latest(Channel::Normalized), latest(Channel::Raw));
+        Ok((Tip { normalized, raw, last_activity_at }, last_activity_at))
+    }
+
     /// What a status has from the log. One that can't be read hides no status.
-    pub(super) async fn log_facts(&self, attempt: AttemptId) -> (Tip, Option<Timestamp>) {
+    pub(super) async fn log_facts(
+        &self,
+        attempt: AttemptId,
+        host: Option<&str>,
+    ) -> (Tip, Option<Timestamp>) {
         let facts = async {
-            let Some(log) = self.log(attempt).await? else { return Ok((Tip::default(), None)) };
+            let Some(log) = self.log_at(attempt, host).await? else {
+                return self.copied_facts(attempt).await;
+            };
             let tip = log.tip();
             if let Some(active_at) = log.known_activity_at() {
                 return Ok((tip, active_at));
@@ -122,14 +196,26 @@ impl Domain {
     }
 
     /// Where the log ends. One that can't be read hides no attempt.
-    pub(super) async fn log_tip(&self, attempt: AttemptId) -> Tip {
-        match self.log(attempt).await {
-            Ok(log) => log.map(|log| log.tip()).unwrap_or_default(),
-            Err(refusal) => {
-                tracing::warn!(%attempt, %refusal, "an attempt without its log");
-                Tip::default()
+    pub(super) async fn log_tip(&self, attempt: AttemptId, host: Option<&str>) -> Tip {
+        let tip = async {
+            match self.log_at(attempt, host).await? {
+                Some(log) => Ok(log.tip()),
+                None => Ok::<_, Refusal>(self.copied_facts(attempt).await?.0),
             }
-        }
+        };
+        tip.await.unwrap_or_else(|refusal| {
+            tracing::warn!(%attempt, %refusal, "an attempt without its log");
+            Tip::default()
+        })
+    }
+
+    /// The log, if this host has the attempt.
+    async fn log_at(
+        &self,
+        attempt: AttemptId,
+        host: Option<&str>,
+    ) -> Refusable<Option<Arc<AttemptLog>>> {
+        if host == Some(&self.world.host.id) { self.log(attempt).await } else { Ok(None) }
     }
 }
 

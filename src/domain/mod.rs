@@ -19,6 +19,7 @@ mod elsewhere;
 mod finish;
 mod hosts;
 mod logs;
+mod moved;
 mod person;
 mod previews;
 mod reach;

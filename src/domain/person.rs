@@ -55,7 +55,7 @@ impl Domain {
         let id = wish.project_id;
         let (name, tasks) = self.store.project_size(id).await?;
         let attempts = self.store.overview(true).await?;
-        let is_of = |host: &String| *host == self.world.host.id;
+        let is_of = |host: &Option<String>| host.as_ref() == Some(&self.world.host.id);
         let is_busy = |phase: AttemptPhase| phase.is_busy() || phase == AttemptPhase::Waiting;
         let mut of_project = attempts.iter().filter(|it| it.line.project_id == id);
         if let Some(busy) = of_project.find(|attempt| is_busy(attempt.line.phase)) {
@@ -64,7 +64,7 @@ impl Domain {
         let mut of_project = attempts.iter().filter(|it| it.line.project_id == id);
         if let Some(other) = of_project.find(|attempt| !is_of(&attempt.line.host)) {
             let what = format!("attempt {} of the project", other.line.attempt_id);
-            return Err(host::elsewhere(&what, &other.line.host));
+            return Err(host::elsewhere(&what, other.line.host.as_deref().unwrap_or_default()));
         }
         let yes = wish.yes;
         let all = GcParams { yes, snapshot: true, older_than_secs: 0, project_id: Some(id) };

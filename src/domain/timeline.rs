@@ -41,6 +41,9 @@ impl TimelineReads for Domain {
 
     async fn attempt_processes(&self, attempt: AttemptId) -> Refusable<Vec<Member>> {
         let asked = OfAttemptParams { attempt_id: attempt };
+        if self.lost_host_of(&attempt.to_string()).await?.is_some() {
+            return Ok(Vec::new());
+        }
         if let Some(there) = self.by_its_host("provost/processes", None, attempt, &asked).await? {
             return Ok(there);
         }

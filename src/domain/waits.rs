@@ -83,7 +83,7 @@ impl Domain {
         let most = FAILURE_MAX.min(FAILURES_MAX / statuses.len().max(1));
         for (status, snapshot) in statuses.into_iter().zip(snapshots) {
             let line = status.overview.line;
-            let tip = self.log_tip(line.attempt_id).await;
+            let tip = self.log_tip(line.attempt_id, line.host.as_deref()).await;
             waited.push(WaitedAttempt {
                 attempt_id: line.attempt_id,
                 state: line.state,

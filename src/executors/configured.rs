@@ -8,7 +8,7 @@ use provost_actors::environment::inherited;
 use provost_actors::executor::{
     Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Turn, Verdict,
 };
-use provost_actors::limits::Limits;
+use provost_actors::limits::{Limits, OnLeaseLate};
 use provost_actors::sandbox::Wanted;
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -202,6 +202,10 @@ impl Executor for Configured {
             hosts: hosts.cloned().collect(),
             shipped: self.config.shipped.clone(),
         }
+    }
+
+    fn on_lease_late(&self) -> OnLeaseLate {
+        self.config.on_lease_late
     }
 
     fn labels(&self) -> Vec<String> {

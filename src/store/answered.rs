@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, PgPool, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, PgPool, Postgres, Row, Transaction};
 use tokio::time::{sleep, timeout};
 
 use super::dialect::POSTGRES;
@@ -32,12 +32,30 @@ pub async fn answered<T>(asked: impl Future<Output = sqlx::Result<T>>) -> sqlx::
 }
 
 /// Begins a transaction that writes. Of all daemons one does at a time, as in a file: numbers that are
-/// counted up are in the order of the commits.
-pub async fn begin_write(pool: &PgPool) -> sqlx::Result<Transaction<'static, Postgres>> {
+/// counted up are in the order of the commits. `None`: a host that is given is not this incarnation's
+/// any more.
+pub async fn begin_write(
+    pool: &PgPool,
+    host: &str,
+    incarnation: Option<u64>,
+) -> sqlx::Result<Option<Transaction<'static, Postgres>>> {
     let mut writing = pool.begin_with(POSTGRES.begin_write).await?;
-    let sql = "SELECT pg_advisory_xact_lock($1, hashtext(current_schema()))";
-    answered(sqlx::query(sql).bind(WRITE_CLASS).execute(&mut *writing)).await?;
-    Ok(writing)
+    let lock = format!("SELECT pg_advisory_xact_lock({WRITE_CLASS}, hashtext(current_schema()))");
+    let Some(incarnation) = incarnation else {
+        let locking = sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *writing);
+        answered(locking).await?;
+        return Ok(Some(writing));
+    };
+    // One round trip, and two statements: the second one sees what was committed before the lock was
+    // taken.
+    let host = host.replace('\'', "''");
+    let sql = format!(
+        "{lock}; SELECT count(*) FROM hosts
+         WHERE host_id = '{host}' AND incarnation = {incarnation} AND fenced_at IS NULL"
+    );
+    let rows = answered(sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut *writing)).await?;
+    let found: i64 = rows.last().map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
+    Ok((found == 1).then_some(writing))
 }
 
 /// Commits, and tells the daemons of other hosts that there is something new. Where the connection

@@ -268,7 +268,12 @@ impl Store {
         self.read(async |db| {
             let found = db.find(sql, (attempt,)).await?;
             let (task_id, branch, folder) = found.ok_or_else(|| missing::attempt(attempt))?;
-            Ok(WorkspaceView { task_id, branch, folder, repos: repos_of(db, attempt).await? })
+            Ok(WorkspaceView {
+                task_id,
+                branch,
+                folder,
+                repos: repos_of(db, attempt, &self.places).await?,
+            })
         })
         .await
     }

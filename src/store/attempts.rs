@@ -5,10 +5,12 @@ use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Attempt, AttemptRepo, AttemptStarted, Attempts, Key, Once, Process};
+use provost_actors::workspace::Places;
 use serde_json::json;
 
 use super::{
-    Db, Patience, Refusal, Result, Sql, Store, finishes, missing, now, session_queue, task_status,
+    Db, Patience, Refusal, Result, Sql, Store, finishes, missing, now, placement, session_queue,
+    task_status,
 };
 
 /// Attempts as their owners need them, oldest first; `$which` is the condition. What other
@@ -62,8 +64,8 @@ macro_rules! select {
     };
 }
 
-async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
-    attempt.repos = repos_of(db, attempt.attempt_id).await?;
+async fn complete(db: Db<'_>, mut attempt: Attempt, places: &Places) -> Result<Attempt> {
+    attempt.repos = repos_of(db, attempt.attempt_id, places).await?;
     let sql = "SELECT * FROM follow_ups WHERE session_id = $1 ORDER BY position";
     attempt.waiting = db.all(sql, (attempt.session_id,)).await?;
     // Processes that have begun and of which something may be alive, oldest first. Scripts belong
@@ -83,9 +85,19 @@ async fn complete(db: Db<'_>, mut attempt: Attempt) -> Result<Attempt> {
     Ok(attempt)
 }
 
-pub(super) async fn repos_of(db: Db<'_>, attempt: AttemptId) -> Result<Vec<AttemptRepo>> {
-    let sql = "SELECT * FROM attempt_repos WHERE attempt_id = $1 ORDER BY position";
-    db.all(sql, (attempt,)).await
+/// The repositories of an attempt, where this host has them.
+pub(super) async fn repos_of(
+    db: Db<'_>,
+    attempt: AttemptId,
+    places: &Places,
+) -> Result<Vec<AttemptRepo>> {
+    let sql = "SELECT *, path AS board_path FROM attempt_repos WHERE attempt_id = $1
+         ORDER BY position";
+    let mut repos: Vec<AttemptRepo> = db.all(sql, (attempt,)).await?;
+    for repo in &mut repos {
+        repo.path = places.of(repo.repo_id, &repo.board_path).to_string_lossy().into_owned();
+    }
+    Ok(repos)
 }
 
 #[async_trait]
@@ -106,6 +118,9 @@ impl Attempts for Store {
                     return Err(missing::task(attempt.task_id).into());
                 }
                 insert(db, attempt, now).await?;
+                if attempt.host.is_empty() {
+                    placement::hint(db).await?;
+                }
                 Ok(answer.clone())
             })
             .await?;
@@ -115,7 +130,7 @@ impl Attempts for Store {
 
     async fn attempt(&self, id: AttemptId) -> Result<Option<Attempt>, Refusal> {
         self.read(async |db| match db.find(select!("a.attempt_id = $1"), (id,)).await? {
-            Some(found) => complete(db, found).await.map(Some),
+            Some(found) => complete(db, found, &self.places).await.map(Some),
             None => Ok(None),
         })
         .await
@@ -135,7 +150,7 @@ impl Attempts for Store {
         self.read(async |db| {
             let mut attempts = Vec::new();
             for attempt in db.all(sql, (&self.host,)).await? {
-                attempts.push(complete(db, attempt).await?);
+                attempts.push(complete(db, attempt, &self.places).await?);
             }
             Ok(attempts)
         })
@@ -161,7 +176,7 @@ async fn insert(db: Db<'_>, attempt: &Attempt, now: i64) -> Result<()> {
     let Attempt { attempt_id, session_id, executor, .. } = attempt;
     let row = json!({
         "attempt_id": attempt_id, "task_id": attempt.task_id, "branch": attempt.branch,
-        "folder": attempt.folder, "executor": executor, "host": attempt.host, "phase": attempt.phase,
+        "folder": attempt.folder, "executor": executor, "host": attempt.host, "labels": attempt.labels, "phase": attempt.phase,
         "state": attempt.state, "epoch": attempt.epoch, "created_at": now, "updated_at": now,
         "parent_id": attempt.parent, "revision": revision + 1,
         "forked_from": attempt.fork.map(|fork| fork.attempt_id),
@@ -169,9 +184,11 @@ async fn insert(db: Db<'_>, attempt: &Attempt, now: i64) -> Result<()> {
     });
     db.insert("INTO attempts", row).await?;
     for (position, repo) in attempt.repos.iter().enumerate() {
-        let mut row = json!(repo);
-        row["attempt_id"] = json!(attempt_id);
-        row["position"] = json!(position);
+        let AttemptRepo { repo_id, name, board_path, target_branch, base_commit, .. } = repo;
+        let row = json!({
+            "attempt_id": attempt_id, "position": position, "repo_id": repo_id, "name": name,
+            "path": board_path, "target_branch": target_branch, "base_commit": base_commit,
+        });
         db.insert("INTO attempt_repos", row).await?;
     }
     let row = json!({

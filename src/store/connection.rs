@@ -32,6 +32,17 @@ impl Connection {
         }
     }
 
+    /// Commits a transaction that [`Pool::begin_beside`] has begun.
+    pub async fn commit(self) -> sqlx::Result<()> {
+        match self {
+            Self::SqliteTransaction(transaction) => transaction.commit().await,
+            Self::PostgresTransaction(transaction) => {
+                Box::pin(answered::answered(transaction.commit())).await
+            }
+            Self::Sqlite(_) | Self::Postgres(_) => Ok(()),
+        }
+    }
+
     /// What the engine's statements have of their own.
     pub fn dialect(&self) -> &'static Dialect {
         match self {
@@ -64,15 +75,26 @@ impl Pool {
         })
     }
 
-    /// Begins a transaction that writes.
-    pub async fn begin_write(&self) -> sqlx::Result<Connection> {
+    /// Begins a transaction that writes. `None`: a host that hosts share the board with, and that is
+    /// given, is not this incarnation's any more.
+    pub async fn begin_write(
+        &self,
+        host: &str,
+        incarnation: Option<u64>,
+    ) -> sqlx::Result<Option<Connection>> {
         match self {
-            Self::Sqlite(_) => self.begin(self.dialect().begin_write).await,
+            Self::Sqlite(_) => self.begin(self.dialect().begin_write).await.map(Some),
             Self::Postgres(pool) => {
-                let begun = Box::pin(answered::begin_write(pool));
-                Ok(Connection::PostgresTransaction(begun.await?))
+                let begun = Box::pin(answered::begin_write(pool, host, incarnation));
+                Ok(begun.await?.map(Connection::PostgresTransaction))
             }
         }
+    }
+
+    /// Begins a transaction that writes what no number counts and no other host writes. It waits for
+    /// no other write, and its commit is not announced.
+    pub async fn begin_beside(&self) -> sqlx::Result<Connection> {
+        self.begin(self.dialect().begin_beside).await
     }
 
     /// Begins a transaction that reads, and whose statements all see the same commits.

@@ -32,6 +32,15 @@ pub async fn hint(db: Db<'_>, host: &str, what: &str) -> Result<()> {
     Ok(())
 }
 
+/// Tells the daemons of all hosts, once this transaction is committed, to look at something.
+pub async fn hint_all(db: Db<'_>, what: &str) -> Result<()> {
+    if let Driver::Postgres(_) = db.driver() {
+        let sql = "SELECT pg_notify('provost_' || md5(current_schema()), $1)";
+        db.run(sql, (what,)).await?;
+    }
+    Ok(())
+}
+
 impl Store {
     /// Wakes those that wait here for what other daemons commit, from a change on. Ends at once where
     /// no other daemon can commit anything.
@@ -87,7 +96,7 @@ impl Store {
     }
 
     /// Whether a hint is news. What this daemon has committed itself is announced already; any other
-    /// text is a hint for this host alone.
+    /// text is a hint: for this host alone, or for all.
     fn told(&self, hint: &str) -> bool {
         self.changes.announce(hint);
         hint != &*self.host

@@ -12,55 +12,41 @@ use provost_actors::refusal::{Code, Refusal};
 use sqlx::AssertSqlSafe;
 
 use super::approvals::count_change;
+use super::fence::{engine_is_there, millis};
 use super::{Db, Patience, Result, Sql, Store, word};
+
+/// Milliseconds that the clock of a host may differ from that of the engine without a warning.
+const SKEW_MAX: u64 = 2000;
 
 const BY_ID: &str = "SELECT * FROM hosts WHERE host_id = $1";
 
 impl Store {
-    /// Registers a host once more: it keeps its state.
+    /// Registers a host once more: it keeps its state. From then on this daemon writes nothing more
+    /// if its host is given up or registered by another one.
     pub async fn register_host(&self, registration: &Registration) -> Result<Host, Refusal> {
-        let Registration { host_id, secret, labels, slots, memory, version, lease } = registration;
-        self.write(Patience::Short, "host", async |db| {
-            let known: Option<Host> = db.find(BY_ID, (host_id,)).await?;
-            let now = Timestamp::now();
-            let incarnation = next_incarnation(known.as_ref(), registration, now)?;
-            if known.is_some_and(|known| known.secret != *secret) {
-                tracing::warn!(
-                    host = host_id,
-                    "another home had this host: its attempts are taken up"
-                );
-            }
-            let until = lease.map(|lease| now.plus(lease).millis());
-            let sql =
-                "INSERT INTO hosts (host_id, incarnation, secret, labels, slots, memory, version,
-                                   state, registered_at, renewed_at, lease_until)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
-                 ON CONFLICT (host_id) DO UPDATE SET
-                     incarnation = excluded.incarnation, secret = excluded.secret,
-                     labels = excluded.labels, slots = excluded.slots, memory = excluded.memory,
-                     version = excluded.version, registered_at = excluded.registered_at,
-                     renewed_at = excluded.renewed_at, lease_until = excluded.lease_until
-                 WHERE hosts.incarnation = excluded.incarnation - 1";
-            let active = HostState::Active;
-            let values = (
-                host_id,
-                incarnation,
-                secret,
-                labels,
-                slots,
-                memory,
-                version,
-                active,
-                now.millis(),
-                until,
-            );
-            if db.run(sql, values).await? == 0 {
-                let message = format!("another daemon has just registered host {host_id}");
-                return Err(Refusal::new(Code::NotPermitted, message).into());
-            }
-            db.one(BY_ID, (host_id,)).await
-        })
-        .await
+        let is_own = registration.host_id == *self.host;
+        if is_own {
+            self.fence.require(None);
+        }
+        let registered =
+            self.write(Patience::Short, "host", async |db| register(db, registration).await);
+        let host = registered.await?;
+        if is_own && self.is_shared() {
+            self.fence.require(Some(host.incarnation));
+        }
+        Ok(host)
+    }
+
+    /// Of these attempts, those of this host.
+    pub async fn own_of(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptId>, Refusal> {
+        let sql = "SELECT attempt_id FROM attempts
+             WHERE host = $1 AND attempt_id IN (SELECT value FROM json_each($2))";
+        self.read(async |db| db.all(sql, (&self.host, attempts)).await).await
+    }
+
+    /// The id of the board, made with it.
+    pub async fn board_id(&self) -> Result<String, Refusal> {
+        self.read(async |db| db.one("SELECT board_id FROM cluster", ()).await).await
     }
 
     /// The host whose daemon this is.
@@ -71,14 +57,6 @@ impl Store {
     /// Whether other hosts may share the board.
     pub fn is_shared(&self) -> bool {
         self.file.is_none()
-    }
-
-    /// How many attempts hold a running slot, by host.
-    pub async fn used_slots(&self) -> Result<Vec<(String, u64)>, Refusal> {
-        let sql = "SELECT a.host, count(*) FROM attempts a JOIN tasks t ON t.task_id = a.task_id
-             WHERE a.phase IN ('preparing', 'running', 'stopping') AND t.kind <> 'answer'
-             GROUP BY a.host";
-        self.read(async |db| db.all(sql, ()).await).await
     }
 
     pub async fn count_hosts(&self) -> Result<usize, Refusal> {
@@ -93,24 +71,37 @@ impl Hosts for Store {
         self.read(async |db| db.all(sql, ()).await).await
     }
 
+    async fn used_slots(&self) -> Result<Vec<(String, u64)>, Refusal> {
+        let sql = "SELECT a.host, count(*) FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+             WHERE a.phase IN ('preparing', 'running', 'stopping') AND t.kind <> 'answer'
+             GROUP BY a.host";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
     async fn renew_host(
         &self,
         host: &str,
         incarnation: u64,
         lease: Duration,
     ) -> Result<Option<HostState>, Refusal> {
-        self.write(Patience::OneTry, "renewal", async |db| {
+        let renewed = self.write(Patience::OneTry, "renewal", async |db| {
             // The engine's clock: those of the hosts may differ.
-            let now = self.writer.dialect().now;
+            let now = db.dialect().now;
             let sql = format!(
                 "UPDATE hosts SET renewed_at = {now}, lease_until = {now} + $3
-                 WHERE host_id = $1 AND incarnation = $2 RETURNING state"
+                 WHERE host_id = $1 AND incarnation = $2 AND fenced_at IS NULL RETURNING state"
             );
-            let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-            let (sql, values) = (AssertSqlSafe(sql), (host, incarnation, lease));
-            db.find(sql, values).await
-        })
-        .await
+            let values = (host, incarnation, millis(lease));
+            let renewed = db.find(AssertSqlSafe(sql), values).await?;
+            engine_is_there(db, lease).await?;
+            Ok(renewed)
+        });
+        let renewed = renewed.await;
+        if renewed.is_err() {
+            // Another daemon may have the connection that writes.
+            self.look_at_fence().await;
+        }
+        renewed
     }
 
     async fn change_host(
@@ -134,6 +125,50 @@ impl Hosts for Store {
         }
         Ok(state)
     }
+}
+
+async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
+    let Registration { host_id, secret, labels, slots, memory, version, role, lease, .. } =
+        registration;
+    let known: Option<Host> = db.find(BY_ID, (host_id,)).await?;
+    let now = db.dialect().now;
+    // The engine's clock: those of the hosts may differ.
+    let now = Timestamp::from_millis(db.one(AssertSqlSafe(format!("SELECT {now}")), ()).await?);
+    let skew = Timestamp::now().millis().abs_diff(now.millis());
+    if skew > SKEW_MAX {
+        tracing::warn!(
+            host = host_id,
+            skew_ms = skew,
+            "the clock of this host is not that of the database: set both by NTP, for times on the \
+             board are those of the hosts"
+        );
+    }
+    let incarnation = next_incarnation(known.as_ref(), registration, now)?;
+    if known.is_some_and(|known| known.secret != *secret) {
+        tracing::warn!(host = host_id, "another home had this host: its attempts are taken up");
+    }
+    let until = lease.map(|lease| now.plus(lease).millis());
+    let sql = "INSERT INTO hosts (host_id, incarnation, secret, labels, slots, memory, version,
+                                  state, registered_at, renewed_at, lease_until)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
+         ON CONFLICT (host_id) DO UPDATE SET
+             incarnation = excluded.incarnation, secret = excluded.secret,
+             labels = excluded.labels, slots = excluded.slots, memory = excluded.memory,
+             version = excluded.version, registered_at = excluded.registered_at,
+             renewed_at = excluded.renewed_at, lease_until = excluded.lease_until,
+             fenced_at = NULL
+         WHERE hosts.incarnation = excluded.incarnation - 1";
+    let (active, now) = (HostState::Active, now.millis());
+    let values = (host_id, incarnation, secret, labels, slots, memory, version, active, now, until);
+    if db.run(sql, values).await? == 0 {
+        let message = format!("another daemon has just registered host {host_id}");
+        return Err(Refusal::new(Code::NotPermitted, message).into());
+    }
+    db.run("UPDATE hosts SET role = $2 WHERE host_id = $1", (host_id, role)).await?;
+    if let Some(lease) = lease {
+        engine_is_there(db, *lease).await?;
+    }
+    db.one(BY_ID, (host_id,)).await
 }
 
 /// What has become of a host, and the attempts whose status shows that.

@@ -10,12 +10,14 @@ mod approvals;
 mod attempt_views;
 mod attempts;
 mod board;
+mod bundles;
 mod changes;
 mod comments;
 mod connection;
 mod dependencies;
 mod dialect;
 mod error;
+mod fence;
 mod finishes;
 mod follow;
 mod handles;
@@ -25,6 +27,7 @@ mod inspect;
 mod kept;
 mod missing;
 mod open;
+mod placement;
 mod postgres;
 mod probes;
 mod processes;
@@ -36,7 +39,9 @@ mod resolve;
 mod row;
 mod session_queue;
 mod sessions;
+mod shipped;
 mod sql;
+mod sweep;
 mod task_status;
 mod tasks;
 mod timeline;
@@ -66,6 +71,7 @@ use std::time::Duration;
 
 use provost_actors::failpoint;
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::workspace::Places;
 use serde::Serialize;
 
 use connection::{Connection, Pool};
@@ -87,6 +93,9 @@ pub struct Store {
     kept: kept::Kept,
     /// The host whose daemon this is. What a daemon takes up by itself is limited to it.
     host: Arc<str>,
+    /// Where that has the repositories.
+    places: Places,
+    fence: Arc<fence::Fence>,
 }
 
 /// How long kept answers and intents live; `None`: forever.
@@ -139,6 +148,16 @@ impl Store {
     ) -> Result<T, Refusal> {
         let mut db = self.reader.begin_snapshot().await.map_err(fault)?;
         Ok(work(&mut db).await?)
+    }
+
+    /// Has attempts name the repositories where this host has them.
+    #[must_use]
+    pub fn with_places(self, places: Places) -> Self {
+        Self { places, ..self }
+    }
+
+    pub fn places(&self) -> &Places {
+        &self.places
     }
 
     /// The engine with its version, and where the board is.

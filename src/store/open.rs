@@ -10,6 +10,7 @@ use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
 use provost_actors::host::LOCAL;
 use provost_actors::ids;
+use provost_actors::workspace::Places;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqlitePool};
@@ -116,6 +117,8 @@ impl Store {
             changes: Changes::default(),
             kept: Kept::default(),
             host: LOCAL.into(),
+            places: Places::default(),
+            fence: Arc::default(),
         })
     }
 
@@ -130,7 +133,7 @@ impl Store {
                                       ELSE CAST($1 AS BIGINT) END";
         let before = (before(self.times.answers), before(self.times.intents));
         let pruned = self.write(Patience::Short, "pruned", async |db| db.run(sql, before).await);
-        Ok(pruned.await? + self.prune_host_calls().await?)
+        Ok(pruned.await? + self.prune_host_calls().await? + self.prune_bundles().await?)
     }
 
     /// Ends all connections, and with them the write-ahead log.

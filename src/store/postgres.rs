@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::ids;
+use provost_actors::workspace::Places;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
@@ -114,6 +115,8 @@ impl Store {
             changes: Changes::default(),
             kept: Kept::of_many_writers(),
             host: host.into(),
+            places: Places::default(),
+            fence: Arc::default(),
         })
     }
 }
@@ -143,7 +146,8 @@ async fn reader(server: &Server) -> sqlx::Result<PgPool> {
     let pool = pool(4).after_connect(|connection, _| {
         Box::pin(async move {
             prepare(connection).await?;
-            let sql = "SET default_transaction_read_only = on";
+            let sql = "SET default_transaction_read_only = on;
+                       SET idle_in_transaction_session_timeout = 15000";
             sqlx::raw_sql(sql).execute(connection).await.map(drop)
         })
     });

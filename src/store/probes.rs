@@ -71,7 +71,9 @@ impl Store {
 #[async_trait]
 impl Probes for Store {
     async fn contests(&self, attempts: &[AttemptId]) -> Result<Vec<Contest>, Refusal> {
-        let sql = "SELECT m.path AS repo, m.folder, m.target_branch, m.attempt_id, m.commit_id,
+        let sql = "SELECT m.path AS repo,
+                (SELECT r.repo_id FROM attempt_repos r
+                 WHERE r.attempt_id = m.attempt_id AND r.name = m.repo_name) AS repo_id, m.folder, m.target_branch, m.attempt_id, m.commit_id,
                 m.base_id,
                 (SELECT p.other_commit FROM probes p
                  WHERE p.attempt_id = m.attempt_id AND p.other_id = '' AND p.repo = m.path

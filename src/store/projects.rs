@@ -129,7 +129,9 @@ impl Store {
             db.insert("INTO projects", row).await?;
             let mut repo_ids = Vec::new();
             for repo in repos {
-                repo_ids.push(insert_repo(db, project_id, repo, now).await?);
+                let repo_id = insert_repo(db, project_id, repo, now).await?;
+                self.note_here(db, repo_id, &repo.path).await?;
+                repo_ids.push(repo_id);
             }
             Ok(CreateProjectOutput { project_id, repo_ids })
         })
@@ -181,6 +183,7 @@ impl Store {
             require(db, project_id).await?;
             let now = now();
             let repo_id = insert_repo(db, project_id, repo, now).await?;
+            self.note_here(db, repo_id, &repo.path).await?;
             let sql = "UPDATE projects SET updated_at = $2 WHERE project_id = $1";
             db.run(sql, (project_id, now)).await?;
             Ok(AddRepoOutput { project_id, repo_id })

@@ -72,25 +72,48 @@ impl Named {
 }
 
 impl Store {
-    /// The host of the attempt that something belongs to; `None`: there is no such thing.
-    pub async fn host_of(&self, about: About<'_>) -> Result<Option<String>, Refusal> {
+    /// The host of the attempt that something belongs to, and that attempt, unless it is a run of
+    /// checks; `None`: there is no such thing.
+    pub async fn host_of(
+        &self,
+        about: About<'_>,
+    ) -> Result<Option<(String, Option<AttemptId>)>, Refusal> {
         let (sql, id) = match about {
-            About::Attempt(id) => ("SELECT host FROM attempts WHERE attempt_id = lower($1)", id),
+            About::Attempt(id) => {
+                ("SELECT host, attempt_id FROM attempts WHERE attempt_id = lower($1)", id)
+            }
             About::Session(id) => (
-                "SELECT a.host FROM sessions s JOIN attempts a USING (attempt_id)
+                "SELECT a.host, a.attempt_id FROM sessions s JOIN attempts a USING (attempt_id)
                  WHERE s.session_id = lower($1)",
                 id,
             ),
             About::Approval(id) => (
-                "SELECT a.host FROM approvals v JOIN attempts a USING (attempt_id)
+                "SELECT a.host, a.attempt_id FROM approvals v JOIN attempts a USING (attempt_id)
                  WHERE v.approval_id = lower($1)",
                 id,
             ),
             About::ChecksOf(id) => (
-                "SELECT host FROM check_runs WHERE task_id = lower($1) AND finish_id IS NULL
+                "SELECT host, NULL AS attempt_id FROM check_runs WHERE task_id = lower($1) AND finish_id IS NULL
                  ORDER BY run_id DESC LIMIT 1",
                 id,
             ),
+        };
+        self.read(async |db| db.find(sql, (id,)).await).await
+    }
+
+    /// The attempt that is meant, if no host has it.
+    pub async fn unplaced_of(&self, about: About<'_>) -> Result<Option<AttemptId>, Refusal> {
+        let (sql, id) = match about {
+            About::Attempt(id) => {
+                ("SELECT attempt_id FROM attempts WHERE attempt_id = lower($1) AND host = ''", id)
+            }
+            About::Session(id) => (
+                "SELECT a.attempt_id FROM sessions s JOIN attempts a USING (attempt_id)
+                 WHERE s.session_id = lower($1) AND a.host = ''",
+                id,
+            ),
+            // Nothing of one asks for a permission, and runs of checks have hosts of their own.
+            About::Approval(_) | About::ChecksOf(_) => return Ok(None),
         };
         self.read(async |db| db.find(sql, (id,)).await).await
     }

@@ -77,14 +77,14 @@ impl Store {
     ) -> Result<Vec<Past>, Refusal> {
         let sql = "WITH past AS (
                  SELECT process_id, turn, substr(prompt, 1, 8000) AS prompt,
-                        substr(final_message, 1, 8000) AS final_message, status,
+                        substr(final_message, 1, 8000) AS final_message, status, lost_host,
                         row_number() OVER (ORDER BY turn, process_id) AS first,
                         row_number() OVER (ORDER BY turn DESC, process_id DESC) AS last
                  FROM processes
                  WHERE attempt_id = $1 AND run_reason = 'coding_agent' AND status <> 'planned'
                    AND ended_at IS NOT NULL
                    AND (process_id < $2 OR $2 IS NULL) AND (turn <= $3 OR $3 IS NULL))
-             SELECT turn, prompt, final_message, status FROM past
+             SELECT turn, prompt, final_message, status, lost_host FROM past
              WHERE first = 1 OR last <= 100 ORDER BY first";
         self.read(async |db| db.all(sql, (attempt, before, until)).await).await
     }

@@ -29,6 +29,7 @@ use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskI
 
 mod hosts;
 mod owners;
+mod placement;
 
 struct Scratch {
     store: Store,
@@ -116,11 +117,13 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
             repo_id: repos[0].repo_id,
             name: repos[0].repo_name.clone(),
             path: repos[0].path.clone(),
+            board_path: repos[0].path.clone(),
             target_branch: "main".into(),
             base_commit: "c0ffee".into(),
         }],
         executor: "fake".into(),
         host: LOCAL.into(),
+        labels: vec![],
         parent: None,
         fork: None,
         session_id: SessionId::new(),
@@ -136,6 +139,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         dev_server: None,
         snapshot_due: false,
         most_held: None,
+        placed_epoch: 0,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
@@ -331,7 +335,7 @@ async fn an_attempt_needs_an_owner_until_its_process_is_closed() {
     assert_eq!(store.unsettled().await.unwrap().len(), 1, "its leftovers may be alive");
     advance(&store, &one, &Change::Closed).await;
     assert!(store.unsettled().await.unwrap()[0].snapshot_due, "its turn has no snapshot");
-    store.record_snapshot(one.attempt_id, 1, &[]).await.unwrap();
+    store.record_snapshot(one.attempt_id, 1, &[], &[]).await.unwrap();
     assert_eq!(store.unsettled().await.unwrap(), []);
 }
 
@@ -683,12 +687,12 @@ async fn a_turn_that_ends_is_due_a_snapshot_until_it_has_one() {
     };
     let watch = store.watch(&[id]);
     let before = store.status(id).await.unwrap();
-    store.record_snapshot(id, 1, &[snapshot("c")]).await.unwrap();
+    store.record_snapshot(id, 1, &[snapshot("c")], &[]).await.unwrap();
     assert!(watch.changed().now_or_never().is_none(), "no change that wakes");
     assert_eq!(store.status(id).await.unwrap().revision, before.revision);
     assert_eq!(store.due_snapshot(id).await.unwrap(), None);
     // Again, with another commit: the first one is kept.
-    store.record_snapshot(id, 1, &[snapshot("d")]).await.unwrap();
+    store.record_snapshot(id, 1, &[snapshot("d")], &[]).await.unwrap();
     assert_eq!(store.turn_snapshot(id, 1).await.unwrap(), [snapshot("c")]);
     assert_eq!(store.snapshot_turns(id).await.unwrap(), [1]);
     assert_eq!(store.turn_snapshot(id, 2).await.unwrap(), []);
@@ -711,7 +715,7 @@ async fn a_snapshot_that_was_missed_is_not_due_for_ever() {
     let one = Attempt { epoch: 2, process: next.process, ..one };
     advance(&store, &one, &failed()).await;
     assert_eq!(store.due_snapshot(id).await.unwrap().unwrap().turn, 2);
-    store.record_snapshot(id, 2, &[]).await.unwrap();
+    store.record_snapshot(id, 2, &[], &[]).await.unwrap();
     assert!(!store.attempt(id).await.unwrap().unwrap().snapshot_due);
     assert_eq!(store.snapshot_turns(id).await.unwrap(), [0; 0]);
 }
@@ -731,7 +735,7 @@ async fn a_pair_is_merged_once_and_both_know_of_its_conflict() {
             tree_id: "t".into(),
             base_id: "b".into(),
         };
-        store.record_snapshot(attempt.attempt_id, turn, &[snapshot]).await.unwrap();
+        store.record_snapshot(attempt.attempt_id, turn, &[snapshot], &[]).await.unwrap();
     };
     save(&one, 1, "c1").await;
     save(&other, 1, "c2").await;

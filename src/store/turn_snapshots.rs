@@ -4,11 +4,11 @@
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId};
-use provost_actors::journal::{DueSnapshot, Snapshots, TurnSnapshot};
+use provost_actors::journal::{DueSnapshot, Snapshots, TurnBundle, TurnSnapshot};
 use serde_json::json;
 
 use super::approvals::count_change;
-use super::{Patience, Refusal, Sql, Store, comments, now};
+use super::{Patience, Refusal, Sql, Store, bundles, comments, now};
 
 /// An attempt and its turns that have snapshots.
 pub type SnapshotTurns = (AttemptId, Vec<u32>);
@@ -36,7 +36,7 @@ impl Store {
             let sql = "DELETE FROM probes WHERE attempt_id = $1 OR other_id = $1";
             db.run(sql, (attempt,)).await?;
             db.run("DELETE FROM turn_snapshots WHERE attempt_id = $1", (attempt,)).await?;
-            Ok(())
+            bundles::replace(db, attempt, 0, &[]).await
         })
         .await
     }
@@ -59,6 +59,7 @@ impl Snapshots for Store {
         attempt: AttemptId,
         turn: u32,
         snapshots: &[TurnSnapshot],
+        kept: &[TurnBundle],
     ) -> Result<(), Refusal> {
         self.write(Patience::Short, "snapshot", async |db| {
             let now = now();
@@ -68,6 +69,9 @@ impl Snapshots for Store {
                 row["turn"] = json!(turn);
                 row["made_at"] = json!(now);
                 db.insert_new("INTO turn_snapshots", row).await?;
+            }
+            if !snapshots.is_empty() {
+                bundles::replace(db, attempt, turn, kept).await?;
             }
             // Those of earlier turns can't be made any more.
             let sql = "UPDATE processes SET snapshot_due = 0

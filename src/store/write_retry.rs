@@ -67,8 +67,10 @@ impl Store {
         self.is_in_place()?;
         let mut pauses = pauses.into_iter();
         loop {
-            let error = match self.writer.begin_write().await {
-                Ok(writing) => return Ok(writing),
+            let begun = self.writer.begin_write(&self.host, self.fence.incarnation());
+            let error = match begun.await {
+                Ok(Some(writing)) => return Ok(writing),
+                Ok(None) => return Err(self.fence.lost(&self.host)),
                 // SQLITE_BUSY (<https://www.sqlite.org/rescode.html#busy>).
                 Err(error) if primary_code(&error) == Some(5) => error,
                 // A server may be back soon.

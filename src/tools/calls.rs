@@ -112,6 +112,7 @@ impl Calls {
 
     /// Whether the caller's role and access allow the call.
     fn may(&self, tool: &Tool, is_for: bool) -> Result<(), Refusal> {
+        self.service.admit(&self.caller)?;
         if !is_for {
             return Err(refusals::not_permitted(tool, &self.caller));
         }

@@ -29,6 +29,14 @@ const OF_ITS_HOST: [&str; 11] = [
     "provost/check_log",
 ];
 
+/// Those that only read: of an attempt that no host has, any daemon answers them.
+const READS: [&str; 2] = ["provost/next_log_page", "provost/environment"];
+
+/// Whether the call needs a host where the attempt that it is about has none.
+pub fn needs_a_host(call: &str) -> bool {
+    OF_ITS_HOST.contains(&call) && !READS.contains(&call)
+}
+
 /// What the call is about, if it needs the host that has that.
 pub fn about<'a>(call: &str, arguments: &'a Map<String, Value>) -> Option<About<'a>> {
     if !OF_ITS_HOST.contains(&call) {
@@ -44,6 +52,40 @@ pub fn about<'a>(call: &str, arguments: &'a Map<String, Value>) -> Option<About<
     attempt.or_else(session).or_else(|| text("approval_id").map(About::Approval))
 }
 
+/// What a call needs of an attempt at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Its log, its processes or its approvals.
+    Host,
+    /// Its worktrees: a host that has none gets them.
+    Worktrees,
+    /// Its worktrees, on a host that runs attempts: a turn may begin.
+    Turn,
+    /// A host that has the repository itself, whose branches or remotes are to be changed.
+    Repository,
+}
+
+/// What the call needs.
+pub fn needs(call: &str, arguments: &Map<String, Value>) -> Needs {
+    let action = arguments.get("action").and_then(Value::as_str).unwrap_or_default();
+    match call {
+        "finish_attempt" if ["merge", "push", "create_pr"].contains(&action) => Needs::Repository,
+        "follow_up" if action != "cancel" => Needs::Turn,
+        "comment_on_changes" => Needs::Turn,
+        "follow_up"
+        | "finish_attempt"
+        | "provost/environment"
+        | "provost/preview"
+        | "provost/discard"
+        | "provost/comments"
+        | "provost/blob"
+        | "get_attempt_changes"
+        | "get_attempt_patch"
+        | "get_attempt_file" => Needs::Worktrees,
+        _ => Needs::Host,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -53,6 +95,18 @@ mod tests {
     fn about(call: &str, arguments: Value) -> String {
         let Value::Object(arguments) = arguments else { panic!("an object") };
         super::about(call, &arguments).map_or_else(String::new, |it| format!("{it:?}"))
+    }
+
+    #[test]
+    fn what_changes_branches_needs_the_repository_and_what_reads_files_needs_worktrees() {
+        let needs = |call, action| needs(call, json!({"action": action}).as_object().unwrap());
+        assert_eq!(needs("finish_attempt", "merge"), Needs::Repository);
+        assert_eq!(needs("follow_up", "send"), Needs::Turn);
+        assert_eq!(needs("follow_up", "cancel"), Needs::Worktrees);
+        assert_eq!(needs("finish_attempt", "commit"), Needs::Worktrees);
+        assert_eq!(needs("get_attempt_changes", ""), Needs::Worktrees);
+        assert_eq!(needs("stop_attempt", ""), Needs::Host);
+        assert_eq!(needs("tail_attempt_logs", ""), Needs::Host);
     }
 
     #[test]
@@ -69,6 +123,9 @@ mod tests {
         for of_rows in ["get_attempt_status", "wait_for_attempts", "tail_session_messages"] {
             assert_eq!(about(of_rows, json!({"attempt_id": "a"})), "", "{of_rows}");
         }
+        let of_any = OF_ITS_HOST.into_iter().filter(|call| !needs_a_host(call));
+        assert_eq!(of_any.collect::<Vec<_>>(), READS);
+        assert!(!needs_a_host("get_attempt_status"));
         // The answer to a question is a row; its courier is the asker's host.
         assert_eq!(about("answer", json!({"question_id": "q", "answer": "x"})), "");
     }

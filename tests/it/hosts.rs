@@ -149,7 +149,8 @@ fn a_host_that_is_there_is_not_removed_and_one_that_is_lost_is() {
     assert!(refused.stderr.contains("its daemon is there"), "{refused:?}");
     let refused = provost.verb(["host", "drain", "elsewhere"]);
     assert!(refused.code == 1 && refused.stderr.contains("provost hosts"), "{refused:?}");
-    provost.sql(&["INSERT INTO hosts VALUES
+    provost.sql(&["INSERT INTO hosts (host_id, incarnation, secret, labels, slots, memory,
+            version, state, registered_at, renewed_at, lease_until) VALUES
         ('elsewhere', 4, 's', '[\"gpu\"]', 8, 1073741824, '0', 'active', 1, 1, 2)"]);
     let listed = provost.verb(["hosts"]).stdout;
     assert!(listed.contains("active, lost") && listed.contains("gpu"), "{listed}");

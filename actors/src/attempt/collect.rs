@@ -127,7 +127,7 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
     });
 }
 
-fn kept(folder: &Path, reason: String) -> Collection {
+pub(super) fn kept(folder: &Path, reason: String) -> Collection {
     Collection {
         verdict: CollectVerdict::Kept,
         reason: Some(reason),
@@ -257,7 +257,8 @@ async fn prove(
     Ok(collection)
 }
 
-async fn look(attempt: &Attempt, folder: &Path, serves: bool) -> Result<(), String> {
+/// What prevents a collection. `Err` is part of a sentence.
+pub(super) async fn look(attempt: &Attempt, folder: &Path, serves: bool) -> Result<(), String> {
     let names: Vec<String> = attempt.repos.iter().map(|repo| repo.name.clone()).collect();
     let folder = folder.to_owned();
     let looked = tokio::task::spawn_blocking(move || obstacle(&folder, &names, serves)).await;

@@ -57,7 +57,9 @@ pub enum AttemptMessage {
     Examined(Collect, ProcessId, Examined, CollectPort),
     /// A verdict on what its executor asks for.
     Respond(Option<Key>, ApprovalId, Verdict, RpcReplyPort<Result<Once<Approval>, Refusal>>),
-    /// A task that made one, or found that none is due, is over.
+    /// Makes its worktrees as its last turn left them, unless they are there or a turn makes them.
+    Restore(RpcReplyPort<Result<(), Refusal>>),
+    /// A task that made a snapshot or worktrees, or found that none are due, is over.
     SnapshotTaken,
     /// The attempt holds a running slot.
     Granted,

@@ -21,16 +21,20 @@
 
 mod approvals;
 mod boxed;
+mod bundles;
 mod collect;
 mod dev_server;
 mod end_wider;
 pub mod finish;
 mod follow_up;
+mod former;
+mod frozen;
 mod hosts;
 mod lend;
 pub mod lifecycle;
 pub mod locks;
 mod message;
+mod moved;
 mod outcome;
 mod output;
 mod pending_stops;
@@ -38,6 +42,7 @@ mod prepare;
 pub mod provision;
 pub mod queue;
 mod recap;
+mod restore;
 mod row;
 mod snapshot;
 mod start;
@@ -57,11 +62,14 @@ pub use boxed::{
     Boxed, around_check, fits as fits_a_box, obstacle as box_obstacle,
     of_all_turns as box_of_all_turns,
 };
+pub use bundles::{BundleError, have_base, of_base as keep_base};
+pub use former::collect_former;
 pub use hosts::asked_for as host_asked_for;
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
     FollowUpRequest, Lend, PreviewAsk, Saved,
 };
+pub use moved::{forget_former, have_all};
 pub use outcome::GO_ON;
 pub use prepare::{has_worktrees, is_gone, read_launch_state, real_worktrees, was_collected};
 pub use take_away::MARKER;
@@ -132,6 +140,7 @@ impl Actor for AttemptActor {
                 let decision = Decision::Verdict(verdict);
                 let _ = port.send(state.decide(key.as_ref(), approval, &decision).await);
             }
+            AttemptMessage::Restore(port) => state.restore(port),
             AttemptMessage::SnapshotTaken => state.snapshots -= 1,
             AttemptMessage::Granted => state.granted().await,
             AttemptMessage::WriteAgain => state.write_again().await,

@@ -18,12 +18,13 @@ use crate::process::Marker;
 use crate::process::records::{self, Manifest, StdinSource};
 use crate::refusal::Refusal;
 use crate::secret::Secrets;
-use crate::workspace::{NewWorktree, refuse_links};
+use crate::workspace::refuse_links;
 use crate::world::{ActorSettings, CLI_FILES, World};
 
 use super::boxed::Boxed;
 use super::locks;
 use super::message::TurnHandle;
+use super::moved;
 use super::provision::{self, Provision, SetupSignals};
 use super::recap::Beginning;
 use super::take_away::{COLLECTED, MARKER, take_away_unmarked};
@@ -41,51 +42,67 @@ pub async fn worktrees(
 ) -> Result<(), String> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
-    let readable = |error: io::Error| format!("{}: {error}", dir.display());
-    tokio::fs::create_dir_all(&dir).await.map_err(readable)?;
-    let paths = (dir.clone(), folder.clone());
-    if blocking(move || has_marker(&paths.0, &paths.1)).await.map_err(readable)? {
+    if is_made(&dir, &folder).await? {
         real_worktrees(world, attempt).await?;
         release_locks(&folder, attempt).await;
-        return Ok(());
+        if attempt.placed_epoch == 0 || is_provided(&dir)? {
+            return Ok(());
+        }
+        provision::provide(world, attempt, handle, signals).await?;
+        return mark(&dir, attempt, true).await;
     }
-    if let Err(why) = made(world, attempt, &folder, handle, signals).await {
+    let made = async {
+        moved::lay_out(world, attempt, &folder).await?;
+        provision::provide(world, attempt, handle, signals).await
+    };
+    if let Err(why) = made.await {
         // Nothing has run in them, so that nothing is lost.
         take_away_unmarked(world, attempt).await;
         return Err(why);
     }
-    let marker = json!({"attempt_id": attempt.attempt_id, "folder": attempt.folder});
-    let path = dir.clone();
+    mark(&dir, attempt, true).await
+}
+
+/// Makes the worktrees of an attempt at rest, as its last turn left them, unless they are there. The
+/// next turn provides for them. `Err` is a sentence.
+pub async fn restored(world: &World, attempt: &Attempt) -> Result<(), String> {
+    let dir = world.settings.attempt_dir(attempt.attempt_id);
+    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    if is_made(&dir, &folder).await? {
+        return Ok(());
+    }
+    if let Err(why) = moved::lay_out(world, attempt, &folder).await {
+        take_away_unmarked(world, attempt).await;
+        return Err(why);
+    }
+    mark(&dir, attempt, false).await
+}
+
+/// `Err` is a sentence.
+async fn is_made(dir: &Path, folder: &Path) -> Result<bool, String> {
+    let readable = |error: io::Error| format!("{}: {error}", dir.display());
+    tokio::fs::create_dir_all(dir).await.map_err(readable)?;
+    let paths = (dir.to_owned(), folder.to_owned());
+    blocking(move || has_marker(&paths.0, &paths.1)).await.map_err(readable)
+}
+
+/// Writes the marker. `Err` is a sentence.
+async fn mark(dir: &Path, attempt: &Attempt, is_provided: bool) -> Result<(), String> {
+    let marker = json!({
+        "attempt_id": attempt.attempt_id, "folder": attempt.folder, "epoch": attempt.epoch,
+        "is_provided": is_provided,
+    });
+    let path = dir.to_owned();
     let written = blocking(move || records::write_durably(&path, MARKER, &marker)).await;
-    written.map_err(readable)?;
+    written.map_err(|error| format!("{}: {error}", dir.display()))?;
     failpoint::hit("worktrees", "marked");
     Ok(())
 }
 
-/// Makes them, and what they have beside their commits, all but the marker.
-async fn made(
-    world: &World,
-    attempt: &Attempt,
-    folder: &Path,
-    handle: &TurnHandle,
-    signals: &SetupSignals,
-) -> Result<(), String> {
-    let made = tokio::fs::create_dir_all(folder).await;
-    made.map_err(|error| format!("{}: {error}", folder.display()))?;
-    failpoint::hit("worktree", "next");
-    for repo in &attempt.repos {
-        let worktree = NewWorktree {
-            path: folder.join(&repo.name),
-            branch: attempt.branch.clone(),
-            base: repo.base_commit.clone(),
-            trash: world.settings.trash_dir.clone(),
-            scratch: world.settings.scratch_dir.clone(),
-        };
-        let added = world.repositories.add_worktree(repo.path.as_ref(), worktree).await;
-        added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
-        failpoint::hit("worktree", "made");
-    }
-    provision::provide(world, attempt, handle, signals).await
+fn is_provided(dir: &Path) -> Result<bool, String> {
+    let marker = records::read::<Value>(dir, MARKER);
+    let marker = marker.map_err(|error| format!("{}: {error}", dir.display()))?;
+    Ok(marker.is_none_or(|marker| marker["is_provided"] != false))
 }
 
 /// Checks that no link is in the place of the worktrees. `Err` is a sentence.
@@ -178,7 +195,7 @@ pub fn process(
     let notice = beginning.notice().map(|text| Event::SystemMessage { text: text.to_owned() });
     let (prompt, forked) = match beginning {
         Beginning::Own => (process.prompt.clone(), None),
-        Beginning::Recap(prompt) => (prompt, None),
+        Beginning::Recap(prompt) | Beginning::Moved(prompt) => (prompt, None),
         Beginning::Fork(session) => (process.prompt.clone(), Some(session)),
     };
     let launch = executor.launch(&Turn {
@@ -221,6 +238,7 @@ pub fn process(
         epoch: attempt.epoch,
         stdin,
         cwd_beneath: Some(settings.worktrees_dir.clone()),
+        on_lease_late: executor.on_lease_late(),
         ..manifest
     };
     Ok(Prepared { manifest, secrets, launch, opening })

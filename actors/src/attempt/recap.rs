@@ -17,6 +17,8 @@ pub enum Beginning {
     Own,
     /// This prompt, with a summary before it.
     Recap(String),
+    /// This prompt: the host of the turn before was lost.
+    Moved(String),
     /// A copy of this session of the executor.
     Fork(String),
 }
@@ -30,6 +32,10 @@ impl Beginning {
                 "the agent has no session that it could resume: a new one begins, and the prompt \
                  repeats the task and what was done so far",
             ),
+            Self::Moved(_) => Some(
+                "the host of the turn before was lost: this one begins anew on another, with the \
+                 same prompt",
+            ),
             Self::Fork(_) => Some(
                 "the attempt begins from a turn of another one, in a copy of the agent's own \
                  session",
@@ -38,12 +44,28 @@ impl Beginning {
     }
 }
 
+/// What the files are of an attempt that has moved.
+const KEPT: &str = "the machine of the last turn was lost, so the files are as the last snapshot \
+                    before has them, and what was done after it is gone";
+
+/// Whether the last turn was lost with its host.
+pub fn is_moved(past: &[Past]) -> bool {
+    past.last().is_some_and(|last| last.lost_host.is_some())
+}
+
 /// The prompt after a summary of the `past` turns, oldest first, if there are any.
 pub fn prompt(past: &[Past], prompt: &str) -> String {
+    let all = past;
     // A turn that failed without a message, and whose prompt comes again, is left out.
     let is_again = |past: &Past| past.final_message.is_none() && past.prompt == prompt;
     let last = past.iter().rposition(|past| !is_again(past)).map_or(0, |last| last + 1);
-    let Some((first, later)) = past[..last].split_first() else { return prompt.to_owned() };
+    let Some((first, later)) = past[..last].split_first() else {
+        return if is_moved(all) {
+            format!("This prompt was begun before: {KEPT}.\n\n{prompt}")
+        } else {
+            prompt.to_owned()
+        };
+    };
     let mut turns: Vec<String> = Vec::new();
     let mut room = TURNS_MAX;
     for turn in later.iter().rev().map(|past| summary(past, TEXT_MAX)) {
@@ -61,16 +83,17 @@ pub fn prompt(past: &[Past], prompt: &str) -> String {
     turns.reverse();
     format!(
         "You go on with work that was begun in a session that is not available. This is what \
-         Provost recorded of it, oldest first; the files are as that work left them.\n\n{}\n\n\
-         The prompt now:\n{prompt}",
+         Provost recorded of it, oldest first; {}.\n\n{}\n\nThe prompt now:\n{prompt}",
+        if is_moved(all) { KEPT } else { "the files are as that work left them" },
         turns.join("\n\n")
     )
 }
 
 fn summary(past: &Past, most: usize) -> String {
-    let Past { turn, prompt, final_message, status, .. } = past;
+    let Past { turn, prompt, final_message, status, lost_host } = past;
     let prompt = cut(prompt.clone(), most);
     let how = match status {
+        _ if lost_host.is_some() => "its machine was lost",
         ProcessStatus::Completed => "it completed",
         ProcessStatus::Killed => "it was stopped",
         _ => "it failed",
@@ -90,7 +113,23 @@ mod tests {
 
     fn past(turn: u32, prompt: &str, said: Option<&str>) -> Past {
         let (prompt, final_message) = (prompt.to_owned(), said.map(str::to_owned));
-        Past { turn, prompt, final_message, status: ProcessStatus::Completed }
+        Past { turn, prompt, final_message, status: ProcessStatus::Completed, lost_host: None }
+    }
+
+    #[test]
+    fn an_agent_is_told_what_the_loss_of_its_machine_has_cost() {
+        let lost = |turn, prompt| Past {
+            status: ProcessStatus::Killed,
+            lost_host: Some("a".to_owned()),
+            ..past(turn, prompt, None)
+        };
+        let again = prompt(&[lost(1, "do it")], "do it");
+        assert!(again.starts_with("This prompt was begun before: the machine"), "{again}");
+        assert!(again.ends_with("after it is gone.\n\ndo it"), "{again}");
+        let turns = [past(1, "build it", Some("built")), lost(2, "test it")];
+        let recap = prompt(&turns, "test it");
+        assert!(recap.contains("oldest first; the machine of the last turn was lost"), "{recap}");
+        assert!(recap.contains("built") && recap.ends_with("now:\ntest it"), "{recap}");
     }
 
     #[test]

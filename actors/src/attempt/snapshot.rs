@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore};
 
-use super::{prepare, provision};
+use super::{bundles, prepare, provision};
 use crate::journal::{Attempt, DueSnapshot, TurnSnapshot};
 use crate::radar;
 use crate::workspace::snapshot::SnapshotError;
@@ -115,7 +115,8 @@ async fn save_all(
 
 async fn record(world: &World, attempt: &Attempt, due: DueSnapshot, saved: &[TurnSnapshot]) {
     let id = attempt.attempt_id;
-    if let Err(refusal) = world.journal.record_snapshot(id, due.turn, saved).await {
+    let kept = bundles::of_turn(world, attempt, due.turn, saved).await;
+    if let Err(refusal) = world.journal.record_snapshot(id, due.turn, saved, &kept).await {
         // The references are kept, so the next try only writes the rows.
         tracing::warn!(attempt = %id, turn = due.turn, %refusal, "a snapshot is not written down");
     }

@@ -111,10 +111,22 @@ async fn beginning(
     executor: &dyn Executor,
 ) -> Result<Beginning, String> {
     let (process, journal) = (&attempt.process, &world.journal);
-    if process.executor_session_id.is_some() || !executor.keeps_sessions() {
+    if process.executor_session_id.is_some() {
         return Ok(Beginning::Own);
     }
     let text = |refusal: Refusal| refusal.message;
+    if !executor.keeps_sessions() {
+        if process.turn == 1 || !world.host.has_lease {
+            return Ok(Beginning::Own);
+        }
+        let past = journal.past(attempt.attempt_id, process.process_id).await.map_err(text)?;
+        let is_moved = recap::is_moved(&past);
+        return Ok(if is_moved {
+            Beginning::Moved(process.prompt.clone())
+        } else {
+            Beginning::Own
+        });
+    }
     // Several worktrees have a folder around them that agents look for no session in. If the copy
     // can't be made, the turn that replaces this one is a later one.
     let may_copy = process.turn == 1 && attempt.repos.len() == 1 && executor.forks_sessions();
@@ -131,8 +143,11 @@ async fn beginning(
     };
     past.extend(journal.past(attempt.attempt_id, process.process_id).await.map_err(text)?);
     let prompt = recap::prompt(&past, &process.prompt);
-    let is_own = prompt == process.prompt;
-    Ok(if is_own { Beginning::Own } else { Beginning::Recap(prompt) })
+    Ok(match prompt {
+        prompt if recap::is_moved(&past) => Beginning::Moved(prompt),
+        prompt if prompt == process.prompt => Beginning::Own,
+        prompt => Beginning::Recap(prompt),
+    })
 }
 
 /// Logs that the turn failed before its process was started.

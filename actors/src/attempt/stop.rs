@@ -95,7 +95,9 @@ impl AttemptActorState {
     /// accepted; the prompt of a start is dropped with the start.
     fn unqueue(&mut self) {
         let process = self.attempt.process.process_id;
-        let returned = (self.attempt.epoch > 1).then(|| self.prompt_again());
+        let newest = &self.attempt.process;
+        let is_of_start = newest.queue_id.is_none() && newest.turn == 1;
+        let returned = (!is_of_start).then(|| self.prompt_again());
         let _ = self.queue.step(queue::QueueEvent::Unqueued(returned.clone()));
         let (phase, state) = match self.attempt.ended_as {
             Some(state) => (Phase::Settled, state),

@@ -25,7 +25,7 @@ use super::provision::{SetupSignals, SetupWord, set_up};
 use super::start::NotStarted;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
-use super::{hosts, prepare, snapshot, start};
+use super::{frozen, hosts, prepare, snapshot, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -208,6 +208,7 @@ impl Turn {
             });
         }
         let (handle, attempt) = (self.handle.clone(), self.attempt.attempt_id);
+        let (world, of_turn) = (Arc::clone(&self.world), self.attempt.clone());
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 handle.send(match event {
@@ -219,6 +220,10 @@ impl Turn {
                     ShimEvent::Resumed => {
                         tracing::info!(%attempt, "the spool takes bytes again");
                         TurnEvent::Disk(DiskWriter::Spool, None)
+                    }
+                    ShimEvent::Frozen(is_frozen) => {
+                        frozen::note(&world, &of_turn, is_frozen).await;
+                        continue;
                     }
                     ShimEvent::Closed => break,
                 });

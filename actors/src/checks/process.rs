@@ -221,7 +221,7 @@ impl<'a> CheckProcess<'a> {
                     let _ = control.kill_tree().await;
                 }
                 ShimEvent::Closed => break,
-                ShimEvent::Stalled(_) | ShimEvent::Resumed => {}
+                ShimEvent::Stalled(_) | ShimEvent::Resumed | ShimEvent::Frozen(_) => {}
             }
         }
         self.world.shims.rescue(&self.dir, control).await

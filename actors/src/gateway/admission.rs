@@ -87,6 +87,12 @@ impl Admission {
         self.work.next().or_else(|| self.answers.next())
     }
 
+    /// How many slots for work are free, and none waits for them.
+    pub fn free(&self) -> usize {
+        let Lane { slots, running, queue, .. } = &self.work;
+        if self.is_held { 0 } else { slots.saturating_sub(running.len() + queue.len()) }
+    }
+
     pub fn counts(&self) -> (usize, usize) {
         let (work, answers) = (&self.work, &self.answers);
         (work.running.len() + answers.running.len(), work.queue.len() + answers.queue.len())
@@ -181,7 +187,9 @@ mod tests {
         admission.leave(id[0]);
         admission.occupy(id[0]);
         assert_eq!((admission.next(), admission.counts()), (None, (1, 3)));
+        assert_eq!(admission.free(), 0);
         admission.hold(false);
+        assert_eq!(admission.free(), 0, "the queue needs both");
         let granted: Vec<_> = std::iter::from_fn(|| admission.next()).collect();
         assert_eq!(granted, [id[1], id[2], id[3]]);
     }

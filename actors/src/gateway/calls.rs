@@ -1,5 +1,6 @@
 //! Calls that concern one attempt: checked, then handed to the gateway or the attempt's owner.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ractor::ActorRef;
@@ -9,8 +10,8 @@ use crate::attempt::{self, AttemptMessage, Collect, Collection, FollowUpRequest}
 use crate::executor::Verdict;
 use crate::ids::{ApprovalId, AttemptId, QueueId};
 use crate::journal::{
-    Approval, ApprovalStatus, Attempt, AttemptStarted, Decision, FollowUpAction, FollowedUp, Key,
-    Once, Resolved, remembered, resolve,
+    Approval, ApprovalStatus, Attempt, AttemptRepo, AttemptStarted, Decision, FollowUpAction,
+    FollowedUp, Key, Once, Resolved, remembered, resolve,
 };
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
@@ -80,15 +81,36 @@ pub async fn start(
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     detached(async move {
         let payload = |attempt: &Attempt| preflight::payload(&world, attempt, &request);
-        let checking = preflight::start(&world, &request);
+        let checking = preflight::start(&gateway, &world, &request);
         match resolve(&*world.journal, key, checking, payload).await? {
             Resolved::Before(answer) => Ok(answer),
             Resolved::Now(key, attempt) => {
+                keep_bases(&world, &attempt).await?;
                 ask(&gateway, |port| GatewayMessage::Start(key, Box::new(attempt), port)).await
             }
         }
     })
     .await
+}
+
+/// Keeps what a start begins from where other hosts find it.
+async fn keep_bases(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
+    if !world.host.has_lease {
+        return Ok(());
+    }
+    for AttemptRepo { repo_id, path, base_commit, .. } in &attempt.repos {
+        let path = Path::new(path);
+        let is_mirror = world.settings.places.is_mirror(path);
+        if !is_mirror {
+            world.journal.record_repo_here(*repo_id).await?;
+        }
+        // A mirror has it from where other hosts find it, unless it is a fork's own.
+        if !is_mirror || attempt.fork.is_some() {
+            let kept = attempt::keep_base(world, *repo_id, path, base_commit).await;
+            kept.map_err(|error| Refusal::new(Code::WorkspaceFailed, error.to_string()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Sends, queues or cancels follow-ups.

@@ -75,6 +75,7 @@ async fn request(world: &World, call: &FinishCall) -> Result<FinishRequest, Refu
         return Err(not_found(call.attempt_id));
     };
     world.host.require(&attempt)?;
+    has_repositories(world, &attempt, call.action).await?;
     let id = attempt.attempt_id;
     // The branch outlives the worktrees.
     let is_branch_alone =
@@ -108,6 +109,29 @@ async fn request(world: &World, call: &FinishCall) -> Result<FinishRequest, Refu
     };
     let FinishCall { action, strategy, onto, deletes_branch, .. } = *call;
     Ok(FinishRequest { action, strategy, message, by, repos, onto, deletes_branch, proposal })
+}
+
+/// Checks that what is to get the work is here: a mirror is none of a person's.
+async fn has_repositories(
+    world: &World,
+    attempt: &Attempt,
+    action: FinishAction,
+) -> Result<(), Refusal> {
+    if !matches!(action, FinishAction::Merge | FinishAction::Push | FinishAction::CreatePr) {
+        return Ok(());
+    }
+    let is_mirror = |repo: &&AttemptRepo| world.settings.places.is_mirror(Path::new(&repo.path));
+    let Some(repo) = attempt.repos.iter().find(is_mirror) else { return Ok(()) };
+    let hosts = world.journal.hosts_with(repo.repo_id).await?;
+    let message = format!(
+        "this host has no repository at {}, whose branches are to be changed; those that have it \
+         are not there: {}",
+        repo.board_path,
+        hosts.join(", ")
+    );
+    Err(Refusal::new(Code::DaemonUnavailable, message)
+        .hint("Call the tool again when the daemon of a host that has the repository runs.")
+        .detail("hosts", hosts))
 }
 
 /// What is done in one repository.
@@ -165,9 +189,9 @@ async fn other(world: &World, attempt: &Attempt, onto: AttemptId) -> Result<Atte
             .detail("path", "into"));
     };
     if other.host != world.host.id {
-        let host = &other.host;
-        let message =
-            format!("attempt {onto} is on host {host}: work can't be applied across hosts");
+        let host = Some(&other.host).filter(|host| !host.is_empty());
+        let place = host.map_or("no host yet".to_owned(), |host| format!("host {host}"));
+        let message = format!("attempt {onto} is on {place}: work can't be applied across hosts");
         return Err(refuse(message));
     }
     let has = |repo: &AttemptRepo| other.repos.iter().any(|its| its.path == repo.path);

@@ -8,8 +8,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::calls::detached;
 use super::message::GatewayMessage;
+use super::sweep::sweep;
 use super::{GatewayState, ending};
-use crate::host::{HostChange, HostState, LEASE, RENEW_EVERY};
+use crate::host::{HostChange, HostState, Lease};
 use crate::refusal::Refusal;
 use crate::world::World;
 
@@ -19,6 +20,7 @@ impl GatewayState {
         self.world.host.set(state);
         self.admission.hold(state == HostState::Draining);
         self.grant();
+        self.claim();
     }
 }
 
@@ -41,31 +43,27 @@ pub async fn change_host(
 }
 
 /// Renews the lease of this host for as long as it is this daemon's.
-pub async fn keep_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
+pub async fn keep_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>, lease: Lease) {
     let host = &world.host;
-    let mut renew = interval(RENEW_EVERY);
+    let mut renew = interval(lease.renew_every());
     renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         renew.tick().await;
         let _telling = host.telling.lock().await;
-        let state = match world.journal.renew_host(&host.id, host.incarnation, LEASE).await {
-            Ok(state) => state,
+        let state = match world.renew(lease).await {
+            Ok(Some(state)) => state,
+            // The daemon starts anew.
+            Ok(None) => return,
             Err(refusal) => {
                 tracing::warn!(host = host.id, %refusal, "the lease of this host is not renewed");
                 continue;
             }
         };
-        if state.is_none() {
-            tracing::error!(
-                host = host.id,
-                "this host was removed, or another daemon has registered it: nothing new begins here \
-                 until this daemon is started again"
-            );
-        }
-        let told = tell(&gateway, state.unwrap_or(HostState::Draining)).await;
-        if told.is_err() || state.is_none() {
+        if tell(&gateway, state).await.is_err() {
             return;
         }
+        sweep(&world).await;
+        let _ = gateway.send_message(GatewayMessage::Claim);
     }
 }
 

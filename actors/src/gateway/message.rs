@@ -12,12 +12,29 @@ use crate::refusal::Refusal;
 /// The port of a caller.
 pub type Port<T> = RpcReplyPort<Result<T, Refusal>>;
 
+/// How a claim has ended.
+pub enum Claim {
+    Done(Vec<AttemptId>),
+    /// It failed, or was answered too late: nothing begins on a lease that may be over. These rows
+    /// are looked at after the next renewal.
+    Unsure,
+    /// What such a claim has brought, as far as it waits.
+    Found(Vec<AttemptId>),
+}
+
 pub enum GatewayMessage {
     /// A start that has been checked; it needs a slot.
     Start(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
     Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
     /// Whether this host drains.
     HostState(HostState, RpcReplyPort<()>),
+    /// There may be attempts that no host has.
+    Claim,
+    Claimed(Claim),
+    /// This host has claimed an attempt for a call.
+    TakeUp(AttemptId),
+    /// Whether a slot is free.
+    Free(RpcReplyPort<bool>),
     /// How many attempts run and how many wait.
     Counts(RpcReplyPort<(usize, usize)>),
     /// Takes up what an earlier daemon left. Answered when all have an owner.
@@ -56,6 +73,8 @@ pub struct StartRequest {
     pub fork: Option<(AttemptId, Option<u32>)>,
     /// The attempt inside which it was asked for.
     pub parent: Option<AttemptId>,
+    /// Another host's daemon has chosen this host for it.
+    pub is_carried: bool,
 }
 
 /// The result of a stop of everything.

@@ -15,11 +15,13 @@
 
 mod admission;
 mod calls;
+mod claim;
 mod finish;
 mod fork;
 mod held;
 mod host;
 mod message;
+mod moved;
 mod owners;
 mod preflight;
 mod preview;
@@ -28,6 +30,7 @@ mod repository;
 mod restore;
 mod signature;
 mod stop;
+mod sweep;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,10 +38,12 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
+pub use claim::keep_claiming;
 pub use finish::{FinishCall, finish};
 pub use held::{as_its_asker as held_as_its_asker, for_a_person};
 pub use host::{change_host, keep_lease};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
+pub use moved::bring_here;
 pub use preflight::{executor as check_executor, labels as check_labels};
 pub use preview::preview;
 pub use repository::{NewRepo, repository as check_repository};
@@ -70,6 +75,7 @@ pub struct GatewayState {
     closing: Vec<RpcReplyPort<StoppedAll>>,
     stops: stop::KeyedStops,
     failures: owners::Failures,
+    claims: claim::Claims,
     /// Everything is being stopped; nothing starts any more.
     is_closing: bool,
 }
@@ -99,6 +105,7 @@ impl Actor for Gateway {
             closing: Vec::new(),
             stops: stop::KeyedStops::default(),
             failures: owners::Failures::default(),
+            claims: claim::Claims::default(),
             is_closing: false,
         })
     }
@@ -132,6 +139,10 @@ impl Actor for Gateway {
                 state.host_state(host_state);
                 let _ = port.send(());
             }
+            GatewayMessage::Claim => state.claim(),
+            GatewayMessage::Claimed(claimed) => state.claimed(claimed),
+            GatewayMessage::TakeUp(attempt) => state.load_unowned(attempt),
+            GatewayMessage::Free(port) => drop(port.send(state.admission.free() > 0)),
             GatewayMessage::Counts(port) => drop(port.send(state.admission.counts())),
             GatewayMessage::Restore(port) => state.restore(port),
             GatewayMessage::Restored(left, port) => state.restored(left, port).await,
@@ -170,8 +181,12 @@ impl GatewayState {
         if attempt.is_answer {
             self.admission.answers(attempt.attempt_id);
         }
-        if self.admission.take(attempt.attempt_id) {
+        // What is on no host yet, or may be on another one, waits on none of them.
+        let is_placed = !attempt.host.is_empty();
+        if is_placed && self.admission.take(attempt.attempt_id) {
             (attempt.phase, attempt.state) = (Phase::Preparing, State::Running);
+        } else if self.world.host.has_lease && attempt.may_wait_anywhere() {
+            attempt.host.clear();
         }
         let answer = AttemptStarted {
             attempt_id: attempt.attempt_id,
@@ -199,6 +214,11 @@ impl GatewayState {
     ) {
         let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
         match &answer {
+            Ok(Once { deduplicated: false, .. }) if attempt.host.is_empty() => {
+                self.admission.forget(id);
+                // A slot may have become free before its row was there.
+                self.claim();
+            }
             Ok(Once { deduplicated: false, .. }) => {
                 self.own(attempt, Begin::New).await;
                 if phase == Phase::Queued {
@@ -228,6 +248,7 @@ impl GatewayState {
     fn slot_freed(&mut self, attempt: AttemptId) {
         self.admission.leave(attempt);
         self.grant();
+        self.claim();
     }
 
     /// Lets the first in the queue run while slots are free.

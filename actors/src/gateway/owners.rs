@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorRef, RpcReplyPort, SupervisionEvent};
 
-use crate::attempt::{Arguments, AttemptActor, AttemptMessage, Begin, Lend};
+use crate::attempt::{Arguments, AttemptActor, AttemptMessage, Begin, Lend, forget_former};
 use crate::ids::AttemptId;
 use crate::journal::{Attempt, Phase};
 use crate::refusal::{Code, Refusal};
@@ -60,10 +60,13 @@ impl GatewayState {
             let has_slot = wants_slot && self.admission.take(id);
             return drop(port.send(Ok((owner, has_slot))));
         }
-        let waiting = self.loading.entry(id).or_default();
-        waiting.push((wants_slot, port));
-        if waiting.len() == 1 {
-            self.load(id, None);
+        match self.loading.entry(id) {
+            Entry::Occupied(waiting) => waiting.into_mut().push((wants_slot, port)),
+            // A row that is read twice may have had an owner in between.
+            Entry::Vacant(none) => {
+                none.insert(vec![(wants_slot, port)]);
+                self.load(id, None);
+            }
         }
     }
 
@@ -125,6 +128,10 @@ impl GatewayState {
     /// Gives an attempt its actor.
     pub(super) async fn own(&mut self, attempt: Attempt, begin: Begin) {
         let id = attempt.attempt_id;
+        // Only of an attempt that was at another host is there anything to look for.
+        if let Err(error) = forget_former(&self.world, &attempt).await {
+            return tracing::error!(attempt = %id, %error, "its former worktrees can't be forgotten");
+        }
         if attempt.is_answer {
             self.admission.answers(id);
         }
@@ -161,7 +168,14 @@ impl GatewayState {
             tracing::error!(attempt = %id, "an attempt's actor keeps failing; it is left as it is");
             return;
         }
-        if let Entry::Vacant(loading) = self.loading.entry(id) {
+        self.load_unowned(id);
+    }
+
+    /// Gives an attempt its owner, if it has none, as soon as its row can be read.
+    pub(super) fn load_unowned(&mut self, id: AttemptId) {
+        if !self.owners.contains_key(&id)
+            && let Entry::Vacant(loading) = self.loading.entry(id)
+        {
             loading.insert(Vec::new());
             self.load(id, Some(REREAD));
         }
@@ -173,6 +187,7 @@ impl GatewayState {
         // Also a slot taken for a call that the owner never got: the call is tried again.
         self.admission.forget(id);
         self.grant();
+        self.claim();
     }
 }
 

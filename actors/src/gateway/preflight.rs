@@ -1,14 +1,13 @@
 //! Checks of a start before anything is written. Reads only; runs in tasks, never in the
 //! gateway's own turn.
 
-use std::path::Path;
-
+use ractor::ActorRef;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::event::{ProcessStatus, RunReason, Timestamp};
 use crate::executor::{Description, Executors};
-use crate::host;
+use crate::host::{self, HostRole, Place};
 use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
@@ -17,16 +16,29 @@ use crate::sandbox::Level;
 use crate::world::World;
 
 use super::fork::{self, Source};
-use super::held;
-use super::message::StartRequest;
+use super::message::{GatewayMessage, StartRequest};
 use super::repository::{no_branch, tip};
+use super::{ending, held};
 
 /// A start, down to the last name; its phase is still to be decided.
-pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Refusal> {
+pub async fn start(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &World,
+    request: &StartRequest,
+) -> Result<Attempt, Refusal> {
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
-    // The host that has the labels judges whether it can run the executor.
-    own_labels(world, &request.executor).await?;
+    let labels = wanted(world, &request.executor);
+    let must_be_here = context.is_answer || request.fork.is_some();
+    // The host that it goes to judges whether it can run the executor.
+    let host = match place(gateway, world, request, &labels, must_be_here).await? {
+        Place::On(other) => {
+            let what = format!("a start of executor {:?}", request.executor);
+            return Err(host::elsewhere(&what, &other));
+        }
+        Place::Here => world.host.id.clone(),
+        Place::Anywhere => String::new(),
+    };
     executor(&*world.executors, &request.executor, variant)?;
     let is_boxed = held::can_be(world, &request.executor, variant).await?
         || held::level(&*world.executors, &request.executor, None) != Level::None;
@@ -36,7 +48,8 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
     for (n, (repo, branch)) in chosen.iter().enumerate() {
         let again = |other: &str| with_branch(request, &chosen, n, other);
-        let path = Path::new(&repo.path);
+        let place = world.settings.places.of(repo.repo_id, &repo.path);
+        let path = place.as_path();
         let Some(base_commit) = tip(path, branch).await? else {
             return Err(no_branch(path, branch, again).await);
         };
@@ -45,9 +58,10 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
             None => None,
         };
         let base_commit = begun.unwrap_or(base_commit);
-        let Repo { repo_id, name, path, .. } = (*repo).clone();
-        let target_branch = (*branch).to_owned();
-        repos.push(AttemptRepo { repo_id, name, path, target_branch, base_commit });
+        let Repo { repo_id, name, path: board_path, .. } = (*repo).clone();
+        let (target_branch, path) = ((*branch).to_owned(), place.to_string_lossy().into_owned());
+        let repo = AttemptRepo { repo_id, name, path, board_path, target_branch, base_commit };
+        repos.push(repo);
     }
     let attempt_id = AttemptId::new();
     let folder = folder(attempt_id, &context.task.title);
@@ -63,7 +77,8 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         folder,
         repos,
         executor: request.executor.clone(),
-        host: world.host.id.clone(),
+        host,
+        labels,
         parent: request.parent,
         fork: source.map(|source| source.fork),
         session_id: SessionId::new(),
@@ -79,6 +94,7 @@ pub async fn start(world: &World, request: &StartRequest) -> Result<Attempt, Ref
         dev_server: None,
         snapshot_due: false,
         most_held: None,
+        placed_epoch: 0,
         process: Process {
             process_id: ProcessId::new(),
             run_reason: RunReason::CodingAgent,
@@ -150,34 +166,54 @@ pub fn executor(
     Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
 }
 
-/// Whether this host has the labels that an executor asks for. Refused if no host has them.
+/// Whether this host may run the executor, by its role and by the labels that the executor asks for.
+/// Refused if no host has these.
 pub async fn labels(world: &World, executor: &str) -> Result<bool, Refusal> {
-    Ok(host_with_labels(world, executor).await?.is_none())
-}
-
-/// The same of this host; the refusal names another one that has them.
-async fn own_labels(world: &World, executor: &str) -> Result<(), Refusal> {
-    match host_with_labels(world, executor).await? {
-        Some(other) => {
-            Err(host::elsewhere(&format!("what executor {executor:?} asks for"), &other))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The host that has what an executor asks for; `None`: this one has it.
-async fn host_with_labels(world: &World, executor: &str) -> Result<Option<String>, Refusal> {
-    let wanted = world.executors.get(executor).map(|it| it.labels()).unwrap_or_default();
+    let wanted = wanted(world, executor);
+    let is_able = world.host.role != HostRole::Gateway;
     if wanted.is_empty() {
-        return Ok(None);
+        return Ok(is_able);
     }
     let hosts = world.journal.hosts().await?;
     host::require_labels(executor, &wanted, &hosts)?;
-    if hosts.iter().any(|it| it.host_id == world.host.id && it.has(&wanted)) {
-        return Ok(None);
+    Ok(is_able && hosts.iter().any(|it| it.host_id == world.host.id && it.has(&wanted)))
+}
+
+fn wanted(world: &World, executor: &str) -> Vec<String> {
+    world.executors.get(executor).map(|it| it.labels()).unwrap_or_default()
+}
+
+/// Where a start goes. One that another daemon has carried here is not carried on.
+async fn place(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &World,
+    request: &StartRequest,
+    wanted: &[String],
+    must_be_here: bool,
+) -> Result<Place, Refusal> {
+    if !world.host.has_lease {
+        labels(world, &request.executor).await?;
+        return Ok(Place::Here);
     }
-    let other = host::with_labels(&wanted, &hosts, Timestamp::now());
-    Ok(other.map(|it| it.host_id.clone()))
+    let is_free = || async { ractor::call!(gateway, GatewayMessage::Free).map_err(|_| ending()) };
+    let is_free = must_be_here || is_free().await?;
+    if is_free && wanted.is_empty() && world.host.role != HostRole::Gateway {
+        // A host that drains has no free slot.
+        return Ok(Place::Here);
+    }
+    let hosts = world.journal.hosts().await?;
+    host::require_labels(&request.executor, wanted, &hosts)?;
+    let own = hosts.iter().find(|it| it.host_id == world.host.id);
+    if must_be_here && own.is_some_and(|own| own.has(wanted)) {
+        return Ok(Place::Here);
+    }
+    let used = world.journal.used_slots().await?.into_iter().collect();
+    let place = host::place(&world.host.id, is_free, wanted, &hosts, &used, Timestamp::now());
+    Ok(match place {
+        Place::On(_) if request.is_carried => Place::Anywhere,
+        Place::Anywhere if must_be_here => Place::Here,
+        place => place,
+    })
 }
 
 /// The attempt's branch. If a turn of it may run in a box, it has a folder of its own, because git

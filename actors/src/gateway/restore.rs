@@ -53,6 +53,8 @@ impl GatewayState {
             self.resume_at(attempt, process, at);
         }
         self.grant();
+        self.claims.are_open = true;
+        self.claim();
         let _ = port.send(Ok(count));
     }
 

@@ -6,14 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{ProcessStatus, RunReason, Timestamp, TokenUsage};
 use crate::ids::{
-    AttemptId, CommentId, FinishId, ProcessId, ProjectId, QueueId, RepoId, ReviewId, SessionId,
-    TaskId,
+    AttemptId, CommentId, FinishId, ProcessId, ProjectId, QueueId, ReviewId, SessionId, TaskId,
 };
 use crate::limits::Applied;
 use crate::refusal::Refusal;
 use crate::sandbox::{Held, Receipt};
 
-use super::{Finish, Key, Once, Priority};
+use super::{AttemptRepo, Finish, Key, Once, Priority};
 
 /// Where an attempt is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,16 +47,6 @@ pub enum State {
     Completed,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttemptRepo {
-    pub repo_id: RepoId,
-    pub name: String,
-    pub path: String,
-    pub target_branch: String,
-    /// The commit that the attempt's branch starts from.
-    pub base_commit: String,
-}
-
 /// An attempt, as its owner needs it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Attempt {
@@ -74,8 +63,10 @@ pub struct Attempt {
     pub folder: String,
     pub repos: Vec<AttemptRepo>,
     pub executor: String,
-    /// The host that owns it.
+    /// The host that owns it; empty: it waits for one.
     pub host: String,
+    /// What its executor asks of that host.
+    pub labels: Vec<String>,
     /// The attempt inside which its start was asked for.
     pub parent: Option<AttemptId>,
     /// It began from there instead of from its target branches.
@@ -104,6 +95,8 @@ pub struct Attempt {
     pub snapshot_due: bool,
     /// The most that has held a turn so far; `None`: no turn had a box.
     pub most_held: Option<Held>,
+    /// The epoch in which it came to its host; 0: it has always been there.
+    pub placed_epoch: u64,
 }
 
 impl Attempt {
@@ -241,15 +234,16 @@ impl Review {
     }
 }
 
-/// A turn that has ended, for an agent that does not remember it.
+/// A turn that has ended, for an agent that does not remember it: at most 8,000 characters of each
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Past {
     pub turn: u32,
-    /// At most 8,000 characters of it.
     pub prompt: String,
-    /// At most 8,000 characters of it.
     pub final_message: Option<String>,
     pub status: ProcessStatus,
+    /// Its host, if that was lost with it.
+    pub lost_host: Option<String>,
 }
 
 /// A change of the rows of an attempt and its process, written at once.

@@ -12,6 +12,9 @@ pub trait Hosts {
     /// By their names.
     async fn hosts(&self) -> Result<Vec<Host>, Refusal>;
 
+    /// How many attempts hold a running slot, by host.
+    async fn used_slots(&self) -> Result<Vec<(String, u64)>, Refusal>;
+
     /// Renews the lease of a host, if this incarnation still has it, and reads its state.
     async fn renew_host(
         &self,

@@ -4,9 +4,11 @@
 
 mod approvals;
 mod attempts;
+mod bundles;
 pub mod checks;
 mod finishes;
 mod hosts;
+mod placement;
 mod probes;
 mod provisions;
 mod questions;
@@ -16,15 +18,19 @@ mod tasks;
 
 pub use approvals::{Approval, ApprovalStatus, Approvals, Decision};
 pub use attempts::*;
+pub use bundles::{Bundle, Bundles, MovedFrom, TurnBundle};
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
 pub use hosts::Hosts;
+pub use placement::{Claimed, Fate, LOSSES_MAX, Placement, Stranded, lost};
 pub use probes::{Contest, InConflict, Probe, Probes, Rival};
 pub use provisions::{PORTS_IN_BLOCK, Provisions, ScriptRow};
 pub use questions::*;
 pub use requests::*;
 pub use snapshots::{DueSnapshot, Snapshots, TurnSnapshot};
-pub use tasks::{Priority, Repo, ReviewState, StartContext, Task, TaskStatus, Tasks, Unmet};
+pub use tasks::{
+    AttemptRepo, Priority, Repo, ReviewState, StartContext, Task, TaskStatus, Tasks, Unmet,
+};
 
 /// The durable memory of the actors, where one object is handed around.
 pub trait Journal:
@@ -36,11 +42,13 @@ pub trait Journal:
     + Checks
     + Finishes
     + Snapshots
+    + Bundles
     + Probes
     + Provisions
     + Deliveries
     + Consultations
     + Hosts
+    + Placement
     + Requests
     + Send
     + Sync

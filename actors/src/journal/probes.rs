@@ -3,14 +3,15 @@
 use async_trait::async_trait;
 use serde::Deserialize;
 
-use crate::ids::AttemptId;
+use crate::ids::{AttemptId, RepoId};
 use crate::refusal::Refusal;
 
 /// The newest snapshot of an attempt in a repository, and what it has not been merged with yet.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Contest {
-    /// The repository's path.
+    /// The repository's path on the board.
     pub repo: String,
+    pub repo_id: RepoId,
     /// The attempt's folder under `worktrees/`.
     pub folder: String,
     pub target_branch: String,

@@ -7,6 +7,8 @@ use crate::event::Timestamp;
 use crate::ids::AttemptId;
 use crate::refusal::Refusal;
 
+use super::TurnBundle;
+
 /// A turn that has ended, without a snapshot so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct DueSnapshot {
@@ -33,12 +35,13 @@ pub trait Snapshots {
     async fn due_snapshot(&self, attempt: AttemptId) -> Result<Option<DueSnapshot>, Refusal>;
 
     /// Writes the snapshot of a turn, one row for each repository of the attempt. No rows: it
-    /// can't be made any more. Idempotent.
+    /// can't be made any more. The bundles take the place of those of earlier turns. Idempotent.
     async fn record_snapshot(
         &self,
         attempt: AttemptId,
         turn: u32,
         snapshots: &[TurnSnapshot],
+        bundles: &[TurnBundle],
     ) -> Result<(), Refusal>;
 
     /// The turns of an attempt that have snapshots, in their order.

@@ -95,6 +95,20 @@ pub struct Repo {
     pub default_target_branch: String,
 }
 
+/// A repository of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptRepo {
+    pub repo_id: RepoId,
+    pub name: String,
+    /// Where this host has it: at its path on the board, or in a mirror.
+    pub path: String,
+    /// Its path on the board.
+    pub board_path: String,
+    pub target_branch: String,
+    /// The commit that the attempt's branch starts from.
+    pub base_commit: String,
+}
+
 #[async_trait]
 pub trait Tasks {
     async fn start_context(&self, task: TaskId) -> Result<StartContext, Refusal>;

@@ -27,6 +27,9 @@ pub struct Checkpoint {
     pub blocks: u64,
     pub normalized: Mark,
     pub processes: BTreeMap<ProcessId, Progress>,
+    /// Number of the first raw entry, where another host had the attempt before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_from: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -71,7 +74,7 @@ pub struct Facts {
 
 impl Checkpoint {
     pub fn new(blocks: u64, normalized: Mark, processes: BTreeMap<ProcessId, Progress>) -> Self {
-        Self { v: VERSION, blocks, normalized, processes }
+        Self { v: VERSION, blocks, normalized, processes, raw_from: None }
     }
 
     pub fn read(dir: &Path) -> Result<Self, LogError> {

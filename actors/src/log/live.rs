@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::ring::{Entry, Ring};
+use super::shipped::Growth;
 use super::{LogLimits, Tip};
 use crate::blocking::lock;
 use crate::event::Timestamp;
@@ -28,6 +29,8 @@ pub enum Streamed {
 pub struct Live {
     state: Mutex<LiveState>,
     changed: watch::Sender<u64>,
+    /// Where it is noted that the log has grown, if that is to be copied.
+    grown: Option<Growth>,
 }
 
 struct LiveState {
@@ -41,7 +44,7 @@ struct LiveState {
 }
 
 impl Live {
-    pub fn new(limits: LogLimits) -> Self {
+    pub fn new(limits: LogLimits, grown: Option<Growth>) -> Self {
         let state = LiveState {
             raw_next: 0,
             ring: Ring::new(0, limits.ring_entries, limits.ring_bytes),
@@ -49,7 +52,7 @@ impl Live {
             processes: BTreeSet::new(),
             last_activity_at: None,
         };
-        Self { state: Mutex::new(state), changed: watch::Sender::new(0) }
+        Self { state: Mutex::new(state), changed: watch::Sender::new(0), grown }
     }
 
     pub fn reset(
@@ -81,6 +84,7 @@ impl Live {
         let mut state = self.state();
         if std::mem::replace(&mut state.raw_next, next) != next {
             self.changed.send_modify(|count| *count += 1);
+            self.note_growth();
         }
     }
 
@@ -98,6 +102,20 @@ impl Live {
         }
         if is_new {
             self.changed.send_modify(|count| *count += 1);
+            self.note_growth();
+        }
+    }
+
+    /// A process has ended: what the log has of it is complete.
+    pub fn ended(&self) {
+        if let Some(grown) = &self.grown {
+            grown.ship_now();
+        }
+    }
+
+    fn note_growth(&self) {
+        if let Some(grown) = &self.grown {
+            grown.note();
         }
     }
 

@@ -41,6 +41,7 @@ mod replay;
 mod ring;
 mod sealed;
 mod segments;
+pub mod shipped;
 mod source;
 pub mod spool;
 pub mod tail;
@@ -49,6 +50,7 @@ use std::io;
 
 pub use attempt_log::{AttemptLog, Logs};
 pub use lines::{LineCutter, MAX_LINE};
+pub use normalized::Mark;
 pub use page::{Flags, MAX_LIMIT, PagePosition, Query};
 pub use raw::process_dir;
 pub use replay::{Difference, Replay, replay};
@@ -91,6 +93,8 @@ pub enum LogError {
     Damaged(String),
     #[error("process {0} was not begun")]
     NotBegun(ProcessId),
+    #[error("the copy of the attempt's log: {0}")]
+    Copy(String),
     /// Retention removed the entries while they were read.
     #[error("the attempt's log is removed faster than it can be read")]
     Outrun,

@@ -10,14 +10,17 @@
 //!
 //! A thread seals a full segment while the next one is written. Offsets are those of the text.
 
+mod read;
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+pub use read::{NormalizedReader, OnFile};
 use serde::{Deserialize, Serialize};
 
 use super::LogError;
@@ -25,9 +28,9 @@ use super::entry_text::EntryText;
 use super::index::{Fields, FixedRecord, RecordFile};
 use super::line_reader::LineReader;
 use super::ring::Entry;
-use super::segments::{Segments, Series};
+use super::segments::Series;
 use super::spool::format::segment_bytes;
-use crate::blocking::lock;
+use crate::blocking::if_there;
 use crate::event::{NormalizedEntry, Timestamp};
 use crate::ids::{ApprovalId, ProcessId};
 
@@ -161,29 +164,64 @@ impl NormalizedWriter {
 
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Entry>, LogError> {
         let mut places = Vec::with_capacity(drafts.len());
+        let mut ends = Vec::with_capacity(drafts.len());
         let mut lines = Vec::with_capacity(drafts.len() * USUAL_LINE);
-        let (first, mut written) = (self.end.entry, 0);
+        let first = self.end.entry;
         let mut text = EntryText::default();
-        for (origin, mut draft) in drafts {
-            if self.end.offset - self.segment_start >= segment_bytes(self.max_bytes) {
-                self.segment.write_all(&lines[written..])?;
-                written = lines.len();
-                self.begin_segment()?;
-            }
-            self.mark()?;
-            draft.entry_index = self.end.entry;
+        for (index, (origin, mut draft)) in (first..).zip(drafts) {
+            draft.entry_index = index;
             let before = lines.len();
             text.write(&draft, &mut lines)?;
             places.push(before..lines.len());
             lines.push(b'\t');
             serde_json::to_writer(&mut lines, &origin).map_err(io::Error::from)?;
             lines.push(b'\n');
-            self.end.entry += 1;
-            self.end.offset += (lines.len() - before) as u64;
+            ends.push(lines.len());
         }
-        self.segment.write_all(&lines[written..])?;
+        self.file(&lines, ends)?;
         let lines = String::from_utf8(lines).map_err(io::Error::other)?;
         Ok(Entry::of_lines(first, &lines, places))
+    }
+
+    /// Puts lines on file, which end at these places.
+    fn file(&mut self, lines: &[u8], ends: impl IntoIterator<Item = usize>) -> io::Result<()> {
+        let (mut written, mut begin) = (0, 0);
+        for end in ends {
+            if self.end.offset - self.segment_start >= segment_bytes(self.max_bytes) {
+                self.segment.write_all(&lines[written..begin])?;
+                written = begin;
+                self.begin_segment()?;
+            }
+            self.mark()?;
+            self.end.entry += 1;
+            self.end.offset += (end - begin) as u64;
+            begin = end;
+        }
+        self.segment.write_all(&lines[written..])
+    }
+
+    /// Goes on with the lines of a copy, from the place that they had there.
+    pub fn copy(&mut self, at: Mark, lines: &[u8]) -> Result<(), LogError> {
+        if self.end != at && self.end == Mark::default() {
+            // The oldest segments of the copied log are gone.
+            self.segment = open_segment(&self.files, at.offset)?;
+            self.files.remove(self.segment_start)?;
+            (self.segment_start, self.oldest, self.end) = (at.offset, at.offset, at);
+        }
+        if self.end != at {
+            return Err(LogError::Damaged(format!("entry {} does not follow its copy", at.entry)));
+        }
+        self.file(lines, memchr::memchr_iter(b'\n', lines).map(|at| at + 1))?;
+        Ok(())
+    }
+
+    /// Waits until the full segments are compressed; all is on the disk then.
+    pub fn close(mut self) -> io::Result<Mark> {
+        if let Some(sealing) = self.sealing.take() {
+            let _ = sealing.join();
+        }
+        self.sync()?;
+        Ok(self.end)
     }
 
     /// Begins the next segment, and has the one that is full sealed: after the one before it, by a
@@ -243,6 +281,17 @@ impl NormalizedWriter {
         }
         Ok(())
     }
+}
+
+/// Where the text of a folder's channel ends; `None`: it has none.
+pub fn end_offset(dir: &Path) -> io::Result<Option<u64>> {
+    let files = series(dir);
+    let Some(newest) = files.starts()?.last().copied() else { return Ok(None) };
+    let plain = if_there(std::fs::metadata(files.path(newest)))?;
+    Ok(match plain {
+        Some(plain) => Some(newest + plain.len()),
+        None => files.sealed_end(newest)?,
+    })
 }
 
 /// Lowers the priority of this thread (nice(2): on Linux it is the thread's own).
@@ -310,66 +359,4 @@ fn open_segment(files: &Series, start: u64) -> io::Result<File> {
 fn parse(line: &[u8]) -> Option<(Stored, Origin, &str)> {
     let (json, origin) = str::from_utf8(line).ok()?.rsplit_once('\t')?;
     Some((serde_json::from_str(json).ok()?, serde_json::from_str(origin).ok()?, json))
-}
-
-/// Reads the channel from its beginning, entry by entry, beside its writer.
-pub struct OnFile(LineReader);
-
-impl OnFile {
-    pub fn open(dir: &Path) -> io::Result<Self> {
-        let oldest = series(dir).starts()?.first().copied().unwrap_or(0);
-        Ok(Self(LineReader::new(series(dir), oldest)))
-    }
-
-    /// The next entry; `None` after the last that is whole.
-    pub fn next_entry(&mut self) -> Result<Option<(Stored, Origin, Entry)>, LogError> {
-        let Some(line) = self.0.next_line()? else { return Ok(None) };
-        let damaged = || LogError::Damaged("an entry can't be read".to_owned());
-        let (stored, origin, json) = parse(line).ok_or_else(damaged)?;
-        Ok(Some((stored, origin, Entry::from_json(stored.entry_index, json.to_owned())?)))
-    }
-}
-
-#[derive(Clone)]
-pub struct NormalizedReader {
-    dir: PathBuf,
-    index: RecordFile<Mark>,
-    /// The compressed segment that was read last, for the next page.
-    last: Arc<Mutex<Option<Segments>>>,
-}
-
-impl NormalizedReader {
-    /// The number of the oldest entry held; `next` when none is.
-    pub fn oldest(&self, next: u64) -> io::Result<u64> {
-        let offset = Segments::new(series(&self.dir)).oldest()?;
-        if offset == 0 {
-            return Ok(0);
-        }
-        let mark = self.index.partition_point(|mark| mark.offset < offset)?;
-        Ok(self.index.get(mark)?.map_or(next, |mark| mark.entry.min(next)))
-    }
-
-    /// The `wanted` entries between the marks around `entry`.
-    pub fn block(&self, entry: u64, wanted: &Range<u64>) -> Result<Vec<Entry>, LogError> {
-        let after = self.index.partition_point(|mark| mark.entry <= entry)?;
-        let number = after.checked_sub(1).ok_or(LogError::Outrun)?;
-        let mark = self.index.get(number)?.ok_or(LogError::Outrun)?;
-        let end = self.index.get(after)?.map_or(wanted.end, |next| next.entry.min(wanted.end));
-        let segments = lock(&self.last).take();
-        let segments = segments.unwrap_or_else(|| Segments::new(series(&self.dir)));
-        let mut lines = LineReader::over(segments, mark.offset);
-        let mut entries = Vec::new();
-        for index in mark.entry..end {
-            let line = lines.next_line()?.ok_or(LogError::Outrun)?;
-            if index < wanted.start {
-                continue;
-            }
-            let json = str::from_utf8(line).ok().and_then(|line| line.rsplit_once('\t'));
-            let damaged = || LogError::Damaged(format!("normalized entry {index}"));
-            let (json, _) = json.ok_or_else(damaged)?;
-            entries.push(Entry::from_json(index, json.to_owned()).map_err(|_| damaged())?);
-        }
-        *lock(&self.last) = Some(lines.into_segments()).filter(Segments::is_sealed);
-        Ok(entries)
-    }
 }

@@ -45,6 +45,11 @@ impl Cgroup {
         let _ = fs::write(self.0.join("cgroup.kill"), "1");
     }
 
+    /// Lets its processes stand still, or go on. `false`: the kernel does not do it.
+    pub fn freeze(&self, is_frozen: bool) -> bool {
+        self.set("cgroup.freeze", u64::from(is_frozen)).is_ok()
+    }
+
     /// Whether the kernel has killed one of its processes for lack of memory.
     pub fn was_out_of_memory(&self) -> bool {
         let events = fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();

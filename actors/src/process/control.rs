@@ -41,6 +41,8 @@ pub enum ShimEvent {
     /// The spool has no room, and the executor waits; nothing is lost.
     Stalled(String),
     Resumed,
+    /// Whether the tree stands still, because the lease of the host is late.
+    Frozen(bool),
     /// The shim has ended or died: call [`rescue`](super::Shims::rescue).
     Closed,
 }
@@ -282,6 +284,7 @@ impl Connection {
                 }
                 ShimMessage::Stalled(reason) => self.emit(ShimEvent::Stalled(reason)).await,
                 ShimMessage::Resumed => self.emit(ShimEvent::Resumed).await,
+                ShimMessage::Frozen(is) => self.emit(ShimEvent::Frozen(is)).await,
                 answer @ (ShimMessage::Signalled { .. }
                 | ShimMessage::Killed { .. }
                 | ShimMessage::Pong { .. }) => {

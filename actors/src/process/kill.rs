@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use nix::libc::{SIGCONT, SIGKILL, SIGSTOP};
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::Cgroup;
 use super::identity::Process;
-use super::proc;
+use super::proc::{self, Stat};
 use super::tree::Tree;
 
 pub const BUDGET: Duration = Duration::from_secs(10);
@@ -83,11 +84,61 @@ fn freeze(find: impl Fn() -> Vec<Process>, deadline: Instant) -> BTreeSet<Proces
     }
 }
 
-/// Sends a signal to every member, and then SIGCONT. Returns how many got it.
-pub fn signal_tree(tree: &Tree, signal: i32) -> usize {
+/// How long one pass over a tree may take: the next one goes on.
+const FREEZE_BUDGET: Duration = Duration::from_secs(5);
+
+/// Stops what runs of a tree, until a search finds nothing new, and adds it to `stopped`, which
+/// `before` gets before each round of signals. What stands still already is left as it is.
+pub fn freeze_tree(
+    tree: &Tree,
+    stopped: &mut BTreeSet<Process>,
+    before: &mut dyn FnMut(&BTreeSet<Process>),
+) {
+    let deadline = Instant::now() + FREEZE_BUDGET;
+    // Its members can't be continued by anyone but us.
+    let cgroup = tree.cgroup.as_ref().filter(|cgroup| cgroup.freeze(true));
+    let mut seen = BTreeSet::new();
+    loop {
+        let mut found = tree.members();
+        if tree.below.is_none() {
+            found.extend(tree.marked());
+        }
+        let new: Vec<_> = found.into_iter().filter(|process| seen.insert(*process)).collect();
+        let held = cgroup.map(Cgroup::members).unwrap_or_default();
+        let runs = |process: &&Process| {
+            !held.contains(&process.pid)
+                && Stat::of(process.pid).is_some_and(|stat| stat.state != b'T')
+        };
+        let running: Vec<Process> = new.iter().filter(runs).copied().collect();
+        if !running.is_empty() || stopped.is_empty() {
+            stopped.extend(&running);
+            before(stopped);
+        }
+        for process in running {
+            process.signal(SIGSTOP);
+        }
+        if new.is_empty() || Instant::now() >= deadline {
+            return;
+        }
+    }
+}
+
+/// Continues what [`freeze_tree`] has stopped.
+pub fn thaw_tree(tree: &Tree, stopped: &BTreeSet<Process>) {
+    if let Some(cgroup) = &tree.cgroup {
+        cgroup.freeze(false);
+    }
+    for process in stopped {
+        process.signal(SIGCONT);
+    }
+}
+
+/// Sends a signal to every member, and then SIGCONT unless the tree is to stand still. Returns how
+/// many got it.
+pub fn signal_tree(tree: &Tree, signal: i32, is_frozen: bool) -> usize {
     let signalled: Vec<Process> =
         tree.members().into_iter().filter(|process| process.signal(signal)).collect();
-    if !matches!(signal, SIGSTOP | SIGKILL) {
+    if !is_frozen && !matches!(signal, SIGSTOP | SIGKILL) {
         for process in &signalled {
             process.signal(SIGCONT);
         }

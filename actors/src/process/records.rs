@@ -13,11 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId};
-use crate::limits::{Applied, Limits, SoftLimits};
+use crate::limits::{Applied, Limits, OnLeaseLate, SoftLimits};
 use crate::sandbox::{Receipt, Sandbox};
 
 use super::cgroup::Cgroup;
 use super::identity::Process;
+use super::lease::StartedUnder;
 use super::proc;
 use super::tree::Marker;
 use crate::blocking::if_there;
@@ -60,6 +61,11 @@ pub struct Manifest {
     /// manifests of earlier versions had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Sandbox>,
+    /// The lease of its host. [`Shims::spawn`](super::Shims::spawn) sets it; `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<StartedUnder>,
+    #[serde(default)]
+    pub on_lease_late: OnLeaseLate,
 }
 
 /// What standard input is read from with [`StdinSource::File`].

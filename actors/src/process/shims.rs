@@ -7,7 +7,7 @@ use std::io::{self, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -24,11 +24,13 @@ use crate::secret::Secrets;
 use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
 use super::identity::{Process, Reaped, reap};
+use super::lease::Lease;
 use super::network;
 use super::proc::{ARGUMENT, RESCUE, Stat};
 use super::records::{
     self, AGAIN, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, try_lock,
 };
+use super::roots::Roots;
 
 /// How long a shim may take from its spawn to its report that the executor runs.
 const START: Duration = Duration::from_secs(30);
@@ -40,6 +42,8 @@ pub const NEVER_STARTED: &str = "it was never started: the daemon died while it 
 pub struct Shims {
     program: PathBuf,
     known: Arc<Mutex<Known>>,
+    /// Of this host; unset: it has none.
+    lease: Arc<OnceLock<Lease>>,
 }
 
 #[derive(Debug, Default)]
@@ -88,11 +92,22 @@ impl Shims {
     /// `program` must call [`shim::enter`](super::shim::enter) first in its `main`; normally
     /// `/proc/self/exe`, which is this program even after its file has been replaced.
     pub fn new(program: PathBuf) -> Self {
-        Self { program, known: Arc::default() }
+        Self { program, known: Arc::default(), lease: Arc::default() }
     }
 
-    /// Starts an execution process in a folder of its own, which is created if it is missing.
-    /// `stdin` goes with [`StdinSource::File`].
+    /// What is started from now on is started under this lease. To be called once.
+    pub fn start_under(&self, lease: Lease) {
+        let is_first = self.lease.set(lease).is_ok();
+        debug_assert!(is_first, "a host has one lease");
+    }
+
+    /// The lease of this host, if it has one.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.lease.get()
+    }
+
+    /// Starts an execution process in a folder of its own, which is created if it is missing, once
+    /// the lease of this host is good. `stdin` goes with [`StdinSource::File`].
     pub async fn spawn(
         &self,
         dir: &Path,
@@ -100,7 +115,12 @@ impl Shims {
         stdin: Option<&[u8]>,
         secrets: &Secrets,
     ) -> Result<Shim, SpawnError> {
-        let (folder, intent, stdin) = (dir.to_owned(), manifest.clone(), stdin.map(<[u8]>::to_vec));
+        let lease = self.lease();
+        if let Some(lease) = lease {
+            lease.good().await;
+        }
+        let intent = Manifest { lease: lease.map(Lease::under), ..manifest.clone() };
+        let (folder, stdin) = (dir.to_owned(), stdin.map(<[u8]>::to_vec));
         blocking(move || prepare(&folder, &intent, stdin.as_deref()))
             .await
             .map_err(SpawnError::Prepare)?;
@@ -283,41 +303,6 @@ impl Shims {
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         lock(&self.known)
-    }
-}
-
-/// Processes whose descendants belong to attempts; `None`: to a check, for example.
-#[derive(Debug, Default)]
-pub(super) struct Roots {
-    known: BTreeMap<Process, Option<AttemptId>>,
-    /// How many there may be before the dead are dropped: to look at all for each new one would
-    /// cost a daemon that has a thousand attempts again a million looks.
-    most: usize,
-}
-
-impl Roots {
-    pub(super) fn insert(&mut self, process: Process, attempt: Option<AttemptId>) {
-        if self.known.len() >= self.most {
-            self.known.retain(|process, _| process.holds_its_pid());
-            self.most = self.known.len() * 2 + 16;
-        }
-        self.known.insert(process, attempt);
-    }
-
-    fn holds(&self, process: Process) -> bool {
-        self.known.contains_key(&process)
-    }
-
-    /// Whose a process is by itself, or by the session that a living leader began.
-    #[expect(clippy::option_option, reason = "a known process of no attempt is an answer")]
-    pub(super) fn owner(&self, process: Process, session: i32) -> Option<Option<AttemptId>> {
-        let own = self.known.get(&process).copied();
-        own.or_else(|| {
-            let first = Process { pid: session, start_time: 0 };
-            let last = Process { start_time: process.start_time, ..first };
-            let mut leaders = self.known.range(first..=last);
-            leaders.find(|(leader, _)| leader.holds_its_pid()).map(|(_, attempt)| *attempt)
-        })
     }
 }
 

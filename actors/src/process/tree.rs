@@ -157,6 +157,13 @@ impl Marker {
     /// Tells the processes of one attempt apart, where it is set.
     pub const PROCESS: &str = "PROVOST_PROCESS_ID";
 
+    /// Of an environment that names both.
+    pub fn of(environ: &[u8]) -> Option<Self> {
+        let named = |name| str::from_utf8(value(environ, name)?).ok();
+        let attempt = named(Self::ATTEMPT)?.parse().ok()?;
+        Some(Self { attempt, process: named(Self::PROCESS)?.parse().ok()? })
+    }
+
     pub fn is_in(environ: &[u8]) -> bool {
         value(environ, Self::ATTEMPT).is_some()
     }

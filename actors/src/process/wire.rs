@@ -120,6 +120,8 @@ frames! {
         b'X' Exited(record: ExitRecord),
         b'!' Stalled(reason: String),
         b'.' Resumed,
+        /// Whether the tree stands still, because the lease of the host is late.
+        b'z' Frozen(is: bool),
         b's' Signalled { ticket: u32, count: u32 },
         b'k' Killed { ticket: u32, report: KillReport },
         /// Comes with the descriptors of the pipes' other ends, and of both outputs' stages.
@@ -283,6 +285,7 @@ mod tests {
             }),
             ShimMessage::Stalled("no room".into()),
             ShimMessage::Resumed,
+            ShimMessage::Frozen(true),
             ShimMessage::Signalled { ticket: 1, count: 2 },
             ShimMessage::Killed {
                 ticket: 1,

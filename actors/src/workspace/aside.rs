@@ -192,14 +192,34 @@ pub async fn lay_out(
     commit: &str,
     place: &Path,
 ) -> Result<(), GitError> {
+    change(repo, worktree, place, &["read-tree", "--reset", "-u", commit]).await
+}
+
+/// Gives a worktree's files the content that they have in a commit; its index stays as it is.
+pub async fn bring(
+    repo: &Path,
+    worktree: &Path,
+    commit: &str,
+    place: &Path,
+) -> Result<(), GitError> {
+    let source = format!("--source={commit}");
+    // Of an empty tree and an empty index, git would say that nothing matches.
+    let same = ["diff-tree", "--quiet", &format!("{commit}^1"), commit];
+    if git::run(repo, &same).await.is_ok() {
+        return Ok(());
+    }
+    change(repo, worktree, place, &["restore", &source, "--worktree", "--", "."]).await
+}
+
+/// Runs git that writes the files of a worktree.
+async fn change(repo: &Path, worktree: &Path, place: &Path, args: &[&str]) -> Result<(), GitError> {
     let common = git::common_dir(repo).await?;
     let path = worktree.to_owned();
     let admin = blocking(move || admin(&path)).await?;
     let aside = Aside::of_worktree(worktree, &admin, &common, place).await?;
     let mut git = aside.writing(worktree);
     git.command.env("GIT_INDEX_FILE", admin.join("index"));
-    git.text(&["read-tree", "--reset", "-u", commit]).await?;
-    Ok(())
+    git.text(args).await.map(drop)
 }
 
 /// The folder that git keeps for a worktree, by the worktree's own link to it.

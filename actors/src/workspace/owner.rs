@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::git::{self, GitError};
-use super::{aside, proof};
+use super::{aside, bundle, proof};
 use crate::blocking::lock;
 
 /// git makes the worktree empty: if it wrote the files, it would run the filters of the
@@ -21,6 +21,15 @@ pub struct NewWorktree {
     /// Takes what stands in the way.
     pub trash: PathBuf,
     pub scratch: PathBuf,
+}
+
+/// What a turn of an attempt left in a repository.
+#[derive(Clone, Debug)]
+pub struct Snapshotted {
+    /// The commit of its files, whose parent was checked out; `None`: no turn has left anything.
+    pub commit: Option<String>,
+    /// Below this reference, what its branch had beyond is kept.
+    pub kept: String,
 }
 
 #[derive(Default)]
@@ -49,6 +58,18 @@ impl Repositories {
             add(&path, &new).await
         };
         self.in_turn(repo, again).await
+    }
+
+    /// Makes the worktree anew as a turn left it, wherever its branch is now, and whatever other
+    /// worktree has that. What was not committed is not committed then.
+    pub async fn restore_worktree(
+        &self,
+        repo: &Path,
+        new: NewWorktree,
+        left: Snapshotted,
+    ) -> Result<(), GitError> {
+        let path = repo.to_owned();
+        self.in_turn(repo, async move { restore(&path, &new, &left).await }).await
     }
 
     /// Ends the registration of a worktree in the repository at `repo`, if it is gone.
@@ -99,6 +120,34 @@ async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
         return try_add(repo, new).await;
     }
     added
+}
+
+async fn restore(repo: &Path, new: &NewWorktree, left: &Snapshotted) -> Result<(), GitError> {
+    let head = match &left.commit {
+        Some(commit) => {
+            let parent = format!("{commit}^1");
+            git::run(repo, &["rev-parse", "--verify", "--quiet", &parent]).await?
+        }
+        None => new.base.clone(),
+    };
+    let branch = format!("refs/heads/{}", new.branch);
+    let tip = git::ref_tip(repo, &branch).await?.filter(|tip| *tip != head);
+    if let Some(tip) = tip {
+        bundle::refer(repo, &format!("{}/{tip}", left.kept), &tip).await?;
+    }
+    bundle::refer(repo, &branch, &head).await?;
+    if tokio::fs::symlink_metadata(&new.path).await.is_ok() {
+        set_aside(new).await?;
+    }
+    take_away(repo, new).await;
+    let path = new.path.to_string_lossy();
+    // The worktree that another host had may be registered, with this branch.
+    git::run(repo, &[&ADD[..], &["--force", &path, &new.branch]].concat()).await?;
+    lay_out(repo, new, &head).await?;
+    match &left.commit {
+        Some(commit) => aside::bring(repo, &new.path, commit, &new.scratch).await,
+        None => Ok(()),
+    }
 }
 
 /// Ends the registration of a worktree that is gone, and no other.
@@ -310,6 +359,40 @@ mod tests {
             assert_eq!(git(&new.path, &["status", "--porcelain"]).await, "");
             assert_eq!(std::fs::read_to_string(new.path.join("a")).unwrap(), "text\n");
         }
+    }
+
+    #[tokio::test]
+    async fn a_worktree_is_restored_as_a_turn_left_it_though_another_one_has_its_branch() {
+        let scene = Scene::new().await;
+        let old = scene.worktree(&scene.repo).await;
+        add(&scene.repo, &old).await.unwrap();
+        let commit = async |text: &str| {
+            std::fs::write(old.path.join("a"), text).unwrap();
+            git(&old.path, &["commit", "--quiet", "--all", "-m", text]).await;
+            git(&old.path, &["rev-parse", "HEAD"]).await
+        };
+        let head = commit("committed").await;
+        std::fs::write(old.path.join("b"), "new").unwrap();
+        std::os::unix::fs::symlink("b", old.path.join("c")).unwrap();
+        git(&old.path, &["add", "--all"]).await;
+        let tree = git(&old.path, &["write-tree"]).await;
+        let snapshot = git(&old.path, &["commit-tree", &tree, "-p", &head, "-m", "turn"]).await;
+        let beyond = commit("beyond").await;
+        let new = NewWorktree { path: scene.scratch.path().join("new"), ..old.clone() };
+        let left = Snapshotted { commit: Some(snapshot), kept: "refs/provost/moved/x".to_owned() };
+        for _ in 0..2 {
+            let repositories = Repositories::default();
+            let restored = repositories.restore_worktree(&scene.repo, new.clone(), left.clone());
+            restored.await.unwrap();
+            assert_eq!(git(&new.path, &["branch", "--show-current"]).await, "provost/x");
+            assert_eq!(git(&new.path, &["rev-parse", "HEAD"]).await, head);
+            assert_eq!(git(&new.path, &["status", "--porcelain"]).await, "?? b\n?? c");
+            assert_eq!(std::fs::read_to_string(new.path.join("a")).unwrap(), "committed");
+            assert_eq!(std::fs::read_to_string(new.path.join("c")).unwrap(), "new");
+        }
+        let kept = format!("refs/provost/moved/x/{beyond}");
+        assert_eq!(git(&scene.repo, &["rev-parse", &kept]).await, beyond);
+        assert_eq!(std::fs::read_to_string(old.path.join("a")).unwrap(), "beyond");
     }
 
     #[tokio::test]

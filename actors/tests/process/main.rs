@@ -3,6 +3,7 @@
 
 mod control;
 mod kill;
+mod lease;
 mod limits;
 mod rescue;
 mod secrets;

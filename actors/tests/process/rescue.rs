@@ -25,7 +25,7 @@ pub async fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().await
 }
 
-fn shim_of(started: &Started) -> Process {
+pub fn shim_of(started: &Started) -> Process {
     let parent = Stat::of(started.pid).unwrap().ppid;
     Process::of(parent).unwrap()
 }

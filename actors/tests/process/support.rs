@@ -8,7 +8,7 @@ use std::{fs, io};
 
 use provost_actors::event::Stream;
 use provost_actors::ids::{AttemptId, ProcessId};
-use provost_actors::limits::Limits;
+use provost_actors::limits::{Limits, OnLeaseLate};
 use provost_actors::log::spool::format::{
     FixedRecord, INDEX, RECORD_LEN, Record, segment_path, segments,
 };
@@ -66,6 +66,8 @@ impl Bench {
             soft_limits: provost_actors::limits::SoftLimits::default(),
             cwd_beneath: None,
             sandbox: None,
+            lease: None,
+            on_lease_late: OnLeaseLate::Freeze,
         };
         (self.root.path().join(process_id.to_string()), manifest)
     }
@@ -129,7 +131,7 @@ pub async fn exited(shim: &mut Shim) -> ExitRecord {
     loop {
         match event(shim).await {
             ShimEvent::Exited(record) => return record,
-            ShimEvent::Stalled(_) | ShimEvent::Resumed => {}
+            ShimEvent::Stalled(_) | ShimEvent::Resumed | ShimEvent::Frozen(_) => {}
             ShimEvent::Closed => panic!("the connection closed first"),
         }
     }

@@ -1,6 +1,6 @@
 //! The methods behind `provost hosts` and `provost host`. Pure.
 
-pub use provost_actors::host::{HostChange, HostState, Liveness};
+pub use provost_actors::host::{HostChange, HostRole, HostState, Liveness};
 
 use crate::api::prelude::*;
 
@@ -13,6 +13,7 @@ pub struct HostsListed {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostLine {
     pub host: String,
+    pub role: HostRole,
     pub state: HostState,
     pub liveness: Liveness,
     pub labels: Vec<String>,
@@ -36,4 +37,16 @@ pub struct HostLine {
 pub struct ChangeHostParams {
     pub host: String,
     pub change: HostChange,
+}
+
+/// Asks a host that has a repository for the tip of a branch.
+#[derive(Debug, Deserialize)]
+pub struct BaseParams {
+    pub repo_id: RepoId,
+    pub branch: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FoundBase {
+    pub commit: String,
 }

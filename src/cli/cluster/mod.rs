@@ -1,5 +1,5 @@
-//! `provost cluster up`: a few hosts on one board, to try what several machines do. A shell script sets
-//! them up, and ends them.
+//! `provost cluster`: a few hosts on one board, to try what several machines do, which a shell script
+//! sets up and ends; and what a board needs that was restored from a backup.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -10,6 +10,8 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::prelude::*;
+use crate::config::Config;
+use crate::daemon;
 use crate::home::{ATTEMPT_VARIABLES, HOME_VARIABLE};
 
 const UP: &str = include_str!("up.sh");
@@ -25,10 +27,36 @@ pub enum ClusterCommand {
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
         local: u8,
     },
+    /// Take note that the database of the board was restored from a backup
+    ///
+    /// Run it once, with the configuration of any host, before a daemon opens the restored database.
+    /// All attempts that ran or waited at the time of the backup end as failed, and each daemon
+    /// ends what runs on its host before it goes on: nothing runs twice.
+    Restored,
 }
 
-pub async fn cluster(_: &mut Context, command: ClusterCommand) -> Result<Exit, Failure> {
-    let ClusterCommand::Up { local } = command;
+pub async fn cluster(context: &mut Context, command: ClusterCommand) -> Result<Exit, Failure> {
+    match command {
+        ClusterCommand::Up { local } => up(local).await,
+        ClusterCommand::Restored => restored(context).await,
+    }
+}
+
+async fn restored(context: &mut Context) -> Result<Exit, Failure> {
+    let config = Config::load(&context.home()?.config_file(), &[])?;
+    let store = daemon::visit(&config.settings.engine).await?;
+    let noted = store.restored().await.map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
+    let (generation, ended) = noted;
+    let noted = json!({"generation": generation, "attempts_ended": ended});
+    if !context.out.as_json(&noted)? {
+        context.out.line(&format!(
+            "The board is in generation {generation}; {ended} attempts have ended. Start the daemons now."
+        ))?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn up(local: u8) -> Result<Exit, Failure> {
     let folder = tempfile::Builder::new().prefix("provost-cluster-").tempdir_in("/tmp")?;
     let failure = folder.path().join("failure");
     #[expect(clippy::disallowed_methods, reason = "the script belongs to no attempt")]

@@ -60,12 +60,14 @@ pub struct Reader {
     channel: Channel,
     /// The index of the entry printed last; -1 before the first.
     after: i64,
+    /// Whether it was said that the attempt's host is lost.
+    is_loss_told: bool,
 }
 
 impl Reader {
     /// At the beginning of the normalized log.
     pub fn new(attempt: AttemptId) -> Self {
-        Self { attempt, channel: Channel::Normalized, after: -1 }
+        Self { attempt, channel: Channel::Normalized, after: -1, is_loss_told: false }
     }
 
     fn page_of(&self, limit: u64) -> Value {
@@ -122,6 +124,12 @@ impl Reader {
             self.after = entry["entry_index"].as_i64().unwrap_or(self.after + 1);
         }
         context.out.flush()?;
+        if let Some(host) = page.lost_host.as_ref().filter(|_| !page.has_more)
+            && !std::mem::replace(&mut self.is_loss_told, true)
+        {
+            let host = harmless(host);
+            anstream::eprintln!("host {host} is lost: what it wrote after that is on its disk");
+        }
         page.has_more &= !page.entries.is_empty();
         Ok(page)
     }

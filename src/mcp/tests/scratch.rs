@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use provost_actors::checks::Checks;
 use provost_actors::gateway::Gateway;
-use provost_actors::host::{LOCAL, Registration};
+use provost_actors::host::{HostRole, LOCAL, Registration};
 use provost_actors::limits::SoftLimits;
 use provost_actors::log::{LogLimits, Logs};
 use provost_actors::process::Shims;
@@ -61,7 +61,9 @@ impl Scratch {
             slots: 0,
             memory: 0,
             version: String::new(),
+            role: HostRole::All,
             lease: None,
+            fenced_at: None,
         };
         let host = OwnHost::new(&store.register_host(&registration).await.unwrap());
         let world = Arc::new(world(&home, &config, &store, host));
@@ -173,6 +175,7 @@ fn world(home: &Home, config: &Config, store: &Store, host: OwnHost) -> World {
             cache: Cache { dir: home.cache(), scratch: home.scratch(), max_bytes: 0 },
             copy_max_bytes: 0,
             ports: 24000..=31999,
+            places: store.places().clone(),
             private: home.folders(),
             program: "/proc/self/exe".into(),
             home_variable: None,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use provost_actors::host::{Host, HostChange, HostState, LEASE, Liveness, Registration};
+use provost_actors::host::{Host, HostChange, HostRole, HostState, Liveness, Registration};
 use provost_actors::journal::Hosts;
 
 use super::*;
+
+const LEASE: Duration = Duration::from_secs(30);
 
 fn registration(host: &str, secret: &str, lease: Option<Duration>) -> Registration {
     Registration {
@@ -15,7 +17,9 @@ fn registration(host: &str, secret: &str, lease: Option<Duration>) -> Registrati
         slots: 8,
         memory: u64::MAX / 4,
         version: "1".into(),
+        role: HostRole::All,
         lease,
+        fenced_at: None,
     }
 }
 
@@ -80,11 +84,11 @@ async fn a_host_is_removed_once_it_is_lost_and_has_nothing_to_do() {
     assert!(refused.message.contains("1 of its attempts is not settled"), "{refused}");
     advance(&store, &attempt, &failed()).await;
     assert_eq!(store.used_slots().await.unwrap(), []);
+    let unknown = store.change_host("other", HostChange::Drain).await.unwrap_err();
+    assert!(unknown.hint.contains("provost hosts"), "{unknown:?}");
     assert_eq!(remove().await.unwrap(), None);
     assert_eq!(store.count_hosts().await.unwrap(), 0);
-    let unknown = store.change_host(LOCAL, HostChange::Drain).await.unwrap_err();
-    assert!(unknown.hint.contains("provost hosts"), "{unknown:?}");
-    assert_eq!(store.status(attempt.attempt_id).await.unwrap().overview.line.host, LOCAL);
+    assert_eq!(store.status(attempt.attempt_id).await.unwrap().overview.line.host.unwrap(), LOCAL);
 }
 
 #[tokio::test]
@@ -112,4 +116,64 @@ async fn a_drain_shows_in_what_waits_and_wakes_who_waits_for_a_change() {
     assert_eq!(after[1], (Some("host".to_owned()), before[1].1 + 1));
     store.change_host(LOCAL, HostChange::Resume).await.unwrap();
     assert_eq!(waits_for(&queued).await.0.as_deref(), Some("a running slot"));
+}
+
+#[tokio::test]
+async fn nothing_is_written_by_a_daemon_whose_host_is_not_its_own_any_more() {
+    let Some(url) = scratch::server_url() else { return };
+    let url = scratch::server(&url, "fence").await;
+    let open = async |host: &str| Store::open_server(&url, host, TimesToLive::default()).await;
+    let (a, b) = (open("a").await.unwrap(), open("b").await.unwrap());
+    a.register_host(&registration("a", "mine", Some(LEASE))).await.unwrap();
+    a.renew_host("a", 1, LEASE).await.unwrap();
+    let marks = async |store: &Store| {
+        let sql = "UPDATE hosts SET memory = memory + 1 WHERE host_id = 'a'";
+        store.write(Patience::OneTry, "test", async |db| db.run(sql, ()).await).await
+    };
+    assert_eq!(marks(&a).await.unwrap(), 1);
+    for change in ["fenced_at = 5", "fenced_at = NULL, incarnation = 2"] {
+        b.change(&format!("UPDATE hosts SET {change} WHERE host_id = 'a'"), ()).await;
+        let before = a.hosts().await.unwrap();
+        let refused = marks(&a).await.unwrap_err();
+        assert!(refused.code.is_of_store() && refused.message.contains("given up"), "{refused}");
+        assert!(a.renew_host("a", 1, LEASE).await.is_err());
+        a.fenced().await;
+        assert_eq!(a.hosts().await.unwrap(), before);
+    }
+    // One that was waiting for its turn does not slip through.
+    let next = a.register_host(&registration("a", "mine", Some(LEASE))).await.unwrap();
+    assert_eq!((next.incarnation, next.fenced_at), (3, None));
+    assert_eq!(marks(&a).await.unwrap(), 1);
+    let mut holding = b.transaction(Patience::OneTry).await.unwrap();
+    let sql = "UPDATE hosts SET fenced_at = 5 WHERE host_id = 'a'";
+    holding.run(sql, ()).await.unwrap();
+    let waiting = tokio::spawn({
+        let a = a.clone();
+        async move { a.change("UPDATE hosts SET memory = 0 WHERE host_id = 'a'", ()).await }
+    });
+    let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    while b.read(async |db| db.one::<u64>(waits, ()).await).await.unwrap() == 0 {}
+    b.commit(holding, "test").await.unwrap();
+    assert!(waiting.await.is_err(), "its write is refused");
+    let given_up = registration("a", "mine", Some(LEASE));
+    assert_eq!(a.register_host(&given_up).await.unwrap_err().code, Code::AttemptRunning);
+}
+
+#[tokio::test]
+async fn hosts_get_the_time_of_a_lease_after_the_engine_was_away() {
+    let store = scratch().await;
+    let row = async || {
+        let sql = "SELECT seen_at, no_sweep_before FROM cluster";
+        store.read(async |db| db.one::<(i64, i64)>(sql, ()).await).await.unwrap()
+    };
+    store.register_host(&registration("a", "mine", Some(LEASE))).await.unwrap();
+    let (seen, first) = row().await;
+    assert_eq!(first - seen, 30_000, "it was never seen before");
+    store.renew_host("a", 1, LEASE).await.unwrap();
+    let (next, none) = row().await;
+    assert!(next >= seen && none == first, "{next} {none}");
+    store.change("UPDATE cluster SET seen_at = seen_at - 10500", ()).await;
+    store.renew_host("a", 1, LEASE).await.unwrap();
+    let (seen, again) = row().await;
+    assert_eq!(again - seen, 30_000);
 }

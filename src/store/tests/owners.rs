@@ -125,7 +125,7 @@ async fn each_host_looks_for_conflicts_among_its_own_attempts() {
             tree_id: "t".to_owned(),
             base_id: "b".to_owned(),
         };
-        store.record_snapshot(own.attempt_id, 1, &[snapshot]).await.unwrap();
+        store.record_snapshot(own.attempt_id, 1, &[snapshot], &[]).await.unwrap();
         let probe = Probe {
             repo: "/src/a".to_owned(),
             rival: None,
@@ -191,7 +191,8 @@ async fn what_a_call_is_about_is_on_the_host_of_its_attempt() {
     for ((_, own), host) in hosts.iter().zip(["local", "b"]) {
         let (attempt, session) = (own.attempt_id.to_string(), own.session_id.to_string());
         for about in [About::Attempt(&attempt), About::Session(&session)] {
-            assert_eq!(store.host_of(about).await.unwrap().as_deref(), Some(host));
+            let found = store.host_of(about).await.unwrap();
+            assert_eq!(found, Some((host.to_owned(), Some(own.attempt_id))));
         }
     }
     let unknown = AttemptId::new().to_string();

@@ -40,7 +40,7 @@ pub async fn is_trusted(
     settings: &RepoSettings,
 ) -> Result<bool, Refusal> {
     let Some(hash) = settings.commands_hash() else { return Ok(true) };
-    world.journal.is_trusted(&repo.path, &hash).await
+    world.journal.is_trusted(&repo.board_path, &hash).await
 }
 
 /// The same for what can wait until the store can be read.
@@ -49,7 +49,7 @@ pub(super) async fn is_trusted_by_then(
     repo: &AttemptRepo,
     settings: &RepoSettings,
 ) -> Result<bool, Refusal> {
-    let what = format!("reading whether {} is trusted", repo.path);
+    let what = format!("reading whether {} is trusted", repo.board_path);
     while_store_fails(what, || is_trusted(world, repo, settings)).await
 }
 
@@ -109,9 +109,9 @@ fn request(repo: &AttemptRepo, settings: &RepoSettings) -> Request {
         key: format!("{TRUST}:{}:{hash}", repo.name),
         tool_call_id: None,
         tool_name: TRUST.to_owned(),
-        text: format!("run the commands of provost.toml of {}: {shown}", repo.path),
+        text: format!("run the commands of provost.toml of {}: {shown}", repo.board_path),
         action: Action { kind: ActionKind::Command, detail },
-        context: json!({"repo": repo.path, "hash": hash}),
+        context: json!({"repo": repo.board_path, "hash": hash}),
     }
 }
 
@@ -135,6 +135,7 @@ mod tests {
             repo_id: RepoId::new(),
             name: "app".to_owned(),
             path: "/src/app".to_owned(),
+            board_path: "/src/app".to_owned(),
             target_branch: "main".to_owned(),
             base_commit: "0".to_owned(),
         };

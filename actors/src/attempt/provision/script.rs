@@ -199,7 +199,7 @@ impl Script<'_> {
                         // Kills its leftovers; a shim that dies meanwhile is rescued.
                         let _ = control.kill_tree().await;
                     }
-                    Some(ShimEvent::Stalled(_) | ShimEvent::Resumed) => {}
+                    Some(ShimEvent::Stalled(_) | ShimEvent::Resumed | ShimEvent::Frozen(_)) => {}
                     Some(ShimEvent::Closed) | None => break,
                 },
                 changed = lengths.changed(), if is_growing => {

@@ -1,6 +1,7 @@
 //! An attempt's log as the rest of the daemon sees it: one writer at a time (`writer` has
 //! the changes), and any number of readers beside it.
 
+mod ship;
 mod writer;
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,12 +11,14 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{self, OnceCell, watch};
 
+use ship::Copying;
 use writer::LogWriter;
 
 use super::live::Live;
 use super::normalized::NormalizedReader;
 use super::page::{self, Query};
 use super::raw::{RawReader, process_dir};
+use super::shipped::{self, Grown, Growth, ShippedLogs};
 use super::spool::read::SpoolReader;
 use super::{LogError, LogLimits, Page, Tip};
 use crate::blocking::{blocking, if_there, lock};
@@ -54,7 +57,15 @@ struct Activity {
 impl AttemptLog {
     /// Opens the log in an attempt's folder, which it makes. Reads what the last checkpoint lacks.
     pub fn open(attempt_dir: &Path, limits: LogLimits) -> Result<Self, LogError> {
-        let live = Arc::new(Live::new(limits));
+        Self::open_copied(attempt_dir, limits, None)
+    }
+
+    fn open_copied(
+        attempt_dir: &Path,
+        limits: LogLimits,
+        grown: Option<Growth>,
+    ) -> Result<Self, LogError> {
+        let live = Arc::new(Live::new(limits, grown));
         let writer = LogWriter::open(attempt_dir, limits, Arc::clone(&live))?;
         Ok(Self {
             dir: attempt_dir.to_owned(),
@@ -171,11 +182,20 @@ pub struct Logs {
     attempts_dir: PathBuf,
     limits: LogLimits,
     open: sync::Mutex<HashMap<AttemptId, Arc<OnceCell<Arc<AttemptLog>>>>>,
+    /// `None`: the logs stay here.
+    copying: Option<Copying>,
 }
 
 impl Logs {
     pub fn new(attempts_dir: PathBuf, limits: LogLimits) -> Self {
-        Self { attempts_dir, limits, open: sync::Mutex::default() }
+        Self { attempts_dir, limits, open: sync::Mutex::default(), copying: None }
+    }
+
+    /// Has the logs [shipped](Self::keep_shipping) to rows, and brings those of attempts that were
+    /// moved here from there.
+    #[must_use]
+    pub fn copied_to(self, rows: Arc<dyn ShippedLogs>) -> Self {
+        Self { copying: Some(Copying { rows, grown: Arc::new(Grown::default()) }), ..self }
     }
 
     /// The log of an attempt, if anything was ever written to it.
@@ -204,7 +224,12 @@ impl Logs {
         };
         let opened = slot.get_or_try_init(async || {
             let (dir, limits) = (self.dir(attempt), self.limits);
-            blocking(move || AttemptLog::open(&dir, limits)).await.map(Arc::new)
+            if let Some(Copying { rows, .. }) = &self.copying {
+                shipped::bring(&**rows, &dir, attempt, limits).await?;
+            }
+            let grown = self.copying.as_ref().map(|it| Arc::clone(&it.grown));
+            let grown = grown.map(|grown| Growth { grown, attempt });
+            blocking(move || AttemptLog::open_copied(&dir, limits, grown)).await.map(Arc::new)
         });
         opened.await.cloned()
     }

@@ -32,6 +32,7 @@ pub struct LogWriter {
     pub raw: RawWriter,
     pub normalized: NormalizedWriter,
     processes: BTreeMap<ProcessId, LoggedProcess>,
+    raw_from: Option<u64>,
     unsaved: u64,
 }
 
@@ -125,7 +126,9 @@ impl AttemptLog {
             log.save(true)?;
             log.process(id)?.normalizer = Some(Box::new(PlainLines));
             log.settle()
-        })
+        })?;
+        self.live.ended();
+        Ok(())
     }
 
     /// Appends an entry of the daemon's own to the normalized channel, whole or not at all.
@@ -168,7 +171,7 @@ impl LogWriter {
     /// Finds from the files where everything stands, and tells `live`.
     pub fn open(dir: &Path, limits: LogLimits, live: Arc<Live>) -> Result<Self, LogError> {
         fs::create_dir_all(dir)?;
-        let Checkpoint { blocks, normalized: from, processes: mut known, .. } =
+        let Checkpoint { blocks, normalized: from, processes: mut known, raw_from, .. } =
             Checkpoint::read(dir)?;
         let normalized =
             NormalizedWriter::open(dir, limits.spool_max_bytes, from, |stored, origin| {
@@ -179,6 +182,7 @@ impl LogWriter {
             })?;
         let mut positions = known.iter().map(|(id, known)| (*id, known.position)).collect();
         let mut raw = RawWriter::open(dir, blocks, &mut positions)?;
+        raw.next = raw.next.max(raw_from.unwrap_or_default());
         for (process, position) in positions {
             known.entry(process).or_default().position = position;
         }
@@ -197,7 +201,7 @@ impl LogWriter {
         }
         let ids = processes.keys().copied().collect();
         live.reset(raw.next, normalized.end.entry, ids, last_activity);
-        Ok(Self { dir: dir.to_owned(), live, raw, normalized, processes, unsaved: 0 })
+        Ok(Self { dir: dir.to_owned(), live, raw, normalized, processes, raw_from, unsaved: 0 })
     }
 
     pub fn inherit(&mut self, failed: &mut Self) {
@@ -311,7 +315,8 @@ impl LogWriter {
         }
         let processes =
             self.processes.iter().map(|(id, process)| (*id, process.progress.clone())).collect();
-        let checkpoint = Checkpoint::new(self.raw.blocks()?, self.normalized.end, processes);
+        let mut checkpoint = Checkpoint::new(self.raw.blocks()?, self.normalized.end, processes);
+        checkpoint.raw_from = self.raw_from;
         checkpoint.write(&self.dir, durably)?;
         self.unsaved = 0;
         Ok(())

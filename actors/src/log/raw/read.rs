@@ -86,8 +86,16 @@ impl RawReader {
             }
             newest = newest.max(Some(*first));
         }
-        let Some(newest) = newest else { return Ok(0) };
+        let Some(newest) = newest else {
+            return Ok(self.begin()?.unwrap_or(next).min(next));
+        };
         Ok(self.index.get(newest)?.map_or(next, |block| block.first.min(next)))
+    }
+
+    /// The number that the channel begins with: not 0 where another host had the attempt before.
+    /// `None` before its first entry.
+    pub fn begin(&self) -> io::Result<Option<u64>> {
+        Ok(self.index.get(0)?.map(|block| block.end_before()))
     }
 
     /// A block's entries below this number, as far as they end before the offsets `until`.

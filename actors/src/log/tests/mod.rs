@@ -7,6 +7,7 @@ mod follow;
 mod replay;
 mod retention;
 mod sealed;
+mod shipped;
 mod whole;
 
 use std::fs::{self, File};

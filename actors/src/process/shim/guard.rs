@@ -52,8 +52,15 @@ impl Guard {
         }
     }
 
-    pub fn due(&self) -> Option<Instant> {
-        self.look_at.or(self.kill_at)
+    /// While the tree is frozen only a kill is due.
+    pub fn due(&self, is_frozen: bool) -> Option<Instant> {
+        self.look_at.filter(|_| !is_frozen).or(self.kill_at)
+    }
+
+    /// The tree was frozen for so long, which counts for no limit of time.
+    pub fn stood_still(&mut self, pause: Duration) {
+        self.began += pause;
+        self.look_at = self.look_at.map(|at| at + pause);
     }
 
     /// The leader has ended: leftovers only obey the limits of memory and processes.

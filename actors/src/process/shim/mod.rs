@@ -23,6 +23,7 @@
 //! spool has room for it. No peer can make it wait.
 
 mod client;
+mod fence;
 mod guard;
 mod leader;
 mod stage;

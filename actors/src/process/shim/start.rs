@@ -24,6 +24,7 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
 use rustix::io::ioctl_fionbio;
 use serde::de::DeserializeOwned;
 
+use super::fence::Fence;
 use super::guard::{Bounds, Guard, go_first};
 use super::leader::{Kinship, Leader, LeaderState};
 use super::stage::Stage;
@@ -36,6 +37,7 @@ use crate::log::spool::write::SpoolWriter;
 use crate::process::attach::{SOCKET, receive_takeover};
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
+use crate::process::lease::{self, Standing, StartedUnder};
 use crate::process::network::Door;
 use crate::process::proc;
 use crate::process::records::{
@@ -53,6 +55,8 @@ const HERE: &str = ".";
 const NO_BOX: Errno = Errno::ENOTRECOVERABLE;
 /// The child could not enter a network of its own.
 const NO_NETWORK: Errno = Errno::ENONET;
+/// The lease of the host was late.
+const NO_LEASE: Errno = Errno::ETIME;
 
 /// Starts the manifest's program. The error is a sentence.
 pub fn start() -> Result<Supervisor, String> {
@@ -100,7 +104,7 @@ pub fn start() -> Result<Supervisor, String> {
         ioctl_fionbio(pipe, true).map_err(because("can't set up a pipe"))?;
     }
     let leader = Leader { process, kinship: Kinship::Own, life: LeaderState::Running };
-    Ok(supervisor(folder, leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0)))
+    supervisor(folder, leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0))
 }
 
 /// Takes over from a shim that has died, with what the daemon hands over.
@@ -137,7 +141,7 @@ pub fn take_over() -> Result<Supervisor, String> {
     let (pipes, stdin) =
         ([ends.stdout, ends.stderr], Stdin::new(ends.stdin, takeover.stdin_sequence));
     let age = proc::age(leader.process.start_time);
-    let mut supervisor = supervisor(folder, leader, age, pipes, stages, stdin);
+    let mut supervisor = supervisor(folder, leader, age, pipes, stages, stdin)?;
     if supervisor.leader.record().is_some() {
         supervisor.guard.leader_ended();
     }
@@ -165,12 +169,13 @@ fn supervisor(
     pipes: [Option<OwnedFd>; 2],
     stages: Option<[Stage; 2]>,
     stdin: Stdin,
-) -> Supervisor {
+) -> Result<Supervisor, String> {
     // It may hold secrets, and only the executor needs it.
     folder.manifest.env = BTreeMap::new();
-    Supervisor {
+    Ok(Supervisor {
         leader,
         guard: Guard::new(&folder.manifest, age),
+        fence: Fence::new(&folder.manifest).map_err(because("can't watch the lease"))?,
         folder,
         pipes,
         stages,
@@ -181,7 +186,7 @@ fn supervisor(
         stopped: None,
         is_tree_gone: false,
         look_at: Instant::now(),
-    }
+    })
 }
 
 fn because<E: Display>(what: &str) -> impl FnOnce(E) -> String {
@@ -288,6 +293,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     let door = is_strict.then(Door::connect).transpose();
     let no_proxy = |error| io::Error::other(format!("its proxy can't be reached: {error}"));
     let mut door = door.map_err(no_proxy)?;
+    let (lease, boot) = (manifest.lease.clone(), lease::boot());
     let mut command = Command::new(&manifest.program);
     command
         .args(&manifest.args)
@@ -306,6 +312,10 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
             become_leader(&folder, epoch, &bounds, receipt.clone())?;
             let entered = door.take().map_or(Ok(()), Door::enter);
             entered.map_err(|_| io::Error::from(NO_NETWORK))?;
+            let is_good = |it: &StartedUnder| matches!(it.standing(boot), Standing::Good { .. });
+            if !lease.as_ref().is_none_or(is_good) {
+                return Err(NO_LEASE.into());
+            }
             // The steps before open files, too.
             bounds.limit_open_files()?;
             // Last of all: the steps before write files that the box does not hold.
@@ -372,6 +382,8 @@ fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
     } else if error.raw_os_error() == Some(NO_NETWORK as i32) {
         "a network of its own can't be entered: the kernel refuses it, or its proxy is gone"
             .to_owned()
+    } else if error.raw_os_error() == Some(NO_LEASE as i32) {
+        "the lease of this host is late, so nothing is started".to_owned()
     } else if error.raw_os_error() == Some(libc::ELOOP) {
         format!("can't run in {}: a link stands on the way there", manifest.cwd.display())
     } else if manifest.cwd.is_dir() {

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 use rustix::io::ioctl_fionread;
 
 use super::client::Client;
+use super::fence::{Fence, Step};
 use super::guard::Guard;
 use super::leader::{Kinship, Leader, LeaderEnd, LeaderState};
 use super::stage::Stage;
@@ -56,6 +57,8 @@ pub struct Supervisor {
     pub folder: ProcessFolder,
     pub leader: Leader,
     pub guard: Guard,
+    /// `None`: the host has no lease.
+    pub fence: Option<Fence>,
     /// The reading ends of standard output and error, until their end.
     pub pipes: [Option<OwnedFd>; 2],
     /// Output passes through these if there are secrets.
@@ -75,6 +78,7 @@ pub struct Supervisor {
 #[derive(Clone, Copy, Debug)]
 enum Ready {
     Signals,
+    Lease,
     Listener,
     Client(usize),
     Leader,
@@ -95,6 +99,7 @@ impl Supervisor {
             for source in self.wait(tick_due) {
                 match source {
                     Ready::Signals => self.reap(),
+                    Ready::Lease => self.look_at_lease(),
                     Ready::Listener => self.accept(),
                     Ready::Client(client) => self.serve(client),
                     Ready::Leader => self.leader.died(Instant::now()),
@@ -123,6 +128,10 @@ impl Supervisor {
             PollFd::new(self.folder.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.folder.listener.as_fd(), PollFlags::POLLIN),
         ];
+        if let Some(fence) = &self.fence {
+            sources.push(Ready::Lease);
+            fds.push(PollFd::new(fence.timer(), PollFlags::POLLIN));
+        }
         for (number, client) in self.clients.iter().enumerate() {
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, !client.is_parked);
@@ -152,7 +161,8 @@ impl Supervisor {
         // When there is something to do even without an event.
         let retry = self.stalled.as_ref().map(|(_, at)| *at);
         let look = self.is_watching().then_some(self.look_at);
-        let next = [tick_due, retry, look, self.guard.due()].into_iter().flatten().min();
+        let next =
+            [tick_due, retry, look, self.guard.due(self.is_frozen())].into_iter().flatten().min();
         let timeout = next.map_or(PollTimeout::NONE, |deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
             // Rounded up, so as not to wake too early.
@@ -201,18 +211,46 @@ impl Supervisor {
     }
 
     fn keep_to_limits(&mut self, now: Instant) {
-        if self.guard.due().is_none_or(|at| at > now) {
+        let is_frozen = self.is_frozen();
+        if self.guard.due(is_frozen).is_none_or(|at| at > now) {
             return;
         }
         let (tree, bytes) = (self.tree(), self.lengths().iter().sum());
         match self.guard.look(now, bytes, self.stalled.is_some(), &tree) {
             Some(Measure::Terminate) => {
-                signal_tree(&tree, libc::SIGTERM);
+                signal_tree(&tree, libc::SIGTERM, is_frozen);
                 self.stdin.close();
                 self.feed_stdin();
             }
             Some(Measure::Kill) => drop(self.kill()),
             None => {}
+        }
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.fence.as_ref().is_some_and(Fence::is_frozen)
+    }
+
+    /// Does what the lease of the host asks for.
+    fn look_at_lease(&mut self) {
+        let was_frozen = self.is_frozen();
+        let step = self.fence.as_ref().map_or(Step::Leave, Fence::look);
+        if step == Step::Leave {
+            return;
+        }
+        let tree = self.tree();
+        match (step, self.fence.as_mut()) {
+            (Step::Freeze, Some(fence)) => fence.freeze(&tree),
+            (Step::Thaw, Some(fence)) => self.guard.stood_still(fence.thaw(&tree)),
+            _ => {}
+        }
+        if let Step::Kill(reason) = step {
+            self.guard.reason.get_or_insert_with(|| reason.to_owned());
+            drop(self.kill());
+        }
+        let is_frozen = self.is_frozen();
+        if was_frozen != is_frozen {
+            self.announce(&ShimMessage::Frozen(is_frozen));
         }
     }
 
@@ -276,6 +314,8 @@ impl Supervisor {
                     stdin_sequence: self.stdin.last,
                 }));
                 self.clients.push(client);
+                // A daemon that was fenced connects so that this is noticed at once.
+                self.look_at_lease();
             }
             // No descriptor is left: the oldest connection is the likeliest to be stale.
             Err(error) if error.raw_os_error() == Some(libc::EMFILE) => self.drop_oldest_client(),
@@ -357,6 +397,9 @@ impl Supervisor {
         if let Some(reason) = &self.announced_stall {
             client.send(&ShimMessage::Stalled(reason.clone()));
         }
+        if self.fence.as_ref().is_some_and(Fence::is_frozen) {
+            client.send(&ShimMessage::Frozen(true));
+        }
         if let Some(record) = self.leader.record() {
             client.send(&ShimMessage::Exited(record.clone()));
         }
@@ -375,14 +418,17 @@ impl Supervisor {
             Target::Leader if self.leader.process.holds_its_pid() => {
                 let group = Pid::from_raw(self.leader.process.pid);
                 let sent = Signal::try_from(signal).is_ok_and(|it| killpg(group, it).is_ok());
-                if !matches!(signal, libc::SIGSTOP | libc::SIGKILL) {
+                if !self.is_frozen() && !matches!(signal, libc::SIGSTOP | libc::SIGKILL) {
                     // A stopped process gets to handle the signal.
                     let _ = killpg(group, Signal::SIGCONT);
                 }
                 u32::from(sent)
             }
             Target::Leader => 0,
-            Target::Tree => u32::try_from(signal_tree(&self.tree(), signal)).unwrap_or(u32::MAX),
+            Target::Tree => {
+                let signalled = signal_tree(&self.tree(), signal, self.is_frozen());
+                u32::try_from(signalled).unwrap_or(u32::MAX)
+            }
         }
     }
 

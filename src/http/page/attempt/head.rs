@@ -36,7 +36,7 @@ pub fn head(status: &AttemptStatus, timeline: &Timeline, forms: &Forms, now: Tim
         }
         ul.facts {
             li { (status.executor) @if let Some(variant) = &status.variant { " (" (variant) ")" } }
-            @if timeline.has_hosts { li { "On " (status.host) } }
+            @if let Some(host) = status.host.as_ref().filter(|_| timeline.has_hosts) { li { "On " (host) } }
             li { code { (status.workspace_branch) } }
             li { "Begun " (ago(status.created_at, now)) }
             @if let Some(at) = status.last_activity_at { li { "Last output " (ago(at, now)) } }

@@ -77,6 +77,8 @@ pub struct Window {
     pub latest: Option<u64>,
     /// The message that is being written, after the newest entry.
     pub in_progress: Option<InProgress>,
+    /// The host that may have later entries, and is lost.
+    pub lost_host: Option<String>,
 }
 
 /// A page of a channel, with its entries read.
@@ -86,6 +88,7 @@ pub struct ReadPage {
     pub oldest_entry_index: Option<u64>,
     pub latest_entry_index: Option<u64>,
     pub in_progress: Option<InProgress>,
+    pub lost_host: Option<String>,
 }
 
 /// One page of a channel.
@@ -112,11 +115,19 @@ pub async fn page(
         oldest_entry_index,
         latest_entry_index,
         in_progress,
+        lost_host,
         ..
     } = page;
     let entries = entries.iter().map(|entry| LogEntry::read(channel, entry));
     let entries = entries.collect::<Refusable<_>>()?;
-    Ok(ReadPage { entries, has_more, oldest_entry_index, latest_entry_index, in_progress })
+    Ok(ReadPage {
+        entries,
+        has_more,
+        oldest_entry_index,
+        latest_entry_index,
+        in_progress,
+        lost_host,
+    })
 }
 
 impl Window {
@@ -135,6 +146,7 @@ impl Window {
             let page = page(service, caller, attempt, channel, (before, after), limit).await?;
             (window.oldest, window.latest) = (page.oldest_entry_index, page.latest_entry_index);
             window.in_progress = page.in_progress;
+            window.lost_host = page.lost_host;
             let ends = page.entries.first().map(index).zip(page.entries.last().map(index));
             let Some((first, last)) = ends else { break };
             let (from, to) = window.looked.unwrap_or((first, last));
@@ -169,6 +181,9 @@ impl Window {
                 @for it in &self.entries { (entry(it)) }
                 @if let Some(it) = self.in_progress.as_ref().filter(|_| is_newest || self.entries.is_empty()) {
                     li.entry.progress { span.muted { (parts::word(&it.kind).replace('_', " ")) " …" } pre { (ansi::show(&it.text)) } }
+                }
+                @if let Some(host) = self.lost_host.as_ref().filter(|_| is_newest) {
+                    li.entry.muted { "Host " (host) " is lost: what it wrote after that is on its disk." }
                 }
             }
         }

@@ -188,6 +188,7 @@ fn a_window_of_the_log_says_what_it_is_of_the_whole() {
         oldest: Some(0),
         latest: Some(2_000_000),
         in_progress: None,
+        lost_host: None,
     };
     let markup = window.markup().into_string();
     for attribute in

@@ -1,0 +1,283 @@
+//! What other hosts of a board need to go on with an attempt, as bundles in rows: the commit that it
+//! begins from, unless a remote has it, and the snapshot of its newest turn.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::blocking::blocking;
+use crate::failpoint;
+use crate::ids::RepoId;
+use crate::journal::{Attempt, AttemptRepo, Bundle, TurnBundle, TurnSnapshot};
+use crate::refusal::Refusal;
+use crate::workspace::bundle;
+use crate::workspace::git::{self, GitError};
+use crate::workspace::turn_snapshot::reference;
+use crate::world::World;
+
+/// Most bytes that are kept of a turn, and of the history up to a base commit.
+const TURN_MAX: u64 = 64 << 20;
+const BASE_MAX: u64 = 256 << 20;
+
+/// Why a bundle can't be kept or had.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Store(#[from] Refusal),
+    #[error("what the board has of it is damaged")]
+    Damaged,
+}
+
+/// Keeps the snapshots of a turn for other hosts. What fails leaves this host's references, and is
+/// logged.
+pub async fn of_turn(
+    world: &World,
+    attempt: &Attempt,
+    turn: u32,
+    snapshots: &[TurnSnapshot],
+) -> Vec<TurnBundle> {
+    let mut all = Vec::new();
+    if !world.host.has_lease {
+        return all;
+    }
+    for TurnSnapshot { repo: name, commit_id: commit, .. } in snapshots {
+        let Some(repo) = attempt.repos.iter().find(|repo| repo.name == *name) else { continue };
+        let of = reference(attempt.attempt_id, turn);
+        let what = (commit.as_str(), Some(repo.base_commit.as_str()));
+        match keep(world, Path::new(&repo.path), &of, what, TURN_MAX).await {
+            Ok(bundle) => all.push(TurnBundle { repo: repo.name.clone(), bundle }),
+            Err(error) => tracing::warn!(attempt = %attempt.attempt_id, turn, %error,
+                "a snapshot is not kept for other hosts"),
+        }
+    }
+    all
+}
+
+/// Keeps a commit that an attempt is to begin from for hosts that do not have the repository, once,
+/// and only where no remote is known to have it.
+///
+/// # Errors
+/// The commit or the store can't be read.
+pub async fn of_base(
+    world: &World,
+    repo: RepoId,
+    path: &Path,
+    commit: &str,
+) -> Result<(), BundleError> {
+    let journal = &world.journal;
+    if !world.host.has_lease || journal.base_bundle(repo, commit).await?.is_some() {
+        return Ok(());
+    }
+    if on_a_remote(path, commit, &journal.remotes(repo).await?).await? {
+        return Ok(());
+    }
+    let mut needs = None;
+    for earlier in journal.base_commits(repo).await? {
+        let is_before = ["merge-base", "--is-ancestor", &earlier, commit];
+        if bundle::has(path, &earlier).await && git::run(path, &is_before).await.is_ok() {
+            needs = Some(earlier);
+            break;
+        }
+    }
+    let of = bundle::base_reference(commit);
+    bundle::refer(path, &of, commit).await?;
+    let kept = keep(world, path, &of, (commit, needs.as_deref()), BASE_MAX).await?;
+    if kept.sha256.is_none() {
+        tracing::warn!(%repo, commit, bytes = kept.bytes,
+            "the history of a repository without a remote is too large for other hosts");
+    }
+    Ok(journal.record_base_bundle(repo, &kept).await?)
+}
+
+/// Whether a reference that git keeps for a recorded remote has the commit.
+async fn on_a_remote(
+    path: &Path,
+    commit: &str,
+    remotes: &std::collections::BTreeMap<String, String>,
+) -> Result<bool, GitError> {
+    let places: Vec<String> = remotes.keys().map(|name| format!("refs/remotes/{name}/")).collect();
+    if places.is_empty() {
+        return Ok(false);
+    }
+    let mut args = vec!["for-each-ref", "--count=1", "--contains", commit];
+    args.extend(places.iter().map(String::as_str));
+    Ok(!git::run(path, &args).await?.is_empty())
+}
+
+/// Keeps what a reference holds beyond a commit.
+async fn keep(
+    world: &World,
+    path: &Path,
+    reference: &str,
+    (commit, needs): (&str, Option<&str>),
+    max: u64,
+) -> Result<Bundle, BundleError> {
+    let scratch = world.settings.scratch_dir.clone();
+    let made = move || {
+        std::fs::create_dir_all(&scratch)?;
+        TempDir::with_prefix_in("bundle-", &scratch)
+    };
+    let dir = blocking(made).await?;
+    let file = dir.path().join("bundle");
+    bundle::write(path, &file, reference, needs).await?;
+    let of = file.clone();
+    let (sha256, bytes) = blocking(move || bundle::digest(&of)).await?;
+    let commit_id = commit.to_owned();
+    let needs = needs.map(str::to_owned);
+    if bytes > max {
+        return Ok(Bundle { commit_id, needs, sha256: None, bytes });
+    }
+    for (number, part) in (0..).zip(bundle::parts(&file)?) {
+        world.journal.keep_part(&sha256, number, &part?).await?;
+        failpoint::hit("bundle", "part");
+    }
+    Ok(Bundle { commit_id, needs, sha256: Some(sha256), bytes })
+}
+
+/// The content of a bundle, as a file.
+async fn content(world: &World, sha256: &str) -> Result<NamedTempFile, BundleError> {
+    let scratch = world.settings.scratch_dir.clone();
+    let made = move || {
+        std::fs::create_dir_all(&scratch)?;
+        NamedTempFile::with_prefix_in("bundle-", &scratch)
+    };
+    let mut file = blocking(made).await?;
+    for number in 0.. {
+        let Some(part) = world.journal.part(sha256, number).await? else { break };
+        file.write_all(&part)?;
+    }
+    let of = file.path().to_owned();
+    let (found, _) = blocking(move || bundle::digest(&of)).await?;
+    if found == sha256 { Ok(file) } else { Err(BundleError::Damaged) }
+}
+
+/// Has the repository of an attempt on this host, where the host has no other one, and in it the
+/// commit that the attempt begins from. `Err` is a sentence.
+pub async fn have_base(world: &World, repo: &AttemptRepo) -> Result<(), String> {
+    let path = Path::new(&repo.path);
+    let base = &repo.base_commit;
+    if !world.host.has_lease {
+        return Ok(());
+    }
+    let is_mirror = world.settings.places.is_mirror(path);
+    if is_mirror {
+        let made = bundle::make_mirror(path, base.len() == 64).await;
+        made.map_err(|error| format!("no mirror of {} can be made: {error}", repo.board_path))?;
+    }
+    if !bundle::has(path, base).await {
+        let lacks = |why: String| {
+            format!("this host can't get commit {base} of {}: {why}", repo.board_path)
+        };
+        let chained = chained(world, repo).await.map_err(|error| lacks(error.to_string()))?;
+        if let Some(why) = chained {
+            fetched(world, repo, why).await.map_err(lacks)?;
+        }
+    }
+    if is_mirror { follow(path, repo).await.map_err(|error| error.to_string()) } else { Ok(()) }
+}
+
+/// Takes in the bundles that end in the base commit. Says why there are none.
+async fn chained(world: &World, repo: &AttemptRepo) -> Result<Option<String>, BundleError> {
+    let path = Path::new(&repo.path);
+    let mut chain = Vec::new();
+    let mut next = Some(repo.base_commit.clone());
+    while let Some(commit) = next.take() {
+        if bundle::has(path, &commit).await {
+            break;
+        }
+        let Some(found) = world.journal.base_bundle(repo.repo_id, &commit).await? else {
+            return Ok(Some("the board has no bundle of it".to_owned()));
+        };
+        if found.sha256.is_none() {
+            let why = format!("its history has {} bytes, which are not kept", found.bytes);
+            return Ok(Some(why));
+        }
+        next.clone_from(&found.needs);
+        chain.push(found);
+    }
+    for found in chain.into_iter().rev() {
+        let file = content(world, found.sha256.as_deref().unwrap_or_default()).await?;
+        let named = bundle::base_reference(&found.commit_id);
+        let what = (named.as_str(), found.commit_id.as_str());
+        bundle::take_in(path, &world.settings.scratch_dir, file.path(), what).await?;
+    }
+    Ok(None)
+}
+
+/// Fetches the base commit from a recorded remote. `Err` is part of a sentence.
+async fn fetched(world: &World, repo: &AttemptRepo, why: String) -> Result<(), String> {
+    let remotes = world.journal.remotes(repo.repo_id).await.map_err(|refusal| refusal.message)?;
+    let (path, scratch) = (Path::new(&repo.path), &world.settings.scratch_dir);
+    let mut failures = vec![why];
+    for (name, url) in &remotes {
+        let fetched = match crate::workspace::push::check_url(url) {
+            Ok(()) => {
+                let (branch, base) = (&repo.target_branch, &repo.base_commit);
+                let fetched = bundle::fetch(path, scratch, url, branch, base).await;
+                fetched.map_err(|error| error.to_string())
+            }
+            Err(why) => Err(why),
+        };
+        match fetched {
+            Ok(()) => return Ok(()),
+            Err(why) => failures.push(format!("remote {name}: {}", why.replace(url, "its URL"))),
+        }
+    }
+    Err(failures.join("; "))
+}
+
+/// A mirror's target branch is at the newest base commit that an attempt has begun from here.
+async fn follow(path: &Path, repo: &AttemptRepo) -> Result<(), GitError> {
+    let (base, branch) = (&repo.base_commit, format!("refs/heads/{}", repo.target_branch));
+    let is_newer = match git::ref_tip(path, &branch).await? {
+        Some(tip) => {
+            let is_before = ["merge-base", "--is-ancestor", &tip, base];
+            tip != *base && git::run(path, &is_before).await.is_ok()
+        }
+        None => true,
+    };
+    if is_newer { bundle::refer(path, &branch, base).await } else { Ok(()) }
+}
+
+/// Has the snapshot of an attempt's turn in this host's repository. `Err` is a sentence.
+pub async fn have_turn(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    (turn, commit): (u32, &str),
+) -> Result<(), String> {
+    let path = Path::new(&repo.path);
+    if bundle::has(path, commit).await {
+        return Ok(());
+    }
+    let lacks = |why: String| {
+        format!("this host can't get what turn {turn} left in {}: {why}", repo.board_path)
+    };
+    let found = world.journal.turn_bundles(attempt.attempt_id).await;
+    let found = found.map_err(|refusal| lacks(refusal.message))?;
+    let found = found.into_iter().find(|it| it.repo == repo.name && it.bundle.commit_id == commit);
+    let Some(TurnBundle { bundle: found, .. }) = found else {
+        return Err(lacks("the board has no bundle of it".to_owned()));
+    };
+    let Some(sha256) = &found.sha256 else {
+        let why = format!(
+            "its bundle would have {} bytes, and {TURN_MAX} at most are kept; it is in the \
+             repository of the host that ran it",
+            found.bytes
+        );
+        return Err(lacks(why));
+    };
+    let taken = async {
+        let file = content(world, sha256).await?;
+        let named = reference(attempt.attempt_id, turn);
+        let what = (named.as_str(), commit);
+        bundle::take_in(path, &world.settings.scratch_dir, file.path(), what).await?;
+        Ok::<_, BundleError>(())
+    };
+    taken.await.map_err(|error| lacks(error.to_string()))
+}

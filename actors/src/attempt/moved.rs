@@ -1,0 +1,103 @@
+//! The worktrees of an attempt that has come from another host: made as its last turn with a snapshot
+//! left them. What this host had of it before it was there is not the attempt's any more.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::bundles;
+use super::take_away::{COLLECTED, MARKER};
+use crate::blocking::blocking;
+use crate::failpoint;
+use crate::journal::{Attempt, TurnSnapshot};
+use crate::process::records;
+use crate::refusal::Refusal;
+use crate::workspace::{NewWorktree, Snapshotted};
+use crate::world::World;
+
+/// Makes the worktrees, without what they have beside their commits. `Err` is a sentence.
+pub async fn lay_out(world: &World, attempt: &Attempt, folder: &Path) -> Result<(), String> {
+    let made = tokio::fs::create_dir_all(folder).await;
+    made.map_err(|error| format!("{}: {error}", folder.display()))?;
+    failpoint::hit("worktree", "next");
+    let has_moved = has_moved(world, attempt);
+    let left = if has_moved { have_all(world, attempt).await? } else { Vec::new() };
+    for repo in &attempt.repos {
+        bundles::have_base(world, repo).await?;
+        let worktree = NewWorktree {
+            path: folder.join(&repo.name),
+            branch: attempt.branch.clone(),
+            base: repo.base_commit.clone(),
+            trash: world.settings.trash_dir.clone(),
+            scratch: world.settings.scratch_dir.clone(),
+        };
+        let path = repo.path.as_ref();
+        let snapshot = left.iter().find(|snapshot| snapshot.repo == repo.name);
+        let commit = snapshot.map(|snapshot| snapshot.commit_id.clone());
+        let is_new = !has_moved || attempt.process.turn == 1 && commit.is_none();
+        let new = if is_new {
+            Some(world.repositories.add_worktree(path, worktree.clone()).await)
+        } else {
+            None
+        };
+        let added = match new {
+            Some(new) if new.is_ok() || !has_moved => new,
+            // Its former host may share the repository, and have a worktree of its branch.
+            _ => {
+                let kept = format!("refs/provost/moved/{}", attempt.attempt_id);
+                let left = Snapshotted { commit, kept };
+                world.repositories.restore_worktree(path, worktree, left).await
+            }
+        };
+        added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
+        failpoint::hit("worktree", "made");
+    }
+    Ok(())
+}
+
+/// Whether the worktrees that are to be made are those of another host. What was collected here was
+/// collected with what its last turn left.
+fn has_moved(world: &World, attempt: &Attempt) -> bool {
+    let dir = world.settings.attempt_dir(attempt.attempt_id);
+    attempt.placed_epoch > 0 && !dir.join(COLLECTED).exists()
+}
+
+/// Has all commits that the worktrees are made of in the repositories of this host. Returns what the
+/// last turn with a snapshot left. `Err` is a sentence.
+pub async fn have_all(world: &World, attempt: &Attempt) -> Result<Vec<TurnSnapshot>, String> {
+    let text = |refusal: Refusal| refusal.message;
+    for repo in &attempt.repos {
+        bundles::have_base(world, repo).await?;
+    }
+    let turns = world.journal.snapshot_turns(attempt.attempt_id).await.map_err(text)?;
+    let Some(turn) = turns.last().copied() else { return Ok(Vec::new()) };
+    let left = world.journal.turn_snapshot(attempt.attempt_id, turn).await.map_err(text)?;
+    for repo in &attempt.repos {
+        if let Some(snapshot) = left.iter().find(|snapshot| snapshot.repo == repo.name) {
+            bundles::have_turn(world, attempt, repo, (turn, &snapshot.commit_id)).await?;
+        }
+    }
+    Ok(left)
+}
+
+/// Forgets the worktrees that this host had of an attempt before that was at another one. Their
+/// files go to the trash once new ones are made.
+pub async fn forget_former(world: &World, attempt: &Attempt) -> io::Result<()> {
+    let dir = world.settings.attempt_dir(attempt.attempt_id);
+    let placed = attempt.placed_epoch;
+    if placed == 0 {
+        return Ok(());
+    }
+    blocking(move || {
+        for name in [MARKER, COLLECTED] {
+            let marker: Option<Value> = records::read(&dir, name)?;
+            if marker.is_some_and(|it| it["epoch"].as_u64().unwrap_or_default() < placed) {
+                fs::remove_file(dir.join(name))?;
+            }
+        }
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,29 @@
+//! The worktrees of an attempt at rest that has come from another host: made before a turn needs them.
+
+use std::sync::Arc;
+
+use ractor::RpcReplyPort;
+
+use super::message::AttemptMessage;
+use super::prepare;
+use super::state::AttemptActorState;
+use crate::refusal::{Code, Refusal};
+
+impl AttemptActorState {
+    /// Makes them in a task, unless a turn does. The actor lives until then.
+    pub fn restore(&mut self, port: RpcReplyPort<Result<(), Refusal>>) {
+        if self.queue.active {
+            return drop(port.send(Ok(())));
+        }
+        self.snapshots += 1;
+        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
+        let (attempt, worktrees) = (self.attempt.clone(), Arc::clone(&self.worktrees));
+        tokio::spawn(async move {
+            let _making = worktrees.lock().await;
+            let made = prepare::restored(&world, &attempt).await;
+            let refusal = |why| Refusal::new(Code::WorkspaceFailed, why);
+            let _ = port.send(made.map_err(refusal));
+            let _ = myself.send_message(AttemptMessage::SnapshotTaken);
+        });
+    }
+}

@@ -1,0 +1,141 @@
+//! Claims of attempts that no host has: this host takes as many as it has free slots for. One claim
+//! at a time, whenever there may be such an attempt, a slot becomes free, or the lease was renewed.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ractor::ActorRef;
+
+use super::GatewayState;
+use super::message::{Claim, GatewayMessage};
+use crate::host::HostRole;
+use crate::ids::AttemptId;
+use crate::journal::{Attempt, Phase};
+use crate::refusal::Refusal;
+use crate::retry::while_store_fails;
+use crate::world::World;
+
+/// The claims of a gateway.
+#[derive(Debug, Default)]
+pub struct Claims {
+    /// What an earlier daemon left has been taken up: it may hold the slots.
+    pub are_open: bool,
+    under_way: UnderWay,
+    /// This host may have claimed attempts that have no owner yet.
+    are_unsure: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum UnderWay {
+    #[default]
+    None,
+    One,
+    /// One, and another was asked for meanwhile.
+    Another,
+}
+
+impl GatewayState {
+    pub(super) fn claim(&mut self) {
+        let (host, most) = (&self.world.host, self.admission.free());
+        let may = host.has_lease && host.role != HostRole::Gateway && self.claims.are_open;
+        if !may || self.is_closing || most == 0 {
+            return;
+        }
+        if self.claims.under_way != UnderWay::None {
+            self.claims.under_way = UnderWay::Another;
+            return;
+        }
+        self.claims.under_way = UnderWay::One;
+        let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
+        let is_unsure = self.claims.are_unsure;
+        tokio::spawn(async move {
+            let claim = if is_unsure { found(&world).await } else { claim(&world, most).await };
+            let _ = myself.send_message(GatewayMessage::Claimed(claim));
+        });
+    }
+
+    pub(super) fn claimed(&mut self, claim: Claim) {
+        self.claims.are_unsure = matches!(claim, Claim::Unsure);
+        let mut again = std::mem::take(&mut self.claims.under_way) == UnderWay::Another;
+        match claim {
+            Claim::Done(attempts) => {
+                // A slot may be taken by now: another host may have a free one.
+                let free = if self.is_closing { 0 } else { self.admission.free() };
+                let (within, beyond) = attempts.split_at(free.min(attempts.len()));
+                for attempt in within {
+                    self.load_unowned(*attempt);
+                }
+                self.release(beyond);
+            }
+            Claim::Found(attempts) => {
+                for attempt in attempts {
+                    self.load_unowned(attempt);
+                }
+                again = true;
+            }
+            Claim::Unsure => again = false,
+        }
+        if again {
+            self.claim();
+        }
+    }
+
+    /// Gives attempts back that have no owner here. Who asks for one waits until that is done.
+    fn release(&mut self, attempts: &[AttemptId]) {
+        let mut unowned = Vec::new();
+        for attempt in attempts.iter().filter(|it| !self.owners.contains_key(it)) {
+            if let Entry::Vacant(none) = self.loading.entry(*attempt) {
+                none.insert(Vec::new());
+                unowned.push(*attempt);
+            }
+        }
+        if unowned.is_empty() {
+            return;
+        }
+        let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
+        tokio::spawn(async move {
+            let what = "giving back attempts without a slot".to_owned();
+            if let Err(refusal) = while_store_fails(what, || journal.release(&unowned)).await {
+                tracing::error!(?unowned, %refusal, "attempts wait here without a slot");
+            }
+            for id in unowned {
+                let attempt = journal.attempt(id).await;
+                let _ = myself.send_message(GatewayMessage::Loaded(id, Box::new(attempt)));
+            }
+        });
+    }
+}
+
+async fn claim(world: &World, most: usize) -> Claim {
+    let asked = Instant::now();
+    let all = world.executors.all().into_iter().map(|executor| executor.describe());
+    let able = all.filter(|executor| executor.unavailable_reason.is_none());
+    let executors: Vec<String> = able.map(|executor| executor.name).collect();
+    match world.journal.claim(world.host.incarnation, &executors, most).await {
+        Ok(it) if !it.attempts.is_empty() && asked.elapsed() >= it.lease_left => Claim::Unsure,
+        Ok(it) => Claim::Done(it.attempts),
+        Err(refusal) => {
+            tracing::debug!(%refusal, "no attempt could be claimed");
+            Claim::Unsure
+        }
+    }
+}
+
+/// This host's attempts that wait, apart from those that were started here.
+async fn found(world: &World) -> Claim {
+    let attempts: Result<Vec<Attempt>, Refusal> = world.journal.unsettled().await;
+    let Ok(attempts) = attempts else { return Claim::Unsure };
+    let waiting = attempts.iter().filter(|it| it.phase == Phase::Queued && it.epoch > 1);
+    Claim::Found(waiting.map(|it| it.attempt_id).collect())
+}
+
+/// Has the gateway claim whenever there may be an attempt that no host has.
+pub async fn keep_claiming(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
+    loop {
+        world.journal.unplaced().await;
+        if gateway.send_message(GatewayMessage::Claim).is_err() {
+            return;
+        }
+    }
+}

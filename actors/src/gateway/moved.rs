@@ -1,0 +1,52 @@
+//! An attempt at rest that is moved to this host, because its own is lost, or works in a mirror of a
+//! repository that this one has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ractor::ActorRef;
+
+use crate::attempt::{AttemptMessage, have_all};
+use crate::ids::AttemptId;
+use crate::journal::MovedFrom;
+use crate::refusal::{Code, Refusal};
+use crate::world::World;
+
+use super::calls::detached;
+use super::message::GatewayMessage;
+use super::owners::{ask_owner, not_found};
+
+/// How often is looked whether a last turn has its snapshot and nothing of it is alive.
+const TRIES: u32 = 150;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Moves an attempt here, with its worktrees as its last turn left them. All that they are made of is
+/// here before the attempt is.
+///
+/// # Errors
+/// The attempt is not at rest, or what its last turn left can't be had.
+pub async fn bring_here(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    id: AttemptId,
+    from: MovedFrom,
+) -> Result<(), Refusal> {
+    let (gateway, world) = (gateway.clone(), Arc::clone(world));
+    detached(async move {
+        let failed = |why| Refusal::new(Code::WorkspaceFailed, why);
+        let mut attempt = world.journal.attempt(id).await?.ok_or_else(|| not_found(id))?;
+        for _ in 0..TRIES {
+            let is_quiet = !attempt.snapshot_due && attempt.leftovers.is_empty();
+            if is_quiet || matches!(from, MovedFrom::Lost(_)) {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+            attempt = world.journal.attempt(id).await?.ok_or_else(|| not_found(id))?;
+        }
+        have_all(&world, &attempt).await.map_err(failed)?;
+        world.journal.move_here(id, &from).await?;
+        tracing::info!(attempt = %id, ?from, "an attempt has come to this host");
+        ask_owner(&gateway, id, false, |_, port| AttemptMessage::Restore(port)).await
+    })
+    .await
+}

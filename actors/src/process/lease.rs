@@ -1,0 +1,230 @@
+//! The lease of this host, as its daemon and its shims share it: one record in a file of the home.
+//! The daemon writes it after each renewal. Every shim reads it by itself, so that a daemon that hangs
+//! or is dead takes no fence along. Times are CLOCK_BOOTTIME, which goes on while the machine is
+//! suspended and which no one sets.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::proc;
+use crate::blocking::lock;
+
+/// Bytes of the record: five words, little endian.
+const SIZE: usize = 40;
+/// Makes the check word differ from that of a record of zeros.
+const MAGIC: u64 = u64::from_le_bytes(*b"prov-lse");
+/// How often a record that is being written is read again.
+const READS: u32 = 100;
+/// Between two looks at a lease that is late.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Until when the processes of this host may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// In nanoseconds of [`now`].
+    pub until: u64,
+    /// How often this home was fenced: what was started before the last time is to be killed.
+    pub fences: u64,
+    /// The boot whose clock it is.
+    pub boot: u128,
+}
+
+/// The lease that a process was started under, as its manifest names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartedUnder {
+    pub file: PathBuf,
+    /// [`Record::fences`] at that time.
+    pub fences: u64,
+}
+
+/// What a record says to a process that was started under its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It may run until then, in nanoseconds of [`now`].
+    Good { until: u64 },
+    /// The lease was not renewed in time, as far as can be seen here.
+    Late,
+    /// The host was given up, and this is not its process any more.
+    Fenced,
+}
+
+/// Nanoseconds since the boot, suspended time included.
+pub fn now() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let (secs, nanos) = (now.tv_sec.cast_unsigned(), now.tv_nsec.cast_unsigned());
+    secs.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+/// This boot, as records name it; 0: the kernel does not say.
+pub fn boot() -> u128 {
+    let id = proc::boot_id().unwrap_or_default().replace('-', "");
+    u128::from_str_radix(&id, 16).unwrap_or_default()
+}
+
+impl Record {
+    fn encode(self) -> [u8; SIZE] {
+        let [low, high] = halves(self.boot);
+        let words = [self.until, self.fences, low, high, self.check()];
+        let mut bytes = [0; SIZE];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `None`: it is none, or only a part of it was written yet.
+    fn decode(bytes: &[u8; SIZE]) -> Option<Self> {
+        let mut words = [0; 5];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        let [until, fences, low, high, check] = words;
+        let record = Self { until, fences, boot: u128::from(low) | u128::from(high) << 64 };
+        (record.check() == check).then_some(record)
+    }
+
+    fn check(self) -> u64 {
+        let [low, high] = halves(self.boot);
+        MAGIC ^ self.until.rotate_left(1) ^ self.fences.rotate_left(32) ^ low ^ high.rotate_left(7)
+    }
+
+    /// What it says at a time of a boot to who was started after so many fences. Pure.
+    pub fn standing(found: Option<Self>, fences: u64, boot: u128, now: u64) -> Standing {
+        match found {
+            Some(record) if record.fences > fences => Standing::Fenced,
+            Some(record) if record.boot == boot && record.until > now => {
+                Standing::Good { until: record.until }
+            }
+            _ => Standing::Late,
+        }
+    }
+
+    fn read(file: &File) -> Option<Self> {
+        let mut bytes = [0; SIZE];
+        (0..READS).find_map(|_| {
+            file.read_exact_at(&mut bytes, 0).ok()?;
+            Self::decode(&bytes)
+        })
+    }
+
+    /// The record of a file; `None`: it has none.
+    pub fn of(file: &Path) -> Option<Self> {
+        Self::read(&File::open(file).ok()?)
+    }
+}
+
+fn halves(boot: u128) -> [u64; 2] {
+    [boot, boot >> 64].map(|half| u64::try_from(half & u128::from(u64::MAX)).unwrap_or_default())
+}
+
+impl StartedUnder {
+    pub fn standing(&self, boot: u128) -> Standing {
+        Record::standing(Record::of(&self.file), self.fences, boot, now())
+    }
+}
+
+/// The daemon's end: it alone writes the file.
+#[derive(Debug)]
+pub struct Lease {
+    path: PathBuf,
+    file: File,
+    record: Mutex<Record>,
+}
+
+impl Lease {
+    /// Opens or makes the file, and says nothing new in it yet.
+    pub fn open(path: PathBuf) -> io::Result<Self> {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path)?;
+        let found = Record::read(&file).unwrap_or_default();
+        let mine = Record { boot: boot(), ..found };
+        // Of another boot, its time says nothing.
+        let until = if found.boot == mine.boot { found.until } else { 0 };
+        Ok(Self { path, file, record: Mutex::new(Record { until, ..mine }) })
+    }
+
+    /// The lease was granted for so long, by a request that began at `asked`, a time of [`now`]. The
+    /// last sixth is left for what has to stop.
+    pub fn renewed(&self, asked: u64, length: Duration) -> io::Result<()> {
+        let use_of_it = u64::try_from((length / 6 * 5).as_nanos()).unwrap_or(u64::MAX);
+        self.change(|record| record.until = asked.saturating_add(use_of_it))
+    }
+
+    /// What was started until now is this host's no more.
+    pub fn fence(&self) -> io::Result<()> {
+        self.change(|record| (record.until, record.fences) = (0, record.fences + 1))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Record)) -> io::Result<()> {
+        let mut record = lock(&self.record);
+        change(&mut record);
+        self.file.write_all_at(&record.encode(), 0)
+    }
+
+    /// What the manifest of a process names that is started now.
+    pub fn under(&self) -> StartedUnder {
+        StartedUnder { file: self.path.clone(), fences: lock(&self.record).fences }
+    }
+
+    /// Waits until the lease is good: a shim would refuse to start anything before.
+    pub async fn good(&self) {
+        while lock(&self.record).until <= now() {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_says_until_when_and_for_whom() {
+        let record = Record { until: 100, fences: 2, boot: 7 };
+        let standing = |fences, boot, now| Record::standing(Some(record), fences, boot, now);
+        assert_eq!(standing(2, 7, 99), Standing::Good { until: 100 });
+        assert_eq!(standing(2, 7, 100), Standing::Late);
+        assert_eq!(standing(2, 8, 99), Standing::Late, "another boot's clock");
+        // Also one that missed the fence, and sees only the lease after it.
+        assert_eq!(standing(1, 7, 99), Standing::Fenced);
+        // The file was lost, and a new one counts from the beginning.
+        assert_eq!(standing(3, 7, 99), Standing::Good { until: 100 });
+        assert_eq!(Record::standing(None, 0, 7, 0), Standing::Late);
+    }
+
+    #[test]
+    fn half_a_record_is_none() {
+        let record = Record { until: u64::MAX - 5, fences: 3, boot: u128::MAX / 3 };
+        let bytes = record.encode();
+        assert_eq!(Record::decode(&bytes), Some(record));
+        let later = Record { until: 17, ..record }.encode();
+        let mut torn = bytes;
+        torn[..4].copy_from_slice(&later[..4]);
+        assert_eq!(Record::decode(&torn), None);
+        assert_eq!(Record::decode(&[0; SIZE]), None);
+    }
+
+    #[test]
+    fn a_lease_is_what_its_file_says_and_fences_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lease");
+        let lease = Lease::open(path.clone()).unwrap();
+        let (old, boot) = (lease.under(), boot());
+        assert_eq!(old.standing(boot), Standing::Late);
+        lease.renewed(now(), Duration::from_mins(1)).unwrap();
+        assert!(matches!(old.standing(boot), Standing::Good { .. }));
+        lease.fence().unwrap();
+        let lease = Lease::open(path).unwrap();
+        lease.renewed(now(), Duration::from_mins(1)).unwrap();
+        assert_eq!(old.standing(boot), Standing::Fenced);
+        assert!(matches!(lease.under().standing(boot), Standing::Good { .. }));
+    }
+}

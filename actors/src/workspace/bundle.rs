@@ -1,0 +1,231 @@
+//! How commits reach the repository of another host: as files of `git bundle`, or from a remote. What
+//! is taken in is written from a scratch repository, so nothing runs that an agent configured.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::aside::Aside;
+use super::git::{self, Git, GitError};
+use crate::blocking::blocking;
+
+/// Of a part of a content, in bytes.
+pub const PART: usize = 3 << 20;
+/// Commits that a fetch tells the remote it has.
+const TIPS: &str = "--count=20";
+
+/// The reference that keeps a commit that attempts begin from.
+pub fn base_reference(commit: &str) -> String {
+    format!("refs/provost/bases/{commit}")
+}
+
+/// Whether a repository has a commit.
+pub async fn has(repo: &Path, commit: &str) -> bool {
+    git::run(repo, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await.is_ok()
+}
+
+/// Writes what a reference holds beyond the commit `needs` to a new file.
+pub async fn write(
+    repo: &Path,
+    file: &Path,
+    reference: &str,
+    needs: Option<&str>,
+) -> Result<(), GitError> {
+    let file = file.to_string_lossy();
+    let without = needs.map(|commit| format!("^{commit}"));
+    let mut args = vec!["bundle", "create", "--quiet", &*file, reference];
+    args.extend(without.as_deref());
+    Git::new(repo).patient().text(&args).await.map(drop)
+}
+
+/// Takes the commits of a bundle into a repository, whose reference names the commit then.
+pub async fn take_in(
+    repo: &Path,
+    scratch: &Path,
+    file: &Path,
+    (reference, commit): (&str, &str),
+) -> Result<(), GitError> {
+    let path = file.to_owned();
+    let pack = blocking(move || pack_of(&path)).await?;
+    let (_aside, mut git) = storing(repo, scratch).await?;
+    git.command.stdin(pack);
+    git.text(&["index-pack", "--stdin", "--fix-thin"]).await?;
+    refer(repo, reference, commit).await
+}
+
+/// Fetches a commit from a remote: by its branch, or by its name alone.
+pub async fn fetch(
+    repo: &Path,
+    scratch: &Path,
+    url: &str,
+    branch: &str,
+    commit: &str,
+) -> Result<(), GitError> {
+    let list = ["for-each-ref", TIPS, "--sort=-creatordate", "--format=%(objectname)"];
+    let kinds = ["refs/heads", "refs/provost/bases"];
+    let tips = git::run(repo, &[&list[..], &kinds].concat()).await?;
+    let tips: Vec<String> = tips.lines().map(|tip| format!("--negotiation-tip={tip}")).collect();
+    let mut failure = None;
+    for what in [format!("+refs/heads/{branch}:refs/there"), commit.to_owned()] {
+        let (_aside, mut git) = storing(repo, scratch).await?;
+        // What would ask a person fails at once: there is none at the daemon's terminal.
+        git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
+        let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
+        args.push("--recurse-submodules=no");
+        args.extend(tips.iter().map(String::as_str));
+        args.extend(["--", url, &what]);
+        failure = git.text(&args).await.err().or(failure);
+        if has(repo, commit).await {
+            return refer(repo, &base_reference(commit), commit).await;
+        }
+    }
+    let lacking = || GitError::Failed(format!("the remote has no commit {commit}"));
+    Err(failure.unwrap_or_else(lacking))
+}
+
+/// Has a reference name a commit.
+pub async fn refer(repo: &Path, reference: &str, commit: &str) -> Result<(), GitError> {
+    let update = ["update-ref", "--no-deref", "-m", "provost", reference, commit];
+    git::run(repo, &[&["-c", "core.fsync=all"], &update[..]].concat()).await.map(drop)
+}
+
+/// Makes a bare repository, unless it is there. It appears whole or not at all.
+pub async fn make_mirror(path: &Path, is_sha256: bool) -> Result<(), GitError> {
+    let Some(folder) = path.parent().filter(|_| !path.exists()) else { return Ok(()) };
+    tokio::fs::create_dir_all(folder).await?;
+    let new = folder.join(format!("new-{}", uuid::Uuid::now_v7()));
+    let format = if is_sha256 { "--object-format=sha256" } else { "--object-format=sha1" };
+    let name = new.to_string_lossy();
+    git::run(folder, &["init", "--quiet", "--bare", "--template=", format, &name]).await?;
+    let moved = tokio::fs::rename(&new, path).await;
+    if moved.is_err() && path.exists() {
+        // Another attempt has made it.
+        return Ok(tokio::fs::remove_dir_all(&new).await?);
+    }
+    Ok(moved?)
+}
+
+/// git that stores objects in a repository.
+async fn storing(repo: &Path, scratch: &Path) -> Result<(Aside, Git), GitError> {
+    let common = git::common_dir(repo).await?;
+    let aside = Aside::make(scratch, &common).await?;
+    let mut git = aside.git(aside.path()).patient();
+    git.command.args(["-c", "core.fsync=all"]);
+    git.command.env("GIT_OBJECT_DIRECTORY", common.join("objects"));
+    Ok((aside, git))
+}
+
+/// A bundle at the place where its pack begins: after the first empty line (gitformat-bundle(5)).
+fn pack_of(file: &Path) -> io::Result<File> {
+    let mut reader = BufReader::new(File::open(file)?);
+    let (mut at, mut line) = (0, Vec::new());
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line)?;
+        at += read as u64;
+        match &line[..] {
+            b"\n" => break,
+            [] => return Err(io::Error::other("the bundle has no end of its header")),
+            _ => {}
+        }
+    }
+    let mut file = reader.into_inner();
+    file.seek(SeekFrom::Start(at))?;
+    Ok(file)
+}
+
+/// The hash and the length of a file. Blocking.
+pub fn digest(file: &Path) -> io::Result<(String, u64)> {
+    let mut hash = Sha256::new();
+    let bytes = parts(file)?.try_fold(0, |bytes, part| {
+        let part = part?;
+        hash.update(&part);
+        Ok::<_, io::Error>(bytes + part.len() as u64)
+    })?;
+    Ok((crate::text::hex(&hash.finalize()), bytes))
+}
+
+/// The content of a file, in parts. Blocking.
+pub fn parts(file: &Path) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>> + use<>> {
+    let mut file = File::open(file)?;
+    Ok(std::iter::from_fn(move || {
+        let mut part = Vec::new();
+        match (&mut file).take(PART as u64).read_to_end(&mut part) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(part)),
+            Err(error) => Some(Err(error)),
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    async fn git(dir: &Path, args: &[&str]) -> String {
+        git::run(dir, args).await.unwrap()
+    }
+
+    async fn repository(dir: &Path) -> PathBuf {
+        let repo = dir.join("repo");
+        std::fs::create_dir(&repo).unwrap();
+        git(&repo, &["init", "--quiet", "--initial-branch=main"]).await;
+        for (key, value) in [("user.name", "t"), ("user.email", "t@localhost")] {
+            git(&repo, &["config", key, value]).await;
+        }
+        for text in ["one", "two"] {
+            std::fs::write(repo.join("a"), text).unwrap();
+            git(&repo, &["add", "--all"]).await;
+            git(&repo, &["commit", "--quiet", "-m", text]).await;
+        }
+        repo
+    }
+
+    #[tokio::test]
+    async fn a_history_goes_by_a_chain_of_bundles_or_by_a_remote_into_a_mirror() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = repository(dir.path()).await;
+        let (scratch, mirror) = (dir.path().join("scratch"), dir.path().join("mirrors/m.git"));
+        make_mirror(&mirror, false).await.unwrap();
+        make_mirror(&mirror, false).await.unwrap();
+        assert_eq!(std::fs::read_dir(dir.path().join("mirrors")).unwrap().count(), 1);
+        let (first, second) =
+            (git(&repo, &["rev-parse", "main~1"]).await, git(&repo, &["rev-parse", "main"]).await);
+        git(&repo, &["branch", "first", &first]).await;
+        let files = [dir.path().join("1"), dir.path().join("2")];
+        write(&repo, &files[0], "refs/heads/first", None).await.unwrap();
+        write(&repo, &files[1], "refs/heads/main", Some(&first)).await.unwrap();
+        let bases = [base_reference(&first), base_reference(&second)];
+        take_in(&mirror, &scratch, &files[1], (&bases[1], &second)).await.unwrap_err();
+        take_in(&mirror, &scratch, &files[0], (&bases[0], &first)).await.unwrap();
+        assert!(has(&mirror, &first).await && !has(&mirror, &second).await);
+        take_in(&mirror, &scratch, &files[1], (&bases[1], &second)).await.unwrap();
+        assert_eq!(git(&mirror, &["cat-file", "-p", &format!("{second}:a")]).await, "two");
+
+        let other = dir.path().join("other.git");
+        make_mirror(&other, false).await.unwrap();
+        let url = repo.to_string_lossy();
+        fetch(&other, &scratch, &url, "gone", &"0".repeat(40)).await.unwrap_err();
+        fetch(&other, &scratch, &url, "main", &first).await.unwrap();
+        assert_eq!(git(&other, &["rev-parse", &bases[0]]).await, first);
+    }
+
+    #[test]
+    fn a_file_is_read_in_parts_whose_hash_is_that_of_the_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        let content = vec![7; PART + 1];
+        std::fs::write(&file, &content).unwrap();
+        let read: Vec<Vec<u8>> = parts(&file).unwrap().map(Result::unwrap).collect();
+        assert_eq!((read.len(), read.concat() == content), (2, true));
+        let (hash, bytes) = digest(&file).unwrap();
+        assert_eq!(
+            (hash, bytes),
+            (crate::text::hex(&Sha256::digest(&content)), content.len() as u64)
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! What runs of this home and is not, or no longer, its host's: it is ended before the host is
+//! registered, since another host may have taken its attempt over.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use provost_actors::host::{Host, Registration};
+use provost_actors::ids::AttemptId;
+use provost_actors::process::Shims;
+use provost_actors::process::lease::Lease;
+
+use super::DaemonError;
+use crate::home::Home;
+use crate::store::Store;
+
+/// Between two tries to kill what survives.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Kills them, and waits until nothing of them is alive.
+pub async fn end(
+    home: &Home,
+    store: &Store,
+    shims: &Shims,
+    lease: &Lease,
+    hosts: &[Host],
+    registration: &Registration,
+) -> Result<(), DaemonError> {
+    let alive = shims.alive_below(&[home.attempts(), home.checks()]).await?;
+    if alive.is_empty() {
+        return Ok(());
+    }
+    let is_this = |it: &&Host| it.host_id == registration.host_id;
+    let is_home = |it: &&Host| it.secret == registration.secret && it.fenced_at.is_none();
+    if let Some(other) = hosts.iter().filter(is_home).find(|it| !is_this(it)) {
+        let why = format!("executors of host {} run in this home", other.host_id);
+        let way = format!(
+            "Start the daemon as host {} until they have ended, and rename the host then.",
+            other.host_id
+        );
+        return Err(DaemonError::Host(why, way));
+    }
+    let strangers = if hosts.iter().filter(is_this).any(|it| is_home(&it)) {
+        not_own(&home.attempts(), store, alive).await?
+    } else {
+        lease.fence()?;
+        alive
+    };
+    for dir in strangers {
+        tracing::warn!(folder = %dir.display(), "what runs here is not this host's, and is ended");
+        while let Err(why) = shims.end_stranger(&dir).await {
+            tracing::error!(why, "something runs that another host may have taken over");
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+    Ok(())
+}
+
+/// Those of attempts that this host does not have.
+async fn not_own(
+    attempts: &Path,
+    store: &Store,
+    mut alive: BTreeSet<PathBuf>,
+) -> Result<BTreeSet<PathBuf>, DaemonError> {
+    let attempt = |dir: &PathBuf| -> Option<AttemptId> {
+        dir.strip_prefix(attempts).ok()?.iter().next()?.to_str()?.parse().ok()
+    };
+    let ids: Vec<AttemptId> = alive.iter().filter_map(attempt).collect();
+    let refused = |refusal: provost_actors::refusal::Refusal| {
+        DaemonError::Host(refusal.message, refusal.hint)
+    };
+    let own = store.own_of(&ids).await.map_err(refused)?;
+    alive.retain(|dir| attempt(dir).is_some_and(|attempt| !own.contains(&attempt)));
+    Ok(alive)
+}

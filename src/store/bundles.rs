@@ -1,0 +1,266 @@
+//! Commits for other hosts, as bundles, whose contents are kept in parts; which hosts have a repository
+//! at its path; and the move of an attempt to this host.
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use provost_actors::ids::{AttemptId, RepoId};
+use provost_actors::journal::{Bundle, Bundles, MovedFrom, TurnBundle};
+use serde_json::json;
+
+use super::{Code, Db, Patience, Refusal, Result, Sql, Store, missing, now};
+
+/// How long parts stay whose bundle is not recorded, in milliseconds.
+const UNRECORDED_MS: i64 = 86_400_000;
+
+const UNUSED: &str =
+    "NOT EXISTS (SELECT 1 FROM turn_bundles t WHERE t.sha256 = bundle_parts.sha256)
+    AND NOT EXISTS (SELECT 1 FROM base_bundles b WHERE b.sha256 = bundle_parts.sha256)";
+
+impl Store {
+    /// Removes parts that no bundle came to have.
+    pub(super) async fn prune_bundles(&self) -> Result<u64, Refusal> {
+        let sql = format!("DELETE FROM bundle_parts WHERE made_at < $1 AND {UNUSED}");
+        let before = (now() - UNRECORDED_MS,);
+        let work = async |db: Db<'_>| db.run(sqlx::AssertSqlSafe(sql), before).await;
+        self.write(Patience::Short, "bundles_pruned", work).await
+    }
+
+    /// Whether a host lacks a repository of an attempt at its path.
+    pub async fn lacks_repo(&self, attempt: AttemptId, host: &str) -> Result<bool, Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM attempt_repos r WHERE r.attempt_id = $1
+             AND NOT EXISTS (SELECT 1 FROM repo_hosts h WHERE h.repo_id = r.repo_id AND h.host = $2))";
+        self.read(async |db| db.one(sql, (attempt, host)).await).await
+    }
+
+    /// All repositories of the board, with their paths.
+    pub async fn repo_paths(&self) -> Result<Vec<(RepoId, String)>, Refusal> {
+        let sql = "SELECT repo_id, path FROM repos ORDER BY repo_id";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
+    /// Records that this host has a new repository of a shared board at its path, if it uses that.
+    pub(super) async fn note_here(&self, db: Db<'_>, repo: RepoId, path: &str) -> Result<()> {
+        if !self.is_shared() || self.places.is_mirror(&self.places.of(repo, path)) {
+            return Ok(());
+        }
+        let row = json!({"repo_id": repo, "host": self.host});
+        db.insert_new("INTO repo_hosts", row).await.map(drop)
+    }
+
+    /// Records that this host has none of the repositories at its path.
+    pub async fn record_no_repos_here(&self) -> Result<(), Refusal> {
+        let sql = "DELETE FROM repo_hosts WHERE host = $1";
+        let work = async |db: Db<'_>| db.run(sql, (&self.host,)).await.map(drop);
+        self.write(Patience::Short, "repo_hosts", work).await
+    }
+}
+
+/// Replaces the bundles of an attempt, in the transaction of its newest snapshot.
+pub(super) async fn replace(
+    db: Db<'_>,
+    attempt: AttemptId,
+    turn: u32,
+    bundles: &[TurnBundle],
+) -> Result<()> {
+    let sql = "SELECT sha256 FROM turn_bundles WHERE attempt_id = $1 AND sha256 IS NOT NULL";
+    let before: Vec<String> = db.all(sql, (attempt,)).await?;
+    if before.is_empty() && bundles.is_empty() {
+        return Ok(());
+    }
+    db.run("DELETE FROM turn_bundles WHERE attempt_id = $1", (attempt,)).await?;
+    for bundle in bundles {
+        let mut row = json!(bundle);
+        row["attempt_id"] = json!(attempt);
+        row["turn"] = json!(turn);
+        db.insert("INTO turn_bundles", row).await?;
+    }
+    let sql = format!(
+        "DELETE FROM bundle_parts WHERE sha256 IN (SELECT value FROM json_each($1)) AND {UNUSED}"
+    );
+    db.run(sqlx::AssertSqlSafe(sql), (before,)).await.map(drop)
+}
+
+#[async_trait]
+impl Bundles for Store {
+    async fn keep_part(&self, sha256: &str, part: u32, content: &[u8]) -> Result<(), Refusal> {
+        let row = json!({
+            "sha256": sha256, "part": part, "content": STANDARD.encode(content), "made_at": now(),
+        });
+        self.write(Patience::Short, "bundle_part", async |db| {
+            db.insert_new("INTO bundle_parts", row).await.map(drop)
+        })
+        .await
+    }
+
+    async fn part(&self, sha256: &str, part: u32) -> Result<Option<Vec<u8>>, Refusal> {
+        let sql = "SELECT content FROM bundle_parts WHERE sha256 = $1 AND part = $2";
+        let found: Option<String> =
+            self.read(async |db| db.find(sql, (sha256, part)).await).await?;
+        let decoded = found.map(|text| STANDARD.decode(text)).transpose();
+        decoded.map_err(|error| Refusal::internal(format!("a part of a bundle: {error}")))
+    }
+
+    async fn turn_bundles(&self, attempt: AttemptId) -> Result<Vec<TurnBundle>, Refusal> {
+        let sql = "SELECT * FROM turn_bundles WHERE attempt_id = $1";
+        self.read(async |db| db.all(sql, (attempt,)).await).await
+    }
+
+    async fn base_bundle(&self, repo: RepoId, commit: &str) -> Result<Option<Bundle>, Refusal> {
+        let sql = "SELECT * FROM base_bundles WHERE repo_id = $1 AND commit_id = $2";
+        self.read(async |db| db.find(sql, (repo, commit)).await).await
+    }
+
+    async fn base_commits(&self, repo: RepoId) -> Result<Vec<String>, Refusal> {
+        let sql = "SELECT commit_id FROM base_bundles WHERE repo_id = $1 AND sha256 IS NOT NULL
+             ORDER BY made_at DESC LIMIT 20";
+        self.read(async |db| db.all(sql, (repo,)).await).await
+    }
+
+    async fn record_base_bundle(&self, repo: RepoId, bundle: &Bundle) -> Result<(), Refusal> {
+        let mut row = json!(bundle);
+        row["repo_id"] = json!(repo);
+        row["made_at"] = json!(now());
+        self.write(Patience::Short, "base_bundle", async |db| {
+            db.insert_new("INTO base_bundles", row).await.map(drop)
+        })
+        .await
+    }
+
+    async fn hosts_with(&self, repo: RepoId) -> Result<Vec<String>, Refusal> {
+        let sql = "SELECT host FROM repo_hosts WHERE repo_id = $1 ORDER BY host";
+        self.read(async |db| db.all(sql, (repo,)).await).await
+    }
+
+    async fn record_repo_here(&self, repo: RepoId) -> Result<(), Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM repo_hosts WHERE repo_id = $1 AND host = $2)";
+        let values = (repo, &self.host);
+        if self.read(async |db| db.one(sql, values).await).await? {
+            return Ok(());
+        }
+        let row = json!({"repo_id": repo, "host": self.host});
+        let work = async |db: Db<'_>| db.insert_new("INTO repo_hosts", row).await.map(drop);
+        self.write(Patience::Short, "repo_hosts", work).await
+    }
+
+    async fn move_here(&self, attempt: AttemptId, from: &MovedFrom) -> Result<u64, Refusal> {
+        let epoch = self
+            .write(Patience::Long, "moved", async |db| {
+                let sql = "SELECT host, epoch, phase IN ('settled', 'idle') AS rests,
+                     EXISTS (SELECT 1 FROM finishes f WHERE f.attempt_id = a.attempt_id
+                             AND f.state = 'open') AS finishes,
+                     EXISTS (SELECT 1 FROM processes x WHERE x.attempt_id = a.attempt_id
+                             AND (x.status <> 'planned' AND x.closed = 0
+                                  AND x.run_reason = 'coding_agent'
+                                  OR x.run_reason = 'dev_server' AND x.ended_at IS NULL)) AS works,
+                     EXISTS (SELECT 1 FROM processes x WHERE x.attempt_id = a.attempt_id
+                             AND x.snapshot_due = 1) AS is_due,
+                     EXISTS (SELECT 1 FROM finishes f
+                             WHERE f.request ->> 'onto' = a.attempt_id AND f.state = 'done'
+                               AND f.created_at >= (SELECT coalesce(max(x.ended_at), 0)
+                                                    FROM processes x
+                                                    WHERE x.attempt_id = a.attempt_id
+                                                      AND x.run_reason = 'coding_agent')) AS got_more
+                     FROM attempts a WHERE attempt_id = $1";
+                let found: Option<Standing> = db.find(sql, (attempt,)).await?;
+                let found = found.ok_or_else(|| missing::attempt(attempt))?;
+                if found.host == *self.host {
+                    return Ok(found.epoch);
+                }
+                self.check_move(db, attempt, &found, from).await?;
+                set_host(db, attempt, &found, &self.host).await
+            })
+            .await?;
+        self.changes.announce(attempt);
+        Ok(epoch)
+    }
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "facts are independent of each other")]
+struct Standing {
+    host: String,
+    epoch: u64,
+    rests: bool,
+    finishes: bool,
+    /// Something that it started may be alive.
+    works: bool,
+    /// The snapshot of its last turn is still to be made.
+    is_due: bool,
+    /// Its branch got work of another attempt since its last turn.
+    got_more: bool,
+}
+
+impl Store {
+    async fn check_move(
+        &self,
+        db: Db<'_>,
+        attempt: AttemptId,
+        found: &Standing,
+        from: &MovedFrom,
+    ) -> Result<()> {
+        let (MovedFrom::Lost(host) | MovedFrom::Alive(host)) = from;
+        let refuse = |why: &str| {
+            let message =
+                format!("attempt {attempt} can't be moved from host {}: {why}", found.host);
+            Err(Refusal::new(Code::DaemonUnavailable, message)
+                .hint(format!(
+                    "Call the tool again when the daemon of host {} runs again.",
+                    found.host
+                ))
+                .detail("host", found.host.as_str())
+                .into())
+        };
+        if found.host != *host {
+            return refuse("it has just come there");
+        }
+        if !found.rests {
+            return refuse("it is queued or runs");
+        }
+        if found.finishes {
+            return refuse("a finish of it is under way");
+        }
+        if found.is_due {
+            return refuse("the snapshot of its last turn is still to be made there");
+        }
+        if found.got_more {
+            return refuse(
+                "its branch got work of another attempt since its last turn, and that host alone \
+                 has it: a follow-up there makes a snapshot of it",
+            );
+        }
+        if matches!(from, MovedFrom::Alive(_)) {
+            return if found.works {
+                refuse("something that it started is alive there")
+            } else {
+                Ok(())
+            };
+        }
+        let now = self.writer.dialect().now;
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM hosts WHERE host_id = $1 AND fenced_at IS NULL
+                            AND (lease_until IS NULL OR lease_until >= {now}))
+                 OR EXISTS (SELECT 1 FROM cluster WHERE no_sweep_before > {now})"
+        );
+        if db.one(sqlx::AssertSqlSafe(sql), (&found.host,)).await? {
+            return refuse("its daemon is there, or may come back at once");
+        }
+        Ok(())
+    }
+}
+
+/// What the old host had running is over, or of no use here: sessions, processes, a due snapshot.
+async fn set_host(db: Db<'_>, attempt: AttemptId, found: &Standing, host: &str) -> Result<u64> {
+    let epoch = found.epoch + 1;
+    let now = now();
+    let sql = "UPDATE processes SET snapshot_due = 0, closed = 1, ended_at = coalesce(ended_at, $2)
+         WHERE attempt_id = $1 AND status <> 'planned'";
+    db.run(sql, (attempt, now)).await?;
+    let sql = "UPDATE sessions SET executor_session_id = NULL WHERE attempt_id = $1";
+    db.run(sql, (attempt,)).await?;
+    let sql = "UPDATE attempts SET host = $2, epoch = $3, updated_at = $4,
+             revision = (SELECT max(revision) + 1 FROM attempts)
+         WHERE attempt_id = $1";
+    db.run(sql, (attempt, host, epoch, now)).await?;
+    Ok(epoch)
+}

@@ -1,0 +1,87 @@
+//! The fence of a board that hosts share: each transaction that writes first makes sure that its daemon
+//! still is the one of its host. So nothing of a daemon is committed after its host was given up, or
+//! was registered by another daemon.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use provost_actors::refusal::{Code, Refusal};
+use sqlx::AssertSqlSafe;
+use tokio_util::sync::CancellationToken;
+
+use super::{Db, Patience, Result, Sql, Store};
+
+/// What this daemon has registered, as far as it knows.
+#[derive(Debug, Default)]
+pub struct Fence {
+    /// 0: it has not registered its host yet, and nothing is made sure of.
+    incarnation: AtomicU64,
+    lost: CancellationToken,
+}
+
+impl Fence {
+    pub fn incarnation(&self) -> Option<u64> {
+        Some(self.incarnation.load(Ordering::Relaxed)).filter(|it| *it > 0)
+    }
+
+    /// From now on each write has to be this incarnation's; `None`: of any.
+    pub fn require(&self, incarnation: Option<u64>) {
+        self.incarnation.store(incarnation.unwrap_or_default(), Ordering::Relaxed);
+    }
+
+    /// The host has another daemon now, or none.
+    pub fn lost(&self, host: &str) -> Refusal {
+        self.lost.cancel();
+        let message = format!(
+            "host {host} was given up, because its lease was over, or another daemon has registered \
+             it: this daemon starts anew"
+        );
+        Refusal::new(Code::DbUnavailable, message).hint("Call the tool again in a few seconds.")
+    }
+}
+
+impl Store {
+    /// Waits until this daemon has found that its host is not its own any more. It may write nothing
+    /// then, and what it has started may have been started elsewhere.
+    pub async fn fenced(&self) {
+        self.fence.lost.cancelled().await;
+    }
+
+    /// Whether the host is still this daemon's; also where this daemon can't write.
+    pub(super) async fn look_at_fence(&self) {
+        let Some(incarnation) = self.fence.incarnation() else { return };
+        let sql = "SELECT count(*) FROM hosts
+             WHERE host_id = $1 AND incarnation = $2 AND fenced_at IS NULL";
+        let found: Result<u64, Refusal> =
+            self.read(async |db| db.one(sql, (&self.host, incarnation)).await).await;
+        if matches!(found, Ok(0)) {
+            let _ = self.fence.lost(&self.host);
+        }
+    }
+
+    /// Gives the lease up: nothing of this host runs, and its daemon ends.
+    pub async fn give_up_lease(&self) -> Result<(), Refusal> {
+        let now = self.writer.dialect().now;
+        let sql = format!("UPDATE hosts SET lease_until = {now} WHERE host_id = $1");
+        self.write(Patience::OneTry, "lease", async |db| {
+            db.run(AssertSqlSafe(sql), (&self.host,)).await.map(drop)
+        })
+        .await
+    }
+}
+
+/// Notes that a host renews its lease. If none did for a while the engine was away: then each host
+/// gets the time of a lease before any counts as lost.
+pub async fn engine_is_there(db: Db<'_>, lease: Duration) -> Result<()> {
+    let (now, lease) = (db.dialect().now, millis(lease));
+    let sql = format!(
+        "UPDATE cluster SET seen_at = {now}, no_sweep_before =
+             CASE WHEN {now} - seen_at > CAST($1 AS BIGINT) AND {now} + $2 > no_sweep_before
+                  THEN {now} + $2 ELSE no_sweep_before END"
+    );
+    db.run(AssertSqlSafe(sql), (lease / 3, lease)).await.map(drop)
+}
+
+pub fn millis(lease: Duration) -> u64 {
+    u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)
+}

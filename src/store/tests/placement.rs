@@ -1,0 +1,181 @@
+//! Attempts that no host has, and those of hosts that are lost.
+
+use provost_actors::host::{HostRole, Registration};
+use provost_actors::journal::{LOSSES_MAX, Placement as _};
+
+use super::*;
+use crate::store::kept::Kept;
+
+async fn run(store: &Store, sql: &'static str, values: impl Serialize) {
+    let work = async |db: Db<'_>| db.run(sql, values).await;
+    store.write(Patience::Short, "test", work).await.unwrap();
+}
+
+/// The view of another host's daemon, which has registered it.
+async fn host(store: &Store, name: &str, labels: &[&str]) -> Store {
+    let registration = Registration {
+        host_id: name.into(),
+        secret: name.into(),
+        labels: labels.iter().map(|it| (*it).to_owned()).collect(),
+        slots: 8,
+        memory: 0,
+        version: "1".into(),
+        role: HostRole::All,
+        lease: Some(Duration::from_secs(30)),
+        fenced_at: None,
+    };
+    let (kept, fence) = (Kept::default(), Arc::default());
+    let store = Store { host: name.into(), kept, fence, ..store.clone() };
+    store.register_host(&registration).await.unwrap();
+    store
+}
+
+struct Board {
+    store: Scratch,
+    project: ProjectId,
+}
+
+impl Board {
+    async fn new() -> Self {
+        let store = scratch().await;
+        let project = project(&store).await;
+        Self { store, project }
+    }
+
+    /// An attempt at a new task.
+    async fn attempt(&self, phase: Phase, host: &str) -> Attempt {
+        let task = task(&self.store, self.project).await;
+        let of = self.store.start_context(task).await.unwrap().task;
+        let attempt = attempt(&self.store, self.project, &of, phase).await;
+        let sql = "UPDATE attempts SET host = $2 WHERE attempt_id = $1";
+        run(&self.store, sql, (attempt.attempt_id, host)).await;
+        attempt
+    }
+
+    async fn lose(&self, host: &str) {
+        let sql = "UPDATE hosts SET lease_until = 1, renewed_at = 1 WHERE host_id = $1";
+        run(&self.store, sql, (host,)).await;
+        // Registrations give each host the time to renew its lease.
+        run(&self.store, "UPDATE cluster SET no_sweep_before = 0", ()).await;
+    }
+}
+
+async fn claimed(store: &Store, executors: &[&str], most: usize) -> Vec<AttemptId> {
+    let executors: Vec<String> = executors.iter().map(|it| (*it).to_owned()).collect();
+    store.claim(1, &executors, most).await.unwrap().attempts
+}
+
+#[tokio::test]
+async fn a_host_claims_what_it_can_run_the_most_urgent_and_oldest_first() {
+    let board = Board::new().await;
+    let (plain, able) =
+        (host(&board.store, "a", &[]).await, host(&board.store, "b", &["gpu"]).await);
+    let [late, urgent, labelled] = [
+        board.attempt(Phase::Queued, "").await,
+        board.attempt(Phase::Queued, "").await,
+        board.attempt(Phase::Queued, "").await,
+    ];
+    let sql = "UPDATE tasks SET priority = 'critical' WHERE task_id = $1";
+    run(&board.store, sql, (urgent.task_id,)).await;
+    let sql = "UPDATE attempts SET labels = '[\"gpu\"]' WHERE attempt_id = $1";
+    run(&board.store, sql, (labelled.attempt_id,)).await;
+    board.attempt(Phase::Queued, "a").await;
+    assert!(claimed(&plain, &["claude"], 9).await.is_empty(), "it has not this executor");
+    assert_eq!(claimed(&plain, &["fake"], 1).await, [urgent.attempt_id]);
+    let row = board.store.attempt(urgent.attempt_id).await.unwrap().unwrap();
+    assert_eq!((row.host.as_str(), row.epoch, row.phase), ("a", 2, Phase::Queued));
+    assert_eq!(claimed(&plain, &["fake"], 9).await, [late.attempt_id]);
+    assert!(claimed(&plain, &["fake"], 9).await.is_empty());
+    assert_eq!(claimed(&able, &["fake"], 9).await, [labelled.attempt_id]);
+
+    assert!(!plain.claim_one(labelled.attempt_id).await.unwrap(), "another host has it");
+    plain.release(&[labelled.attempt_id, late.attempt_id]).await.unwrap();
+    assert!(able.claim_one(late.attempt_id).await.unwrap());
+    let row = board.store.attempt(late.attempt_id).await.unwrap().unwrap();
+    assert_eq!((row.host.as_str(), row.epoch), ("b", 4));
+}
+
+#[tokio::test]
+async fn only_a_host_that_may_begin_attempts_claims() {
+    let board = Board::new().await;
+    let own = host(&board.store, "a", &[]).await;
+    let waits = board.attempt(Phase::Queued, "").await;
+    for (obstacle, back) in [
+        ("UPDATE hosts SET state = 'draining'", "UPDATE hosts SET state = 'active'"),
+        ("UPDATE hosts SET role = 'gateway'", "UPDATE hosts SET role = 'worker'"),
+        ("UPDATE hosts SET fenced_at = 1", "UPDATE hosts SET fenced_at = NULL"),
+        ("UPDATE hosts SET incarnation = 2", "UPDATE hosts SET incarnation = 1"),
+        ("UPDATE hosts SET lease_until = 1", "UPDATE hosts SET lease_until = 9000000000000000"),
+    ] {
+        run(&board.store, obstacle, ()).await;
+        assert!(claimed(&own, &["fake"], 9).await.is_empty(), "{obstacle}");
+        run(&board.store, back, ()).await;
+    }
+    assert_eq!(claimed(&own, &["fake"], 9).await, [waits.attempt_id]);
+}
+
+#[tokio::test]
+async fn a_sweep_gives_away_what_a_lost_host_ran_and_keeps_its_past() {
+    let board = Board::new().await;
+    let other = host(&board.store, "b", &[]).await;
+    host(&board.store, "a", &[]).await;
+    let [waits, runs, stops, rests] = [
+        board.attempt(Phase::Queued, "a").await,
+        board.attempt(Phase::Running, "a").await,
+        board.attempt(Phase::Stopping, "a").await,
+        board.attempt(Phase::Settled, "a").await,
+    ];
+    let theirs = board.attempt(Phase::Running, "b").await;
+    let asked = "UPDATE sessions SET executor_session_id = 's'";
+    run(&board.store, asked, ()).await;
+    assert_eq!(other.sweep().await.unwrap(), [""; 0], "its lease lasts");
+    board.lose("a").await;
+    run(&board.store, "UPDATE cluster SET no_sweep_before = 9000000000000000", ()).await;
+    assert_eq!(other.sweep().await.unwrap(), [""; 0], "the engine was away");
+    run(&board.store, "UPDATE cluster SET no_sweep_before = 0", ()).await;
+    assert_eq!(other.sweep().await.unwrap(), ["a"]);
+    assert_eq!(other.sweep().await.unwrap(), [""; 0], "once");
+
+    let row = async |attempt: &Attempt| other.attempt(attempt.attempt_id).await.unwrap().unwrap();
+    let now = row(&waits).await;
+    assert_eq!((now.host.as_str(), now.epoch, now.phase), ("", 2, Phase::Queued));
+    assert_eq!(now.process, waits.process);
+    let now = row(&runs).await;
+    assert_eq!((now.host.as_str(), now.epoch, now.phase), ("", 2, Phase::Queued));
+    assert_eq!((now.process.turn, &now.process.prompt), (2, &runs.process.prompt));
+    assert_eq!(now.process.executor_session_id, None);
+    assert!(now.leftovers.is_empty() && !now.snapshot_due, "{now:?}");
+    let past = other.past(runs.attempt_id, now.process.process_id).await.unwrap();
+    assert_eq!(past[0].lost_host.as_deref(), Some("a"));
+    let now = row(&stops).await;
+    assert_eq!((now.host.as_str(), now.phase, now.state), ("a", Phase::Settled, State::Failed));
+    let status = other.status(stops.attempt_id).await.unwrap();
+    let why = status.failure_summary.unwrap();
+    assert!(why.starts_with("host a was lost while"), "{why}");
+    assert_eq!(row(&rests).await.epoch, 1);
+    assert_eq!(row(&theirs).await.host, "b");
+    // Its daemon, which is cut off, changes nothing any more.
+    let change = Change::Preparing;
+    let late = other.advance(runs.attempt_id, 1, runs.process.process_id, &change).await;
+    assert!(late.unwrap_err().message.contains("no longer in epoch 1"));
+}
+
+#[tokio::test]
+async fn an_attempt_that_was_lost_with_host_after_host_is_not_begun_again() {
+    let board = Board::new().await;
+    let other = host(&board.store, "b", &[]).await;
+    let runs = board.attempt(Phase::Running, "").await;
+    let row = async || other.attempt(runs.attempt_id).await.unwrap().unwrap();
+    for number in 1..=LOSSES_MAX {
+        let name = format!("lost-{number}");
+        host(&board.store, &name, &[]).await;
+        let sql = "UPDATE attempts SET host = $2, phase = 'running' WHERE attempt_id = $1";
+        run(&board.store, sql, (runs.attempt_id, &name)).await;
+        board.lose(&name).await;
+        assert_eq!(other.sweep().await.unwrap(), [name]);
+    }
+    let now = row().await;
+    assert_eq!((now.phase, now.state, now.process.turn), (Phase::Settled, State::Failed, 3));
+    let why = other.status(runs.attempt_id).await.unwrap().failure_summary.unwrap();
+    assert_eq!(why, "host lost-3 was lost, as were those of the 2 turns before");
+}
