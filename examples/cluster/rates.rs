@@ -1,9 +1,7 @@
 //! How fast the hosts are: whole attempts, stops and logs across hosts, renewals of many hosts. All of
 //! it shares one machine, so a figure is what the path takes, and no more.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use provost::board::{Durability, Server, Store, TimesToLive};
@@ -11,10 +9,9 @@ use provost_actors::host::{HostRole, Registration};
 use provost_actors::journal::Hosts as _;
 use serde_json::json;
 
+use crate::Result;
 use crate::cluster::{Cluster, FENCED};
 use crate::network::{BOARD, address};
-use crate::session::Home;
-use crate::{Result, tick};
 
 /// The lease that is the default.
 const LEASE: Duration = Duration::from_secs(30);
@@ -26,7 +23,6 @@ pub fn run(program: &Path, is_short: bool) -> Result<()> {
     attempts(&mut cluster, choose(120, 12))?;
     stops(&mut cluster, choose(60, 6))?;
     tails(&mut cluster, choose(500, 20))?;
-    lines(&mut cluster, choose(400, 40))?;
     renewals(choose(500, 50), choose(30, 5))
 }
 
@@ -76,7 +72,7 @@ fn stops(cluster: &mut Cluster, count: usize) -> Result<()> {
 fn tails(cluster: &mut Cluster, count: usize) -> Result<()> {
     let attempts = cluster.start(1, FENCED, 100)?;
     cluster.finish(&attempts)?;
-    let page = json!({"attempt_id": attempts[0], "tail": 20});
+    let page = json!({"attempt_id": attempts[0], "limit": 20});
     let mut times = Vec::new();
     for at in 0..count {
         let called = Instant::now();
@@ -84,37 +80,6 @@ fn tails(cluster: &mut Cluster, count: usize) -> Result<()> {
         times.push(called.elapsed());
     }
     row("tail_attempt_logs, 20 entries, of another host", None, times);
-    Ok(())
-}
-
-/// From the instant at which an executor writes a line until another host's client has it.
-fn lines(cluster: &mut Cluster, count: usize) -> Result<()> {
-    let ticks = u32::try_from(count)? + 40;
-    let attempts = cluster.start(1, FENCED, ticks)?;
-    cluster.tick(&attempts)?;
-    let mut follow = cluster.gateways[1].provost(&["logs", "-f", &attempts[0]]);
-    let mut follow = follow.stdout(Stdio::piped()).spawn()?;
-    let mut seen = Vec::new();
-    for line in BufReader::new(follow.stdout.take().ok_or("no pipe")?).lines() {
-        let (line, now) = (line?, tick::now()?);
-        let found = line.find("tick ").and_then(|at| tick::parse(&line[at..]));
-        seen.extend(found.map(|(tick, _)| (tick, now)));
-    }
-    follow.wait()?;
-    cluster.finish(&attempts)?;
-    let ledger = cluster.ledger()?;
-    let written = &ledger.of(&attempts[0]).last().ok_or("nothing has ticked")?.ticks;
-    let age = |&(tick, now): &(u32, u64)| {
-        let tick = usize::try_from(tick).ok()?.checked_sub(1)?;
-        Some(Duration::from_millis(now.saturating_sub(*written.get(tick)?)))
-    };
-    // Those of before the client had come are old.
-    let fresh = seen.len().saturating_sub(count);
-    row(
-        "a line, from the executor to `logs -f` on another host",
-        None,
-        seen[fresh..].iter().filter_map(age).collect(),
-    );
     Ok(())
 }
 

@@ -55,14 +55,16 @@ fn what_ran_when_a_board_was_backed_up_ends_with_its_restoration_and_nothing_run
     wait_until("the daemon has registered its host anew", || {
         rows(&url, "SELECT CAST(incarnation AS text) FROM hosts WHERE fenced_at IS NULL") == ["2"]
     });
-    // It listens a moment later.
-    wait_until("the daemon serves again", || a.verb(["ps"]).code == 0);
-    let ended = attempt.settled();
+    a.is_started();
+    // Its connections are new.
+    let mut client = a.connect();
+    let ended = client.call("get_attempt_status", &json!({"attempt_id": attempt.id})).output();
     assert_eq!(ended["state"], "failed", "{ended}");
     let why = ended["failure_summary"].as_str().unwrap();
     assert!(why.contains("restored from a backup"), "{why}");
     assert_eq!(rows(&url, "SELECT status FROM processes"), ["killed"]);
     // The board takes new work.
+    a.kill_and_start();
     board.start("fake", "say again").settled();
 }
 

@@ -20,7 +20,7 @@ const SEEN: &str = "?? tool.sh\n?? new.txt\n?? link\n M kept.txt\n D README.md";
 fn host(url: &str, name: &str, more: &str) -> Provost {
     let config = format!(
         "[engine]\nurl = \"{url}\"\ndurability = \"single\"\n[host]\nname = \"{name}\"\n\
-         lease_secs = 6\n{more}"
+         lease_secs = 30\n{more}"
     );
     Provost::new().config(&config).started()
 }
@@ -37,6 +37,8 @@ fn start_at<'p>(board: &Board<'_>, host: &'p Provost, prompt: &str) -> Attempt<'
 /// Ends the daemon of a host whose attempts are at rest, and its lease.
 fn lose(url: &str, host: &Provost, name: &str) {
     host.kill();
+    // The first registration on a board gives each host the time of a lease.
+    run(url, "UPDATE cluster SET no_sweep_before = 0");
     run(url, &format!("UPDATE hosts SET lease_until = 1 WHERE host_id = '{name}'"));
 }
 

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Provost, eventually, processes, wait_until};
+use super::{PATIENCE, Provost, eventually, pause, processes, wait_until};
 
 /// The most that one page of a log takes.
 const PAGE: usize = 1000;
@@ -29,7 +30,15 @@ impl<'p> Attempt<'p> {
 
     /// Waits until its status satisfies; returns it.
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
-        eventually(what, || Some(self.status()).filter(|status| holds(status)))
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status();
+            if holds(&status) {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "{what}: it did not come true; it is {status}");
+            pause();
+        }
     }
 
     pub fn in_phase(&self, phase: &str) -> Value {
