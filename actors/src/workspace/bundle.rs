@@ -40,7 +40,8 @@ pub async fn write(
     Git::new(repo).patient().text(&args).await.map(drop)
 }
 
-/// Takes the commits of a bundle into a repository, whose reference names the commit then.
+/// Takes the commits of a bundle into a repository, whose reference names the commit then. Fails, and
+/// stores nothing, when the repository lacks a commit that the bundle builds on.
 pub async fn take_in(
     repo: &Path,
     scratch: &Path,
@@ -48,7 +49,13 @@ pub async fn take_in(
     (reference, commit): (&str, &str),
 ) -> Result<(), GitError> {
     let path = file.to_owned();
-    let pack = blocking(move || pack_of(&path)).await?;
+    let (needs, pack) = blocking(move || opened(&path)).await?;
+    // index-pack takes whole objects in without what their commits build on.
+    for needed in needs {
+        if !has(repo, &needed).await {
+            return Err(GitError::Failed(format!("the repository lacks the commit {needed}")));
+        }
+    }
     let (_aside, mut git) = storing(repo, scratch).await?;
     git.command.stdin(pack);
     git.text(&["index-pack", "--stdin", "--fix-thin"]).await?;
@@ -117,23 +124,33 @@ async fn storing(repo: &Path, scratch: &Path) -> Result<(Aside, Git), GitError> 
     Ok((aside, git))
 }
 
-/// A bundle at the place where its pack begins: after the first empty line (gitformat-bundle(5)).
-fn pack_of(file: &Path) -> io::Result<File> {
+/// The commits that a bundle builds on, and its file at the place where the pack begins: after the first
+/// empty line (gitformat-bundle(5)). Blocking.
+fn opened(file: &Path) -> io::Result<(Vec<String>, File)> {
     let mut reader = BufReader::new(File::open(file)?);
-    let (mut at, mut line) = (0, Vec::new());
+    let (mut at, mut needs, mut line) = (0, Vec::new(), Vec::new());
     loop {
         line.clear();
-        let read = reader.read_until(b'\n', &mut line)?;
-        at += read as u64;
+        at += reader.read_until(b'\n', &mut line)? as u64;
         match &line[..] {
             b"\n" => break,
             [] => return Err(io::Error::other("the bundle has no end of its header")),
+            [b'-', rest @ ..] => needs.push(commit_of(rest)?),
             _ => {}
         }
     }
     let mut file = reader.into_inner();
     file.seek(SeekFrom::Start(at))?;
-    Ok(file)
+    Ok((needs, file))
+}
+
+/// The name of the commit that a line of a bundle's header has after its sign.
+fn commit_of(line: &[u8]) -> io::Result<String> {
+    let name = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let is_name = !name.is_empty() && name.iter().all(u8::is_ascii_hexdigit);
+    is_name
+        .then(|| String::from_utf8_lossy(name).into_owned())
+        .ok_or_else(|| io::Error::other("the bundle names no commit that it builds on"))
 }
 
 /// The hash and the length of a file. Blocking.
