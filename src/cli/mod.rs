@@ -25,6 +25,7 @@ mod gc;
 mod hints;
 mod hosts;
 mod inbox;
+mod leftovers;
 mod logs;
 mod mcp;
 mod open;

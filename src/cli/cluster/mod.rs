@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::leftovers;
 use super::prelude::*;
 use crate::config::Config;
 use crate::daemon;
@@ -74,6 +75,8 @@ async fn up(local: u8) -> Result<Exit, Failure> {
     }
     let status = until_ended(script.spawn()?).await?;
     let why = std::fs::read_to_string(&failure).unwrap_or_default();
+    // A daemon of a loaded machine may not have ended when the script has.
+    leftovers::kill(folder.path())?;
     folder.close()?;
     if status.success() {
         return Ok(Exit::Done);

@@ -1,5 +1,6 @@
 # A PostgreSQL server and a few hosts on it, in a folder of their own; all of it ends with this script.
 set -eu
+waiting=
 
 programs=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
 if [ -z "$programs" ]; then
@@ -20,6 +21,7 @@ server() {
 }
 end() {
     trap - EXIT
+    [ -z "$waiting" ] || kill "$waiting" || true
     for home in "$root"/host-*; do
         [ -d "$home" ] || continue
         PROVOST_HOME=$home "$provost" shutdown --stop-all >/dev/null 2>&1 || true
@@ -72,4 +74,5 @@ done
 echo
 echo "Ctrl-C stops all attempts and removes the folder."
 sleep infinity &
+waiting=$!
 wait

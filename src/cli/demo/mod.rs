@@ -15,8 +15,8 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use super::daemon;
 use super::prelude::*;
+use super::{daemon, leftovers};
 use crate::client::Starter;
 use crate::home::{ATTEMPT_VARIABLES, HOME_VARIABLE};
 
@@ -89,7 +89,7 @@ async fn tell(context: &mut Context, scratch: &Scratch, is_team: bool) -> Result
     say(context, &format!("\n{title}\n"))?;
     let (pid, _) = daemon::end(context, true).await?;
     prove(context, true, &format!("the daemon, pid {pid}, has ended as requested"))?;
-    let is_empty = scratch.processes().is_empty();
+    let is_empty = leftovers::processes(&scratch.root).is_empty();
     scratch.remove()?;
     prove(context, is_empty && !scratch.root.exists(), "no process and no file is left")?;
     say(context, "\nAll of it worked.")?;

@@ -5,20 +5,14 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use provost_actors::blocking::if_there;
-use provost_actors::process::identity::Process;
-use provost_actors::process::proc;
 use provost_actors::workspace::git;
 use serde_json::json;
 
 use crate::cli::exit::Failure;
-use crate::home::{HOME_VARIABLE, Home};
-
-/// How long to wait for a killed process.
-const KILL_LIMIT: Duration = Duration::from_secs(10);
+use crate::cli::leftovers;
+use crate::home::Home;
 
 /// A stop's grace period is long enough for the demo's agents, and short enough to watch.
 const CONFIG: &str = "[daemon]\nstop_grace_ms = 500\n";
@@ -85,33 +79,9 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Every process that belongs to the demo: those with its home in their environment, and
-    /// shims, which lack the variable but work in its folders.
-    pub fn processes(&self) -> Vec<Process> {
-        let marker = format!("{HOME_VARIABLE}={}", self.home.data_dir.display());
-        let is_below = |cwd: PathBuf| cwd.starts_with(&self.root);
-        let is_shim = |pid: i32| {
-            proc::is_shim(pid) && fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(is_below)
-        };
-        let has_home = |pid: i32| {
-            proc::environ(pid).split(|byte| *byte == 0).any(|it| it == marker.as_bytes())
-        };
-        let is_here = |pid: &i32| has_home(*pid) || is_shim(*pid);
-        let own = std::process::id().cast_signed();
-        let others = proc::all().into_iter().filter(|pid| *pid != own);
-        others.filter(is_here).filter_map(Process::of).collect()
-    }
-
     /// Kills every process and removes every file of the demo.
     pub fn remove(&self) -> io::Result<()> {
-        // Processes may start while others are killed, so each round looks again.
-        for process in std::iter::from_fn(|| self.processes().into_iter().next()) {
-            let Some(handle) = process.open() else { continue };
-            let _ = handle.signal(Signal::SIGKILL as i32);
-            if !handle.wait_dead(KILL_LIMIT) {
-                return Err(io::Error::other(format!("process {} can't be killed", process.pid)));
-            }
-        }
+        leftovers::kill(&self.root)?;
         let run = self.home.socket.parent().filter(|run| !run.starts_with(&self.root));
         for folder in run.into_iter().chain([self.root.as_path()]) {
             if_there(fs::remove_dir_all(folder))?;
