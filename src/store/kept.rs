@@ -27,6 +27,13 @@ struct Answers {
     is_shared: bool,
 }
 
+impl Answers {
+    /// The commits so far, while none is under way.
+    fn quiet(&self) -> Option<u64> {
+        (!self.is_committing).then_some(self.begun)
+    }
+}
+
 impl Kept {
     /// Keeps nothing.
     pub fn of_many_writers() -> Self {
@@ -40,16 +47,17 @@ impl Kept {
         question: String,
         read: impl Future<Output = Result<T, Refusal>>,
     ) -> Result<T, Refusal> {
-        let (known, begun) = {
+        let (known, quiet) = {
             let answers = lock(&self.0);
-            (answers.by_question.get(&question).cloned(), answers.begun)
+            (answers.by_question.get(&question).cloned(), answers.quiet())
         };
         if let Some(known) = known.as_deref().and_then(<dyn Any + Send + Sync>::downcast_ref::<T>) {
             return Ok(known.clone());
         }
         let answer = read.await?;
         let mut answers = lock(&self.0);
-        if answers.begun == begun && !answers.is_committing && !answers.is_shared {
+        // A read that began while something was committed may have seen what was there before it.
+        if quiet.is_some() && answers.quiet() == quiet && !answers.is_shared {
             if answers.by_question.len() >= MOST {
                 answers.by_question.clear();
             }
@@ -102,6 +110,18 @@ mod tests {
         let (kept, reads) = (Kept::default(), AtomicU32::new(0));
         let meanwhile = async {
             let number = kept.committing();
+            kept.committed(number);
+            Ok(7)
+        };
+        assert_eq!(kept.answer("a".to_owned(), meanwhile).await.unwrap(), 7);
+        assert_eq!(ask(&kept, "a", &reads).await, 0);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_while_something_was_committed_is_not_kept() {
+        let (kept, reads) = (Kept::default(), AtomicU32::new(0));
+        let number = kept.committing();
+        let meanwhile = async {
             kept.committed(number);
             Ok(7)
         };
