@@ -145,6 +145,16 @@ pub trait Executor: Send + Sync {
         Vec::new()
     }
 
+    /// Bytes of the host's memory that each of its attempts asks for; 0: it is not counted.
+    fn memory(&self) -> u64 {
+        0
+    }
+
+    /// How many of its attempts run at once, on all hosts of the board together; `None`: any.
+    fn max_running(&self) -> Option<u64> {
+        None
+    }
+
     fn on_quota(&self) -> OnQuota {
         OnQuota::default()
     }

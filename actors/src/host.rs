@@ -1,6 +1,6 @@
 //! Hosts: the machines that attempts run on, each with a daemon that has registered it. Whether a
-//! registration is granted, whether a host is alive, whether it can be removed, and which one a
-//! start goes to. Pure.
+//! registration is granted, whether a host is alive, whether it can be removed, whether it has what an
+//! attempt asks for, and which one a start goes to. Pure.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct Host {
     pub labels: Vec<String>,
     /// Attempts that it runs at once.
     pub slots: u64,
-    /// Of the machine, in bytes.
+    /// That attempts may ask for together, in bytes; 0: it is not known, and not counted.
     pub memory: u64,
     pub version: String,
     pub role: HostRole,
@@ -48,7 +48,7 @@ pub struct Registration {
     pub secret: String,
     pub labels: Vec<String>,
     pub slots: u64,
-    /// Of the machine, in bytes.
+    /// That attempts may ask for together, in bytes.
     pub memory: u64,
     pub version: String,
     pub role: HostRole,
@@ -56,6 +56,28 @@ pub struct Registration {
     pub lease: Option<Duration>,
     /// The end of its last registration that it knows of: nothing runs that was started before.
     pub fenced_at: Option<Timestamp>,
+}
+
+/// What an attempt asks of its host beside a slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    pub labels: Vec<String>,
+    /// In bytes.
+    pub memory: u64,
+}
+
+impl Demand {
+    pub fn is_none(&self) -> bool {
+        self.labels.is_empty() && self.memory == 0
+    }
+}
+
+/// What the attempts that run on a host have of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    pub slots: u64,
+    /// That they have asked for, in bytes.
+    pub memory: u64,
 }
 
 /// How long a lease lasts after its renewal, and what follows from that.
@@ -137,13 +159,31 @@ impl Host {
         }
     }
 
-    /// Whether it has all these labels.
-    pub fn has(&self, labels: &[String]) -> bool {
+    /// Whether its daemon is there, and of another version than this one.
+    pub fn is_other_version(&self, own: &str, now: Timestamp) -> bool {
+        self.version != own && self.liveness(now).is_there()
+    }
+
+    fn has_labels(&self, labels: &[String]) -> bool {
         labels.iter().all(|label| self.labels.contains(label))
     }
 
-    /// Whether new attempts that ask for these labels may begin on it.
-    pub fn runs(&self, wanted: &[String]) -> bool {
+    /// Whether it has what is asked for when nothing else runs on it.
+    pub fn has(&self, wanted: &Demand) -> bool {
+        self.has_labels(&wanted.labels) && self.has_memory(wanted.memory)
+    }
+
+    fn has_memory(&self, wanted: u64) -> bool {
+        wanted == 0 || self.memory == 0 || wanted <= self.memory
+    }
+
+    /// Whether the memory that is asked for is there beside what runs on it.
+    fn has_room(&self, wanted: &Demand, used: Used) -> bool {
+        wanted.memory == 0 || self.has_memory(wanted.memory.saturating_add(used.memory))
+    }
+
+    /// Whether new attempts that ask for this may begin on it, when it has room for them.
+    pub fn runs(&self, wanted: &Demand) -> bool {
         self.has(wanted) && self.state == HostState::Active && self.role != HostRole::Gateway
     }
 
@@ -213,25 +253,29 @@ pub enum Place {
     Here,
     /// The daemon of this host carries the start out.
     On(String),
-    /// It waits for the first host that has a free slot.
+    /// It waits for the first host that has room for it.
     Anywhere,
 }
 
-/// Where a start goes that asks for a host with these labels. `used` are the slots in use, by host;
-/// `is_free`: this host has a free one.
+/// Where a start goes that asks for this. `used` is what is in use, by host; `is_free`: this host has a
+/// free slot.
 pub fn place(
     own: &str,
     is_free: bool,
-    wanted: &[String],
+    wanted: &Demand,
     hosts: &[Host],
-    used: &BTreeMap<String, u64>,
+    used: &BTreeMap<String, Used>,
     now: Timestamp,
 ) -> Place {
     let own = hosts.iter().find(|host| host.host_id == own);
-    if is_free && own.is_some_and(|own| own.runs(wanted)) {
+    let used = |host: &Host| used.get(&host.host_id).copied().unwrap_or_default();
+    if is_free && own.is_some_and(|own| own.runs(wanted) && own.has_room(wanted, used(own))) {
         return Place::Here;
     }
-    let free = |host: &Host| host.slots - host.slots.min(used.get(&host.host_id).map_or(0, |n| *n));
+    let free = |host: &Host| {
+        let slots = host.slots.saturating_sub(used(host).slots);
+        if host.has_room(wanted, used(host)) { slots } else { 0 }
+    };
     let others = hosts.iter().filter(|host| {
         host.runs(wanted) && host.liveness(now) == Liveness::Alive && Some(*host) != own
     });
@@ -266,14 +310,43 @@ pub fn is_label(text: &str) -> bool {
     (1..=LABEL_MAX).contains(&text.len()) && text.chars().all(is_plain)
 }
 
-/// Whether a host has all the labels that an executor asks for.
+/// Whether a host has what an executor asks for: all the labels, and the memory when nothing else runs
+/// there.
 ///
 /// # Errors
-/// There is none; the refusal names the labels that the hosts have.
-pub fn require_labels(executor: &str, wanted: &[String], hosts: &[Host]) -> Result<(), Refusal> {
-    if hosts.iter().any(|host| host.has(wanted)) {
+/// There is none; the refusal names what the hosts have.
+pub fn require_host(executor: &str, wanted: &Demand, hosts: &[Host]) -> Result<(), Refusal> {
+    if wanted.is_none() {
         return Ok(());
     }
+    let labelled: Vec<&Host> = hosts.iter().filter(|it| it.has_labels(&wanted.labels)).collect();
+    if labelled.is_empty() {
+        return Err(without_labels(executor, &wanted.labels, hosts));
+    }
+    let mut runners = labelled.iter().filter(|it| it.role != HostRole::Gateway).peekable();
+    // While there are gateways alone, the attempt waits for a host.
+    if runners.peek().is_none() || runners.clone().any(|it| it.has_memory(wanted.memory)) {
+        return Ok(());
+    }
+    let found: Vec<String> =
+        runners.map(|it| format!("{} has {} MiB", it.host_id, it.memory >> 20)).collect();
+    let asked = wanted.memory >> 20;
+    let message = format!(
+        "executor {executor:?} asks for {asked} MiB of memory, and no host that could run it has as \
+         much: {}",
+        found.join("; ")
+    );
+    let hint = format!(
+        "Lower memory_mb of [executors.{executor}] in config.toml and restart the daemon. Or start a \
+         daemon on a machine with more memory; where [host] memory_mb is set, that counts."
+    );
+    Err(Refusal::new(Code::ExecutorUnavailable, message)
+        .hint(hint)
+        .detail("path", "executor")
+        .detail("memory_mb", asked))
+}
+
+fn without_labels(executor: &str, wanted: &[String], hosts: &[Host]) -> Refusal {
     let wanted_text = listed(wanted);
     let found: Vec<String> =
         hosts.iter().map(|it| format!("{} has {}", it.host_id, listed(&it.labels))).collect();
@@ -285,10 +358,10 @@ pub fn require_labels(executor: &str, wanted: &[String], hosts: &[Host]) -> Resu
         "Write labels = {wanted:?} into the table [host] of config.toml on a host that has what \
          they stand for, and restart its daemon. Or remove labels from [executors.{executor}]."
     );
-    Err(Refusal::new(Code::ExecutorUnavailable, message)
+    Refusal::new(Code::ExecutorUnavailable, message)
         .hint(hint)
         .detail("path", "executor")
-        .detail("labels", wanted.to_vec()))
+        .detail("labels", wanted.to_vec())
 }
 
 fn listed(labels: &[String]) -> String {
@@ -376,13 +449,47 @@ mod tests {
         assert!(host(LOCAL, &[]).check_removal(0, at(9999)).is_err());
     }
 
+    fn demand(labels: &[&str], memory: u64) -> Demand {
+        Demand { labels: labels.iter().map(|it| (*it).into()).collect(), memory }
+    }
+
+    #[test]
+    fn memory_that_no_host_has_is_refused_and_what_is_in_use_is_waited_for() {
+        let small = Host { memory: 4 << 20, ..host("small", &[]) };
+        let large = Host { memory: 9 << 20, ..host("large", &["gpu"]) };
+        let hosts = [small.clone(), large.clone()];
+        for (labels, memory) in [(&[] as &[&str], 9), (&["gpu"], 9), (&[], 4), (&[], 0)] {
+            assert_eq!(require_host("x", &demand(labels, memory << 20), &hosts), Ok(()));
+        }
+        let refused = require_host("x", &demand(&[], 10 << 20), &hosts).unwrap_err();
+        assert_eq!(refused.code, Code::ExecutorUnavailable);
+        for told in ["10 MiB", "small has 4 MiB", "large has 9 MiB"] {
+            assert!(refused.message.contains(told), "{told}: {refused}");
+        }
+        for told in ["[executors.x]", "[host] memory_mb"] {
+            assert!(refused.hint.contains(told), "{told}: {}", refused.hint);
+        }
+        let gateway = Host { role: HostRole::Gateway, ..large };
+        assert!(require_host("x", &demand(&[], 9 << 20), &[small, gateway.clone()]).is_err());
+        assert_eq!(require_host("x", &demand(&[], 99 << 20), &[gateway]), Ok(()));
+        let unknown = Host { memory: 0, ..host("unknown", &[]) };
+        assert_eq!(require_host("x", &demand(&[], 99 << 20), &[unknown]), Ok(()));
+
+        let placed = |wanted: u64, used: [(&str, u64); 2]| {
+            let used =
+                used.map(|(host, memory)| (host.into(), Used { slots: 1, memory: memory << 20 }));
+            place("small", true, &demand(&[], wanted << 20), &hosts, &used.into(), at(101))
+        };
+        assert_eq!(placed(2, [("small", 2), ("large", 0)]), Place::Here);
+        assert_eq!(placed(3, [("small", 2), ("large", 6)]), Place::On("large".into()));
+        assert_eq!(placed(3, [("small", 2), ("large", 7)]), Place::Anywhere);
+        assert_eq!(placed(0, [("small", 9), ("large", 9)]), Place::Here);
+    }
+
     #[test]
     fn one_host_has_to_have_all_labels() {
         let hosts = [host("a", &["gpu"]), host("b", &["big", "fast"]), host(LOCAL, &[])];
-        let check = |wanted: &[&str], hosts: &[Host]| {
-            let wanted: Vec<String> = wanted.iter().map(|it| (*it).into()).collect();
-            require_labels("x", &wanted, hosts)
-        };
+        let check = |wanted: &[&str], hosts: &[Host]| require_host("x", &demand(wanted, 0), hosts);
         for wanted in [&["gpu"] as &[&str], &["fast", "big"]] {
             assert_eq!(check(wanted, &hosts), Ok(()));
         }
@@ -405,9 +512,10 @@ mod tests {
         let hosts =
             [drains, lost, gateway, host("a", &[]), host("b", &["gpu"]), host("c", &["gpu"])];
         let placed = |own: &str, is_free, wanted: &[&str], used: &[(&str, u64)]| {
-            let wanted: Vec<String> = wanted.iter().map(|it| (*it).into()).collect();
-            let used = used.iter().map(|(host, used)| ((*host).to_owned(), *used)).collect();
-            place(own, is_free, &wanted, &hosts, &used, at(101))
+            let used = used
+                .iter()
+                .map(|(host, slots)| ((*host).to_owned(), Used { slots: *slots, memory: 0 }));
+            place(own, is_free, &demand(wanted, 0), &hosts, &used.collect(), at(101))
         };
         let on = |host: &str| Place::On(host.to_owned());
         assert_eq!(placed("a", true, &[], &[]), Place::Here);

@@ -65,6 +65,8 @@ pub struct OwnHost {
     pub id: String,
     pub incarnation: u64,
     pub role: HostRole,
+    /// That its attempts may ask for together, in bytes; 0: it is not counted.
+    pub memory: u64,
     /// It has to be renewed, else another daemon may give the host up.
     pub has_lease: bool,
     pub lease: Option<Lease>,
@@ -79,6 +81,7 @@ impl OwnHost {
             id: host.host_id.clone(),
             incarnation: host.incarnation,
             role: host.role,
+            memory: host.memory,
             has_lease: host.lease_until.is_some(),
             lease: host.lease_until.map(|until| Lease(until.since(host.renewed_at))),
             telling: tokio::sync::Mutex::default(),

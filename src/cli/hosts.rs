@@ -63,14 +63,18 @@ fn row(host: &HostLine, now: Timestamp) -> Vec<String> {
     // Without a lease nothing is renewed.
     let renewed =
         host.lease_until.map(|_| format!("{}s ago", now.since(host.renewed_at).as_secs()));
+    let other = if host.version_differs { " (other)" } else { "" };
+    let version = format!("{}{other}", host.version);
+    let (used, all) = (host.memory_used_bytes >> 20, host.memory_bytes >> 20);
+    let memory = if used == 0 { format!("{all} MiB") } else { format!("{used}/{all} MiB") };
     vec![
         host.host.clone(),
         word(&host.role),
         state,
         labels,
         format!("{}/{}", host.slots_used, host.slots),
-        format!("{} MiB", host.memory_bytes >> 20),
-        host.version.clone(),
+        memory,
+        version,
         renewed.unwrap_or_else(|| "-".to_owned()),
     ]
 }
@@ -90,8 +94,10 @@ mod tests {
             labels: Vec::new(),
             slots_used: 1,
             slots: 8,
+            memory_used_bytes: 0,
             memory_bytes: 24 << 30,
             version: "0.1.0".to_owned(),
+            version_differs: false,
             incarnation: 3,
             registered_at: at(0),
             renewed_at: at(0),
@@ -104,10 +110,12 @@ mod tests {
             liveness: Liveness::Suspect,
             labels: vec!["big".to_owned(), "gpu".to_owned()],
             lease_until: Some(at(30_000)),
+            memory_used_bytes: 2 << 30,
+            version_differs: true,
             ..local
         };
         let shown = row(&late, at(12_000));
         assert_eq!(shown[2..4], ["active, suspect", "big gpu"]);
-        assert_eq!(shown[7], "12s ago");
+        assert_eq!(shown[5..], ["2048/24576 MiB", "0.1.0 (other)", "12s ago"]);
     }
 }

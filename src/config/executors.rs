@@ -9,15 +9,14 @@ use std::path::Path;
 use provost_actors::executor::OnQuota;
 use provost_actors::limits::OnLeaseLate::{self, Freeze, Kill, RunOn};
 use provost_actors::nearest::nearest;
-use provost_actors::sandbox::hosts::AllowedHost;
 use provost_actors::sandbox::{Level, Shipped};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Result;
-use super::allowed::HOSTS;
 use super::reader::{Item, Source, Table};
-use super::settings::TABLE;
+use super::settings::{MANY, MEMORY_MB_MAX, TABLE};
+use super::values::{read_env_pass, read_hosts, read_level, read_paths, read_whole};
 use crate::role::Role;
 
 /// What an executor writes to its standard output.
@@ -132,6 +131,12 @@ pub struct ExecutorConfig {
     /// What a host has to have for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
+    /// MiB of its host's memory that each attempt asks for; 0: it is not counted.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub memory_mb: u64,
+    /// Attempts that run at once on all hosts of the board; 0: no limit.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub max_running: u64,
     /// What becomes of its processes while the lease of their host is late.
     #[serde(skip_serializing_if = "OnLeaseLate::is_default")]
     pub on_lease_late: OnLeaseLate,
@@ -172,7 +177,7 @@ const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
 pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
-    variants options on_quota fork labels on_lease_late sandbox sandbox_read sandbox_write allow_hosts role limits install \
+    variants options on_quota fork labels memory_mb max_running on_lease_late sandbox sandbox_read sandbox_write allow_hosts role limits install \
     login_status note";
 
 /// The built-in executors, overridden by the table `[executors]`.
@@ -232,6 +237,8 @@ fn read_one(
     table.read("on_quota", &mut executor.on_quota, |item| item.one_of(&on_quota))?;
     table.read("fork", &mut executor.fork, Item::boolean)?;
     table.read("labels", &mut executor.labels, Item::labels)?;
+    table.read("memory_mb", &mut executor.memory_mb, |item| read_whole(item, MEMORY_MB_MAX))?;
+    table.read("max_running", &mut executor.max_running, |item| read_whole(item, MANY))?;
     let on_lease_late = [("freeze", Freeze), ("kill", Kill), ("run_on", RunOn)];
     table.read("on_lease_late", &mut executor.on_lease_late, |item| item.one_of(&on_lease_late))?;
     table.read("sandbox", &mut executor.sandbox, read_level)?;
@@ -304,45 +311,9 @@ fn read_command(item: &Item<'_>) -> Result<Vec<String>> {
     command.ok_or_else(|| item.invalid(COMMAND))
 }
 
-fn read_env_pass(item: &Item<'_>) -> Result<Vec<String>> {
-    let names = item.texts()?;
-    let is_good = |name: &String| {
-        let stem = name.strip_suffix('*').unwrap_or(name);
-        !stem.is_empty() && !stem.contains(['*', '='])
-    };
-    if names.iter().all(is_good) {
-        Ok(names)
-    } else {
-        Err(item.invalid("an array of \"NAME\" or \"PREFIX_*\""))
-    }
-}
-
-fn read_level(item: &Item<'_>) -> Result<Level> {
-    item.one_of(&[
-        ("none", Level::None),
-        ("workspace", Level::Workspace),
-        ("strict", Level::Strict),
-    ])
-}
-
-/// Absolute paths, or such as begin in the person's home.
-fn read_paths(item: &Item<'_>) -> Result<Vec<String>> {
-    let paths = item.texts()?;
-    if paths.iter().all(|path| path.starts_with('/') || path.starts_with("~/")) {
-        Ok(paths)
-    } else {
-        Err(item.invalid("an array of paths that begin with \"/\" or \"~/\""))
-    }
-}
-
-/// The hosts of an allow-list.
-fn read_hosts(item: &Item<'_>) -> Result<Vec<String>> {
-    let hosts = item.texts()?;
-    if hosts.iter().all(|host| host.parse::<AllowedHost>().is_ok()) {
-        Ok(hosts)
-    } else {
-        Err(item.invalid(HOSTS))
-    }
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "shaped for serde")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn read_variants(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String, VariantConfig>> {

@@ -9,6 +9,7 @@ mod reader;
 mod repo_file;
 mod settings;
 mod show;
+mod values;
 
 use std::collections::BTreeMap;
 use std::io;

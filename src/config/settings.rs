@@ -114,7 +114,9 @@ macro_rules! settings {
     (@alias $alias:literal) => { Some($alias) };
 }
 
-const MANY: u64 = 1_000_000;
+pub const MANY: u64 = 1_000_000;
+/// Of memory in MiB: a pebibyte.
+pub const MEMORY_MB_MAX: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const CENTURY_SECS: u64 = 100 * 366 * 86_400;
 
@@ -132,6 +134,9 @@ settings! {
         name: String = "", Allowed::Name;
         /// What it has, in words: executors with `labels` run only where all of theirs are.
         labels: Vec<String> = [], Allowed::Labels;
+        /// MiB of memory that its attempts may ask for together by `memory_mb` of their executors; 0 = what
+        /// the machine has.
+        memory_mb: u64 = 0u64, Allowed::Integer(0..=MEMORY_MB_MAX);
         /// Where hosts share a database: a `gateway` runs no attempts, a `worker` serves only its own.
         role: String = "all", Allowed::Word(&["all", "gateway", "worker"]);
         /// Seconds that its lease lasts, where hosts share a database; it is renewed six times as often.
@@ -276,6 +281,9 @@ settings! {
         /// Why commits outlive the server: "synchronous" = it shows fsync, synchronous_commit and a
         /// synchronous standby; "managed" = whoever runs it says so; "single" = one server will do.
         durability: String = "synchronous", Allowed::Word(&["synchronous", "managed", "single"]);
+        /// Days after which it is removed what the database keeps of a settled attempt for other hosts:
+        /// the copy of its log but for the end, and the bundles of work that was merged; 0 = never.
+        keep_days: u64 = 90u64, Allowed::Integer(0..=36_600);
     }
 }
 

@@ -18,6 +18,7 @@ stop_grace_ms = 5000
 [host]
 name = ""
 labels = []
+memory_mb = 0
 role = "all"
 lease_secs = 30
 repositories = "paths"
@@ -82,6 +83,7 @@ in_progress_ttl_secs = 3600
 url = ""
 password_file = ""
 durability = "synchronous"
+keep_days = 90
 [executors.echo]
 protocol = "plain"
 command = ["/usr/local/bin/my-agent", "--batch"]

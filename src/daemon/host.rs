@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_actors::event::Timestamp;
 use provost_actors::host::{Host, HostRole, LOCAL, Registration, is_label};
 use provost_actors::journal::{Bundles as _, Hosts as _};
 use provost_actors::process::Shims;
@@ -65,6 +66,14 @@ pub fn slots(config: &Config) -> usize {
     }
 }
 
+/// How long a shared board keeps what other hosts need of settled attempts, if this daemon removes it.
+pub fn keeps_settled(config: &Config) -> Option<Duration> {
+    let engine = &config.settings.engine;
+    let removes = !engine.url.is_empty() && role(config) != HostRole::Worker;
+    let days = Some(engine.keep_days).filter(|days| removes && *days > 0);
+    days.map(|days| Duration::from_secs(days * 86_400))
+}
+
 /// Where the host has the repositories of the board.
 pub fn places(home: &Home, config: &Config, store: &Store) -> Places {
     if store.is_shared() {
@@ -106,7 +115,10 @@ pub async fn register(
         secret: secret::hash(&kept),
         labels: config.settings.host.labels.clone(),
         slots: slots(config) as u64,
-        memory: memory(&fs::read_to_string("/proc/meminfo")?),
+        memory: match config.settings.host.memory_mb {
+            0 => memory(&fs::read_to_string("/proc/meminfo")?),
+            configured => configured << 20,
+        },
         version: env!("CARGO_PKG_VERSION").to_owned(),
         role: role(config),
         lease: is_shared.then_some(Duration::from_secs(config.settings.host.lease_secs)),
@@ -142,6 +154,7 @@ async fn leased(
         let asked = lease::now();
         match store.register_host(&registration).await {
             Ok(host) => {
+                warn_of_versions(&hosts, &registration);
                 lease.renewed(asked, length)?;
                 shims.start_under(lease);
                 return Ok(host);
@@ -150,6 +163,23 @@ async fn leased(
             Err(refusal) if refusal.code == Code::AttemptRunning => {}
             Err(refusal) => return Err(refused(refusal)),
         }
+    }
+}
+
+/// Daemons of several versions understand each other only as far as their schema and calls are alike.
+fn warn_of_versions(hosts: &[Host], own: &Registration) {
+    let now = Timestamp::now();
+    let others = hosts
+        .iter()
+        .filter(|it| it.host_id != own.host_id && it.is_other_version(&own.version, now));
+    let others: Vec<String> =
+        others.map(|it| format!("{} has {}", it.host_id, it.version)).collect();
+    if !others.is_empty() {
+        tracing::warn!(
+            own = own.version,
+            others = others.join(", "),
+            "the daemons of this board are of different versions: run the same one on all hosts"
+        );
     }
 }
 

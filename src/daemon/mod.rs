@@ -48,6 +48,9 @@ use crate::tools::{Rate, Rates};
 pub use engine::{EngineError, visit};
 pub use lock::{HomeLock, LockError};
 
+/// How long a daemon that may write nothing any more takes to end its connections.
+const ENDING_LIMIT: Duration = Duration::from_secs(10);
+
 /// Why a daemon can't start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -74,6 +77,12 @@ pub enum DaemonError {
         "this host was given up, because its lease was over, or another daemon has registered it"
     )]
     Fenced,
+    #[error(
+        "a daemon of a newer version of Provost has changed the board's schema (it has migration {0}). \
+         Executors run on: install that version on this host and start its daemon, before the lease of \
+         the host is over"
+    )]
+    Outdated(i64),
     #[error("the gateway ended; executors keep running, and the next daemon adopts them")]
     GatewayEnded,
 }
@@ -112,6 +121,7 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
         answers: ttl(idempotency.completed_ttl_secs),
         intents: ttl(idempotency.in_progress_ttl_secs),
         claims: Duration::from_secs(config.settings.worker.claim_secs),
+        settled: host::keeps_settled(config),
     };
     let shims = Shims::new("/proc/self/exe".into());
     shims.recognise(&[home.attempts(), home.checks()]);
@@ -125,9 +135,15 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     let host = host::register(home, config, &store, &shims).await?;
     let ending = CancellationToken::new();
     let serving = serve_as(home, config, soft_limits, &store, &shims, host, ending.clone());
+    let mut serving = Box::pin(serving);
     tokio::select! {
-        ended = Box::pin(serving) => ended,
+        ended = &mut serving => ended,
         () = store.fenced() => {
+            if let Some(migration) = store.newer_migration() {
+                ending.cancel();
+                let _ = tokio::time::timeout(ENDING_LIMIT, serving).await;
+                return Err(DaemonError::Outdated(migration));
+            }
             // Its shims kill what runs by themselves, whatever becomes of this process.
             if let Some(lease) = shims.lease() {
                 lease.fence()?;

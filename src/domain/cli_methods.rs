@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 
 use provost_actors::checks;
-use provost_actors::gateway::{GatewayMessage, check_executor, check_labels};
+use provost_actors::gateway::{GatewayMessage, check_executor, is_able};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::payload_hash;
 use serde::Serialize;
@@ -155,8 +155,8 @@ impl Domain {
     async fn check_executor(&self, params: CheckExecutorParams) -> Result<Empty, Refusal> {
         let executors = Arc::clone(&self.world.executors);
         let CheckExecutorParams { executor, variant } = params;
-        // Where another host has the labels, that one judges.
-        if check_labels(&self.world, &executor).await? {
+        // Where another host has what is asked for, that one judges.
+        if is_able(&self.world, &executor).await? {
             let check = move || check_executor(&*executors, &executor, variant.as_deref());
             blocking(check).await??;
         }

@@ -161,9 +161,8 @@ impl Domain {
     async fn give_a_host(&self, attempt: AttemptId) -> Refusable<Option<String>> {
         let own = &self.world.host;
         let Some(found) = self.store.attempt(attempt).await? else { return Ok(None) };
-        let (hosts, used) = (self.store.hosts().await?, self.store.used_slots().await?);
-        let used = used.into_iter().collect();
-        match host::place(&own.id, true, &found.labels, &hosts, &used, Timestamp::now()) {
+        let (hosts, used) = (self.store.hosts().await?, self.store.used().await?);
+        match host::place(&own.id, true, &found.demand(), &hosts, &used, Timestamp::now()) {
             HostPlace::On(other) => return Ok(Some(other)),
             HostPlace::Anywhere if own.role == HostRole::Gateway => {
                 let message =

@@ -1,10 +1,8 @@
 //! The hosts: listed with what runs on them, drained, let go on, removed.
 
-use std::collections::HashMap;
-
 use provost_actors::event::Timestamp;
 use provost_actors::gateway;
-use provost_actors::host::Host;
+use provost_actors::host::{Host, Used};
 use provost_actors::journal::Hosts as _;
 
 use super::Domain;
@@ -13,10 +11,14 @@ use crate::api::commands::{ChangeHostParams, HostLine, HostsListed};
 
 impl Domain {
     pub(super) async fn list_hosts(&self) -> Refusable<HostsListed> {
-        let used: HashMap<String, u64> = self.store.used_slots().await?.into_iter().collect();
+        let used = self.store.used().await?;
         let hosts = self.store.hosts().await?.into_iter();
         let now = Timestamp::now();
-        Ok(HostsListed { hosts: hosts.map(|host| line(host, &used, now)).collect() })
+        let line = |host: Host| {
+            let used = used.get(&host.host_id).copied().unwrap_or_default();
+            line(host, used, now)
+        };
+        Ok(HostsListed { hosts: hosts.map(line).collect() })
     }
 
     pub(super) async fn change_host(&self, params: ChangeHostParams) -> Refusable<HostsListed> {
@@ -26,10 +28,12 @@ impl Domain {
     }
 }
 
-fn line(host: Host, used: &HashMap<String, u64>, now: Timestamp) -> HostLine {
+fn line(host: Host, used: Used, now: Timestamp) -> HostLine {
     HostLine {
         liveness: host.liveness(now),
-        slots_used: used.get(&host.host_id).copied().unwrap_or_default(),
+        version_differs: host.is_other_version(env!("CARGO_PKG_VERSION"), now),
+        slots_used: used.slots,
+        memory_used_bytes: used.memory,
         host: host.host_id,
         role: host.role,
         state: host.state,

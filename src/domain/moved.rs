@@ -5,7 +5,7 @@ use std::path::Path;
 
 use provost_actors::attempt::{have_base, keep_base};
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::{StartRequest, bring_here, check_labels};
+use provost_actors::gateway::{StartRequest, bring_here, is_able};
 use provost_actors::host::{Host, HostRole};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{
@@ -81,7 +81,7 @@ impl Domain {
     async fn runner(&self, attempt: AttemptId, alive: &[String]) -> Refusable<Option<String>> {
         let Some(found) = self.store.attempt(attempt).await? else { return Ok(None) };
         let hosts = self.store.hosts().await?.into_iter();
-        let mut fit = hosts.filter(|it| it.runs(&found.labels) && alive.contains(&it.host_id));
+        let mut fit = hosts.filter(|it| it.runs(&found.demand()) && alive.contains(&it.host_id));
         Ok(fit.next().map(|it| it.host_id))
     }
 
@@ -96,8 +96,8 @@ impl Domain {
     /// Has mirrors of the repositories of a start that this host does not have, with the target
     /// branches where they are in the repository.
     pub(super) async fn have_mirrors(&self, request: &StartRequest) -> Refusable<()> {
-        // Where another host has the labels, that one makes what it needs.
-        let is_here = check_labels(&self.world, &request.executor).await.unwrap_or(false);
+        // Where another host has what is asked for, that one makes what it needs.
+        let is_here = is_able(&self.world, &request.executor).await.unwrap_or(false);
         if !self.world.host.has_lease || !is_here {
             return Ok(());
         }

@@ -212,6 +212,14 @@ impl Executor for Configured {
         self.config.labels.clone()
     }
 
+    fn memory(&self) -> u64 {
+        self.config.memory_mb << 20
+    }
+
+    fn max_running(&self) -> Option<u64> {
+        Some(self.config.max_running).filter(|most| *most > 0)
+    }
+
     fn on_quota(&self) -> OnQuota {
         self.config.on_quota
     }

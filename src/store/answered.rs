@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, PgPool, Postgres, Row, Transaction};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Row, Transaction};
 use tokio::time::{sleep, timeout};
 
 use super::dialect::POSTGRES;
@@ -31,31 +31,52 @@ pub async fn answered<T>(asked: impl Future<Output = sqlx::Result<T>>) -> sqlx::
     timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(silent()))
 }
 
+/// What became of the begin of a transaction that writes.
+pub enum Begun<T> {
+    Writing(T),
+    /// The host is not this incarnation's any more.
+    NotOurs,
+    /// The board has this migration, which this version of Provost does not know.
+    Newer(i64),
+}
+
+/// Takes the lock under which the daemons of a board write, for as long as the session lasts.
+pub async fn lock_writes(connection: &mut PgConnection) -> sqlx::Result<()> {
+    let lock = format!("SELECT pg_advisory_lock({WRITE_CLASS}, hashtext(current_schema()))");
+    answered(sqlx::raw_sql(AssertSqlSafe(lock)).execute(connection)).await.map(drop)
+}
+
 /// Begins a transaction that writes. Of all daemons one does at a time, as in a file: numbers that are
-/// counted up are in the order of the commits. `None`: a host that is given is not this incarnation's
-/// any more.
+/// counted up are in the order of the commits. With an incarnation it makes sure that the host is still
+/// that one's, and that the schema is not newer than `schema`.
 pub async fn begin_write(
     pool: &PgPool,
     host: &str,
     incarnation: Option<u64>,
-) -> sqlx::Result<Option<Transaction<'static, Postgres>>> {
+    schema: i64,
+) -> sqlx::Result<Begun<Transaction<'static, Postgres>>> {
     let mut writing = pool.begin_with(POSTGRES.begin_write).await?;
     let lock = format!("SELECT pg_advisory_xact_lock({WRITE_CLASS}, hashtext(current_schema()))");
     let Some(incarnation) = incarnation else {
         let locking = sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *writing);
         answered(locking).await?;
-        return Ok(Some(writing));
+        return Ok(Begun::Writing(writing));
     };
     // One round trip, and two statements: the second one sees what was committed before the lock was
     // taken.
     let host = host.replace('\'', "''");
     let sql = format!(
-        "{lock}; SELECT count(*) FROM hosts
+        "{lock}; SELECT count(*), (SELECT max(version) FROM _sqlx_migrations) FROM hosts
          WHERE host_id = '{host}' AND incarnation = {incarnation} AND fenced_at IS NULL"
     );
     let rows = answered(sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut *writing)).await?;
-    let found: i64 = rows.last().map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
-    Ok((found == 1).then_some(writing))
+    let Some(row) = rows.last() else { return Ok(Begun::NotOurs) };
+    let (found, newest): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(match found {
+        _ if newest > schema => Begun::Newer(newest),
+        1 => Begun::Writing(writing),
+        _ => Begun::NotOurs,
+    })
 }
 
 /// Commits, and tells the daemons of other hosts that there is something new. Where the connection

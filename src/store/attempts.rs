@@ -176,7 +176,8 @@ async fn insert(db: Db<'_>, attempt: &Attempt, now: i64) -> Result<()> {
     let Attempt { attempt_id, session_id, executor, .. } = attempt;
     let row = json!({
         "attempt_id": attempt_id, "task_id": attempt.task_id, "branch": attempt.branch,
-        "folder": attempt.folder, "executor": executor, "host": attempt.host, "labels": attempt.labels, "phase": attempt.phase,
+        "folder": attempt.folder, "executor": executor, "host": attempt.host,
+        "labels": attempt.labels, "memory": attempt.memory, "phase": attempt.phase,
         "state": attempt.state, "epoch": attempt.epoch, "created_at": now, "updated_at": now,
         "parent_id": attempt.parent, "revision": revision + 1,
         "forked_from": attempt.fork.map(|fork| fork.attempt_id),

@@ -121,7 +121,15 @@ impl Bundles for Store {
         let mut row = json!(bundle);
         row["repo_id"] = json!(repo);
         row["made_at"] = json!(now());
+        let needs =
+            "SELECT EXISTS (SELECT 1 FROM base_bundles WHERE repo_id = $1 AND commit_id = $2)";
         self.write(Patience::Short, "base_bundle", async |db| {
+            // What it builds on may have been removed meanwhile: then the next start keeps it.
+            if let Some(before) = &bundle.needs
+                && !db.one::<bool>(needs, (repo, before)).await?
+            {
+                return Ok(());
+            }
             db.insert_new("INTO base_bundles", row).await.map(drop)
         })
         .await

@@ -4,8 +4,9 @@
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::answered;
+use super::answered::{self, Begun};
 use super::dialect::{Dialect, POSTGRES, SQLITE};
+use super::postgres::newest_migration;
 
 /// A connection that was taken from a pool, or a transaction on one.
 pub enum Connection {
@@ -75,18 +76,23 @@ impl Pool {
         })
     }
 
-    /// Begins a transaction that writes. `None`: a host that hosts share the board with, and that is
-    /// given, is not this incarnation's any more.
+    /// Begins a transaction that writes, if a host that is given, of a shared board, is still this
+    /// incarnation's, and the schema is known.
     pub async fn begin_write(
         &self,
         host: &str,
         incarnation: Option<u64>,
-    ) -> sqlx::Result<Option<Connection>> {
+    ) -> sqlx::Result<Begun<Connection>> {
         match self {
-            Self::Sqlite(_) => self.begin(self.dialect().begin_write).await.map(Some),
+            Self::Sqlite(_) => self.begin(self.dialect().begin_write).await.map(Begun::Writing),
             Self::Postgres(pool) => {
-                let begun = Box::pin(answered::begin_write(pool, host, incarnation));
-                Ok(begun.await?.map(Connection::PostgresTransaction))
+                let schema = newest_migration();
+                let begun = answered::begin_write(pool, host, incarnation, schema);
+                Ok(match Box::pin(begun).await? {
+                    Begun::Writing(it) => Begun::Writing(Connection::PostgresTransaction(it)),
+                    Begun::NotOurs => Begun::NotOurs,
+                    Begun::Newer(version) => Begun::Newer(version),
+                })
             }
         }
     }

@@ -2,6 +2,7 @@
 //! still is the one of its host. So nothing of a daemon is committed after its host was given up, or
 //! was registered by another daemon.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use super::{Db, Patience, Result, Sql, Store};
 pub struct Fence {
     /// 0: it has not registered its host yet, and nothing is made sure of.
     incarnation: AtomicU64,
+    /// A migration of the board that this version of Provost does not know.
+    newer: OnceLock<i64>,
     lost: CancellationToken,
 }
 
@@ -38,13 +41,31 @@ impl Fence {
         );
         Refusal::new(Code::DbUnavailable, message).hint("Call the tool again in a few seconds.")
     }
+
+    /// A daemon of a newer version has changed the schema.
+    pub fn outdated(&self, version: i64) -> Refusal {
+        let _ = self.newer.set(version);
+        self.lost.cancel();
+        let message = format!(
+            "the board is of a newer version of Provost (it has migration {version}): this daemon ends, \
+             and executors run on"
+        );
+        Refusal::new(Code::DbUnavailable, message)
+            .hint("Install that version on this host, and start its daemon.")
+    }
 }
 
 impl Store {
-    /// Waits until this daemon has found that its host is not its own any more. It may write nothing
-    /// then, and what it has started may have been started elsewhere.
+    /// Waits until this daemon has found that it may write nothing any more: its host is not its own,
+    /// and what it has started may have been started elsewhere; or the board is of a
+    /// [newer version](Self::newer_migration).
     pub async fn fenced(&self) {
         self.fence.lost.cancelled().await;
+    }
+
+    /// The migration of the board that this version does not know, once one was found.
+    pub fn newer_migration(&self) -> Option<i64> {
+        self.fence.newer.get().copied()
     }
 
     /// Whether the host is still this daemon's; also where this daemon can't write.

@@ -1,10 +1,11 @@
 //! The hosts that share the store: registered by their daemons, changed by people.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
-use provost_actors::host::{Host, HostChange, HostState, Registration, next_incarnation};
+use provost_actors::host::{Host, HostChange, HostState, Registration, Used, next_incarnation};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::Hosts;
 use provost_actors::refusal::{Code, Refusal};
@@ -71,11 +72,13 @@ impl Hosts for Store {
         self.read(async |db| db.all(sql, ()).await).await
     }
 
-    async fn used_slots(&self) -> Result<Vec<(String, u64)>, Refusal> {
-        let sql = "SELECT a.host, count(*) FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+    async fn used(&self) -> Result<BTreeMap<String, Used>, Refusal> {
+        let sql = "SELECT a.host, count(*), CAST(sum(a.memory) AS BIGINT)
+             FROM attempts a JOIN tasks t ON t.task_id = a.task_id
              WHERE a.phase IN ('preparing', 'running', 'stopping') AND t.kind <> 'answer'
              GROUP BY a.host";
-        self.read(async |db| db.all(sql, ()).await).await
+        let rows: Vec<(String, u64, u64)> = self.read(async |db| db.all(sql, ()).await).await?;
+        Ok(rows.into_iter().map(|(host, slots, memory)| (host, Used { slots, memory })).collect())
     }
 
     async fn renew_host(

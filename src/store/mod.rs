@@ -36,6 +36,7 @@ mod provisions;
 mod reach;
 mod requests;
 mod resolve;
+mod retention;
 mod row;
 mod session_queue;
 mod sessions;
@@ -107,6 +108,8 @@ pub struct TimesToLive {
     pub intents: Option<Duration>,
     /// A task taken by a worker that no attempt is known of, from its last call on.
     pub claims: Duration,
+    /// What other hosts need of an attempt, once it has been settled for so long.
+    pub settled: Option<Duration>,
 }
 
 /// A page of a list.

@@ -51,7 +51,10 @@ pub enum OpenError {
         path = path.display()
     )]
     LosesCommits { path: PathBuf },
-    #[error("the database is of a newer version of Provost (it has migration {0}); use that one")]
+    #[error(
+        "the database is of a newer version of Provost (it has migration {0}); use that one. Executors \
+         run on"
+    )]
     Newer(i64),
     #[error("the database's schema can't be brought up to date: {0}")]
     Migrate(MigrateError),
@@ -131,9 +134,16 @@ impl Store {
         let sql = "DELETE FROM requests
              WHERE created_at < CASE WHEN answer IS NULL THEN CAST($2 AS BIGINT)
                                       ELSE CAST($1 AS BIGINT) END";
-        let before = (before(self.times.answers), before(self.times.intents));
-        let pruned = self.write(Patience::Short, "pruned", async |db| db.run(sql, before).await);
-        Ok(pruned.await? + self.prune_host_calls().await? + self.prune_bundles().await?)
+        let values = (before(self.times.answers), before(self.times.intents));
+        let pruned = self.write(Patience::Short, "pruned", async |db| db.run(sql, values).await);
+        let of_settled = match before(self.times.settled) {
+            Some(before) => self.prune_settled(before).await?,
+            None => 0,
+        };
+        Ok(pruned.await?
+            + self.prune_host_calls().await?
+            + of_settled
+            + self.prune_bundles().await?)
     }
 
     /// Ends all connections, and with them the write-ahead log.

@@ -1,10 +1,11 @@
-//! Attempts that no host has: claimed by the daemons of hosts with free slots.
+//! Attempts that no host has: claimed by the daemons of hosts with room for them. And limits of executors,
+//! for which the attempts of all hosts count.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::{Claimed, Placement};
+use provost_actors::journal::{Claimed, MaxRunning, Placement, Room, Waiting, chosen};
 use sqlx::AssertSqlSafe;
 
 use super::approvals::count_change;
@@ -13,22 +14,36 @@ use super::{Db, Patience, Refusal, Result, Sql, Store, follow};
 /// What is announced when there may be an attempt to claim.
 const UNPLACED: &str = "unplaced";
 
-/// The attempts that a host, `$1`, may claim with its executors, `$2`.
-macro_rules! claimable {
-    ($what:literal, $rest:literal) => {
-        concat!(
-            "SELECT ",
-            $what,
-            " FROM attempts a JOIN tasks t ON t.task_id = a.task_id
-             WHERE a.host = '' AND a.phase = 'queued'
-               AND a.executor IN (SELECT value FROM json_each($2))
-               AND NOT EXISTS (
-                   SELECT 1 FROM json_each(a.labels) l
-                   WHERE l.value NOT IN (SELECT h.value FROM json_each(
-                       (SELECT labels FROM hosts WHERE host_id = $1)) h))",
-            $rest
-        )
-    };
+/// The first of the attempts that a host, `$1`, may claim with its executors, `$2`, when nothing else
+/// runs there.
+const CLAIMABLE: &str = "SELECT a.attempt_id, a.executor, a.memory
+     FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+     WHERE a.host = '' AND a.phase = 'queued'
+       AND a.executor IN (SELECT value FROM json_each($2))
+       AND NOT EXISTS (
+           SELECT 1 FROM json_each(a.labels) l
+           WHERE l.value NOT IN (SELECT h.value FROM json_each(
+               (SELECT labels FROM hosts WHERE host_id = $1)) h))
+       AND NOT EXISTS (SELECT 1 FROM hosts h
+                       WHERE h.host_id = $1 AND h.memory > 0 AND h.memory < a.memory)
+     ORDER BY CASE t.priority WHEN 'critical' THEN 3 WHEN 'high' THEN 2
+                              WHEN 'medium' THEN 1 ELSE 0 END DESC, a.created_at, a.attempt_id
+     LIMIT 1000";
+
+/// How many attempts of these executors, `$1`, count as running, on all hosts.
+const RUNNING: &str = "SELECT a.executor, count(*)
+     FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+     WHERE a.phase IN ('queued', 'preparing', 'running', 'stopping') AND a.host <> ''
+       AND (a.phase <> 'queued' OR a.admitted_epoch = a.epoch) AND t.kind <> 'answer'
+       AND a.executor IN (SELECT value FROM json_each($1))
+     GROUP BY a.executor";
+
+/// An attempt that waits on this host because of its executor's limit.
+#[derive(serde::Deserialize)]
+struct Waits {
+    attempt_id: AttemptId,
+    executor: String,
+    is_admitted: bool,
 }
 
 /// Tells all daemons, once this transaction is committed, that there is an attempt to claim.
@@ -46,10 +61,11 @@ impl Placement for Store {
         &self,
         incarnation: u64,
         executors: &[String],
-        most: usize,
+        limits: &MaxRunning,
+        room: Room,
     ) -> Result<Claimed, Refusal> {
-        let sql = claimable!("count(*) > 0", "");
-        if !self.read(async |db| db.one(sql, (&self.host, executors)).await).await? {
+        let claimable = async |db: Db<'_>| claimable(db, &self.host, executors, limits, room).await;
+        if self.read(claimable).await?.is_empty() {
             return Ok(Claimed::default());
         }
         // Transactions that write have an order: no other daemon claims at the same time, so rows
@@ -59,16 +75,13 @@ impl Placement for Store {
                 let Some(left) = lease_left(db, &self.host, incarnation).await? else {
                     return Ok(Claimed::default());
                 };
-                let sql = claimable!(
-                    "a.attempt_id",
-                    " ORDER BY CASE t.priority WHEN 'critical' THEN 3 WHEN 'high' THEN 2
-                               WHEN 'medium' THEN 1 ELSE 0 END DESC, a.created_at, a.attempt_id
-                      LIMIT $3"
-                );
-                let attempts: Vec<AttemptId> = db.all(sql, (&self.host, executors, most)).await?;
+                let chosen = claimable(db).await?;
+                let attempts: Vec<AttemptId> = chosen.iter().map(|it| it.attempt_id).collect();
                 for attempt in &attempts {
                     give(db, *attempt, "", &self.host).await?;
                 }
+                let limited = chosen.iter().filter(|it| limits.contains_key(&it.executor));
+                admit(db, &limited.map(|it| it.attempt_id).collect::<Vec<_>>()).await?;
                 Ok(Claimed { attempts, lease_left: left })
             })
             .await?;
@@ -76,6 +89,25 @@ impl Placement for Store {
             self.changes.announce(*attempt);
         }
         Ok(claimed)
+    }
+
+    async fn admit(
+        &self,
+        attempts: &[AttemptId],
+        limits: &MaxRunning,
+    ) -> Result<Vec<AttemptId>, Refusal> {
+        let admissible = async |db: Db<'_>| admissible(db, &self.host, attempts, limits).await;
+        let may = self.read(admissible).await?;
+        if may.iter().all(|it| it.is_admitted) {
+            return Ok(may.into_iter().map(|it| it.attempt_id).collect());
+        }
+        self.write(Patience::OneTry, "admit", async |db| {
+            let may: Vec<AttemptId> =
+                admissible(db).await?.into_iter().map(|it| it.attempt_id).collect();
+            admit(db, &may).await?;
+            Ok(may)
+        })
+        .await
     }
 
     async fn claim_one(&self, attempt: AttemptId) -> Result<bool, Refusal> {
@@ -103,6 +135,68 @@ impl Placement for Store {
     async fn sweep(&self) -> Result<Vec<String>, Refusal> {
         self.sweep_lost_hosts().await
     }
+}
+
+/// How many more attempts of each executor with a limit may run.
+async fn left(db: Db<'_>, limits: &MaxRunning) -> Result<MaxRunning> {
+    let mut left = limits.clone();
+    if left.is_empty() {
+        return Ok(left);
+    }
+    let names: Vec<&String> = limits.keys().collect();
+    let running: Vec<(String, u64)> = db.all(RUNNING, (names,)).await?;
+    for (executor, running) in running {
+        left.entry(executor).and_modify(|left| *left = left.saturating_sub(running));
+    }
+    Ok(left)
+}
+
+async fn claimable(
+    db: Db<'_>,
+    host: &str,
+    executors: &[String],
+    limits: &MaxRunning,
+    room: Room,
+) -> Result<Vec<Waiting>> {
+    let left = left(db, limits).await?;
+    let able: Vec<&String> =
+        executors.iter().filter(|it| left.get(*it).is_none_or(|left| *left > 0)).collect();
+    let waiting: Vec<Waiting> = db.all(CLAIMABLE, (host, able)).await?;
+    Ok(chosen(waiting, room, left))
+}
+
+/// Those of these attempts that may begin: that were let before, or may be let now.
+async fn admissible(
+    db: Db<'_>,
+    host: &str,
+    attempts: &[AttemptId],
+    limits: &MaxRunning,
+) -> Result<Vec<Waits>> {
+    let mut left = left(db, limits).await?;
+    let sql = "SELECT attempt_id, executor, admitted_epoch = epoch AS is_admitted FROM attempts
+         WHERE host = $1 AND phase = 'queued'
+           AND attempt_id IN (SELECT value FROM json_each($2))";
+    let mut waits: Vec<Waits> = db.all(sql, (host, attempts)).await?;
+    waits.sort_by_key(|it| attempts.iter().position(|id| *id == it.attempt_id));
+    waits.retain(|it| match left.get_mut(&it.executor) {
+        Some(left) if !it.is_admitted => {
+            let is_let = *left > 0;
+            *left = left.saturating_sub(1);
+            is_let
+        }
+        _ => true,
+    });
+    Ok(waits)
+}
+
+/// Has attempts count as running until their turns have ended.
+async fn admit(db: Db<'_>, attempts: &[AttemptId]) -> Result<()> {
+    if attempts.is_empty() {
+        return Ok(());
+    }
+    let sql = "UPDATE attempts SET admitted_epoch = epoch
+         WHERE attempt_id IN (SELECT value FROM json_each($1))";
+    db.run(sql, (attempts,)).await.map(drop)
 }
 
 /// How long the lease of a host lasts that may begin attempts.

@@ -12,6 +12,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::answered::lock_writes;
 use super::changes::Changes;
 use super::connection::Pool;
 use super::kept::Kept;
@@ -98,6 +99,11 @@ impl Store {
         if !lock(&mut connection, host).await? {
             return Err(OpenError::InUse { host: host.to_owned(), place: server.place() });
         }
+        if newest_applied(&mut connection).await? < newest_migration() {
+            // Daemons that run write nothing meanwhile; those of an older version find it with their
+            // next write, and end.
+            lock_writes(&mut connection).await?;
+        }
         MIGRATIONS.run(&mut connection).await?;
         let latest: Option<String> =
             sqlx::query_scalar(LATEST_ID).fetch_one(&mut connection).await?;
@@ -119,6 +125,22 @@ impl Store {
             fence: Arc::default(),
         })
     }
+}
+
+/// The newest migration that this version knows.
+pub(super) fn newest_migration() -> i64 {
+    MIGRATIONS.iter().map(|it| it.version).max().unwrap_or_default()
+}
+
+/// The newest migration that a board has; 0: it has none.
+async fn newest_applied(connection: &mut PgConnection) -> sqlx::Result<i64> {
+    let sql =
+        "SELECT to_regclass(quote_ident(current_schema()) || '._sqlx_migrations') IS NOT NULL";
+    if !sqlx::query_scalar::<_, bool>(sql).fetch_one(&mut *connection).await? {
+        return Ok(0);
+    }
+    let sql = "SELECT coalesce(max(version), 0) FROM _sqlx_migrations";
+    sqlx::query_scalar(sql).fetch_one(connection).await
 }
 
 /// The one connection that writes. It holds the lock of the host, and whatever takes its place after

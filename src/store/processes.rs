@@ -8,7 +8,8 @@ use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Change, Outcome, Phase, Processes, State};
 
 use super::{
-    Db, Patience, Refusal, Result, Sql, Store, approvals, comments, now, session_queue, task_status,
+    Db, Patience, Refusal, Result, Sql, Store, approvals, comments, now, placement, session_queue,
+    task_status,
 };
 
 impl Store {
@@ -108,9 +109,15 @@ async fn change_attempt(
                 settled_revision = CASE WHEN $6
                     THEN (SELECT max(revision) + 1 FROM attempts)
                     ELSE settled_revision END
-         WHERE attempt_id = $1 AND epoch = $2";
+         WHERE attempt_id = $1 AND epoch = $2 RETURNING admitted_epoch";
     let values = (attempt, epoch, phase, state, now, settles(change), holds_queue);
-    session_queue::require_epoch(db.run(sql, values).await?, attempt, epoch)
+    let admitted: Option<u64> = db.find(sql, values).await?;
+    session_queue::require_epoch(u64::from(admitted.is_some()), attempt, epoch)?;
+    if settles(change) && admitted > Some(0) {
+        // Another one of its executor may begin, on any host.
+        placement::hint(db).await?;
+    }
+    Ok(())
 }
 
 async fn change_process(db: Db<'_>, process: ProcessId, change: &Change) -> Result<()> {

@@ -103,7 +103,10 @@ async fn ship(db: Db<'_>, host: &str, shipment: &Shipment) -> Result<bool> {
          FROM attempts a JOIN hosts h ON h.host_id = a.host
          WHERE a.attempt_id = $1 AND a.host = $3
          ON CONFLICT (attempt_id, channel) DO UPDATE SET
-             host = excluded.host, home = excluded.home, oldest = excluded.oldest,
+             host = excluded.host, home = excluded.home,
+             oldest = CASE WHEN excluded.oldest > shipped_logs.oldest THEN excluded.oldest
+                           ELSE shipped_logs.oldest END,
+             trimmed = 0,
              next_entry = excluded.next_entry, next_offset = excluded.next_offset,
              last_activity_at = excluded.last_activity_at, shipped_at = excluded.shipped_at
          WHERE shipped_logs.home = $9 AND shipped_logs.next_entry = $10";

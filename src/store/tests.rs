@@ -30,6 +30,7 @@ use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskI
 mod hosts;
 mod owners;
 mod placement;
+mod retention;
 
 struct Scratch {
     store: Store,
@@ -124,6 +125,7 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         executor: "fake".into(),
         host: LOCAL.into(),
         labels: vec![],
+        memory: 0,
         parent: None,
         fork: None,
         session_id: SessionId::new(),

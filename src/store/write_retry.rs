@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::answered::Begun;
 use super::error::{is_unavailable, locked, primary_code};
 use super::{Code, Connection, Db, Refusal, Result, Store, fault};
 
@@ -69,8 +70,9 @@ impl Store {
         loop {
             let begun = self.writer.begin_write(&self.host, self.fence.incarnation());
             let error = match begun.await {
-                Ok(Some(writing)) => return Ok(writing),
-                Ok(None) => return Err(self.fence.lost(&self.host)),
+                Ok(Begun::Writing(writing)) => return Ok(writing),
+                Ok(Begun::NotOurs) => return Err(self.fence.lost(&self.host)),
+                Ok(Begun::Newer(version)) => return Err(self.fence.outdated(version)),
                 // SQLITE_BUSY (<https://www.sqlite.org/rescode.html#busy>).
                 Err(error) if primary_code(&error) == Some(5) => error,
                 // A server may be back soon.

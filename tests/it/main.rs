@@ -33,6 +33,7 @@ mod idempotency;
 mod in_and_out;
 mod inbox;
 mod lease;
+mod limits;
 mod lines;
 mod logs;
 mod many;

@@ -265,12 +265,13 @@ pub async fn have_turn(
         return Err(lacks("the board has no bundle of it".to_owned()));
     };
     let Some(sha256) = &found.sha256 else {
-        let why = format!(
-            "its bundle would have {} bytes, and {TURN_MAX} at most are kept; it is in the \
-             repository of the host that ran it",
-            found.bytes
-        );
-        return Err(lacks(why));
+        let why = if found.bytes > TURN_MAX {
+            format!("its bundle would have {} bytes, and {TURN_MAX} at most are kept", found.bytes)
+        } else {
+            "its bundle was removed, because the attempt had been settled for [engine] keep_days"
+                .to_owned()
+        };
+        return Err(lacks(format!("{why}; it is in the repository of the host that ran it")));
     };
     let taken = async {
         let file = content(world, sha256).await?;

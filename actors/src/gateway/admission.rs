@@ -1,9 +1,10 @@
 //! Who runs and who waits: so many attempts at once, further ones in the order
 //! of their priority, and within one first come first served; no attempt begins on a host that drains.
-//! Pure.
+//! Who waits for memory is passed only by those that ask for none, who waits because of its executor's
+//! limit only by those of other executors. Pure.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::ids::AttemptId;
 use crate::journal::Priority;
@@ -16,21 +17,99 @@ pub struct Admission {
     answers: Lane,
     answering: HashSet<AttemptId>,
     is_held: bool,
+    /// In bytes; 0: it is not counted.
+    memory: u64,
+    /// Of those that ask for more than a slot.
+    asks: HashMap<AttemptId, Asks>,
+    /// Who may begin as far as the limit of its executor is concerned; `None`: this host's own attempts
+    /// are all that count for it.
+    permitted: Option<HashSet<AttemptId>>,
 }
+
+/// What an attempt that works asks for beside a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asks {
+    pub executor: String,
+    /// In bytes.
+    pub memory: u64,
+    /// Of the executor.
+    pub max_running: Option<u64>,
+}
+
+impl Asks {
+    pub fn is_none(&self) -> bool {
+        self.memory == 0 && self.max_running.is_none()
+    }
+}
+
+type Place = (Reverse<Priority>, u64);
 
 #[derive(Debug)]
 struct Lane {
     slots: usize,
     running: HashSet<AttemptId>,
-    queue: BTreeMap<(Reverse<Priority>, u64), AttemptId>,
+    queue: BTreeMap<Place, AttemptId>,
     arrivals: u64,
 }
 
+/// What those before in the queue wait for.
+#[derive(Default)]
+struct WaitedFor<'a> {
+    memory: bool,
+    executors: HashSet<&'a str>,
+}
+
 impl Admission {
-    /// With so many slots for work and for answers.
-    pub fn new(work: usize, answers: usize) -> Self {
-        let answering = HashSet::new();
-        Self { work: Lane::new(work), answers: Lane::new(answers), answering, is_held: false }
+    /// With so many slots for work and for answers, and this memory, in bytes; 0: it is not counted.
+    /// `is_shared`: attempts of other hosts count for the limits of executors, too.
+    pub fn new(work: usize, answers: usize, memory: u64, is_shared: bool) -> Self {
+        Self {
+            work: Lane::new(work),
+            answers: Lane::new(answers),
+            answering: HashSet::new(),
+            is_held: false,
+            memory,
+            asks: HashMap::new(),
+            permitted: is_shared.then(HashSet::new),
+        }
+    }
+
+    /// Notes what an attempt that works asks for, until it is [forgotten](Self::forget).
+    /// One that asks for more memory than there is, since the host had more before, gets all of it.
+    pub fn asks(&mut self, attempt: AttemptId, asks: Asks) {
+        let memory = if self.memory == 0 { 0 } else { asks.memory.min(self.memory) };
+        let asks = Asks { memory, ..asks };
+        if !asks.is_none() {
+            self.asks.insert(attempt, asks);
+        }
+    }
+
+    /// The board lets an attempt begin, until it [leaves](Self::leave).
+    pub fn permit(&mut self, attempt: AttemptId) {
+        if let Some(permitted) = &mut self.permitted {
+            permitted.insert(attempt);
+        }
+    }
+
+    /// Who would begin here if its executor's limit let it: of each executor as many as slots are free.
+    pub fn unpermitted(&self) -> Vec<AttemptId> {
+        let (lane, free) = (&self.work, self.work.free());
+        let Some(permitted) = self.permitted.as_ref().filter(|_| !self.is_held && free > 0) else {
+            return Vec::new();
+        };
+        let mut of: HashMap<&str, usize> = HashMap::new();
+        let wants = |id: &&AttemptId| {
+            let Some(asks) = self.asks.get(id).filter(|it| it.max_running.is_some()) else {
+                return false;
+            };
+            if permitted.contains(*id) || !self.has_memory(asks.memory) {
+                return false;
+            }
+            let before = of.entry(&asks.executor).or_default();
+            *before += 1;
+            *before <= free
+        };
+        lane.queue.values().filter(wants).copied().collect()
     }
 
     /// Grants no slot while it is held; who waits keeps the place.
@@ -47,17 +126,21 @@ impl Admission {
     pub fn forget(&mut self, attempt: AttemptId) {
         self.leave(attempt);
         self.answering.remove(&attempt);
+        self.asks.remove(&attempt);
     }
 
-    /// Takes a slot, if one is free and none waits for it. The attempt has it until
+    /// Takes a slot, if one is free and none waits for it that could have it. The attempt has it until
     /// [`leave`](Self::leave). `false` also for an attempt that has a slot already.
     pub fn take(&mut self, attempt: AttemptId) -> bool {
         if self.is_held {
             return false;
         }
-        let lane = self.lane(attempt);
-        let is_free = lane.running.len() < lane.slots && lane.queue.is_empty();
-        is_free && lane.running.insert(attempt)
+        let lane = if self.answering.contains(&attempt) { &self.answers } else { &self.work };
+        let mut before = WaitedFor::default();
+        let is_free = lane.free() > 0
+            && self.first(lane, &mut before).is_none()
+            && self.fits(attempt, &mut before);
+        is_free && self.lane(attempt).running.insert(attempt)
     }
 
     /// Enters the queue, once the start or turn is written down: a slot may come at any time.
@@ -77,20 +160,82 @@ impl Admission {
         let lane = self.lane(attempt);
         lane.running.remove(&attempt);
         lane.queue.retain(|_, waiting| *waiting != attempt);
+        if let Some(permitted) = &mut self.permitted {
+            permitted.remove(&attempt);
+        }
     }
 
-    /// Grants a free slot to the first in a queue. Call until `None`.
+    /// Grants a free slot to the first in a queue that can have it. Call until `None`.
     pub fn next(&mut self) -> Option<AttemptId> {
+        let first = |lane| self.first(lane, &mut WaitedFor::default());
         if self.is_held {
+            None
+        } else if let Some(place) = first(&self.work) {
+            self.work.begin(place)
+        } else {
+            let place = first(&self.answers)?;
+            self.answers.begin(place)
+        }
+    }
+
+    /// How many slots for work are free, and none waits for them that could have them.
+    pub fn free(&self) -> usize {
+        let (free, mut before) = (self.work.free(), WaitedFor::default());
+        if self.is_held || free == 0 {
+            return 0;
+        }
+        let ready = self.work.queue.values().filter(|it| self.fits(**it, &mut before)).count();
+        free.saturating_sub(ready)
+    }
+
+    /// Bytes of memory that are free, and none waits for them.
+    pub fn free_memory(&self) -> u64 {
+        let asks = |id| self.asks.get(id).is_some_and(|it| it.memory > 0);
+        match self.memory {
+            0 => u64::MAX,
+            _ if self.work.queue.values().any(asks) => 0,
+            all => all.saturating_sub(self.used_memory()),
+        }
+    }
+
+    /// The first in a queue that could have a slot, if one is free. `before` gets what others wait for.
+    fn first<'a>(&'a self, lane: &'a Lane, before: &mut WaitedFor<'a>) -> Option<Place> {
+        if lane.free() == 0 {
             return None;
         }
-        self.work.next().or_else(|| self.answers.next())
+        let mut queue = lane.queue.iter();
+        queue.find(|(_, attempt)| self.fits(**attempt, before)).map(|(place, _)| *place)
     }
 
-    /// How many slots for work are free, and none waits for them.
-    pub fn free(&self) -> usize {
-        let Lane { slots, running, queue, .. } = &self.work;
-        if self.is_held { 0 } else { slots.saturating_sub(running.len() + queue.len()) }
+    /// Whether an attempt could begin behind those that wait `before` it.
+    fn fits<'a>(&'a self, attempt: AttemptId, before: &mut WaitedFor<'a>) -> bool {
+        let Some(asks) = self.asks.get(&attempt) else { return true };
+        let is_permitted = match (asks.max_running, &self.permitted) {
+            (None, _) => true,
+            (Some(_), Some(permitted)) => permitted.contains(&attempt),
+            (Some(most), None) => self.running_of(&asks.executor) < most,
+        };
+        let executor = asks.executor.as_str();
+        if !is_permitted || before.executors.contains(executor) {
+            before.executors.insert(executor);
+            return false;
+        }
+        before.memory |= !self.has_memory(asks.memory);
+        asks.memory == 0 || !before.memory
+    }
+
+    fn running_of(&self, executor: &str) -> u64 {
+        let running = self.work.running.iter().filter_map(|it| self.asks.get(it));
+        running.filter(|it| it.executor == executor).count() as u64
+    }
+
+    fn used_memory(&self) -> u64 {
+        let running = self.work.running.iter().filter_map(|it| self.asks.get(it));
+        running.map(|it| it.memory).fold(0, u64::saturating_add)
+    }
+
+    fn has_memory(&self, wanted: u64) -> bool {
+        wanted == 0 || self.used_memory().saturating_add(wanted) <= self.memory
     }
 
     pub fn counts(&self) -> (usize, usize) {
@@ -108,11 +253,12 @@ impl Lane {
         Self { slots, running: HashSet::new(), queue: BTreeMap::new(), arrivals: 0 }
     }
 
-    fn next(&mut self) -> Option<AttemptId> {
-        if self.running.len() >= self.slots {
-            return None;
-        }
-        let (_, attempt) = self.queue.pop_first()?;
+    fn free(&self) -> usize {
+        self.slots.saturating_sub(self.running.len())
+    }
+
+    fn begin(&mut self, place: Place) -> Option<AttemptId> {
+        let attempt = self.queue.remove(&place)?;
         self.running.insert(attempt);
         Some(attempt)
     }
@@ -128,10 +274,126 @@ mod tests {
         (0..count).map(|_| AttemptId::new()).collect()
     }
 
+    fn with_slots(slots: usize) -> Admission {
+        Admission::new(slots, 1, 0, false)
+    }
+
+    fn asks(executor: &str, memory: u64, max_running: Option<u64>) -> Asks {
+        Asks { executor: executor.into(), memory, max_running }
+    }
+
+    fn granted(admission: &mut Admission) -> Vec<AttemptId> {
+        std::iter::from_fn(|| admission.next()).collect()
+    }
+
+    #[test]
+    fn who_waits_for_memory_is_passed_only_by_those_that_ask_for_none() {
+        let id = ids(5);
+        let mut admission = Admission::new(3, 1, 10, false);
+        for (n, memory) in [(0, 6), (1, 6), (2, 1), (3, 0), (4, 4)] {
+            admission.asks(id[n], asks("x", memory, None));
+        }
+        assert!(admission.take(id[0]));
+        assert_eq!((admission.free(), admission.free_memory()), (2, 4));
+        for n in [1, 2, 3] {
+            assert_eq!(admission.take(id[n]), n == 3, "{n}");
+            if n != 3 {
+                admission.queue(id[n], Priority::Medium);
+            }
+        }
+        assert_eq!((admission.next(), admission.free(), admission.free_memory()), (None, 1, 0));
+        admission.leave(id[0]);
+        assert_eq!(granted(&mut admission), [id[1], id[2]]);
+        admission.leave(id[3]);
+        assert!(!admission.take(id[4]), "it has a slot and no memory");
+        admission.queue(id[4], Priority::Critical);
+        admission.forget(id[1]);
+        assert_eq!(granted(&mut admission), [id[4]]);
+    }
+
+    #[test]
+    fn an_executor_has_its_limit_and_others_pass() {
+        let id = ids(4);
+        let mut admission = with_slots(9);
+        for (attempt, executor) in id.iter().zip(["x", "x", "x", "y"]) {
+            admission.asks(*attempt, asks(executor, 0, Some(1)));
+        }
+        assert!(admission.take(id[0]));
+        for waits in &id[1..3] {
+            assert!(!admission.take(*waits));
+            admission.queue(*waits, Priority::Medium);
+        }
+        assert!(admission.take(id[3]));
+        assert_eq!((admission.next(), admission.free()), (None, 7));
+        admission.leave(id[0]);
+        assert_eq!(granted(&mut admission), [id[1]]);
+        assert!(admission.unpermitted().is_empty(), "the host alone counts");
+    }
+
+    #[test]
+    fn on_a_shared_board_a_limited_executor_needs_a_permit_for_each_turn() {
+        let id = ids(3);
+        let mut admission = Admission::new(2, 1, 0, true);
+        for attempt in &id[..2] {
+            admission.asks(*attempt, asks("x", 0, Some(1)));
+            assert!(!admission.take(*attempt));
+            admission.queue(*attempt, Priority::Medium);
+        }
+        assert!(admission.take(id[2]), "its executor has no limit");
+        assert_eq!((admission.next(), admission.unpermitted()), (None, vec![id[0]]));
+        admission.permit(id[0]);
+        assert_eq!(granted(&mut admission), [id[0]]);
+        admission.leave(id[0]);
+        assert!(!admission.take(id[0]), "the next turn asks again");
+        admission.hold(true);
+        assert!(admission.unpermitted().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn memory_and_executors_are_never_overfilled_and_nobody_is_forgotten(
+            memory in 3u64..9,
+            asked in prop::collection::vec((0u64..4, 0usize..2), 12..13),
+            steps in prop::collection::vec((0usize..12, any::<bool>()), 1..60),
+        ) {
+            let id = ids(12);
+            let mut admission = Admission::new(4, 1, memory, false);
+            for (attempt, (memory, executor)) in id.iter().zip(&asked) {
+                admission.asks(*attempt, asks(["x", "y"][*executor], *memory, Some(2)));
+            }
+            let (mut waiting, mut running) = (HashSet::new(), HashSet::new());
+            for (which, begins) in steps {
+                if !begins {
+                    admission.leave(id[which]);
+                    waiting.remove(&which);
+                    running.remove(&which);
+                } else if !waiting.contains(&which) && !running.contains(&which) {
+                    if admission.take(id[which]) {
+                        running.insert(which);
+                    } else {
+                        admission.queue(id[which], Priority::Medium);
+                        waiting.insert(which);
+                    }
+                }
+                while let Some(next) = admission.next() {
+                    let next = id.iter().position(|it| *it == next).unwrap();
+                    prop_assert!(waiting.remove(&next));
+                    running.insert(next);
+                }
+                let of = |executor| running.iter().filter(|it| asked[**it].1 == executor).count();
+                let used: u64 = running.iter().map(|it| asked[*it].0).sum();
+                prop_assert!(running.len() <= 4 && used <= memory && of(0) <= 2 && of(1) <= 2);
+                prop_assert_eq!(admission.counts(), (running.len(), waiting.len()));
+                // Who is alone never waits.
+                prop_assert!(waiting.is_empty() || !running.is_empty());
+            }
+        }
+    }
+
     #[test]
     fn the_queue_is_first_come_first_served_within_a_priority() {
         let id = ids(5);
-        let mut admission = Admission::new(1, 1);
+        let mut admission = with_slots(1);
         assert!(admission.take(id[0]));
         for (attempt, priority) in [
             (id[1], Priority::Medium),
@@ -156,7 +418,7 @@ mod tests {
     #[test]
     fn who_answers_takes_no_slot_of_those_who_work() {
         let id = ids(4);
-        let mut admission = Admission::new(1, 1);
+        let mut admission = with_slots(1);
         for asked in &id[1..3] {
             admission.answers(*asked);
         }
@@ -175,7 +437,7 @@ mod tests {
     #[test]
     fn none_begins_while_it_is_held_and_then_all_do_in_their_order() {
         let id = ids(4);
-        let mut admission = Admission::new(3, 1);
+        let mut admission = with_slots(3);
         admission.answers(id[3]);
         assert!(admission.take(id[0]));
         admission.hold(true);
@@ -201,7 +463,7 @@ mod tests {
             steps in prop::collection::vec((0usize..12, 0u8..3), 1..60),
         ) {
             let id = ids(12);
-            let mut admission = Admission::new(slots, 1);
+            let mut admission = with_slots(slots);
             let mut waiting: HashSet<AttemptId> = HashSet::new();
             let mut running: HashSet<AttemptId> = HashSet::new();
             for (which, step) in steps {

@@ -9,9 +9,10 @@ use ractor::ActorRef;
 
 use super::GatewayState;
 use super::message::{Claim, GatewayMessage};
+use super::permits::max_running;
 use crate::host::HostRole;
 use crate::ids::AttemptId;
-use crate::journal::{Attempt, Phase};
+use crate::journal::{Attempt, Phase, Room};
 use crate::refusal::Refusal;
 use crate::retry::while_store_fails;
 use crate::world::World;
@@ -27,7 +28,7 @@ pub struct Claims {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum UnderWay {
+pub enum UnderWay {
     #[default]
     None,
     One,
@@ -37,7 +38,9 @@ enum UnderWay {
 
 impl GatewayState {
     pub(super) fn claim(&mut self) {
+        self.ask_for_permits();
         let (host, most) = (&self.world.host, self.admission.free());
+        let room = Room { slots: most, memory: self.admission.free_memory() };
         let may = host.has_lease && host.role != HostRole::Gateway && self.claims.are_open;
         if !may || self.is_closing || most == 0 {
             return;
@@ -50,7 +53,7 @@ impl GatewayState {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         let is_unsure = self.claims.are_unsure;
         tokio::spawn(async move {
-            let claim = if is_unsure { found(&world).await } else { claim(&world, most).await };
+            let claim = if is_unsure { found(&world).await } else { claim(&world, room).await };
             let _ = myself.send_message(GatewayMessage::Claimed(claim));
         });
     }
@@ -107,12 +110,13 @@ impl GatewayState {
     }
 }
 
-async fn claim(world: &World, most: usize) -> Claim {
+async fn claim(world: &World, room: Room) -> Claim {
     let asked = Instant::now();
     let all = world.executors.all().into_iter().map(|executor| executor.describe());
     let able = all.filter(|executor| executor.unavailable_reason.is_none());
     let executors: Vec<String> = able.map(|executor| executor.name).collect();
-    match world.journal.claim(world.host.incarnation, &executors, most).await {
+    let limits = max_running(world);
+    match world.journal.claim(world.host.incarnation, &executors, &limits, room).await {
         Ok(it) if !it.attempts.is_empty() && asked.elapsed() >= it.lease_left => Claim::Unsure,
         Ok(it) => Claim::Done(it.attempts),
         Err(refusal) => {

@@ -33,6 +33,8 @@ pub enum GatewayMessage {
     Claimed(Claim),
     /// This host has claimed an attempt for a call.
     TakeUp(AttemptId),
+    /// These may begin: the board has let them; none after an error.
+    Admitted(Vec<AttemptId>),
     /// Whether a slot is free.
     Free(RpcReplyPort<bool>),
     /// How many attempts run and how many wait.

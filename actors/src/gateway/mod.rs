@@ -23,6 +23,7 @@ mod host;
 mod message;
 mod moved;
 mod owners;
+mod permits;
 mod preflight;
 mod preview;
 mod push;
@@ -44,7 +45,7 @@ pub use held::{as_its_asker as held_as_its_asker, for_a_person};
 pub use host::{change_host, keep_lease};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
 pub use moved::bring_here;
-pub use preflight::{executor as check_executor, labels as check_labels};
+pub use preflight::{able as is_able, executor as check_executor};
 pub use preview::preview;
 pub use repository::{NewRepo, repository as check_repository};
 
@@ -76,6 +77,8 @@ pub struct GatewayState {
     stops: stop::KeyedStops,
     failures: owners::Failures,
     claims: claim::Claims,
+    /// The look for attempts that the limits of their executors let begin.
+    permits: claim::UnderWay,
     /// Everything is being stopped; nothing starts any more.
     is_closing: bool,
 }
@@ -91,8 +94,9 @@ impl Actor for Gateway {
         world: Arc<World>,
     ) -> Result<GatewayState, ActorProcessingErr> {
         let settings = &world.settings;
-        let mut admission =
-            Admission::new(settings.max_running_attempts, settings.max_running_answers);
+        let (work, answers) = (settings.max_running_attempts, settings.max_running_answers);
+        let host = &world.host;
+        let mut admission = Admission::new(work, answers, host.memory, host.has_lease);
         admission.hold(world.host.drains());
         Ok(GatewayState {
             myself,
@@ -106,6 +110,7 @@ impl Actor for Gateway {
             stops: stop::KeyedStops::default(),
             failures: owners::Failures::default(),
             claims: claim::Claims::default(),
+            permits: claim::UnderWay::default(),
             is_closing: false,
         })
     }
@@ -141,6 +146,7 @@ impl Actor for Gateway {
             }
             GatewayMessage::Claim => state.claim(),
             GatewayMessage::Claimed(claimed) => state.claimed(claimed),
+            GatewayMessage::Admitted(attempts) => state.admitted(&attempts),
             GatewayMessage::TakeUp(attempt) => state.load_unowned(attempt),
             GatewayMessage::Free(port) => drop(port.send(state.admission.free() > 0)),
             GatewayMessage::Counts(port) => drop(port.send(state.admission.counts())),
@@ -181,11 +187,15 @@ impl GatewayState {
         if attempt.is_answer {
             self.admission.answers(attempt.attempt_id);
         }
+        let may_wait_anywhere = self.world.host.has_lease && attempt.may_wait_anywhere();
+        let asks = self.asks(&attempt);
+        // What asks for more than a slot is claimed, so that it has its place among all of the board.
+        let is_placed = !attempt.host.is_empty() && (asks.is_none() || !may_wait_anywhere);
+        self.admission.asks(attempt.attempt_id, asks);
         // What is on no host yet, or may be on another one, waits on none of them.
-        let is_placed = !attempt.host.is_empty();
         if is_placed && self.admission.take(attempt.attempt_id) {
             (attempt.phase, attempt.state) = (Phase::Preparing, State::Running);
-        } else if self.world.host.has_lease && attempt.may_wait_anywhere() {
+        } else if may_wait_anywhere {
             attempt.host.clear();
         }
         let answer = AttemptStarted {
@@ -224,6 +234,7 @@ impl GatewayState {
                 if phase == Phase::Queued {
                     self.admission.queue(id, priority);
                 }
+                self.ask_for_permits();
             }
             // The same call came first, or this one was refused: the slot is free again.
             Ok(_) | Err(_) => self.admission.forget(id),
@@ -243,6 +254,7 @@ impl GatewayState {
     fn slot_wanted(&mut self, attempt: AttemptId, priority: Priority) {
         self.admission.queue(attempt, priority);
         self.grant();
+        self.ask_for_permits();
     }
 
     fn slot_freed(&mut self, attempt: AttemptId) {

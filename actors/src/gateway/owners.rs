@@ -98,6 +98,7 @@ impl GatewayState {
             Ok(Some(attempt)) => {
                 self.take_up(attempt).await;
                 self.grant();
+                self.ask_for_permits();
                 Refusal::internal(format!("attempt {id} can't be owned"))
             }
             Ok(None) => not_found(id),
@@ -135,6 +136,8 @@ impl GatewayState {
         if attempt.is_answer {
             self.admission.answers(id);
         }
+        let asks = self.asks(&attempt);
+        self.admission.asks(id, asks);
         let myself = self.myself.clone();
         let events = Box::new(move |event| {
             let _ = myself.send_message(GatewayMessage::AttemptEvent(event));

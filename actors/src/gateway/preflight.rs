@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::event::{ProcessStatus, RunReason, Timestamp};
 use crate::executor::{Description, Executors};
-use crate::host::{self, HostRole, Place};
+use crate::host::{self, Demand, HostRole, Place};
 use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
@@ -28,10 +28,14 @@ pub async fn start(
 ) -> Result<Attempt, Refusal> {
     let context = world.journal.start_context(request.task_id).await?;
     let variant = request.variant.as_deref();
-    let labels = wanted(world, &request.executor);
+    let mut wanted = demand(world, &request.executor);
+    if context.is_answer {
+        // Its asker runs, and waits for it.
+        wanted.memory = 0;
+    }
     let must_be_here = context.is_answer || request.fork.is_some();
     // The host that it goes to judges whether it can run the executor.
-    let host = match place(gateway, world, request, &labels, must_be_here).await? {
+    let host = match place(gateway, world, request, &wanted, must_be_here).await? {
         Place::On(other) => {
             let what = format!("a start of executor {:?}", request.executor);
             return Err(host::elsewhere(&what, &other));
@@ -78,7 +82,8 @@ pub async fn start(
         repos,
         executor: request.executor.clone(),
         host,
-        labels,
+        labels: wanted.labels,
+        memory: wanted.memory,
         parent: request.parent,
         fork: source.map(|source| source.fork),
         session_id: SessionId::new(),
@@ -166,21 +171,25 @@ pub fn executor(
     Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
 }
 
-/// Whether this host may run the executor, by its role and by the labels that the executor asks for.
-/// Refused if no host has these.
-pub async fn labels(world: &World, executor: &str) -> Result<bool, Refusal> {
-    let wanted = wanted(world, executor);
+/// Whether this host may run the executor, by its role and by what the executor asks for. Refused if no
+/// host has that.
+pub async fn able(world: &World, executor: &str) -> Result<bool, Refusal> {
+    require(world, executor, &demand(world, executor)).await
+}
+
+async fn require(world: &World, executor: &str, wanted: &Demand) -> Result<bool, Refusal> {
     let is_able = world.host.role != HostRole::Gateway;
-    if wanted.is_empty() {
+    if wanted.is_none() {
         return Ok(is_able);
     }
     let hosts = world.journal.hosts().await?;
-    host::require_labels(executor, &wanted, &hosts)?;
-    Ok(is_able && hosts.iter().any(|it| it.host_id == world.host.id && it.has(&wanted)))
+    host::require_host(executor, wanted, &hosts)?;
+    Ok(is_able && hosts.iter().any(|it| it.host_id == world.host.id && it.has(wanted)))
 }
 
-fn wanted(world: &World, executor: &str) -> Vec<String> {
-    world.executors.get(executor).map(|it| it.labels()).unwrap_or_default()
+fn demand(world: &World, executor: &str) -> Demand {
+    let executor = world.executors.get(executor);
+    executor.map(|it| Demand { labels: it.labels(), memory: it.memory() }).unwrap_or_default()
 }
 
 /// Where a start goes. One that another daemon has carried here is not carried on.
@@ -188,26 +197,26 @@ async fn place(
     gateway: &ActorRef<GatewayMessage>,
     world: &World,
     request: &StartRequest,
-    wanted: &[String],
+    wanted: &Demand,
     must_be_here: bool,
 ) -> Result<Place, Refusal> {
     if !world.host.has_lease {
-        labels(world, &request.executor).await?;
+        require(world, &request.executor, wanted).await?;
         return Ok(Place::Here);
     }
     let is_free = || async { ractor::call!(gateway, GatewayMessage::Free).map_err(|_| ending()) };
     let is_free = must_be_here || is_free().await?;
-    if is_free && wanted.is_empty() && world.host.role != HostRole::Gateway {
+    if is_free && wanted.is_none() && world.host.role != HostRole::Gateway {
         // A host that drains has no free slot.
         return Ok(Place::Here);
     }
     let hosts = world.journal.hosts().await?;
-    host::require_labels(&request.executor, wanted, &hosts)?;
+    host::require_host(&request.executor, wanted, &hosts)?;
     let own = hosts.iter().find(|it| it.host_id == world.host.id);
     if must_be_here && own.is_some_and(|own| own.has(wanted)) {
         return Ok(Place::Here);
     }
-    let used = world.journal.used_slots().await?.into_iter().collect();
+    let used = world.journal.used().await?;
     let place = host::place(&world.host.id, is_free, wanted, &hosts, &used, Timestamp::now());
     Ok(match place {
         Place::On(_) if request.is_carried => Place::Anywhere,

@@ -67,6 +67,8 @@ pub struct Attempt {
     pub host: String,
     /// What its executor asks of that host.
     pub labels: Vec<String>,
+    /// In bytes; 0: it is not counted.
+    pub memory: u64,
     /// The attempt inside which its start was asked for.
     pub parent: Option<AttemptId>,
     /// It began from there instead of from its target branches.

@@ -1,10 +1,11 @@
 //! The hosts that share the store.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::host::{Host, HostChange, HostState};
+use crate::host::{Host, HostChange, HostState, Used};
 use crate::refusal::Refusal;
 
 #[async_trait]
@@ -12,8 +13,8 @@ pub trait Hosts {
     /// By their names.
     async fn hosts(&self) -> Result<Vec<Host>, Refusal>;
 
-    /// How many attempts hold a running slot, by host.
-    async fn used_slots(&self) -> Result<Vec<(String, u64)>, Refusal>;
+    /// What the attempts that hold a running slot have of their hosts.
+    async fn used(&self) -> Result<BTreeMap<String, Used>, Refusal>;
 
     /// Renews the lease of a host, if this incarnation still has it, and reads its state.
     async fn renew_host(

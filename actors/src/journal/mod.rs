@@ -22,7 +22,9 @@ pub use bundles::{Bundle, Bundles, MovedFrom, TurnBundle};
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
 pub use hosts::Hosts;
-pub use placement::{Claimed, Fate, LOSSES_MAX, Placement, Stranded, lost};
+pub use placement::{
+    Claimed, Fate, LOSSES_MAX, MaxRunning, Placement, Room, Stranded, Waiting, chosen, lost,
+};
 pub use probes::{Contest, InConflict, Probe, Probes, Rival};
 pub use provisions::{PORTS_IN_BLOCK, Provisions, ScriptRow};
 pub use questions::*;

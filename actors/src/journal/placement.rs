@@ -1,11 +1,13 @@
 //! Attempts that no host has, and hosts that are lost: what becomes of their attempts is decided
 //! here, purely, and written by the store.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Deserialize;
 
+use crate::host::Demand;
 use crate::ids::{AttemptId, ProcessId};
 use crate::refusal::Refusal;
 
@@ -14,6 +16,50 @@ use super::{Attempt, Phase};
 /// How often in a row an attempt is begun anew because its host was lost. An attempt that brings
 /// its hosts down is not to go through all of them.
 pub const LOSSES_MAX: u64 = 3;
+
+/// How many attempts of an executor run at once on all hosts of the board, for those executors that
+/// have a limit.
+pub type MaxRunning = BTreeMap<String, u64>;
+
+/// What a host has for further attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    pub slots: usize,
+    /// In bytes.
+    pub memory: u64,
+}
+
+/// An attempt that waits for a host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Waiting {
+    pub attempt_id: AttemptId,
+    pub executor: String,
+    /// That it asks for, in bytes.
+    pub memory: u64,
+}
+
+/// Which of the attempts that wait for a host, in their order, get one with this room. `left`: how many
+/// more of an executor with a limit may run. Who waits for memory is passed only by those that ask for
+/// none.
+pub fn chosen(waiting: Vec<Waiting>, mut room: Room, mut left: MaxRunning) -> Vec<Waiting> {
+    let mut is_short = false;
+    let mut fits = |it: &Waiting| {
+        let mut more = left.get_mut(&it.executor);
+        if room.slots == 0 || more.as_deref() == Some(&0) {
+            return false;
+        }
+        is_short |= it.memory > room.memory;
+        if it.memory > 0 && is_short {
+            return false;
+        }
+        (room.slots, room.memory) = (room.slots - 1, room.memory - it.memory);
+        if let Some(more) = &mut more {
+            **more -= 1;
+        }
+        true
+    };
+    waiting.into_iter().filter(|it| fits(it)).collect()
+}
 
 /// What a claim has given to a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +105,11 @@ impl Attempt {
     pub fn may_wait_anywhere(&self) -> bool {
         !self.is_answer && self.fork.is_none()
     }
+
+    /// What it asks of its host.
+    pub fn demand(&self) -> Demand {
+        Demand { labels: self.labels.clone(), memory: self.memory }
+    }
 }
 
 impl Stranded {
@@ -97,14 +148,23 @@ pub trait Placement {
     async fn unplaced(&self);
 
     /// Gives this host, whose incarnation this is, the first of the attempts that no host has,
-    /// that it has the labels for and whose executors are these: nothing if it drains, if its lease
-    /// is over or if its attempts were given away. After an error it may have them.
+    /// that it has the labels and the room for and whose executors are these: nothing if it drains, if
+    /// its lease is over or if its attempts were given away. After an error it may have them.
     async fn claim(
         &self,
         incarnation: u64,
         executors: &[String],
-        most: usize,
+        limits: &MaxRunning,
+        room: Room,
     ) -> Result<Claimed, Refusal>;
+
+    /// Lets attempts that wait on this host begin as far as the limits of their executors allow it, in
+    /// this order. Returns those that may begin, which count as running from then on.
+    async fn admit(
+        &self,
+        attempts: &[AttemptId],
+        limits: &MaxRunning,
+    ) -> Result<Vec<AttemptId>, Refusal>;
 
     /// Gives this host an attempt that no host has. `false`: another one has it by now.
     async fn claim_one(&self, attempt: AttemptId) -> Result<bool, Refusal>;
@@ -130,6 +190,55 @@ mod tests {
             is_finishing: false,
             is_stopping: false,
             losses: 0,
+        }
+    }
+
+    fn waiting(asked: &[(&str, u64)]) -> Vec<Waiting> {
+        let one = |(executor, memory): &(&str, u64)| Waiting {
+            attempt_id: AttemptId::new(),
+            executor: (*executor).into(),
+            memory: *memory,
+        };
+        asked.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_host_takes_what_fits_and_memory_goes_in_the_order_of_the_queue() {
+        let takes = |asked: &[(&str, u64)], slots, memory, left: &[(&str, u64)]| {
+            let left = left.iter().map(|(executor, left)| ((*executor).to_owned(), *left));
+            let all = waiting(asked);
+            let chosen = chosen(all.clone(), Room { slots, memory }, left.collect());
+            let place = |it: &Waiting| all.iter().position(|other| other == it).unwrap();
+            chosen.iter().map(place).collect::<Vec<_>>()
+        };
+        let none: &[usize] = &[];
+        assert_eq!(takes(&[("x", 0), ("x", 0), ("x", 0)], 2, 0, &[]), [0, 1]);
+        assert_eq!(takes(&[("x", 3), ("x", 3), ("x", 1), ("x", 0)], 9, 5, &[]), [0, 3]);
+        assert_eq!(takes(&[("x", 6), ("y", 1)], 9, 5, &[]), none);
+        assert_eq!(takes(&[("x", 0), ("x", 0), ("y", 0)], 9, 0, &[("x", 1)]), [0, 2]);
+        // What waits for its executor keeps no memory.
+        assert_eq!(takes(&[("x", 9), ("y", 1)], 9, 5, &[("x", 0), ("y", 7)]), [1]);
+        assert_eq!(takes(&[("x", 0)], 0, 5, &[]), none);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_host_takes_more_than_it_has(
+            asked in proptest::collection::vec((0usize..3, 0u64..5), 0..20),
+            slots in 0usize..6, memory in 0u64..12, left in 0u64..4,
+        ) {
+            let names = ["limited", "other", "third"];
+            let asked: Vec<(&str, u64)> = asked.iter().map(|(n, it)| (names[*n], *it)).collect();
+            let limits = [("limited".to_owned(), left)].into();
+            let all = waiting(&asked);
+            let chosen = chosen(all.clone(), Room { slots, memory }, limits);
+            proptest::prop_assert!(chosen.len() <= slots);
+            proptest::prop_assert!(chosen.iter().map(|it| it.memory).sum::<u64>() <= memory);
+            let limited = chosen.iter().filter(|it| it.executor == "limited").count();
+            proptest::prop_assert!(limited as u64 <= left);
+            // In their order.
+            let mut rest = all.iter();
+            proptest::prop_assert!(chosen.iter().all(|it| rest.any(|other| other == it)));
         }
     }
 

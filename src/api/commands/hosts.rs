@@ -21,9 +21,13 @@ pub struct HostLine {
     pub slots_used: u64,
     /// Attempts that it runs at once.
     pub slots: u64,
+    /// That the attempts that run on it have asked for.
+    pub memory_used_bytes: u64,
     pub memory_bytes: u64,
     /// Of its daemon.
     pub version: String,
+    /// It is there, and of another version than the daemon that was asked.
+    pub version_differs: bool,
     /// Counts its registrations.
     pub incarnation: u64,
     pub registered_at: Timestamp,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provost_actors::host::{Host, HostChange, HostRole, HostState, Liveness, Registration};
+use provost_actors::host::{Host, HostChange, HostRole, HostState, Liveness, Registration, Used};
 use provost_actors::journal::Hosts;
 
 use super::*;
@@ -78,12 +78,12 @@ async fn a_host_is_removed_once_it_is_lost_and_has_nothing_to_do() {
     let remove = async || store.change_host(LOCAL, HostChange::Remove).await;
     assert_eq!(remove().await.unwrap_err().code, Code::InvalidState);
     let attempt = attempt(&store, project, &task, Phase::Preparing).await;
-    assert_eq!(store.used_slots().await.unwrap(), [(LOCAL.to_owned(), 1)]);
+    assert_eq!(store.used().await.unwrap()[LOCAL], Used { slots: 1, memory: 0 });
     forget_lease(&store, LOCAL).await;
     let refused = remove().await.unwrap_err();
     assert!(refused.message.contains("1 of its attempts is not settled"), "{refused}");
     advance(&store, &attempt, &failed()).await;
-    assert_eq!(store.used_slots().await.unwrap(), []);
+    assert!(store.used().await.unwrap().is_empty());
     let unknown = store.change_host("other", HostChange::Drain).await.unwrap_err();
     assert!(unknown.hint.contains("provost hosts"), "{unknown:?}");
     assert_eq!(remove().await.unwrap(), None);

@@ -1,7 +1,7 @@
 //! Attempts that no host has, and those of hosts that are lost.
 
 use provost_actors::host::{HostRole, Registration};
-use provost_actors::journal::{LOSSES_MAX, Placement as _};
+use provost_actors::journal::{Hosts as _, LOSSES_MAX, MaxRunning, Placement as _, Room};
 
 use super::*;
 use crate::store::kept::Kept;
@@ -62,7 +62,71 @@ impl Board {
 
 async fn claimed(store: &Store, executors: &[&str], most: usize) -> Vec<AttemptId> {
     let executors: Vec<String> = executors.iter().map(|it| (*it).to_owned()).collect();
-    store.claim(1, &executors, most).await.unwrap().attempts
+    let room = Room { slots: most, memory: 0 };
+    store.claim(1, &executors, &MaxRunning::new(), room).await.unwrap().attempts
+}
+
+/// Two of the executor may run on all hosts.
+async fn claimed_of_two(store: &Store, memory: u64) -> Vec<AttemptId> {
+    let room = Room { slots: 9, memory };
+    let limits = [("fake".to_owned(), 2)].into();
+    store.claim(1, &["fake".to_owned()], &limits, room).await.unwrap().attempts
+}
+
+#[tokio::test]
+async fn a_limit_of_an_executor_counts_the_attempts_of_all_hosts() {
+    let board = Board::new().await;
+    let [a, b] = [host(&board.store, "a", &[]).await, host(&board.store, "b", &[]).await];
+    let limits: MaxRunning = [("fake".to_owned(), 2)].into();
+    let runs = board.attempt(Phase::Running, "b").await;
+    let waits = board.attempt(Phase::Queued, "b").await;
+    let [first, second] =
+        [board.attempt(Phase::Queued, "").await, board.attempt(Phase::Queued, "").await];
+    assert_eq!(
+        claimed_of_two(&a, 0).await,
+        [first.attempt_id],
+        "one runs, the other one only waits"
+    );
+    // What was claimed counts at once, wherever it waits for its slot.
+    assert!(claimed_of_two(&b, 0).await.is_empty());
+    let admitted =
+        async |store: &Store, attempts: &[AttemptId]| store.admit(attempts, &limits).await.unwrap();
+    assert!(admitted(&b, &[waits.attempt_id]).await.is_empty());
+    assert_eq!(admitted(&a, &[first.attempt_id]).await, [first.attempt_id]);
+    assert!(admitted(&b, &[first.attempt_id]).await.is_empty(), "it is on another host");
+    let sql = "UPDATE attempts SET phase = 'settled' WHERE attempt_id = $1";
+    run(&board.store, sql, (runs.attempt_id,)).await;
+    assert_eq!(admitted(&b, &[waits.attempt_id]).await, [waits.attempt_id]);
+    assert!(claimed_of_two(&a, 0).await.is_empty());
+    // Given back, it does not count.
+    a.release(&[first.attempt_id]).await.unwrap();
+    assert_eq!(claimed_of_two(&b, 0).await, [first.attempt_id]);
+    // The next turn is let anew.
+    let sql = "UPDATE attempts SET epoch = epoch + 1 WHERE attempt_id = $1";
+    run(&board.store, sql, (waits.attempt_id,)).await;
+    assert_eq!(claimed_of_two(&a, 0).await, [second.attempt_id]);
+    assert!(admitted(&b, &[waits.attempt_id]).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_host_claims_what_its_memory_holds() {
+    let board = Board::new().await;
+    let [a, b] = [host(&board.store, "a", &[]).await, host(&board.store, "b", &[]).await];
+    run(&board.store, "UPDATE hosts SET memory = 10 WHERE host_id = 'a'", ()).await;
+    let mut asked = Vec::new();
+    for memory in [11, 6, 3] {
+        let attempt = board.attempt(Phase::Queued, "").await;
+        let sql = "UPDATE attempts SET memory = $2 WHERE attempt_id = $1";
+        run(&board.store, sql, (attempt.attempt_id, memory)).await;
+        asked.push(attempt.attempt_id);
+    }
+    assert!(claimed_of_two(&a, 5).await.is_empty(), "the second one is first");
+    assert_eq!(claimed_of_two(&a, 8).await, asked[1..2]);
+    assert_eq!(claimed_of_two(&b, 99).await, asked[..1], "its memory is not known");
+    let sql = "UPDATE attempts SET phase = 'running' WHERE host <> ''";
+    run(&board.store, sql, ()).await;
+    let used = board.store.used().await.unwrap();
+    assert_eq!((used["a"].memory, used["b"].memory), (6, 11));
 }
 
 #[tokio::test]

@@ -11,13 +11,36 @@ use crate::refusal::Refusal;
 
 /// A page of a copy. Reads about as many chunks as the page needs.
 pub async fn page(rows: &dyn ShippedLogs, copy: &Shipped, query: &Query) -> Result<Page, Refusal> {
-    let held = copy.oldest..copy.next_entry;
+    let mut oldest = copy.oldest;
+    loop {
+        let held = oldest.min(copy.next_entry)..copy.next_entry;
+        let entry = match page_of(rows, copy, held, query).await? {
+            Ok(page) => return Ok(page),
+            Err(missing) => missing,
+        };
+        // Older entries may have been removed since the copy was looked up.
+        let standing = rows.standing(&[copy.attempt_id]).await?;
+        let now = standing.of(copy.attempt_id, copy.channel).map_or(0, |copy| copy.oldest);
+        if now <= oldest {
+            return Err(Refusal::internal(format!("the copy of the log lacks entry {entry}")));
+        }
+        oldest = now;
+    }
+}
+
+/// The page, or the entry that the rows lack.
+async fn page_of(
+    rows: &dyn ShippedLogs,
+    copy: &Shipped,
+    held: Range<u64>,
+    query: &Query,
+) -> Result<Result<Page, u64>, Refusal> {
     let range = plan(&held, query);
     let is_forward = matches!(query.place, PagePosition::After(_));
     let mut read = BTreeMap::new();
     loop {
         let missing = match cut(&read, &held, &range, query) {
-            Ok(page) => return Ok(page),
+            Ok(page) => return Ok(Ok(page)),
             Err(Missing::Entry(entry)) => entry,
             Err(Missing::Other(error)) => return Err(Refusal::internal(error.to_string())),
         };
@@ -28,7 +51,7 @@ pub async fn page(rows: &dyn ShippedLogs, copy: &Shipped, query: &Query) -> Resu
             read.extend(entries.into_iter().map(|entry| (entry.index, entry)));
         }
         if !read.contains_key(&missing) {
-            return Err(Refusal::internal(format!("the copy of the log lacks entry {missing}")));
+            return Ok(Err(missing));
         }
     }
 }

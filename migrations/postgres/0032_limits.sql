@@ -1,0 +1,8 @@
+-- Bytes of its host's memory that an attempt asks for; 0: it is not counted.
+ALTER TABLE attempts ADD COLUMN memory BIGINT NOT NULL DEFAULT 0;
+-- The epoch in which it was let begin under the limit of its executor: it counts as running, also while
+-- it still waits for a slot.
+ALTER TABLE attempts ADD COLUMN admitted_epoch BIGINT NOT NULL DEFAULT 0;
+-- 1: the copy has been cut down to its end since the last shipment, because it was old.
+ALTER TABLE shipped_logs ADD COLUMN trimmed BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX untrimmed_logs ON shipped_logs (shipped_at) WHERE trimmed = 0;

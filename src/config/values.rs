@@ -1,0 +1,54 @@
+//! Values of the keys of an executor's table, as they are written there.
+
+use provost_actors::sandbox::Level;
+use provost_actors::sandbox::hosts::AllowedHost;
+
+use super::Result;
+use super::allowed::HOSTS;
+use super::reader::Item;
+
+pub fn read_whole(item: &Item<'_>, most: u64) -> Result<u64> {
+    let value = item.integer().filter(|value| *value <= most);
+    value.ok_or_else(|| item.invalid(&format!("a whole number from 0 to {most}")))
+}
+
+pub fn read_env_pass(item: &Item<'_>) -> Result<Vec<String>> {
+    let names = item.texts()?;
+    let is_good = |name: &String| {
+        let stem = name.strip_suffix('*').unwrap_or(name);
+        !stem.is_empty() && !stem.contains(['*', '='])
+    };
+    if names.iter().all(is_good) {
+        Ok(names)
+    } else {
+        Err(item.invalid("an array of \"NAME\" or \"PREFIX_*\""))
+    }
+}
+
+pub fn read_level(item: &Item<'_>) -> Result<Level> {
+    item.one_of(&[
+        ("none", Level::None),
+        ("workspace", Level::Workspace),
+        ("strict", Level::Strict),
+    ])
+}
+
+/// Absolute paths, or such as begin in the person's home.
+pub fn read_paths(item: &Item<'_>) -> Result<Vec<String>> {
+    let paths = item.texts()?;
+    if paths.iter().all(|path| path.starts_with('/') || path.starts_with("~/")) {
+        Ok(paths)
+    } else {
+        Err(item.invalid("an array of paths that begin with \"/\" or \"~/\""))
+    }
+}
+
+/// The hosts of an allow-list.
+pub fn read_hosts(item: &Item<'_>) -> Result<Vec<String>> {
+    let hosts = item.texts()?;
+    if hosts.iter().all(|host| host.parse::<AllowedHost>().is_ok()) {
+        Ok(hosts)
+    } else {
+        Err(item.invalid(HOSTS))
+    }
+}

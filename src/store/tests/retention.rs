@@ -1,0 +1,104 @@
+//! What is removed of what a board keeps of settled attempts for other hosts.
+
+use provost_actors::event::Channel;
+use provost_actors::host::{HostRole, Registration};
+use provost_actors::ids::RepoId;
+use provost_actors::journal::{Bundle, Bundles as _};
+use provost_actors::log::Mark;
+use provost_actors::log::shipped::{Chunk, Shipment, Shipped, ShippedLogs as _};
+
+use super::*;
+
+/// After all that a test does.
+const LATER: i64 = i64::MAX / 2;
+
+fn bundle(commit: &str, needs: Option<&str>) -> Bundle {
+    Bundle {
+        commit_id: commit.into(),
+        needs: needs.map(str::to_owned),
+        sha256: Some(format!("of {commit}")),
+        bytes: 1,
+    }
+}
+
+#[tokio::test]
+async fn a_base_commit_goes_once_nothing_begins_from_it_or_builds_on_it() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let id = task(&store, project).await;
+    let task = store.start_context(id).await.unwrap().task;
+    let runs = attempt(&store, project, &task, Phase::Running).await;
+    let repo: RepoId = runs.repos[0].repo_id;
+    for (commit, needs) in [
+        ("first", None),
+        ("c0ffee", Some("first")),
+        ("unused", Some("first")),
+        ("on unused", Some("unused")),
+        ("on nothing", Some("gone")),
+    ] {
+        store.record_base_bundle(repo, &bundle(commit, needs)).await.unwrap();
+    }
+    assert_eq!(store.base_bundle(repo, "on nothing").await.unwrap(), None);
+    assert_eq!(store.prune_settled(0).await.unwrap(), 0, "all are young");
+    assert_eq!(store.prune_settled(LATER).await.unwrap(), 2);
+    let mut left = store.base_commits(repo).await.unwrap();
+    left.sort_unstable();
+    assert_eq!(left, ["c0ffee", "first"], "the attempt runs");
+    let sql = "UPDATE attempts SET phase = 'settled'";
+    store.write(Patience::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
+    assert_eq!(store.prune_settled(LATER).await.unwrap(), 2);
+    assert!(store.base_commits(repo).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_old_copy_is_cut_down_to_its_newest_chunk_and_goes_on_from_there() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let id = task(&store, project).await;
+    let task = store.start_context(id).await.unwrap().task;
+    let of = attempt(&store, project, &task, Phase::Running).await.attempt_id;
+    let registration = Registration {
+        host_id: LOCAL.into(),
+        secret: "mine".into(),
+        labels: vec![],
+        slots: 1,
+        memory: 0,
+        version: "1".into(),
+        role: HostRole::All,
+        lease: None,
+        fenced_at: None,
+    };
+    let home = store.register_host(&registration).await.unwrap().secret;
+    let copy = async || store.shipped(of, Channel::Raw).await.unwrap();
+    let ship = async |before: Option<Shipped>, oldest: u64| {
+        let first = before.as_ref().map_or(Mark::default(), Shipped::end);
+        let chunk = Chunk::of(first, 2, b"{}\n{}\n").unwrap();
+        let shipment = Shipment {
+            attempt_id: of,
+            channel: Channel::Raw,
+            before,
+            oldest,
+            next: chunk.end(),
+            last_activity_at: None,
+            chunks: vec![chunk],
+        };
+        assert_eq!(store.ship(&[shipment]).await.unwrap(), 1);
+    };
+    for _ in 0..3 {
+        ship(copy().await, 0).await;
+    }
+    assert_eq!(store.prune_settled(LATER).await.unwrap(), 0, "it runs");
+    let sql = "UPDATE attempts SET phase = 'settled'";
+    store.write(Patience::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
+    for removed in [2, 0] {
+        assert_eq!(store.prune_settled(LATER).await.unwrap(), removed);
+    }
+    let cut = copy().await.unwrap();
+    assert_eq!((cut.oldest, cut.next_entry, &cut.home), (4, 6, &home));
+    // Its host has the older entries still: the copy does not.
+    ship(Some(cut), 0).await;
+    let grown = copy().await.unwrap();
+    assert_eq!((grown.oldest, grown.next_entry), (4, 8));
+    assert_eq!(store.prune_settled(LATER).await.unwrap(), 1, "it has grown");
+    assert_eq!(copy().await.unwrap().oldest, 6);
+}
