@@ -69,10 +69,16 @@ crash-matrix *OPTIONS:
     cargo build --release --bin provost --example crash_matrix
     cargo run --quiet --release --example crash_matrix -- {{ OPTIONS }}
 
-# Hosts on one board on PostgreSQL, killed, cut off and halted one after the other, with a ledger that
-# proves that nothing ran twice; then their rates. Installs PostgreSQL if it is missing.
+# The store on both engines; then hosts on one board on PostgreSQL, killed, cut off and halted one after
+# the other, with a ledger that proves that nothing ran twice; then their rates. Installs PostgreSQL if it
+# is missing.
 cluster *OPTIONS:
     .ci/cluster {{ OPTIONS }}
+
+# The rates alone, with 500 simulated hosts: the table of docs/cluster.md.
+cluster-rates *OPTIONS:
+    cargo build --release --bin provost --example cluster
+    target/release/examples/cluster rates {{ OPTIONS }}
 
 # The real coding-agent CLIs under Provost, without keys: the table of
 # docs/executors.md. Installs them from the npm registry into target/real-executors.

@@ -244,6 +244,18 @@ impl Cluster {
         self.engine.sql("SELECT pg_reload_conf()")
     }
 
+    /// How many transactions have written something so far.
+    pub fn transactions(&self) -> Result<usize> {
+        let sql = "SELECT pg_snapshot_xmax(pg_current_snapshot())";
+        Ok(self.engine.query(sql)?.trim().parse()?)
+    }
+
+    /// Loses all hosts: the board is left alone.
+    pub fn lose_all(&mut self) -> Result<()> {
+        self.sessions.clear();
+        self.workers.iter_mut().chain(&mut self.gateways).try_for_each(Host::kill)
+    }
+
     /// Leaves the files where they are, and says where.
     pub fn keep(&mut self) -> PathBuf {
         self.dir.take().map(TempDir::keep).unwrap_or_default()

@@ -13,7 +13,8 @@
 //! - `network`, `engine`, `host`: a machine, a server, a daemon. `cluster`: all of them. `init`: the
 //!   first process of the namespaces.
 //! - `tick`: what the executors do. `oracle`: what their ledger proves. Pure.
-//! - `faults`: what is broken, and what has to follow. `rates`: how fast it is.
+//! - `faults`: what is broken, and what has to follow. `rates`: how fast it is; `store_rates`:
+//!   how fast the store alone.
 
 mod cluster;
 mod engine;
@@ -27,6 +28,7 @@ mod rates;
 #[expect(dead_code, reason = "the crash matrix uses all of it")]
 #[path = "../crash_matrix/session.rs"]
 mod session;
+mod store_rates;
 mod tick;
 
 use std::error::Error;

@@ -20,9 +20,9 @@ const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// The id of the transaction, if it has written something. Then all daemons of the board get the
-/// name of the host, `$1`, once it is committed.
+/// name of the host, `$1`, once it is committed; NULL: they do not.
 const TOLD: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
-    CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL
+    CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL AND $1 IS NOT NULL
          THEN pg_notify('provost_' || md5(current_schema()), $1) END";
 
 /// What a server answers, in time: one that is cut off says nothing at all.
@@ -79,13 +79,13 @@ pub async fn begin_write(
     })
 }
 
-/// Commits, and tells the daemons of other hosts that there is something new. Where the connection
-/// ends before the answer, this asks the server what became of the transaction: a caller that
-/// gets an error does the same again.
+/// Commits, and tells the daemons of other hosts that this one, if it is given, has written something.
+/// Where the connection ends before the answer, this asks the server what became of the transaction: a
+/// caller that gets an error does the same again.
 pub async fn commit(
     mut writing: Transaction<'static, Postgres>,
     pool: &PgPool,
-    host: &str,
+    host: Option<&str>,
 ) -> sqlx::Result<()> {
     let asked = sqlx::query_scalar(TOLD).bind(host).fetch_one(&mut *writing);
     let id: Option<String> = answered(asked).await?;

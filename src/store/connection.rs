@@ -33,17 +33,6 @@ impl Connection {
         }
     }
 
-    /// Commits a transaction that [`Pool::begin_beside`] has begun.
-    pub async fn commit(self) -> sqlx::Result<()> {
-        match self {
-            Self::SqliteTransaction(transaction) => transaction.commit().await,
-            Self::PostgresTransaction(transaction) => {
-                Box::pin(answered::answered(transaction.commit())).await
-            }
-            Self::Sqlite(_) | Self::Postgres(_) => Ok(()),
-        }
-    }
-
     /// What the engine's statements have of their own.
     pub fn dialect(&self) -> &'static Dialect {
         match self {
@@ -117,8 +106,9 @@ impl Pool {
         })
     }
 
-    /// Commits a transaction that [`Pool::begin_write`] of this pool has begun, on this host.
-    pub async fn commit(&self, writing: Connection, host: &str) -> sqlx::Result<()> {
+    /// Commits a transaction that this pool has begun to write. The daemons of other hosts are told that
+    /// this host, if it is given, has written.
+    pub async fn commit(&self, writing: Connection, host: Option<&str>) -> sqlx::Result<()> {
         match (writing, self) {
             (Connection::SqliteTransaction(transaction), _) => transaction.commit().await,
             (Connection::PostgresTransaction(transaction), Self::Postgres(pool)) => {

@@ -92,15 +92,17 @@ impl Store {
 }
 
 /// Notes that a host renews its lease. If none did for a while the engine was away: then each host
-/// gets the time of a lease before any counts as lost.
+/// gets the time of a lease before any counts as lost. One of all hosts notes it in a thirtieth of a
+/// lease: the others would wait for its commit.
 pub async fn engine_is_there(db: Db<'_>, lease: Duration) -> Result<()> {
     let (now, lease) = (db.dialect().now, millis(lease));
     let sql = format!(
         "UPDATE cluster SET seen_at = {now}, no_sweep_before =
              CASE WHEN {now} - seen_at > CAST($1 AS BIGINT) AND {now} + $2 > no_sweep_before
-                  THEN {now} + $2 ELSE no_sweep_before END"
+                  THEN {now} + $2 ELSE no_sweep_before END
+         WHERE {now} - seen_at > CAST($3 AS BIGINT)"
     );
-    db.run(AssertSqlSafe(sql), (lease / 3, lease)).await.map(drop)
+    db.run(AssertSqlSafe(sql), (lease / 3, lease, lease / 30)).await.map(drop)
 }
 
 pub fn millis(lease: Duration) -> u64 {

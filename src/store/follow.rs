@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use sqlx::PgPool;
 use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answered::answered;
 use super::connection::{Driver, Pool};
@@ -18,6 +18,8 @@ type Hints = BoxStream<'static, sqlx::Result<PgNotification>>;
 
 /// Between two looks at the rows.
 const POLL: Duration = Duration::from_secs(1);
+/// From one look to the next where hints come all the time: each commit of any host is one.
+const GAP: Duration = Duration::from_millis(25);
 /// Before a connection that failed is made again.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Changes that are read at once.
@@ -56,6 +58,7 @@ impl Store {
             };
             let mut quiet = Duration::ZERO;
             while hints.is_some() || quiet < PAUSE {
+                let next = Instant::now() + GAP;
                 if let Err(refusal) = self.catch_up(&mut last).await {
                     tracing::debug!(%refusal, "what other daemons have changed is not known");
                 }
@@ -64,7 +67,7 @@ impl Store {
                     sleep(POLL).await;
                     continue;
                 };
-                if let Ok(Some(Err(_)) | None) = timeout(POLL, self.news(stream)).await {
+                if !self.have_news(stream, next).await {
                     hints = None;
                 }
             }
@@ -83,6 +86,14 @@ impl Store {
         let mut listener = PgListener::connect_with(&alone).await?;
         listener.listen_all([board.as_str(), own.as_str()]).await?;
         Ok(listener)
+    }
+
+    /// Waits for news, and for all that come before the next look may be. `false`: no hints come any
+    /// more.
+    async fn have_news(&self, hints: &mut Hints, next: Instant) -> bool {
+        let first = timeout(POLL, self.news(hints)).await;
+        let rest = async { while let Some(Ok(_)) = self.news(hints).await {} };
+        !matches!(first, Ok(Some(Err(_)) | None)) && timeout_at(next, rest).await.is_err()
     }
 
     /// The next hint that is news.

@@ -1,5 +1,6 @@
 //! Calls that other hosts carry out: asked by one daemon, taken and answered by another. A row is
-//! the truth, and a hint only makes it known sooner.
+//! the truth, and a hint only makes it known sooner. The rows are written beside the transactions of
+//! the board: a followed log makes many such calls.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ impl Store {
         call: &HostCall,
         deadline: Timestamp,
     ) -> Result<(), Refusal> {
-        self.write(Patience::Short, "host_call", async |db| {
+        self.beside(Patience::Short, "host_call", async |db| {
             let row = json!({
                 "call_id": id, "host": host, "asked_by": &*self.host, "call": call,
                 "asked_at": now(), "deadline": deadline.millis(),
@@ -65,13 +66,13 @@ impl Store {
     pub async fn withdraw_host_call(&self, id: &str) -> Result<Option<bool>, Refusal> {
         let sql = "DELETE FROM host_calls WHERE call_id = $1 AND answered_at IS NULL
              RETURNING taken_by IS NOT NULL";
-        self.write(Patience::Short, "host_call", async |db| db.find(sql, (id,)).await).await
+        self.beside(Patience::Short, "host_call", async |db| db.find(sql, (id,)).await).await
     }
 
     /// Forgets a call whose asker has the answer: it may be large.
     pub async fn forget_host_call(&self, id: &str) -> Result<(), Refusal> {
         let sql = "DELETE FROM host_calls WHERE call_id = $1";
-        self.write(Patience::Short, "host_call", async |db| db.run(sql, (id,)).await.map(drop))
+        self.beside(Patience::Short, "host_call", async |db| db.run(sql, (id,)).await.map(drop))
             .await
     }
 
@@ -82,7 +83,10 @@ impl Store {
         incarnation: u64,
         running: &[String],
     ) -> Result<Vec<(String, HostCall)>, Refusal> {
+        // A host that was given up begins nothing.
         let open = "host = $1 AND answered_at IS NULL
+             AND EXISTS (SELECT 1 FROM hosts h
+                         WHERE h.host_id = $1 AND h.incarnation = $2 AND h.fenced_at IS NULL)
              AND (taken_by IS NULL AND deadline > $3 OR taken_by <= $2 AND deadline > $5)
              AND call_id NOT IN (SELECT value FROM json_each($4))";
         let values = (&self.host, incarnation, now(), running, long_ago());
@@ -94,7 +98,7 @@ impl Store {
             "UPDATE host_calls SET taken_by = $2 WHERE {open} RETURNING call_id, call"
         ));
         let rows: Vec<(String, String)> = self
-            .write(Patience::OneTry, "host_calls", async |db| db.all(sql, values).await)
+            .beside(Patience::OneTry, "host_calls", async |db| db.all(sql, values).await)
             .await?;
         let mut calls = Vec::new();
         for (id, call) in rows {
@@ -111,7 +115,7 @@ impl Store {
     pub async fn answer_host_call(&self, id: &str, answer: &HostAnswer) -> Result<(), Refusal> {
         let answer = answer.as_ref().map(|it| (&it.value, it.deduplicated));
         let answer = json!(answer);
-        self.write(Patience::Long, "host_answer", async |db| {
+        self.beside(Patience::Long, "host_answer", async |db| {
             let sql = "UPDATE host_calls SET answer = $2, answered_at = $3 WHERE call_id = $1
                  RETURNING asked_by";
             let asked_by: Option<String> = db.find(sql, (id, &answer, now())).await?;
@@ -127,7 +131,7 @@ impl Store {
     pub async fn prune_host_calls(&self) -> Result<u64, Refusal> {
         let sql = "DELETE FROM host_calls WHERE answered_at < $1
              OR answered_at IS NULL AND deadline < $1";
-        self.write(Patience::Short, "pruned", async |db| db.run(sql, (long_ago(),)).await).await
+        self.beside(Patience::Short, "pruned", async |db| db.run(sql, (long_ago(),)).await).await
     }
 }
 

@@ -87,7 +87,8 @@ impl Hosts for Store {
         incarnation: u64,
         lease: Duration,
     ) -> Result<Option<HostState>, Refusal> {
-        let renewed = self.write(Patience::OneTry, "renewal", async |db| {
+        // It waits for no other host's write, and wakes no other daemon.
+        let renewed = self.beside(Patience::OneTry, "renewal", async |db| {
             // The engine's clock: those of the hosts may differ.
             let now = db.dialect().now;
             let sql = format!(
@@ -100,11 +101,15 @@ impl Hosts for Store {
             Ok(renewed)
         });
         let renewed = renewed.await;
-        if renewed.is_err() {
-            // Another daemon may have the connection that writes.
-            self.look_at_fence().await;
+        let own = self.fence.incarnation() == Some(incarnation) && host == &*self.host;
+        match renewed {
+            Ok(None) if own => Err(self.fence.lost(host)),
+            Ok(state) => Ok(state),
+            Err(refusal) => {
+                self.look_at_fence().await;
+                Err(refusal)
+            }
         }
-        renewed
     }
 
     async fn change_host(
@@ -147,6 +152,7 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
         );
     }
     let incarnation = next_incarnation(known.as_ref(), registration, now)?;
+    let last = known.as_ref().and_then(|known| known.lease_until).map(Timestamp::millis);
     if known.is_some_and(|known| known.secret != *secret) {
         tracing::warn!(host = host_id, "another home had this host: its attempts are taken up");
     }
@@ -160,9 +166,12 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
              version = excluded.version, registered_at = excluded.registered_at,
              renewed_at = excluded.renewed_at, lease_until = excluded.lease_until,
              fenced_at = NULL
-         WHERE hosts.incarnation = excluded.incarnation - 1";
+         WHERE hosts.incarnation = excluded.incarnation - 1
+           AND hosts.lease_until IS NOT DISTINCT FROM $11";
     let (active, now) = (HostState::Active, now.millis());
-    let values = (host_id, incarnation, secret, labels, slots, memory, version, active, now, until);
+    // A lease that was renewed since it was read is good.
+    let values =
+        (host_id, incarnation, secret, labels, slots, memory, version, active, now, until, last);
     if db.run(sql, values).await? == 0 {
         let message = format!("another daemon has just registered host {host_id}");
         return Err(Refusal::new(Code::NotPermitted, message).into());

@@ -185,7 +185,7 @@ impl Store {
     async fn commit(&self, writing: Connection, what: &str) -> Result<(), Refusal> {
         failpoint::hit(what, "written");
         let number = self.kept.committing();
-        let done = self.writer.commit(writing, &self.host).await;
+        let done = self.writer.commit(writing, Some(&self.host)).await;
         self.kept.committed(number);
         done.map_err(fault)?;
         self.changes.committed();

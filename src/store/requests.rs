@@ -124,7 +124,7 @@ impl Requests for Store {
         let mut db = self.transaction(Patience::OneTry).await?;
         failpoint::hit("answer", "next");
         write(&mut db, key, None, Some(answer.to_string())).await?;
-        self.writer.commit(db, &self.host).await.map_err(fault)?;
+        self.writer.commit(db, Some(&self.host)).await.map_err(fault)?;
         failpoint::hit("answer", "kept");
         Ok(())
     }

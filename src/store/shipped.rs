@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use provost_actors::event::{Channel, Timestamp};
-use provost_actors::failpoint;
 use provost_actors::ids::AttemptId;
 use provost_actors::log::Mark;
 use provost_actors::log::shipped::{Chunk, Shipment, Shipped, ShippedLogs, Standing};
@@ -15,7 +14,7 @@ use provost_actors::refusal::Refusal;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 
-use super::{Db, Result, Sql, Store, fault, now, word};
+use super::{Db, Patience, Result, Sql, Store, now, word};
 
 /// Chunks that are read at once.
 const AT_ONCE: usize = 32;
@@ -66,17 +65,14 @@ impl ShippedLogs for Store {
     }
 
     async fn ship(&self, shipments: &[Shipment]) -> Result<usize, Refusal> {
-        // On a server each of its transactions takes a lock of all daemons.
-        let pool = if self.is_shared() { &self.reader } else { &self.writer };
-        let mut db = pool.begin_beside().await.map_err(fault)?;
-        let mut done = 0;
-        for shipment in shipments {
-            done += usize::from(ship(&mut db, &self.host, shipment).await?);
-        }
-        failpoint::hit("shipment", "written");
-        db.commit().await.map_err(fault)?;
-        failpoint::hit("shipment", "committed");
-        Ok(done)
+        self.beside(Patience::OneTry, "shipment", async |db| {
+            let mut done = 0;
+            for shipment in shipments {
+                done += usize::from(ship(db, &self.host, shipment).await?);
+            }
+            Ok(done)
+        })
+        .await
     }
 }
 

@@ -40,11 +40,12 @@ impl Store {
         }
         let (hosts, moved) = self
             .write(Patience::OneTry, "sweep", async |db| {
-                // One may have come back before this transaction had its turn.
-                let hosts = lost_hosts(db).await?;
-                let mut moved = Vec::new();
-                for host in &hosts {
-                    fence(db, host).await?;
+                let (mut hosts, mut moved) = (Vec::new(), Vec::new());
+                for host in &lost_hosts(db).await? {
+                    if !fence_lost(db, host).await? {
+                        continue;
+                    }
+                    hosts.push(host.clone());
                     let stranded: Vec<Stranded> = db.all(STRANDED, (Some(host),)).await?;
                     for attempt in stranded {
                         if meet(db, host, &attempt, attempt.fate(host)).await? {
@@ -85,16 +86,27 @@ impl Store {
     }
 }
 
-/// The hosts that are lost, by the engine's clock: the lease has been over for a third of its
-/// time. After the engine was away, each gets the time to renew it.
+/// What is true of a host that is lost, by the engine's clock: the lease has been over for a third of
+/// its time. After the engine was away, each gets the time to renew it.
+fn is_lost(now: &str) -> String {
+    format!(
+        "fenced_at IS NULL AND lease_until + (lease_until - renewed_at) / 3 < {now}
+         AND (SELECT no_sweep_before FROM cluster) < {now}"
+    )
+}
+
 async fn lost_hosts(db: Db<'_>) -> Result<Vec<String>> {
-    let now = db.dialect().now;
-    let sql = format!(
-        "SELECT host_id FROM hosts
-         WHERE fenced_at IS NULL AND lease_until + (lease_until - renewed_at) / 3 < {now}
-           AND (SELECT no_sweep_before FROM cluster) < {now} ORDER BY host_id"
-    );
+    let is_lost = is_lost(db.dialect().now);
+    let sql = format!("SELECT host_id FROM hosts WHERE {is_lost} ORDER BY host_id");
     db.all(AssertSqlSafe(sql), ()).await
+}
+
+/// Fences a host unless it has come back meanwhile: its renewals do not wait for this transaction.
+async fn fence_lost(db: Db<'_>, host: &str) -> Result<bool> {
+    let now = db.dialect().now;
+    let is_lost = is_lost(now);
+    let sql = format!("UPDATE hosts SET fenced_at = {now} WHERE host_id = $1 AND {is_lost}");
+    Ok(db.run(AssertSqlSafe(sql), (host,)).await? > 0)
 }
 
 async fn fence(db: Db<'_>, host: &str) -> Result<()> {

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use provost_actors::failpoint;
 use tokio::time::timeout;
 
 use super::answered::Begun;
@@ -49,6 +50,34 @@ impl Store {
         let mut db = self.transaction(patience).await?;
         let done = work(&mut db).await?;
         self.commit(db, name).await?;
+        Ok(done)
+    }
+
+    /// The same beside the transactions of the board, where hosts share it: for rows that no number
+    /// counts, and that the rows themselves keep in order. It waits for no other write than one of the
+    /// same row, and its commit is announced by its hints alone. On a host of its own it is a
+    /// [`write`](Self::write).
+    pub(super) async fn beside<T>(
+        &self,
+        patience: Patience,
+        name: &str,
+        work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
+    ) -> Result<T, Refusal> {
+        if !self.is_shared() {
+            return self.write(patience, name, work).await;
+        }
+        let mut pauses = patience.pauses().into_iter();
+        let mut db = loop {
+            match (self.reader.begin_beside().await, pauses.next()) {
+                (Ok(db), _) => break db,
+                (Err(error), Some(pause)) if is_unavailable(&error) => tokio::time::sleep(pause).await,
+                (Err(error), _) => return Err(fault(error)),
+            }
+        };
+        let done = work(&mut db).await?;
+        failpoint::hit(name, "written");
+        self.reader.commit(db, None).await.map_err(fault)?;
+        failpoint::hit(name, "committed");
         Ok(done)
     }
 

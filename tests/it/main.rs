@@ -23,6 +23,7 @@ mod daemon;
 mod doctor;
 mod errors;
 mod executors;
+mod faces;
 mod faults;
 mod finish;
 mod follow_ups;

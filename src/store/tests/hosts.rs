@@ -160,6 +160,45 @@ async fn nothing_is_written_by_a_daemon_whose_host_is_not_its_own_any_more() {
 }
 
 #[tokio::test]
+async fn a_renewal_waits_for_no_write_of_the_board_and_no_one_overtakes_it() {
+    let Some(url) = scratch::server_url() else { return };
+    let url = scratch::server(&url, "renewal").await;
+    let open = async |host: &str| Store::open_server(&url, host, TimesToLive::default()).await;
+    let (a, b) = (open("a").await.unwrap(), open("b").await.unwrap());
+    for store in [&a, &b] {
+        let own = registration(store.host(), "mine", Some(LEASE));
+        store.register_host(&own).await.unwrap();
+    }
+    let holding = b.transaction(Patience::OneTry).await.unwrap();
+    assert_eq!(a.renew_host("a", 1, LEASE).await.unwrap(), Some(HostState::Active));
+    drop(holding);
+    // It comes late, while others take the host for lost.
+    b.change("UPDATE cluster SET no_sweep_before = 0", ()).await;
+    let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted";
+    for is_swept in [true, false] {
+        b.change("UPDATE hosts SET lease_until = 1, renewed_at = 1 WHERE host_id = 'a'", ()).await;
+        let mut renewing = a.reader.begin_beside().await.unwrap();
+        let sql = "UPDATE hosts SET renewed_at = 9000000000000, lease_until = 9000000030000
+                   WHERE host_id = 'a'";
+        renewing.run(sql, ()).await.unwrap();
+        let b = b.clone();
+        let taking = tokio::spawn(async move {
+            if is_swept {
+                return b.sweep_lost_hosts().await.map(|hosts| hosts.len());
+            }
+            b.register_host(&registration("a", "theirs", Some(LEASE))).await.map(|_| 1)
+        });
+        while a.read(async |db| db.one::<u64>(waits, ()).await).await.unwrap() == 0 {}
+        a.reader.commit(renewing, None).await.unwrap();
+        match taking.await.unwrap() {
+            Ok(taken) => assert!(is_swept && taken == 0, "{taken}"),
+            Err(refusal) => assert!(!is_swept && refusal.code == Code::NotPermitted, "{refusal}"),
+        }
+    }
+    assert_eq!(a.renew_host("a", 1, LEASE).await.unwrap(), Some(HostState::Active));
+}
+
+#[tokio::test]
 async fn hosts_get_the_time_of_a_lease_after_the_engine_was_away() {
     let store = scratch().await;
     let row = async || {
