@@ -70,6 +70,9 @@ pub struct OwnHost {
     /// It has to be renewed, else another daemon may give the host up.
     pub has_lease: bool,
     pub lease: Option<Lease>,
+    /// Whether this daemon may ask those of other hosts for starts and calls: the role that a worker has
+    /// at the database may forbid it.
+    pub asks: bool,
     /// Held from a read or a change of its state until the gateway knows that.
     pub telling: tokio::sync::Mutex<()>,
     drains: AtomicBool,
@@ -84,6 +87,7 @@ impl OwnHost {
             memory: host.memory,
             has_lease: host.lease_until.is_some(),
             lease: host.lease_until.map(|until| Lease(until.since(host.renewed_at))),
+            asks: true,
             telling: tokio::sync::Mutex::default(),
             drains: AtomicBool::new(host.state == HostState::Draining),
         }

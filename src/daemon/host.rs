@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::domain::Domain;
 use crate::home::Home;
 use crate::secret;
-use crate::store::Store;
+use crate::store::{HostKind, Store};
 use crate::tools::{Rates, carried};
 
 /// Between two tries to write a registration.
@@ -100,6 +100,20 @@ pub async fn note_repositories(store: &Store) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses a role of the database that is for less than the host is configured to do.
+fn check_rights(config: &Config, store: &Store) -> Result<(), DaemonError> {
+    if store.rights() != Some(HostKind::Worker) || role(config) == HostRole::Worker {
+        return Ok(());
+    }
+    let host = store.host();
+    let why = format!("the role that host {host} has at the database is that of a worker");
+    let way = format!(
+        "Write role = \"worker\" below [host], or run `provost cluster role {host} --role gateway` with \
+         the configuration of the board's owner."
+    );
+    Err(DaemonError::Host(why, way))
+}
+
 /// Registers the host once more, before the daemon takes up what an earlier one left.
 pub async fn register(
     home: &Home,
@@ -107,6 +121,7 @@ pub async fn register(
     store: &Store,
     shims: &Shims,
 ) -> Result<OwnHost, DaemonError> {
+    check_rights(config, store)?;
     let kept = secret::kept_or_made(&home.host_secret(), &home.scratch())?;
     // A file serves one home, whose lock this daemon holds.
     let is_shared = !config.settings.engine.url.is_empty();
@@ -132,7 +147,9 @@ pub async fn register(
         },
     };
     tracing::info!(host = host.host_id, incarnation = host.incarnation, "registered");
-    Ok(OwnHost::new(&host))
+    let mut own = OwnHost::new(&host);
+    own.asks = store.rights() != Some(HostKind::Worker);
+    Ok(own)
 }
 
 /// Registers a host that other daemons may give up. Before that it ends what runs of this home and is

@@ -248,12 +248,13 @@ async fn serve_face(
     ending: CancellationToken,
 ) -> Option<JoinHandle<()>> {
     let http = &config.settings.http;
-    let sockets = match domain.keep_owner().await {
-        Ok(()) if host::role(config) == HostRole::Worker => {
-            Err("this host is a worker: `provost hosts` lists those that serve the page".to_owned())
+    let sockets = if host::role(config) == HostRole::Worker {
+        Err("this host is a worker: `provost hosts` lists those that serve the page".to_owned())
+    } else {
+        match domain.keep_owner().await {
+            Ok(()) => face::Sockets::bind(home, http),
+            Err(refusal) => Err(refusal.message),
         }
-        Ok(()) => face::Sockets::bind(home, http),
-        Err(refusal) => Err(refusal.message),
     };
     match sockets {
         Ok(sockets) => {

@@ -21,7 +21,7 @@ use crate::api::{
     Access, Caller, Code, HostCall, Once, Origin, OtherHosts, Place, Refusable, Refusal, Role,
 };
 use crate::store::HostAnswer;
-use crate::work::elsewhere::{About, Needs, about, needs, needs_a_host};
+use crate::work::elsewhere::{About, BASE, Needs, about, needs, needs_a_host};
 
 /// How often the rows are read without a hint.
 const POLL: Duration = Duration::from_secs(1);
@@ -80,7 +80,8 @@ impl OtherHosts for Domain {
     async fn carry(&self, host: &str, mut call: HostCall) -> Refusable<Once<Value>> {
         let own = &self.world.host;
         // It is at the host that another daemon took it to be for.
-        if !own.has_lease || call.caller.origin.host.is_some() || host == own.id {
+        let may_ask = own.asks || call.tool == BASE;
+        if !own.has_lease || !may_ask || call.caller.origin.host.is_some() || host == own.id {
             return Err(host::elsewhere("what this call is about", host));
         }
         self.check_alive(host).await?;
@@ -163,14 +164,14 @@ impl Domain {
         let Some(found) = self.store.attempt(attempt).await? else { return Ok(None) };
         let (hosts, used) = (self.store.hosts().await?, self.store.used().await?);
         match host::place(&own.id, true, &found.demand(), &hosts, &used, Timestamp::now()) {
-            HostPlace::On(other) => return Ok(Some(other)),
+            HostPlace::On(other) if own.asks => return Ok(Some(other)),
             HostPlace::Anywhere if own.role == HostRole::Gateway => {
                 let message =
                     format!("attempt {attempt} waits for a host, and none is there for it");
                 return Err(Refusal::new(Code::DaemonUnavailable, message)
                     .hint("Call the tool again when the daemon of such a host runs."));
             }
-            HostPlace::Here | HostPlace::Anywhere => {}
+            HostPlace::Here | HostPlace::On(_) | HostPlace::Anywhere => {}
         }
         let claimed = self.store.claim_one(attempt).await;
         // It needs an owner, whatever becomes of the call; also if only the answer was lost.

@@ -169,9 +169,10 @@ impl Attempts for Store {
 async fn insert(db: Db<'_>, attempt: &Attempt, now: i64) -> Result<()> {
     // Attempts are listed by their times: a clock that was set back must not make this one
     // older than the last.
-    let sql = "SELECT created_at, (SELECT max(revision) FROM attempts) FROM attempts
-         ORDER BY attempt_id DESC LIMIT 1";
-    let (last, revision): (i64, i64) = db.find(sql, ()).await?.unwrap_or_default();
+    let sql =
+        "SELECT coalesce((SELECT created_at FROM attempts ORDER BY attempt_id DESC LIMIT 1), 0),
+                (SELECT coalesce(max(revision), 0) FROM attempts)";
+    let (last, revision): (i64, i64) = db.one(sql, ()).await?;
     let now = now.max(last + 1);
     let Attempt { attempt_id, session_id, executor, .. } = attempt;
     let row = json!({

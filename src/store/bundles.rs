@@ -269,6 +269,12 @@ async fn set_host(db: Db<'_>, attempt: AttemptId, found: &Standing, host: &str) 
     let sql = "UPDATE attempts SET host = $2, epoch = $3, updated_at = $4,
              revision = (SELECT max(revision) + 1 FROM attempts)
          WHERE attempt_id = $1";
-    db.run(sql, (attempt, host, epoch, now)).await?;
+    if db.run(sql, (attempt, host, epoch, now)).await? == 0 {
+        // Where each host has a role of its own, a worker takes what a gateway has called it for.
+        let message = format!("host {host} may not take attempt {attempt} from {}", found.host);
+        return Err(Refusal::new(Code::NotPermitted, message)
+            .hint("Call the tool again at a gateway.")
+            .into());
+    }
     Ok(epoch)
 }

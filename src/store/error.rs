@@ -62,6 +62,14 @@ pub(super) fn fault(error: sqlx::Error) -> Refusal {
     if is_contended(&error) {
         return locked("another program holds what the call needs of the database");
     }
+    if is_forbidden(&error) {
+        tracing::warn!(%error, "the role of this host may not do this");
+        let message = format!("the role of this host at the database may not do this: {error}");
+        return Refusal::new(Code::NotPermitted, message).hint(
+            "Ask the daemon of a gateway, as `provost hosts` lists them; the owner of the board says \
+             with `provost cluster role` what a host may do.",
+        );
+    }
     tracing::error!(%error, "the store failed");
     if is_unavailable(&error) {
         let message = format!("the database can't be used: {error}");
@@ -75,6 +83,11 @@ pub(super) fn fault(error: sqlx::Error) -> Refusal {
 fn is_of_a_server(error: &sqlx::Error) -> bool {
     use sqlx::Error::{Configuration, Io, Tls};
     sql_state(error).is_some() || matches!(error, Io(_) | Tls(_) | Configuration(_))
+}
+
+/// The role may not do that: insufficient_privilege, also of a row policy.
+pub(super) fn is_forbidden(error: &sqlx::Error) -> bool {
+    sql_state(error).is_some_and(|state| state == "42501")
 }
 
 /// No room is left for what is to be written.

@@ -9,7 +9,7 @@ use provost_actors::host::{Host, HostChange, HostState, Registration, Used, next
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::Hosts;
 use provost_actors::refusal::{Code, Refusal};
-
+use serde_json::json;
 use sqlx::AssertSqlSafe;
 
 use super::approvals::count_change;
@@ -19,7 +19,18 @@ use super::{Db, Patience, Result, Sql, Store, word};
 /// Milliseconds that the clock of a host may differ from that of the engine without a warning.
 const SKEW_MAX: u64 = 2000;
 
-const BY_ID: &str = "SELECT * FROM hosts WHERE host_id = $1";
+/// The hosts; `secret` is empty where this daemon's role may not see it.
+macro_rules! hosts {
+    ($rest:literal) => {
+        concat!(
+            "SELECT h.*, coalesce(s.secret, '') AS secret
+             FROM hosts h LEFT JOIN host_homes s ON s.host_id = h.host_id ",
+            $rest
+        )
+    };
+}
+
+const BY_ID: &str = hosts!("WHERE h.host_id = $1");
 
 impl Store {
     /// Registers a host once more: it keeps its state. From then on this daemon writes nothing more
@@ -68,7 +79,7 @@ impl Store {
 #[async_trait]
 impl Hosts for Store {
     async fn hosts(&self) -> Result<Vec<Host>, Refusal> {
-        let sql = "SELECT * FROM hosts ORDER BY host_id";
+        let sql = hosts!("ORDER BY h.host_id");
         self.read(async |db| db.all(sql, ()).await).await
     }
 
@@ -157,26 +168,25 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
         tracing::warn!(host = host_id, "another home had this host: its attempts are taken up");
     }
     let until = lease.map(|lease| now.plus(lease).millis());
-    let sql = "INSERT INTO hosts (host_id, incarnation, secret, labels, slots, memory, version,
-                                  state, registered_at, renewed_at, lease_until)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)
+    let sql = "INSERT INTO hosts (host_id, incarnation, labels, slots, memory, version, state,
+                                  registered_at, renewed_at, lease_until)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)
          ON CONFLICT (host_id) DO UPDATE SET
-             incarnation = excluded.incarnation, secret = excluded.secret,
-             labels = excluded.labels, slots = excluded.slots, memory = excluded.memory,
+             incarnation = excluded.incarnation, labels = excluded.labels, slots = excluded.slots, memory = excluded.memory,
              version = excluded.version, registered_at = excluded.registered_at,
              renewed_at = excluded.renewed_at, lease_until = excluded.lease_until,
              fenced_at = NULL
          WHERE hosts.incarnation = excluded.incarnation - 1
-           AND hosts.lease_until IS NOT DISTINCT FROM $11";
+           AND hosts.lease_until IS NOT DISTINCT FROM $10";
     let (active, now) = (HostState::Active, now.millis());
     // A lease that was renewed since it was read is good.
-    let values =
-        (host_id, incarnation, secret, labels, slots, memory, version, active, now, until, last);
+    let values = (host_id, incarnation, labels, slots, memory, version, active, now, until, last);
     if db.run(sql, values).await? == 0 {
         let message = format!("another daemon has just registered host {host_id}");
         return Err(Refusal::new(Code::NotPermitted, message).into());
     }
     db.run("UPDATE hosts SET role = $2 WHERE host_id = $1", (host_id, role)).await?;
+    db.replace("host_homes", "host_id", json!({"host_id": host_id, "secret": secret})).await?;
     if let Some(lease) = lease {
         engine_is_there(db, *lease).await?;
     }

@@ -37,6 +37,7 @@ mod reach;
 mod requests;
 mod resolve;
 mod retention;
+mod rights;
 mod row;
 mod session_queue;
 mod sessions;
@@ -61,6 +62,7 @@ pub use open::OpenError;
 pub use postgres::{Durability, Server};
 pub use projects::busy_project;
 pub use reach::Named;
+pub use rights::HostKind;
 pub use timeline::{Beside, FinishRow};
 pub use wal::is_damaged as is_log_damaged;
 pub use window::OpenFacts;
@@ -97,6 +99,8 @@ pub struct Store {
     /// Where that has the repositories.
     places: Places,
     fence: Arc<fence::Fence>,
+    /// What the role at the server is for, if it is a host's.
+    rights: Option<HostKind>,
 }
 
 /// How long kept answers and intents live; `None`: forever.

@@ -69,6 +69,22 @@ pub enum OpenError {
          this name, give this one another, below [host]"
     )]
     InUse { host: String, place: String },
+    #[error(
+        "the schema of the database {place} is of an older version of Provost (it lacks migration \
+         {lacking}), and the role of a host may not change it: run `provost cluster migrate` of this \
+         version with the configuration of the board's owner, then start this daemon again"
+    )]
+    Older { place: String, lacking: i64 },
+    #[error(
+        "the role of the database {place} may not make or change a board: run `provost cluster role \
+         HOST` with the configuration of the board's owner, for a role that may use it"
+    )]
+    NoRights { place: String },
+    #[error(
+        "the role of the database {place} is that of host {of}, and this is host {host}: write name = \
+         \"{of}\" below [host], or take the role of this host"
+    )]
+    OtherHost { place: String, of: String, host: String },
     #[error("the database {place} can't hold a board: {why}")]
     Unfit { place: String, why: String },
     #[error(
@@ -122,6 +138,7 @@ impl Store {
             host: LOCAL.into(),
             places: Places::default(),
             fence: Arc::default(),
+            rights: None,
         })
     }
 

@@ -31,12 +31,8 @@ const CLAIMABLE: &str = "SELECT a.attempt_id, a.executor, a.memory
      LIMIT 1000";
 
 /// How many attempts of these executors, `$1`, count as running, on all hosts.
-const RUNNING: &str = "SELECT a.executor, count(*)
-     FROM attempts a JOIN tasks t ON t.task_id = a.task_id
-     WHERE a.phase IN ('queued', 'preparing', 'running', 'stopping') AND a.host <> ''
-       AND (a.phase <> 'queued' OR a.admitted_epoch = a.epoch) AND t.kind <> 'answer'
-       AND a.executor IN (SELECT value FROM json_each($1))
-     GROUP BY a.executor";
+const RUNNING: &str = "SELECT executor, count(*) FROM running_attempts
+     WHERE executor IN (SELECT value FROM json_each($1)) GROUP BY executor";
 
 /// An attempt that waits on this host because of its executor's limit.
 #[derive(serde::Deserialize)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use provost_actors::ids;
 use provost_actors::workspace::Places;
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
@@ -15,9 +16,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::answered::lock_writes;
 use super::changes::Changes;
 use super::connection::Pool;
+use super::error::is_forbidden;
 use super::kept::Kept;
 use super::open::{LATEST_ID, OpenError};
-use super::{Store, TimesToLive};
+use super::{Store, TimesToLive, rights};
 
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/postgres");
 
@@ -96,15 +98,18 @@ impl Store {
         let connecting = connecting.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         let mut connection = connecting.map_err(unreachable)?;
         let version = suits(&mut connection, server).await?;
+        let own = rights::own(&mut connection).await?;
+        if let Some((of, _)) = own.as_ref().filter(|(of, _)| of != host) {
+            let (of, host) = (of.clone(), host.to_owned());
+            return Err(OpenError::OtherHost { place: server.place(), of, host });
+        }
         if !lock(&mut connection, host).await? {
             return Err(OpenError::InUse { host: host.to_owned(), place: server.place() });
         }
-        if newest_applied(&mut connection).await? < newest_migration() {
-            // Daemons that run write nothing meanwhile; those of an older version find it with their
-            // next write, and end.
-            lock_writes(&mut connection).await?;
+        match &own {
+            Some(_) => rights::check_schema(&mut connection, &server.place()).await?,
+            None => migrate(&mut connection, server).await?,
         }
-        MIGRATIONS.run(&mut connection).await?;
         let latest: Option<String> =
             sqlx::query_scalar(LATEST_ID).fetch_one(&mut connection).await?;
         ids::go_on_after(&latest.unwrap_or_default());
@@ -123,6 +128,7 @@ impl Store {
             host: host.into(),
             places: Places::default(),
             fence: Arc::default(),
+            rights: own.map(|(_, kind)| kind),
         })
     }
 }
@@ -132,15 +138,24 @@ pub(super) fn newest_migration() -> i64 {
     MIGRATIONS.iter().map(|it| it.version).max().unwrap_or_default()
 }
 
-/// The newest migration that a board has; 0: it has none.
-async fn newest_applied(connection: &mut PgConnection) -> sqlx::Result<i64> {
-    let sql =
-        "SELECT to_regclass(quote_ident(current_schema()) || '._sqlx_migrations') IS NOT NULL";
-    if !sqlx::query_scalar::<_, bool>(sql).fetch_one(&mut *connection).await? {
-        return Ok(0);
+/// Brings the schema up to date, as its owner.
+async fn migrate(connection: &mut PgConnection, server: &Server) -> Result<(), OpenError> {
+    let is_old = rights::applied(connection).await?.len() < MIGRATIONS.iter().count();
+    if is_old {
+        // Daemons that run write nothing meanwhile; those of an older version find it with their
+        // next write, and end.
+        lock_writes(connection).await?;
     }
-    let sql = "SELECT coalesce(max(version), 0) FROM _sqlx_migrations";
-    sqlx::query_scalar(sql).fetch_one(connection).await
+    match MIGRATIONS.run(&mut *connection).await {
+        Err(MigrateError::Execute(error)) if is_forbidden(&error) => {
+            return Err(OpenError::NoRights { place: server.place() });
+        }
+        done => done?,
+    }
+    if is_old {
+        rights::renew(connection).await?;
+    }
+    Ok(())
 }
 
 /// The one connection that writes. It holds the lock of the host, and whatever takes its place after

@@ -37,18 +37,20 @@ async fn find(db: Db<'_>, key: &Key) -> Result<Found> {
 /// Replaces what is kept under a key by an intent or an answer, as JSON.
 async fn write(
     db: Db<'_>,
+    host: &str,
     key: &Key,
     intent: Option<String>,
     answer: Option<String>,
 ) -> Result<()> {
     let sql = "INSERT INTO requests (tool, request_id, payload_hash, resolved_hash, intent, answer,
-                               created_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)
+                               created_at, host)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
          ON CONFLICT (tool, request_id) DO UPDATE SET
-             intent = excluded.intent, answer = excluded.answer, created_at = excluded.created_at";
+             intent = excluded.intent, answer = excluded.answer, created_at = excluded.created_at,
+             host = excluded.host";
     let Key { tool, request_id, payload_hash, resolved_hash } = key;
-    db.run(sql, (tool, request_id, payload_hash, resolved_hash, intent, answer, now())).await?;
-    Ok(())
+    let values = (tool, request_id, payload_hash, resolved_hash, intent, answer, now(), host);
+    db.run(sql, values).await.map(drop)
 }
 
 impl Store {
@@ -70,7 +72,7 @@ impl Store {
         let value = work(&mut db).await?;
         if let Some(key) = key {
             let answer = serde_json::to_string(&value).map_err(StoreError::from)?;
-            write(&mut db, key, None, Some(answer)).await?;
+            write(&mut db, &self.host, key, None, Some(answer)).await?;
         }
         self.commit(db, name).await?;
         Ok(Once { value, deduplicated: false })
@@ -94,7 +96,7 @@ impl Requests for Store {
                 Found::Answer(answer) => return Ok(Begun::Answered(answer)),
                 found => found,
             };
-            write(db, key, Some(serde_json::to_string(intent)?), None).await?;
+            write(db, &self.host, key, Some(serde_json::to_string(intent)?), None).await?;
             Ok(if matches!(found, Found::Intent) { Begun::GoAgain } else { Begun::Go })
         })
         .await
@@ -123,7 +125,7 @@ impl Requests for Store {
     async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal> {
         let mut db = self.transaction(Patience::OneTry).await?;
         failpoint::hit("answer", "next");
-        write(&mut db, key, None, Some(answer.to_string())).await?;
+        write(&mut db, &self.host, key, None, Some(answer.to_string())).await?;
         self.writer.commit(db, Some(&self.host)).await.map_err(fault)?;
         failpoint::hit("answer", "kept");
         Ok(())

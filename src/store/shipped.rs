@@ -29,7 +29,7 @@ impl ShippedLogs for Store {
     }
 
     async fn standing(&self, attempts: &[AttemptId]) -> Result<Standing, Refusal> {
-        let home = "SELECT secret FROM hosts WHERE host_id = $1";
+        let home = "SELECT secret FROM host_homes WHERE host_id = $1";
         let here = "SELECT attempt_id FROM attempts
              WHERE host = $1 AND attempt_id IN (SELECT value FROM json_each($2))";
         let copies = "SELECT * FROM shipped_logs
@@ -96,7 +96,7 @@ async fn ship(db: Db<'_>, host: &str, shipment: &Shipment) -> Result<bool> {
                                        next_offset, last_activity_at, shipped_at)
          SELECT a.attempt_id, CAST($2 AS text), h.host_id, h.secret, CAST($4 AS bigint),
                 CAST($5 AS bigint), CAST($6 AS bigint), CAST($7 AS bigint), CAST($8 AS bigint)
-         FROM attempts a JOIN hosts h ON h.host_id = a.host
+         FROM attempts a JOIN host_homes h ON h.host_id = a.host
          WHERE a.attempt_id = $1 AND a.host = $3
          ON CONFLICT (attempt_id, channel) DO UPDATE SET
              host = excluded.host, home = excluded.home,

@@ -29,6 +29,10 @@ const OF_ITS_HOST: [&str; 11] = [
     "provost/check_log",
 ];
 
+/// The method that says where a branch is in the repository of a host. It alone may be asked for with
+/// the database role of a worker.
+pub const BASE: &str = "provost/base";
+
 /// Those that only read: of an attempt that no host has, any daemon answers them.
 const READS: [&str; 2] = ["provost/next_log_page", "provost/environment"];
 

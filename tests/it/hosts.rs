@@ -51,7 +51,7 @@ fn each_daemon_registers_its_host_once_more() {
     let file = provost.home().join("host-secret");
     let secret = fs::read_to_string(&file).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let kept = provost.rows("SELECT secret FROM hosts");
+    let kept = provost.rows("SELECT secret FROM host_homes");
     assert!(!secret.trim().is_empty() && !kept[0].contains(secret.trim()), "{kept:?}");
 
     let attempt = provost.board().start("fake", &run_until(&provost.path("gate")));
@@ -149,9 +149,9 @@ fn a_host_that_is_there_is_not_removed_and_one_that_is_lost_is() {
     assert!(refused.stderr.contains("its daemon is there"), "{refused:?}");
     let refused = provost.verb(["host", "drain", "elsewhere"]);
     assert!(refused.code == 1 && refused.stderr.contains("provost hosts"), "{refused:?}");
-    provost.sql(&["INSERT INTO hosts (host_id, incarnation, secret, labels, slots, memory,
+    provost.sql(&["INSERT INTO hosts (host_id, incarnation, labels, slots, memory,
             version, state, registered_at, renewed_at, lease_until) VALUES
-        ('elsewhere', 4, 's', '[\"gpu\"]', 8, 1073741824, '0', 'active', 1, 1, 2)"]);
+        ('elsewhere', 4, '[\"gpu\"]', 8, 1073741824, '0', 'active', 1, 1, 2)"]);
     let listed = provost.verb(["hosts"]).stdout;
     assert!(listed.contains("active, lost") && listed.contains("gpu"), "{listed}");
     // With more than one host, it says which.

@@ -53,6 +53,7 @@ mod replay;
 mod rescue;
 mod resources;
 mod review;
+mod rights;
 mod sandbox;
 mod scenarios;
 mod shipped;

@@ -219,7 +219,7 @@ async fn place(
     let used = world.journal.used().await?;
     let place = host::place(&world.host.id, is_free, wanted, &hosts, &used, Timestamp::now());
     Ok(match place {
-        Place::On(_) if request.is_carried => Place::Anywhere,
+        Place::On(_) if request.is_carried || !world.host.asks => Place::Anywhere,
         Place::Anywhere if must_be_here => Place::Here,
         place => place,
     })

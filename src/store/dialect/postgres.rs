@@ -78,6 +78,11 @@ const NAMES: &[(&str, &str)] = &[
     ("json_each(", "json_items("),
     // SQLite takes it as the order of the loops; here it would be another join.
     ("CROSS JOIN", "JOIN"),
+    // A host's role may not see all rows that are counted.
+    ("SELECT max(revision) + 1 FROM attempts", "SELECT newest_revision() + 1"),
+    ("SELECT coalesce(max(revision), 0) FROM attempts", "SELECT newest_revision()"),
+    ("SELECT coalesce(max(position), 0) + 1 FROM follow_ups", "SELECT newest_position() + 1"),
+    ("SELECT coalesce(min(position), 1) FROM follow_ups", "SELECT oldest_position()"),
 ];
 
 fn text(sql: &str) -> String {

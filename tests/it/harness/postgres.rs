@@ -1,6 +1,7 @@
 //! A database of PostgreSQL for a test, and a server that a test may stop.
 
 use std::fs::{self, Permissions};
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -115,6 +116,26 @@ impl Server {
 
     pub fn url(&self) -> String {
         format!("postgres://provost@localhost/postgres?host={}", self.folder.path().display())
+    }
+
+    /// Has it listen on the local host with TLS alone, and returns the port.
+    pub fn listen(&self, certificate: &Path, key: &Path) -> u16 {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        for (from, name) in [(certificate, "tls.crt"), (key, "tls.key")] {
+            let to = self.folder.path().join("data").join(name);
+            fs::copy(from, &to).unwrap();
+            fs::set_permissions(&to, Permissions::from_mode(0o600)).unwrap();
+            chown(&to, Some(self.user.0), Some(self.user.1)).unwrap();
+        }
+        let file = self.folder.path().join("data/postgresql.conf");
+        let settings = format!(
+            "listen_addresses = '127.0.0.1'\nport = {port}\nssl = on\nssl_cert_file = 'tls.crt'\n\
+             ssl_key_file = 'tls.key'\n"
+        );
+        fs::write(&file, fs::read_to_string(&file).unwrap() + &settings).unwrap();
+        self.crash();
+        self.start();
+        port
     }
 
     pub fn start(&self) {
