@@ -42,14 +42,9 @@ impl Store {
         Ok(pruned + self.prune_settled_bundles(before).await?)
     }
 
-    /// Cuts the copy of a channel down to its newest chunk, unless it has grown. As a shipment does, it
-    /// takes no lock of the board.
+    /// Cuts the copy of a channel down to its newest chunk, unless it has grown.
     async fn trim(&self, log: &OldLog) -> Result<u64, Refusal> {
-        let pool = if self.is_shared() { &self.reader } else { &self.writer };
-        let mut db = pool.begin_beside().await.map_err(fault)?;
-        let trimmed = trim(&mut db, log).await?;
-        db.commit().await.map_err(fault)?;
-        Ok(trimmed)
+        self.beside(Patience::OneTry, "trimmed", async |db| trim(db, log).await).await
     }
 
     async fn prune_settled_bundles(&self, before: i64) -> Result<u64, Refusal> {
