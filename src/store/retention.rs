@@ -6,7 +6,7 @@
 
 use provost_actors::ids::AttemptId;
 
-use super::{Db, Patience, Refusal, Result, Sql, Store, fault};
+use super::{Db, Patience, Refusal, Result, Sql, Store};
 
 /// Copies that are looked for at once.
 const BATCH: usize = 50;

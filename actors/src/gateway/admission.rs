@@ -1,7 +1,7 @@
 //! Who runs and who waits: so many attempts at once, further ones in the order
 //! of their priority, and within one first come first served; no attempt begins on a host that drains.
 //! Who waits for memory is passed only by those that ask for none, who waits because of its executor's
-//! limit only by those of other executors. Pure.
+//! limit only by those of other executors, and by those that the board has let begin. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -210,15 +210,19 @@ impl Admission {
     /// Whether an attempt could begin behind those that wait `before` it.
     fn fits<'a>(&'a self, attempt: AttemptId, before: &mut WaitedFor<'a>) -> bool {
         let Some(asks) = self.asks.get(&attempt) else { return true };
-        let is_permitted = match (asks.max_running, &self.permitted) {
-            (None, _) => true,
-            (Some(_), Some(permitted)) => permitted.contains(&attempt),
-            (Some(most), None) => self.running_of(&asks.executor) < most,
-        };
         let executor = asks.executor.as_str();
-        if !is_permitted || before.executors.contains(executor) {
-            before.executors.insert(executor);
-            return false;
+        match (asks.max_running, &self.permitted) {
+            (None, _) => {}
+            // The board has chosen the order.
+            (Some(_), Some(permitted)) if permitted.contains(&attempt) => {}
+            (Some(_), Some(_)) => return false,
+            (Some(most), None) => {
+                let is_full = self.running_of(executor) >= most;
+                if is_full || before.executors.contains(executor) {
+                    before.executors.insert(executor);
+                    return false;
+                }
+            }
         }
         before.memory |= !self.has_memory(asks.memory);
         asks.memory == 0 || !before.memory
@@ -341,10 +345,11 @@ mod tests {
         }
         assert!(admission.take(id[2]), "its executor has no limit");
         assert_eq!((admission.next(), admission.unpermitted()), (None, vec![id[0]]));
-        admission.permit(id[0]);
-        assert_eq!(granted(&mut admission), [id[0]]);
-        admission.leave(id[0]);
-        assert!(!admission.take(id[0]), "the next turn asks again");
+        // The board may have let a later one begin: the first one waits for that one's end.
+        admission.permit(id[1]);
+        assert_eq!(granted(&mut admission), [id[1]]);
+        admission.leave(id[1]);
+        assert!(!admission.take(id[1]), "the next turn asks again");
         admission.hold(true);
         assert!(admission.unpermitted().is_empty());
     }
