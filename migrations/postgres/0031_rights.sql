@@ -222,7 +222,7 @@ CREATE POLICY worker_starts ON attempts FOR INSERT
 CREATE POLICY worker_changes ON attempts FOR UPDATE
     USING (host = (SELECT own_host()) OR host = '' AND phase = 'queued'
            OR phase IN ('settled', 'idle') AND is_called(attempt_id))
-    WITH CHECK (host = (SELECT own_host()) OR host = '');
+    WITH CHECK ((host = (SELECT own_host()) OR host = '') AND sees_task(task_id));
 
 CREATE POLICY worker ON task_dependencies USING (sees_task(task_id));
 CREATE POLICY worker ON leases USING (sees_task(task_id));

@@ -54,7 +54,7 @@ fn host(url: &str, name: &str, kind: &str) -> Provost {
         ("getNextTask", json!({"claim": true})),
         ("askQuestion", json!({"question": UNKNOWN})),
         ("reportObservation", json!({"observation": "it is slow", "category": "optimization"})),
-        ("reportIssue", json!({"issue_description": "it is wrong", "severity": 9})),
+        ("reportIssue", json!({"issue_description": "it is wrong", "severity": 3})),
         ("reportTaskStatus", json!({"task_id": "TASK-003", "status": "in_progress"})),
         (
             "reportTestFailure",
@@ -218,18 +218,18 @@ const SEES: &[(&str, &str)] = &[
 
 /// The columns of each table: their names, types, and whether each is of the key.
 fn columns(url: &str) -> BTreeMap<String, Vec<(String, String, bool)>> {
-    let sql = "SELECT c.relname || ' ' || a.attname || ' ' || format_type(a.atttypid, NULL) || ' '
-                || EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
-                           AND a.attnum = ANY (i.indkey))
+    let sql = "SELECT concat_ws('|', c.relname, a.attname, format_type(a.atttypid, NULL),
+                EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
+                        AND a.attnum = ANY (i.indkey)))
          FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
          WHERE c.relkind = 'r' AND c.relnamespace = CAST('public' AS regnamespace)
            AND a.attnum > 0 AND NOT a.attisdropped
            AND (a.attnotnull OR a.attname = 'sha256') ORDER BY c.relname, a.attnum";
     let mut found: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for line in rows(url, sql) {
-        let words: Vec<&str> = line.split(' ').collect();
+        let words: Vec<&str> = line.split('|').collect();
         let [table, column, kind, is_key] = words[..] else { panic!("{line}") };
-        let column = (column.to_owned(), kind.to_owned(), is_key == "true");
+        let column = (column.to_owned(), kind.to_owned(), is_key == "t");
         found.entry(table.to_owned()).or_default().push(column);
     }
     found
@@ -347,20 +347,18 @@ fn a_worker_does_nothing_for_another_host_and_a_gateway_owns_nothing() {
         )
     };
     let named = "00000000-0000-0000-0000-000000000001";
-    run(
-        &url,
-        &[
-            &["rights-w", "rights-g", "rights-x"].map(host).concat(),
-            "INSERT INTO projects VALUES ('p', 'p', 1, 1), ('q', 'q', 1, 1);
-             INSERT INTO tasks (task_id, project_id, title, status, priority, created_at, updated_at)
-             VALUES ('t', 'p', 't', 'todo', 'high', 1, 1), ('u', 'q', 'u', 'todo', 'high', 1, 1);
-             INSERT INTO repos VALUES ('r', 'p', 'r', '/r', 'main', 1);",
-            &attempt("mine", "rights-w", "running"),
-            &attempt("theirs", "rights-x", "running"),
-            &attempt(named, "rights-x", "settled"),
-        ]
-        .concat(),
-    );
+    let hosts = ["rights-w", "rights-g", "rights-x"].map(host).concat();
+    let attempts = [
+        attempt("mine", "rights-w", "running"),
+        attempt("theirs", "rights-x", "running"),
+        attempt(named, "rights-x", "settled"),
+    ]
+    .concat();
+    let board = "INSERT INTO projects VALUES ('p', 'p', 1, 1), ('q', 'q', 1, 1);
+         INSERT INTO tasks (task_id, project_id, title, status, priority, created_at, updated_at)
+         VALUES ('t', 'p', 't', 'todo', 'high', 1, 1), ('u', 'q', 'u', 'todo', 'high', 1, 1);
+         INSERT INTO repos VALUES ('r', 'p', 'r', '/r', 'main', 1);";
+    run(&url, &format!("{hosts}{board}{attempts}"));
     let count = |sql: &str| does(&worker, sql);
     // The row of an attempt at a task of its project is there; what it holds is not.
     assert_eq!(count("SELECT 1 FROM attempts WHERE attempt_id = 'theirs'"), Ok(1));
@@ -386,6 +384,8 @@ fn a_worker_does_nothing_for_another_host_and_a_gateway_owns_nothing() {
         "INSERT INTO finishes VALUES ('f', 'theirs', '{}', 'open', '{}', NULL, 1, NULL)",
         "INSERT INTO sessions VALUES ('s', 'theirs', 'e', NULL, 1)",
         "UPDATE attempts SET host = 'rights-x' WHERE attempt_id = 'mine'",
+        "UPDATE attempts SET task_id = 'u' WHERE attempt_id = 'mine'",
+        "UPDATE tasks SET project_id = 'q' WHERE task_id = 't'",
         "UPDATE cluster SET generation = 7",
         "UPDATE host_calls SET call = '{}'",
         "INSERT INTO users VALUES ('me', 'admin', 'h', 1, NULL)",
