@@ -96,9 +96,13 @@ impl OtherHosts for Domain {
         self.store.ask_host(&id, host, &call, deadline).await?;
         loop {
             if let Some(answer) = self.store.host_answer(&id).await? {
-                if let Err(refusal) = self.store.forget_host_call(&id).await {
-                    tracing::debug!(%refusal, id, "an answer is forgotten later");
-                }
+                let store = self.store.clone();
+                // Nothing waits for that.
+                tokio::spawn(async move {
+                    if let Err(refusal) = store.forget_host_call(&id).await {
+                        tracing::debug!(%refusal, id, "an answer is forgotten later");
+                    }
+                });
                 return answer;
             }
             let why = match self.check_alive(host).await {

@@ -78,6 +78,10 @@ pub async fn of_base(
     }
     let mut needs = None;
     for earlier in journal.base_commits(repo).await? {
+        // Another start has kept it meanwhile.
+        if earlier == commit {
+            return Ok(());
+        }
         let is_before = ["merge-base", "--is-ancestor", &earlier, commit];
         if bundle::has(path, &earlier).await && git::run(path, &is_before).await.is_ok() {
             needs = Some(earlier);
