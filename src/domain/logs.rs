@@ -98,9 +98,14 @@ impl Domain {
         };
         let page = match log {
             Some(log) => {
-                let page = blocking(move || log.page(channel, &query)).await?;
-                self.with_earlier(attempt, page.map_err(|error| fault(&error))?, channel, &query)
-                    .await?
+                let page = match log.page_in_memory(channel, &query) {
+                    Some(page) => page,
+                    None => {
+                        let read = blocking(move || log.page(channel, &query)).await?;
+                        read.map_err(|error| fault(&error))?
+                    }
+                };
+                self.with_earlier(attempt, page, channel, &query).await?
             }
             // What an attempt has written before it was moved here.
             None if self.store.is_shared() => {

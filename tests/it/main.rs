@@ -57,6 +57,7 @@ mod rights;
 mod sandbox;
 mod scenarios;
 mod shipped;
+mod speed;
 mod starts;
 mod stop;
 mod tools;

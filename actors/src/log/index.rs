@@ -67,7 +67,13 @@ impl<T: FixedRecord> RecordFile<T> {
 
     /// Appends a record; readers see it when this returns.
     pub fn push(&self, record: &T) -> io::Result<()> {
-        (&*self.file).write_all(&record.encode())
+        self.push_all(std::slice::from_ref(record))
+    }
+
+    /// Appends records by one write.
+    pub fn push_all(&self, records: &[T]) -> io::Result<()> {
+        let bytes: Vec<u8> = records.iter().flat_map(T::encode).collect();
+        (&*self.file).write_all(&bytes)
     }
 
     pub fn truncate(&self, len: u64) -> io::Result<()> {

@@ -41,6 +41,8 @@ struct LiveState {
     in_progress: BTreeMap<ProcessId, InProgress>,
     processes: BTreeSet<ProcessId>,
     last_activity_at: Option<Timestamp>,
+    /// Raw entries are shown, and readers were not woken since.
+    is_due: bool,
 }
 
 impl Live {
@@ -51,6 +53,7 @@ impl Live {
             in_progress: BTreeMap::new(),
             processes: BTreeSet::new(),
             last_activity_at: None,
+            is_due: false,
         };
         Self { state: Mutex::new(state), changed: watch::Sender::new(0), grown }
     }
@@ -79,19 +82,18 @@ impl Live {
         state.last_activity_at = at.or(state.last_activity_at);
     }
 
-    /// Shows the raw entries below this number.
+    /// Shows the raw entries below this number. Readers are woken when the normalized entries of these
+    /// lines are shown: once for both.
     pub fn show_raw(&self, next: u64) {
         let mut state = self.state();
-        if std::mem::replace(&mut state.raw_next, next) != next {
-            self.changed.send_modify(|count| *count += 1);
-            self.note_growth();
-        }
+        state.is_due |= std::mem::replace(&mut state.raw_next, next) != next;
     }
 
-    /// Shows new normalized entries, and the message in progress at the same moment.
+    /// Shows new normalized entries, and the message in progress at the same moment. Wakes the readers
+    /// if there is anything new in either channel.
     pub fn show_normalized(&self, process: ProcessId, entries: Vec<Entry>, streamed: Streamed) {
-        let is_new = !entries.is_empty();
         let mut state = self.state();
+        let is_new = std::mem::take(&mut state.is_due) || !entries.is_empty();
         for entry in entries {
             state.ring.push(entry);
         }

@@ -180,23 +180,28 @@ impl NormalizedWriter {
         }
         self.file(&lines, ends)?;
         let lines = String::from_utf8(lines).map_err(io::Error::other)?;
-        Ok(Entry::of_lines(first, &lines, places))
+        Ok(Entry::of_lines(first, lines, places))
     }
 
     /// Puts lines on file, which end at these places.
     fn file(&mut self, lines: &[u8], ends: impl IntoIterator<Item = usize>) -> io::Result<()> {
-        let (mut written, mut begin) = (0, 0);
+        let (mut written, mut begin, mut marks) = (0, 0, Vec::new());
         for end in ends {
             if self.end.offset - self.segment_start >= segment_bytes(self.max_bytes) {
+                self.index.push_all(&std::mem::take(&mut marks))?;
                 self.segment.write_all(&lines[written..begin])?;
                 written = begin;
                 self.begin_segment()?;
             }
-            self.mark()?;
+            if self.is_mark_due() {
+                marks.push(self.end);
+                self.last_mark = self.end;
+            }
             self.end.entry += 1;
             self.end.offset += (end - begin) as u64;
             begin = end;
         }
+        self.index.push_all(&marks)?;
         self.segment.write_all(&lines[written..])
     }
 
@@ -270,16 +275,12 @@ impl NormalizedWriter {
         self.index.sync()
     }
 
-    /// Marks the next entry regularly, and at each segment's start, where retention cuts.
-    fn mark(&mut self) -> io::Result<()> {
+    /// The next entry is marked regularly, and at each segment's start, where retention cuts.
+    fn is_mark_due(&self) -> bool {
         let is_segment_start = self.end.offset == self.segment_start;
         let is_far = self.end.entry - self.last_mark.entry >= MARK_ENTRIES
             || self.end.offset - self.last_mark.offset >= MARK_BYTES;
-        if is_segment_start || is_far {
-            self.index.push(&self.end)?;
-            self.last_mark = self.end;
-        }
-        Ok(())
+        is_segment_start || is_far
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 pub struct Entry {
     pub index: u64,
     /// Shared by entries that were written together.
-    text: Arc<str>,
+    text: Arc<String>,
     /// Where its JSON is in `text`.
     place: Range<usize>,
 }
@@ -30,14 +30,15 @@ impl Entry {
     }
 
     /// Entries from number `first` on, whose JSON is at these places in `lines`.
-    pub fn of_lines(first: u64, lines: &str, places: Vec<Range<usize>>) -> Vec<Self> {
-        let text: Arc<str> = lines.into();
+    pub fn of_lines(first: u64, mut lines: String, places: Vec<Range<usize>>) -> Vec<Self> {
+        lines.shrink_to_fit();
+        let text = Arc::new(lines);
         let entries = (first..).zip(places);
         entries.map(|(index, place)| Self { index, text: Arc::clone(&text), place }).collect()
     }
 
     fn whole(index: u64, json: String) -> Self {
-        Self { index, place: 0..json.len(), text: json.into() }
+        Self { index, place: 0..json.len(), text: Arc::new(json) }
     }
 
     pub fn json(&self) -> &str {

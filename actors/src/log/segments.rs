@@ -32,7 +32,7 @@ impl Series {
     }
 
     /// Whether there is a segment from `start` on.
-    fn has(&self, start: u64) -> io::Result<bool> {
+    pub fn has(&self, start: u64) -> io::Result<bool> {
         Ok(self.path(start).try_exists()? || self.sealed(start).try_exists()?)
     }
 

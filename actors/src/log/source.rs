@@ -62,8 +62,17 @@ pub struct ProcessLines {
 
 impl ProcessLines {
     pub fn at(dir: &Path, position: Position) -> Self {
+        Self::over(SpoolReader::open(dir), position)
+    }
+
+    /// The spool, for the next reader.
+    pub fn into_spool(self) -> SpoolReader {
+        self.spool
+    }
+
+    pub fn over(spool: SpoolReader, position: Position) -> Self {
         Self {
-            spool: SpoolReader::open(dir),
+            spool,
             cutters: position.open.map(LineCutter::at),
             known: position.read,
             behind: [None; 2],

@@ -32,7 +32,7 @@ const KEPT: usize = 32;
 
 /// The two log channels of one attempt, with one instance for an attempt's folder at a time.
 /// The methods read and write files and block, except `tip`, `known_activity_at`,
-/// `in_progress` and `changed`.
+/// `in_progress`, `changed` and `page_in_memory`.
 pub struct AttemptLog {
     dir: PathBuf,
     limits: LogLimits,
@@ -126,6 +126,20 @@ impl AttemptLog {
             }
         }
         Err(LogError::Outrun)
+    }
+
+    /// The same page without a read of a file; `None`: not all of it is in memory. Does not block.
+    pub fn page_in_memory(&self, channel: Channel, query: &Query) -> Option<Page> {
+        if channel == Channel::Raw || !self.normalized.has_all().ok()? {
+            return None;
+        }
+        let held = 0..self.live.tip().normalized.map_or(0, |latest| latest + 1);
+        let in_progress = self.live.in_progress();
+        let range = page::plan(&held, query);
+        let newest = self.live.newest(&range)?;
+        let (entries, flags) =
+            page::collect(|_, _| Ok(newest.clone()), &held, range, query).ok()?;
+        Some(Page { entries, flags, in_progress })
     }
 
     fn try_page(&self, channel: Channel, query: &Query) -> Result<Page, LogError> {
@@ -225,7 +239,8 @@ impl Logs {
         let opened = slot.get_or_try_init(async || {
             let (dir, limits) = (self.dir(attempt), self.limits);
             if let Some(Copying { rows, .. }) = &self.copying {
-                shipped::bring(&**rows, &dir, attempt, limits).await?;
+                // Boxed: each task that opens a log would have room for it, as long as it lives.
+                Box::pin(shipped::bring(&**rows, &dir, attempt, limits)).await?;
             }
             let grown = self.copying.as_ref().map(|it| Arc::clone(&it.grown));
             let grown = grown.map(|grown| Growth { grown, attempt });

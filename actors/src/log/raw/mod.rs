@@ -167,7 +167,7 @@ impl RawWriter {
     }
 
     pub fn reader(&self) -> RawReader {
-        RawReader { index: self.index.clone(), dir: self.dir.clone() }
+        RawReader::of(self.index.clone(), &self.dir)
     }
 
     pub fn number(

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use super::{Block, BlockKind, Growing, INDEX, process_dir, raw_entry};
+use crate::blocking::lock;
 use crate::event::{RawEntry, Stream};
 use crate::ids::ProcessId;
 use crate::log::LogError;
@@ -18,14 +20,20 @@ use crate::log::spool::read::SpoolReader;
 
 #[derive(Clone)]
 pub struct RawReader {
-    pub(super) index: RecordFile<Block>,
-    pub(super) dir: PathBuf,
+    index: RecordFile<Block>,
+    dir: PathBuf,
+    /// The process that was read last, and its spool, for the next page: a long one has many
+    /// segments, and to find one takes longer than to read it.
+    last: Arc<Mutex<Option<(ProcessId, SpoolReader)>>>,
 }
 
 impl RawReader {
     pub fn open(dir: &Path) -> io::Result<Self> {
-        let index = RecordFile::open_for_reading(&dir.join(INDEX))?;
-        Ok(Self { index, dir: dir.to_owned() })
+        Ok(Self::of(RecordFile::open_for_reading(&dir.join(INDEX))?, dir))
+    }
+
+    pub(super) fn of(index: RecordFile<Block>, dir: &Path) -> Self {
+        Self { index, dir: dir.to_owned(), last: Arc::default() }
     }
 
     /// The block that holds `entry`, and the numbers of its entries below `below`.
@@ -116,7 +124,9 @@ impl RawReader {
             };
             return numbers.zip(block.tails()).map(tail).collect();
         }
-        let mut lines = ProcessLines::at(&dir, block.start);
+        let last = lock(&self.last).take().filter(|(process, _)| *process == block.process);
+        let spool = last.map_or_else(|| SpoolReader::open(&dir), |(_, spool)| spool);
+        let mut lines = ProcessLines::over(spool, block.start);
         let mut growing = Growing::new(block.process);
         let mut read = Vec::new();
         for index in numbers {
@@ -132,6 +142,7 @@ impl RawReader {
                 ReadStep::Gap => return Err(LogError::Outrun),
             }
         }
+        *lock(&self.last) = Some((block.process, lines.into_spool()));
         Ok(read)
     }
 }

@@ -47,3 +47,58 @@ fn a_follower_sees_each_of_many_lines_once_and_in_order() {
     });
     assert_eq!(log.tip().raw, Some(LINES - 1));
 }
+
+#[test]
+fn a_page_in_memory_is_the_same_as_one_that_was_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = LogLimits { ring_entries: 50, ring_bytes: 1 << 20, spool_max_bytes: 16 * 1024 };
+    let log = AttemptLog::open(dir.path(), limits).unwrap();
+    let process = ProcessId::new();
+    log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
+    let mut spool = SpoolFiles::new(dir.path(), process);
+    let mut write = |lines: std::ops::Range<i64>| {
+        for number in lines {
+            spool.write(Stream::Stdout, format!("{number}.\n").as_bytes());
+        }
+        drain(&log, process);
+    };
+    let newest = query(20, PagePosition::Newest);
+    let is_in_memory = |place| {
+        let query = query(20, place);
+        let page = log.page(Channel::Normalized, &query).unwrap();
+        let Some(known) = log.page_in_memory(Channel::Normalized, &query) else { return false };
+        assert_eq!((known.entries, known.flags), (page.entries, page.flags), "{place:?}");
+        true
+    };
+    assert!(is_in_memory(PagePosition::Newest), "an empty one");
+    write(0..60);
+    for place in [PagePosition::Newest, PagePosition::Before(40), PagePosition::After(9)] {
+        assert!(is_in_memory(place), "{place:?}");
+    }
+    assert!(is_in_memory(PagePosition::After(59)) && is_in_memory(PagePosition::After(100)));
+    for place in [PagePosition::Before(15), PagePosition::After(8), PagePosition::After(-1)] {
+        assert!(!is_in_memory(place), "{place:?}");
+    }
+    assert!(log.page_in_memory(Channel::Raw, &newest).is_none());
+    write(60..300);
+    assert!(log.page(Channel::Normalized, &newest).unwrap().flags.history_truncated);
+    assert!(!is_in_memory(PagePosition::Newest), "retention has removed older ones");
+}
+
+#[test]
+fn a_reader_is_woken_once_for_both_channels() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = AttemptLog::open(dir.path(), LIMITS).unwrap();
+    let process = ProcessId::new();
+    log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
+    let mut spool = SpoolFiles::new(dir.path(), process);
+    let changes = |log: &AttemptLog| *log.changed().borrow();
+    for line in ["an entry.\n", "no entry yet\n", "session one\n"] {
+        let before = changes(&log);
+        spool.write(Stream::Stdout, line.as_bytes());
+        drain(&log, process);
+        assert_eq!(changes(&log), before + 1, "{line:?}");
+        drain(&log, process);
+        assert_eq!(changes(&log), before + 1, "nothing is new after {line:?}");
+    }
+}
