@@ -142,12 +142,15 @@ impl Home {
         if let Some(root) = self.root.take() {
             refuse_foreign_content(&root)?;
             self = Self::in_one(private_folder(&root)?);
-        } else if let Some(state_dir) = self.log_file.parent() {
-            private_folder(state_dir)?;
+        } else {
+            if let Some(state_dir) = self.log_file.parent() {
+                private_folder(state_dir)?;
+            }
+            for dir in [&mut self.config_dir, &mut self.data_dir] {
+                *dir = private_folder(dir)?;
+            }
         }
-        for dir in [&mut self.config_dir, &mut self.data_dir, &mut self.run_dir] {
-            *dir = private_folder(dir)?;
-        }
+        self.run_dir = private_folder(&self.run_dir)?;
         private_folder(&self.attempts())?;
         private_folder(&self.worktrees())?;
         self.socket = socket_path(&self.run_dir);

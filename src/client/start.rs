@@ -110,8 +110,8 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
             break;
         }
         // So that this takes little longer than the daemon does.
-        let pause = begun.elapsed() / 10;
-        sleep(pause.clamp(Duration::from_millis(2), Duration::from_millis(200))).await;
+        let pause = begun.elapsed() / 20;
+        sleep(pause.clamp(Duration::from_millis(1), Duration::from_millis(200))).await;
     }
     let what = match last {
         ClientError::Unreachable(why) => why,

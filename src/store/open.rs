@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryFutureExt;
 use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
 use provost_actors::host::LOCAL;
@@ -13,7 +14,7 @@ use provost_actors::ids;
 use provost_actors::workspace::Places;
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, SqlitePool};
+use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 
 use super::changes::Changes;
 use super::connection::Pool;
@@ -107,7 +108,7 @@ impl From<MigrateError> for OpenError {
 impl Store {
     /// Opens or makes the database. The caller holds the home's lock.
     pub async fn open(path: &Path, times: TimesToLive) -> Result<Self, OpenError> {
-        check(path).await?;
+        let checked = check(path).await?;
         make_private(path).map_err(sqlx::Error::Io)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
@@ -120,8 +121,12 @@ impl Store {
             // More than there are: none is prepared twice.
             .statement_cache_capacity(1000);
         let writer = pool(1).connect_with(options.clone()).await?;
-        migrate(&writer).await?;
-        let reader = pool(4).connect_with(options.read_only(true)).await?;
+        // Not before: the last connection to be closed removes the write-ahead log, which the next one
+        // would make again.
+        drop(checked);
+        let readers = pool(4);
+        let readers = readers.connect_with(options.read_only(true)).map_err(OpenError::from);
+        let ((), reader) = tokio::try_join!(migrate(&writer), readers)?;
         let latest: Option<String> = sqlx::query_scalar(LATEST_ID).fetch_one(&reader).await?;
         let version: String =
             sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&reader).await?;
@@ -177,8 +182,8 @@ fn make_private(path: &Path) -> std::io::Result<()> {
     database.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// That what is there is whole, without a change to it.
-async fn check(path: &Path) -> Result<(), OpenError> {
+/// That what is there is whole, without a change to it. Gives the connection that looked.
+async fn check(path: &Path) -> Result<Option<SqliteConnection>, OpenError> {
     let database = path.to_owned();
     let read = move || {
         let is_there = std::fs::metadata(&database).is_ok_and(|file| file.len() > 0);
@@ -190,19 +195,18 @@ async fn check(path: &Path) -> Result<(), OpenError> {
         return Err(OpenError::LosesCommits { path: path.to_owned() });
     }
     if !is_there {
-        return Ok(());
+        return Ok(None);
     }
     let said = async {
         let options = SqliteConnectOptions::new().filename(path).read_only(true);
         let mut reading = options.connect().await?;
         let said: String =
             sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&mut reading).await?;
-        reading.close().await?;
-        Ok(said)
+        Ok((said, reading))
     };
     match said.await {
-        Ok(said) if said == "ok" => Ok(()),
-        Ok(what) => Err(OpenError::Damaged { path: path.to_owned(), what }),
+        Ok((said, reading)) if said == "ok" => Ok(Some(reading)),
+        Ok((what, _)) => Err(OpenError::Damaged { path: path.to_owned(), what }),
         // `SQLITE_CORRUPT` with its extensions, and `SQLITE_NOTADB`
         // (<https://www.sqlite.org/rescode.html>).
         Err(error) if matches!(primary_code(&error), Some(11 | 26)) => {

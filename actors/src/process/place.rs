@@ -159,13 +159,13 @@ impl Shims {
             homes.iter().filter_map(|home| fs::canonicalize(home).ok()).collect();
         let own = geteuid().as_raw();
         for pid in proc::all() {
-            // The owner first: to read the arguments of another one's process may block.
-            let looks_like_one = proc::real_uid(pid) == Some(own)
-                && [proc::ARGUMENT, network::ARGUMENT].iter().any(|it| proc::is_run_as(pid, it));
-            if looks_like_one
+            // Its folder first, which takes one call; and the owner before the arguments: to read those
+            // of another one's process may block.
+            let Ok(folder) = fs::read_link(format!("/proc/{pid}/cwd")) else { continue };
+            if homes.iter().any(|home| folder.starts_with(home))
+                && proc::real_uid(pid) == Some(own)
+                && [proc::ARGUMENT, network::ARGUMENT].iter().any(|it| proc::is_run_as(pid, it))
                 && let Some(shim) = Process::of(pid)
-                && let Ok(folder) = fs::read_link(format!("/proc/{pid}/cwd"))
-                && homes.iter().any(|home| folder.starts_with(home))
             {
                 self.known().shims.insert(shim, attempt_of(&folder));
                 if let Ok(Some(started)) = records::read::<Started>(&folder, Started::FILE) {
