@@ -127,32 +127,26 @@ impl Aside {
         .await
     }
 
-    /// One that writes the files of a worktree as that is set up: by the person's filters, and
-    /// only those that its sparse checkout has. `admin` is the folder that git keeps for the
-    /// worktree.
-    pub async fn of_worktree(
-        worktree: &Path,
-        admin: &Path,
-        common: &Path,
-        place: &Path,
-    ) -> Result<Self, GitError> {
-        let patterns = "info/sparse-checkout";
-        let from = admin.join(patterns);
-        let sparse = async {
-            // Without patterns, git writes all files whatever is configured.
-            if tokio::fs::symlink_metadata(&from).await.is_err() {
-                return Ok(vec![]);
-            }
-            settings(worktree, &["--get-regexp", SPARSE]).await
-        };
-        let which = format!("{HARMLESS}|{REMOTES}");
-        let (mut aside, sparse) = tokio::try_join!(Self::with(place, common, &which), sparse)?;
+    /// One that writes the files of a worktree, by the person's filters; [`of`](Self::of) says of which
+    /// one. Needs nothing of the worktree.
+    pub async fn for_files(common: &Path, place: &Path) -> Result<Self, GitError> {
+        let mut aside = Self::with(place, common, &format!("{HARMLESS}|{REMOTES}")).await?;
         let own = ["core.sparseCheckout=false", "submodule.recurse=false", "core.splitIndex=false"];
         aside.config.extend(own.iter().flat_map(|it| ["-c".into(), it.into()]));
-        aside.config.extend(sparse);
-        let to = aside.path().join(patterns);
-        blocking(move || regular::copy_small(&from, &to, LIST_MAX)).await?;
         Ok(aside)
+    }
+
+    /// Writes the files of this worktree as it is set up: only those that its sparse checkout has.
+    /// `admin` is the folder that git keeps for the worktree.
+    pub async fn of(mut self, worktree: &Path, admin: &Path) -> Result<Self, GitError> {
+        let patterns = "info/sparse-checkout";
+        let (from, to) = (admin.join(patterns), self.path().join(patterns));
+        // Without patterns, git writes all files whatever is configured.
+        if tokio::fs::symlink_metadata(&from).await.is_ok() {
+            self.config.extend(settings(worktree, &["--get-regexp", SPARSE]).await?);
+            blocking(move || regular::copy_small(&from, &to, LIST_MAX)).await?;
+        }
+        Ok(self)
     }
 
     pub fn path(&self) -> &Path {
@@ -184,15 +178,10 @@ impl Aside {
     }
 }
 
-/// Writes the files of `commit` to an empty worktree of `repo`, which git has just made, by way
-/// of an [`Aside`] with the person's settings.
-pub async fn lay_out(
-    repo: &Path,
-    worktree: &Path,
-    commit: &str,
-    place: &Path,
-) -> Result<(), GitError> {
-    change(repo, worktree, place, &["read-tree", "--reset", "-u", commit]).await
+/// Writes the files of `commit` to an empty worktree, which git has just made, by way of one that is
+/// [made for files](Aside::for_files).
+pub async fn lay_out(aside: Aside, worktree: &Path, commit: &str) -> Result<(), GitError> {
+    change(aside, worktree, &["read-tree", "--reset", "-u", commit]).await
 }
 
 /// Gives a worktree's files the content that they have in a commit; its index stays as it is.
@@ -208,15 +197,15 @@ pub async fn bring(
     if git::run(repo, &same).await.is_ok() {
         return Ok(());
     }
-    change(repo, worktree, place, &["restore", &source, "--worktree", "--", "."]).await
+    let aside = Aside::for_files(&git::common_dir(repo).await?, place).await?;
+    change(aside, worktree, &["restore", &source, "--worktree", "--", "."]).await
 }
 
 /// Runs git that writes the files of a worktree.
-async fn change(repo: &Path, worktree: &Path, place: &Path, args: &[&str]) -> Result<(), GitError> {
-    let common = git::common_dir(repo).await?;
+async fn change(aside: Aside, worktree: &Path, args: &[&str]) -> Result<(), GitError> {
     let path = worktree.to_owned();
     let admin = blocking(move || admin(&path)).await?;
-    let aside = Aside::of_worktree(worktree, &admin, &common, place).await?;
+    let aside = aside.of(worktree, &admin).await?;
     let mut git = aside.writing(worktree);
     git.command.env("GIT_INDEX_FILE", admin.join("index"));
     git.text(args).await.map(drop)

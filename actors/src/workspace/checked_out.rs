@@ -89,7 +89,7 @@ impl CheckedOut {
     ) -> Result<Self, InTheWay> {
         let Checkout { path, admin, .. } = checkout;
         let path = place(path, admin).await?;
-        let aside = Aside::of_worktree(&path, admin, common, scratch).await?;
+        let aside = Aside::for_files(common, scratch).await?.of(&path, admin).await?;
         let lock = IndexLock::take(admin, mark).await?.ok_or(InTheWay::Locked)?;
         let (from, to) = (admin.clone(), aside.path().to_owned());
         let copied = blocking(move || snapshot::copy_indexes(&from, &to)).await;

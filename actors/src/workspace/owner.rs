@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::aside::{self, Aside};
 use super::git::{self, GitError};
-use super::{aside, bundle, proof};
+use super::{bundle, proof};
 use crate::blocking::lock;
 
 /// git makes the worktree empty: if it wrote the files, it would run the filters of the
@@ -44,8 +45,14 @@ impl Repositories {
     /// The caller is not to be dropped meanwhile.
     pub async fn add_worktree(&self, repo: &Path, new: NewWorktree) -> Result<(), GitError> {
         let (path, fresh) = (repo.to_owned(), new.clone());
-        let is_made = self.in_turn(repo, async move { make(&path, &fresh).await }).await.is_ok();
-        if is_made && lay_out(repo, &new, &new.base).await.is_ok() {
+        let made = self.in_turn(repo, async move { make(&path, &fresh).await });
+        // Beside it: what writes the files needs no worktree to begin with.
+        let (made, aside) = tokio::join!(made, for_files(repo, &new));
+        let is_made = made.is_ok();
+        if is_made
+            && let Ok(aside) = aside
+            && aside::lay_out(aside, &new.path, &new.base).await.is_ok()
+        {
             return Ok(());
         }
         // Its branch is there already, or something of an earlier try is in the way. Another
@@ -194,7 +201,11 @@ async fn make(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
 }
 
 async fn lay_out(repo: &Path, new: &NewWorktree, commit: &str) -> Result<(), GitError> {
-    aside::lay_out(repo, &new.path, commit, &new.scratch).await
+    aside::lay_out(for_files(repo, new).await?, &new.path, commit).await
+}
+
+async fn for_files(repo: &Path, new: &NewWorktree) -> Result<Aside, GitError> {
+    Aside::for_files(&git::common_dir(repo).await?, &new.scratch).await
 }
 
 async fn set_aside(new: &NewWorktree) -> std::io::Result<()> {
