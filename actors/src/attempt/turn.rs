@@ -222,7 +222,7 @@ impl Turn {
                         TurnEvent::Disk(DiskWriter::Spool, None)
                     }
                     ShimEvent::Frozen(is_frozen) => {
-                        frozen::note(&world, &of_turn, is_frozen).await;
+                        Box::pin(frozen::note(&world, &of_turn, is_frozen)).await;
                         continue;
                     }
                     ShimEvent::Closed => break,
