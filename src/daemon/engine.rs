@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use super::DaemonError;
 use crate::config;
 use crate::home::Home;
-use crate::store::{Durability, Server, Store, TimesToLive};
+use crate::secret;
+use crate::store::{Durability, HostKind, HostRoleMade, Server, Store, TimesToLive};
 
 /// What takes the lock of a host for a visit; no host can have this name.
 const VISITOR: &str = "a visitor";
@@ -79,6 +80,35 @@ pub async fn visit(engine: &config::Engine) -> Result<Store, DaemonError> {
         return Err(EngineError::Url("it names no server".to_owned()).into());
     }
     Ok(Store::open_server(&server(engine)?, VISITOR, TimesToLive::default()).await?)
+}
+
+/// Makes the role of a host at the server, or changes it. A new role gets a password that is made here,
+/// if it needs one: then it is returned.
+pub async fn make_role(
+    engine: &config::Engine,
+    host: &str,
+    kind: HostKind,
+    password: Option<&str>,
+    needs_one: bool,
+) -> Result<(HostRoleMade, Option<String>), DaemonError> {
+    let new = if needs_one { Some(secret::make()?) } else { None };
+    let store = visit(engine).await?;
+    let made = store.make_host_role(host, kind, password, new.as_deref()).await;
+    store.close().await;
+    let made = made.map_err(|it| DaemonError::Host(it.message, it.hint))?;
+    let new = new.filter(|_| made.is_new);
+    Ok((made, new))
+}
+
+/// Drops the role of a host: its name, and why it is still there, if it is.
+pub async fn drop_role(
+    engine: &config::Engine,
+    host: &str,
+) -> Result<(String, Option<String>), DaemonError> {
+    let store = visit(engine).await?;
+    let dropped = store.drop_host_role(host).await;
+    store.close().await;
+    dropped.map_err(|it| DaemonError::Host(it.message, it.hint))
 }
 
 fn server(engine: &config::Engine) -> Result<Server, EngineError> {

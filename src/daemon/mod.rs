@@ -43,9 +43,10 @@ use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
 use crate::home::{Home, environment};
 use crate::mcp;
+pub use crate::store::HostKind;
 use crate::store::{OpenError, Store, TimesToLive};
 use crate::tools::{Rate, Rates};
-pub use engine::{EngineError, visit};
+pub use engine::{EngineError, drop_role, make_role, visit};
 pub use lock::{HomeLock, LockError};
 
 /// How long a daemon that may write nothing any more takes to end its connections.

@@ -62,7 +62,7 @@ pub use open::OpenError;
 pub use postgres::{Durability, Server};
 pub use projects::busy_project;
 pub use reach::Named;
-pub use rights::HostKind;
+pub use rights::{HostKind, HostRoleMade};
 pub use timeline::{Beside, FinishRow};
 pub use wal::is_damaged as is_log_damaged;
 pub use window::OpenFacts;

@@ -2,13 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use provost_actors::refusal::Refusal;
-
 use crate::cli::prelude::*;
-use crate::config::Config;
-use crate::daemon;
-use crate::secret;
-use crate::store::{HostKind, Store};
+use crate::config::{self, Config};
+use crate::daemon::{self, HostKind};
 
 #[derive(clap::Args, Debug)]
 pub struct RoleArgs {
@@ -47,18 +43,20 @@ impl Kind {
 
 pub async fn role(context: &mut Context, args: RoleArgs) -> Result<Exit, Failure> {
     let config = Config::load(&context.home()?.config_file(), &[])?;
-    let store = daemon::visit(&config.settings.engine).await?;
-    let done = if args.drop {
-        drop_role(context, &store, &args.host).await
+    let engine = &config.settings.engine;
+    if args.drop {
+        drop_role(context, engine, &args.host).await
     } else {
-        make(context, &store, &config, args).await
-    };
-    store.close().await;
-    done
+        make(context, engine, args).await
+    }
 }
 
-async fn drop_role(context: &mut Context, store: &Store, host: &str) -> Result<Exit, Failure> {
-    let (role, kept) = store.drop_host_role(host).await.map_err(refused)?;
+async fn drop_role(
+    context: &mut Context,
+    engine: &config::Engine,
+    host: &str,
+) -> Result<Exit, Failure> {
+    let (role, kept) = daemon::drop_role(engine, host).await?;
     let said = json!({"role": role, "host": host, "is_dropped": kept.is_none(), "why_not": kept});
     if !context.out.as_json(&said)? {
         context.out.line(&match kept {
@@ -74,18 +72,14 @@ async fn drop_role(context: &mut Context, store: &Store, host: &str) -> Result<E
 
 async fn make(
     context: &mut Context,
-    store: &Store,
-    config: &Config,
+    engine: &config::Engine,
     args: RoleArgs,
 ) -> Result<Exit, Failure> {
     let RoleArgs { host, role: kind, password_file, no_password, .. } = args;
     let given = password_file.as_deref().map(read).transpose()?;
     let of = if kind == Kind::Gateway { HostKind::Gateway } else { HostKind::Worker };
-    let new = if given.is_some() || no_password { None } else { Some(secret::make()?) };
-    let made = store.make_host_role(&host, of, given.as_deref(), new.as_deref()).await;
-    let made = made.map_err(refused)?;
-    let shown = new.filter(|_| made.is_new);
-    let engine = &config.settings.engine;
+    let needs_one = given.is_none() && !no_password;
+    let (made, shown) = daemon::make_role(engine, &host, of, given.as_deref(), needs_one).await?;
     let url = with_user(&engine.url, &made.role);
     let said = json!({
         "role": made.role, "host": host, "kind": kind.word(), "is_new": made.is_new, "url": url,
@@ -120,10 +114,6 @@ async fn make(
     }
     context.out.line(&lines.join("\n"))?;
     Ok(Exit::Done)
-}
-
-fn refused(refusal: Refusal) -> Failure {
-    Failure::Refused(Box::new(refusal))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
