@@ -58,9 +58,8 @@ pub fn rate(count: usize, time: Duration) -> Option<f64> {
 /// Whole attempts, with git worktrees and processes: from the first start's call until the last one is
 /// settled.
 fn attempts(cluster: &mut Cluster, count: usize) -> Result<()> {
-    let tasks: Vec<String> = (0..count)
-        .map(|at| cluster.task(at % 2, &format!("Rate {at}")))
-        .collect::<Result<_>>()?;
+    let tasks: Vec<String> =
+        (0..count).map(|at| cluster.task(at % 2, &format!("Rate {at}"))).collect::<Result<_>>()?;
     let (began, transactions) = (Instant::now(), cluster.transactions()?);
     let gateways = &cluster.gateways;
     let started = std::thread::scope(|scope| {
@@ -164,7 +163,8 @@ fn lines(cluster: &mut Cluster, count: usize, is_elsewhere: bool) -> Result<()> 
 
 /// The ticks that `logs -f` shows until it ends, each with the time at which it did.
 fn follow(client: &Host, attempt: &str) -> Result<Vec<(u32, u64)>> {
-    let mut follow = client.provost(&["logs", "-f", "--raw", attempt]).stdout(Stdio::piped()).spawn()?;
+    let mut follow =
+        client.provost(&["logs", "-f", "--raw", attempt]).stdout(Stdio::piped()).spawn()?;
     let stdout = BufReader::new(follow.stdout.take().ok_or("no pipe")?);
     let (sender, lines) = channel();
     std::thread::spawn(move || {

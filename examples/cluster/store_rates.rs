@@ -64,7 +64,8 @@ pub fn claims(task: &str, count: usize) -> Result<()> {
         for is_whole in [false, true] {
             let began = Instant::now();
             let share = count / stores.len();
-            let submitting = stores.iter().map(|store| tokio::spawn(submit(store.clone(), task, share)));
+            let submitting =
+                stores.iter().map(|store| tokio::spawn(submit(store.clone(), task, share)));
             let submitted = all(submitting.collect()).await?;
             let total = submitted.len();
             if !is_whole {

@@ -70,7 +70,9 @@ impl Store {
         let mut db = loop {
             match (self.reader.begin_beside().await, pauses.next()) {
                 (Ok(db), _) => break db,
-                (Err(error), Some(pause)) if is_unavailable(&error) => tokio::time::sleep(pause).await,
+                (Err(error), Some(pause)) if is_unavailable(&error) => {
+                    tokio::time::sleep(pause).await
+                }
                 (Err(error), _) => return Err(fault(error)),
             }
         };
