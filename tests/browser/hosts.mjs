@@ -54,7 +54,7 @@ async function drive({ browser, provost, told, shots, check, quiet }) {
   await page.waitForURL('**/attempts/*');
   await live(page);
   const attempt = new URL(page.url()).pathname.split('/').pop();
-  await page.locator('.attempt', { hasText: 'worker-1' }).waitFor();
+  await page.locator('#attempt-head', { hasText: 'On worker-1' }).waitFor();
   told('a gateway starts it, and the page names the host that runs it');
 
   const said = (text) => page.locator('.log-box', { hasText: text }).waitFor();
@@ -87,7 +87,7 @@ async function drive({ browser, provost, told, shots, check, quiet }) {
   await page.screenshot({ path: path.join(shots, 'hosts-review.png'), fullPage: true });
   await page.getByRole('button', { name: 'Merge (squash)' }).click();
   await page.locator('#review-bar .receipt', { hasText: 'done' }).waitFor();
-  check((await provost.git('show', 'main:made.txt')) === 'text', 'the work is in the target branch');
+  check((await provost.git('show', 'main:made.txt')).trim() === 'text', 'the work is in the target branch');
   const { attempts } = await provost.call('list_task_attempts', { task_id: task });
   check(attempts.length === 1, `one attempt: ${JSON.stringify(attempts)}`);
   told('its changes are shown and merged');
