@@ -222,7 +222,7 @@ impl Turn {
                         TurnEvent::Disk(DiskWriter::Spool, None)
                     }
                     ShimEvent::Frozen(is_frozen) => {
-                        Box::pin(frozen::note(&world, &of_turn, is_frozen)).await;
+                        frozen::note(&world, &of_turn, is_frozen).await;
                         continue;
                     }
                     ShimEvent::Closed => break,

@@ -239,8 +239,7 @@ impl Logs {
         let opened = slot.get_or_try_init(async || {
             let (dir, limits) = (self.dir(attempt), self.limits);
             if let Some(Copying { rows, .. }) = &self.copying {
-                // Boxed: each task that opens a log would have room for it, as long as it lives.
-                Box::pin(shipped::bring(&**rows, &dir, attempt, limits)).await?;
+                shipped::bring(&**rows, &dir, attempt, limits).await?;
             }
             let grown = self.copying.as_ref().map(|it| Arc::clone(&it.grown));
             let grown = grown.map(|grown| Growth { grown, attempt });
