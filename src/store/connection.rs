@@ -6,7 +6,7 @@ use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool,
 
 use super::answered::{self, Begun};
 use super::dialect::{Dialect, POSTGRES, SQLITE};
-use super::postgres::newest_migration;
+use super::schema::newest_migration;
 
 /// A connection that was taken from a pool, or a transaction on one.
 pub enum Connection {

@@ -39,6 +39,7 @@ mod resolve;
 mod retention;
 mod rights;
 mod row;
+mod schema;
 mod session_queue;
 mod sessions;
 mod shipped;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use provost_actors::host::LOCAL;
 
-use super::{Store, TimesToLive, open, postgres, scratch};
+use super::{Store, TimesToLive, open, schema, scratch};
 use crate::store::Sql;
 
 /// The migration of PostgreSQL that makes all that those of SQLite up to it have made.
@@ -117,10 +117,10 @@ fn both_engines_have_migrations_of_the_same_numbers() {
     let numbers = |all: &sqlx::migrate::Migrator| -> Vec<i64> {
         all.iter().map(|it| it.version).filter(|version| *version >= FIRST).collect()
     };
-    let of_postgres = numbers(&postgres::MIGRATIONS);
+    let of_postgres = numbers(&schema::MIGRATIONS);
     assert_eq!(of_postgres.first(), Some(&FIRST));
     assert_eq!(numbers(&open::MIGRATIONS), of_postgres, "a migration comes for both engines");
-    assert_eq!(of_postgres.len(), postgres::MIGRATIONS.iter().count());
+    assert_eq!(of_postgres.len(), schema::MIGRATIONS.iter().count());
 }
 
 #[tokio::test]

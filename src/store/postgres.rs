@@ -19,9 +19,8 @@ use super::connection::Pool;
 use super::error::is_forbidden;
 use super::kept::Kept;
 use super::open::{LATEST_ID, OpenError};
+use super::schema::MIGRATIONS;
 use super::{Store, TimesToLive, rights};
-
-pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/postgres");
 
 /// The oldest server that is supported, as `server_version_num` counts.
 const OLDEST: i32 = 150_000;
@@ -131,11 +130,6 @@ impl Store {
             rights: own.map(|(_, kind)| kind),
         })
     }
-}
-
-/// The newest migration that this version knows.
-pub(super) fn newest_migration() -> i64 {
-    MIGRATIONS.iter().map(|it| it.version).max().unwrap_or_default()
 }
 
 /// Brings the schema up to date, as its owner.

@@ -6,7 +6,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::connection::Driver;
 use super::open::OpenError;
-use super::postgres::MIGRATIONS;
+use super::schema::MIGRATIONS;
 use super::{Code, Db, Patience, Refusal, Result, Sql, Store};
 
 /// The longest name of a role, in bytes: PostgreSQL would cut a longer one.

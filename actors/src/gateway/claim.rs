@@ -9,10 +9,9 @@ use ractor::ActorRef;
 
 use super::GatewayState;
 use super::message::{Claim, GatewayMessage};
-use super::permits::max_running;
 use crate::host::HostRole;
 use crate::ids::AttemptId;
-use crate::journal::{Attempt, Phase, Room};
+use crate::journal::{Attempt, MaxRunning, Phase, Room};
 use crate::refusal::Refusal;
 use crate::retry::while_store_fails;
 use crate::world::World;
@@ -124,6 +123,12 @@ async fn claim(world: &World, room: Room) -> Claim {
             Claim::Unsure
         }
     }
+}
+
+/// The limits of this daemon's executors.
+pub fn max_running(world: &World) -> MaxRunning {
+    let all = world.executors.all().into_iter();
+    all.filter_map(|it| Some((it.describe().name, it.max_running()?))).collect()
 }
 
 /// This host's attempts that wait, apart from those that were started here.

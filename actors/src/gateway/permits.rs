@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use super::GatewayState;
 use super::admission::Asks;
-use super::claim::UnderWay;
+use super::claim::{UnderWay, max_running};
 use super::message::GatewayMessage;
 use crate::ids::AttemptId;
-use crate::journal::{Attempt, MaxRunning};
-use crate::world::World;
+use crate::journal::Attempt;
 
 impl GatewayState {
     /// An answer asks for nothing: who asked for it runs, and waits for it.
@@ -54,10 +53,4 @@ impl GatewayState {
             self.ask_for_permits();
         }
     }
-}
-
-/// The limits of this daemon's executors.
-pub fn max_running(world: &World) -> MaxRunning {
-    let all = world.executors.all().into_iter();
-    all.filter_map(|it| Some((it.describe().name, it.max_running()?))).collect()
 }
