@@ -63,7 +63,8 @@ impl Board {
 async fn claimed(store: &Store, executors: &[&str], most: usize) -> Vec<AttemptId> {
     let executors: Vec<String> = executors.iter().map(|it| (*it).to_owned()).collect();
     let room = Room { slots: most, memory: 0 };
-    store.claim(1, &executors, &MaxRunning::new(), room).await.unwrap().attempts
+    // On a server, a write of a host that was given up is refused.
+    store.claim(1, &executors, &MaxRunning::new(), room).await.unwrap_or_default().attempts
 }
 
 /// Two of the executor may run on all hosts.
