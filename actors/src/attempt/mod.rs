@@ -119,34 +119,38 @@ impl Actor for AttemptActor {
         message: AttemptMessage,
         state: &mut AttemptActorState,
     ) -> Result<(), ActorProcessingErr> {
-        match message {
-            AttemptMessage::FollowUp { key, request, has_slot, port } => {
-                state.follow_up(key, request, has_slot, port).await;
+        // Boxed: else the loop that waits for the next message has room for all of this meanwhile.
+        Box::pin(async move {
+            match message {
+                AttemptMessage::FollowUp { key, request, has_slot, port } => {
+                    state.follow_up(key, request, has_slot, port).await;
+                }
+                AttemptMessage::Stop { force, port } => state.stop(force, port).await,
+                AttemptMessage::Finish(key, request, port) => {
+                    state.finish(key.as_ref(), *request, port).await;
+                }
+                AttemptMessage::Finished => state.finishing = None,
+                AttemptMessage::Lend(finish, port) => state.lend(finish, port),
+                AttemptMessage::LentBack => state.lent_back(),
+                AttemptMessage::Preview(ask, port) => state.preview(ask, port),
+                AttemptMessage::PreviewEnded => state.previewing = None,
+                AttemptMessage::Collect(how, port) => state.collect(how, port),
+                AttemptMessage::Examined(how, newest, examined, port) => {
+                    state.examined(how, newest, examined, port).await;
+                }
+                AttemptMessage::Respond(key, approval, verdict, port) => {
+                    let decision = Decision::Verdict(verdict);
+                    let _ = port.send(state.decide(key.as_ref(), approval, &decision).await);
+                }
+                AttemptMessage::Restore(port) => state.restore(port),
+                AttemptMessage::SnapshotTaken => state.snapshots -= 1,
+                AttemptMessage::Granted => state.granted().await,
+                AttemptMessage::WriteAgain => state.write_again().await,
+                AttemptMessage::Turn(process, event) => state.happened(process, event).await,
             }
-            AttemptMessage::Stop { force, port } => state.stop(force, port).await,
-            AttemptMessage::Finish(key, request, port) => {
-                state.finish(key.as_ref(), *request, port).await;
-            }
-            AttemptMessage::Finished => state.finishing = None,
-            AttemptMessage::Lend(finish, port) => state.lend(finish, port),
-            AttemptMessage::LentBack => state.lent_back(),
-            AttemptMessage::Preview(ask, port) => state.preview(ask, port),
-            AttemptMessage::PreviewEnded => state.previewing = None,
-            AttemptMessage::Collect(how, port) => state.collect(how, port),
-            AttemptMessage::Examined(how, newest, examined, port) => {
-                state.examined(how, newest, examined, port).await;
-            }
-            AttemptMessage::Respond(key, approval, verdict, port) => {
-                let decision = Decision::Verdict(verdict);
-                let _ = port.send(state.decide(key.as_ref(), approval, &decision).await);
-            }
-            AttemptMessage::Restore(port) => state.restore(port),
-            AttemptMessage::SnapshotTaken => state.snapshots -= 1,
-            AttemptMessage::Granted => state.granted().await,
-            AttemptMessage::WriteAgain => state.write_again().await,
-            AttemptMessage::Turn(process, event) => state.happened(process, event).await,
-        }
-        state.close().await;
+            state.close().await;
+        })
+        .await;
         Ok(())
     }
 }

@@ -31,7 +31,8 @@ pub struct LogWriter {
     live: Arc<Live>,
     pub raw: RawWriter,
     pub normalized: NormalizedWriter,
-    processes: BTreeMap<ProcessId, LoggedProcess>,
+    /// Boxed: a node of the tree has room for eleven, and most attempts have one or two.
+    processes: BTreeMap<ProcessId, Box<LoggedProcess>>,
     raw_from: Option<u64>,
     unsaved: u64,
 }
@@ -64,7 +65,7 @@ impl AttemptLog {
             if !log.processes.contains_key(&id) {
                 let (given, normalizer) = (log.raw.next, normalizer.checkpoint());
                 let progress = Progress { turn, given, normalizer, ..Progress::default() };
-                log.processes.insert(id, LoggedProcess::new(progress));
+                log.processes.insert(id, Box::new(LoggedProcess::new(progress)));
                 log.live.add_process(id);
                 log.save(false)?;
             }
@@ -193,7 +194,7 @@ impl LogWriter {
             }
         }
         let processes: BTreeMap<_, _> =
-            known.into_iter().map(|(id, progress)| (id, LoggedProcess::new(progress))).collect();
+            known.into_iter().map(|(id, it)| (id, Box::new(LoggedProcess::new(it)))).collect();
         let mut last_activity = None;
         for process in processes.keys() {
             let last = SpoolReader::open(&process_dir(dir, *process)).last_record()?;
@@ -213,7 +214,7 @@ impl LogWriter {
     }
 
     fn process(&mut self, id: ProcessId) -> Result<&mut LoggedProcess, LogError> {
-        self.processes.get_mut(&id).ok_or(LogError::NotBegun(id))
+        Ok(self.processes.get_mut(&id).ok_or(LogError::NotBegun(id))?)
     }
 
     /// Makes a process ready to be read: its normalizer gets what was numbered since a checkpoint.
