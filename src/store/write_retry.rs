@@ -71,7 +71,7 @@ impl Store {
             match (self.reader.begin_beside().await, pauses.next()) {
                 (Ok(db), _) => break db,
                 (Err(error), Some(pause)) if is_unavailable(&error) => {
-                    tokio::time::sleep(pause).await
+                    tokio::time::sleep(pause).await;
                 }
                 (Err(error), _) => return Err(fault(error)),
             }
