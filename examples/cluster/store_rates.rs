@@ -8,8 +8,8 @@ use provost_actors::event::{ProcessStatus, RunReason, Timestamp};
 use provost_actors::host::{HostRole, Registration};
 use provost_actors::ids::{AttemptId, ProcessId, SessionId, TaskId};
 use provost_actors::journal::{
-    Attempt, AttemptStarted, Attempts as _, Change, Hosts as _, Outcome, Phase, Placement as _,
-    Priority, Process, Processes as _, State, Turnover,
+    Attempt, AttemptStarted, Attempts as _, Change, Hosts as _, MaxRunning, Outcome, Phase,
+    Placement as _, Priority, Process, Processes as _, Room, State, Turnover,
 };
 
 use crate::Result;
@@ -30,7 +30,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 async fn stores() -> Result<Vec<Store>> {
     let url = format!("postgres://provost@{}/postgres", address(BOARD));
     let server = Server::new(&url, None, Durability::Stated)?;
-    let forever = TimesToLive { answers: None, intents: None, claims: LEASE };
+    let forever = TimesToLive { answers: None, intents: None, claims: LEASE, settled: None };
     let mut stores = Vec::new();
     for number in 0..AT_ONCE {
         let host = format!("store-{number}");
@@ -114,11 +114,13 @@ async fn submit(store: Store, task: TaskId, count: usize) -> Done<Vec<Duration>>
 
 /// Claims attempts until there is none, and ends each. How long each claim took.
 async fn work(store: Store, is_whole: bool) -> Done<Vec<Duration>> {
-    let executors = [EXECUTOR.to_owned()];
+    let (executors, no_limits) = ([EXECUTOR.to_owned()], MaxRunning::new());
+    let one = Room { slots: 1, memory: u64::MAX };
     let mut times = Vec::new();
     loop {
         let called = Instant::now();
-        let claimed = store.claim(1, &executors, 1).await.map_err(|it| it.to_string())?;
+        let claimed = store.claim(1, &executors, &no_limits, one).await;
+        let claimed = claimed.map_err(|it| it.to_string())?;
         let Some(id) = claimed.attempts.first().copied() else { return Ok(times) };
         times.push(called.elapsed());
         let found = store.attempt(id).await.map_err(|it| it.to_string())?;
@@ -177,6 +179,7 @@ fn attempt(task_id: TaskId) -> (Attempt, AttemptStarted) {
         executor: EXECUTOR.to_owned(),
         host: String::new(),
         labels: Vec::new(),
+        memory: 0,
         parent: None,
         fork: None,
         session_id,
