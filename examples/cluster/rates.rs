@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cluster::{Cluster, FENCED};
 use crate::host::Host;
@@ -51,8 +51,8 @@ pub fn row(what: &str, per_second: Option<f64>, mut times: Vec<Duration>, trial:
 
 /// How many of something there were in each second.
 #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
-pub fn rate(count: usize, time: Duration) -> Option<f64> {
-    Some(count as f64 / time.as_secs_f64())
+pub fn rate(count: usize, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64()
 }
 
 /// Whole attempts, with git worktrees and processes: from the first start's call until the last one is
@@ -80,9 +80,8 @@ fn attempts(cluster: &mut Cluster, count: usize) -> Result<()> {
     cluster.finish(&ids)?;
     let time = began.elapsed();
     let what = format!("whole attempts, started to settled; start calls of {AT_ONCE} clients");
-    row(&what, rate(count, time), times, "");
-    let each = rate(cluster.transactions()? - transactions, time).unwrap_or_default()
-        / rate(count, time).unwrap_or(1.0);
+    row(&what, Some(rate(count, time)), times, "");
+    let each = rate(cluster.transactions()? - transactions, time) / rate(count, time);
     eprintln!("transactions that write, of all hosts, for each attempt: {each:.1}");
     Ok(())
 }
@@ -137,7 +136,7 @@ fn lines(cluster: &mut Cluster, count: usize, is_elsewhere: bool) -> Result<()> 
     let attempts = cluster.start(1, FENCED, ticks)?;
     cluster.tick(&attempts)?;
     let status = cluster.status(&attempts[0])?;
-    let own = cluster.workers.iter().find(|it| status["host"] == Value::from(it.name.as_str()));
+    let own = cluster.workers.iter().find(|it| status["host"] == it.name.as_str());
     let client = if is_elsewhere { &cluster.gateways[1] } else { own.ok_or("no host")? };
     let seen = follow(client, &attempts[0])?;
     cluster.finish(&attempts)?;

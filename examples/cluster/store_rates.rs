@@ -9,7 +9,7 @@ use provost_actors::host::{HostRole, Registration};
 use provost_actors::ids::{AttemptId, ProcessId, SessionId, TaskId};
 use provost_actors::journal::{
     Attempt, AttemptStarted, Attempts as _, Change, Hosts as _, MaxRunning, Outcome, Phase,
-    Placement as _, Priority, Process, Processes as _, Room, State, Turnover,
+    Placement as _, Priority, Process, Processes as _, Room, State,
 };
 
 use crate::Result;
@@ -70,7 +70,7 @@ pub fn claims(task: &str, count: usize) -> Result<()> {
             let total = submitted.len();
             if !is_whole {
                 let what = format!("attempts recorded in the store, by {AT_ONCE} hosts");
-                row(&what, rate(total, began.elapsed()), submitted, "1,415/s");
+                row(&what, Some(rate(total, began.elapsed())), submitted, "1,415/s");
             }
             let began = Instant::now();
             let ending = stores.iter().map(|store| tokio::spawn(work(store.clone(), is_whole)));
@@ -78,7 +78,7 @@ pub fn claims(task: &str, count: usize) -> Result<()> {
             if ended.len() != total {
                 return Err(format!("{} of {total} attempts were claimed", ended.len()).into());
             }
-            let rate = rate(total, began.elapsed());
+            let rate = Some(rate(total, began.elapsed()));
             let by = format!("by {AT_ONCE} hosts; time of a claim");
             if is_whole {
                 let what = format!("the same with all that a turn writes there, {by}");
@@ -146,7 +146,7 @@ fn turn(is_whole: bool) -> Vec<Change> {
             quota: None,
             at: Timestamp::now(),
         },
-        Box::new(Turnover::default()),
+        Box::default(),
     );
     if !is_whole {
         return vec![settled];
@@ -255,7 +255,7 @@ pub fn renewals(hosts: usize, seconds: usize) -> Result<()> {
             })
         });
         let times = all(renewing.collect()).await?;
-        let rate = rate(times.len(), began.elapsed());
+        let rate = Some(rate(times.len(), began.elapsed()));
         let what = format!("renewals of {hosts} hosts, every {} s", every.as_secs());
         row(&what, rate, times, "100/s of 500 hosts, p50 3.9, p99 17.5 ms");
         Ok(())

@@ -98,12 +98,11 @@ impl Domain {
         };
         let page = match log {
             Some(log) => {
-                let page = match log.page_in_memory(channel, &query) {
-                    Some(page) => page,
-                    None => {
-                        let read = blocking(move || log.page(channel, &query)).await?;
-                        read.map_err(|error| fault(&error))?
-                    }
+                let page = if let Some(page) = log.page_in_memory(channel, &query) {
+                    page
+                } else {
+                    let read = blocking(move || log.page(channel, &query)).await?;
+                    read.map_err(|error| fault(&error))?
                 };
                 self.with_earlier(attempt, page, channel, &query).await?
             }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 
 use serde_json::json;
 
@@ -65,7 +66,7 @@ fn followed(host: &Provost, attempt: &str, raw: bool) -> Vec<String> {
     }
     let follow = follow.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut follow = Running(follow.spawn().unwrap());
-    let (sender, lines) = std::sync::mpsc::channel();
+    let (sender, lines) = mpsc::channel();
     let stdout = BufReader::new(follow.0.stdout.take().unwrap());
     std::thread::spawn(move || {
         stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
@@ -74,8 +75,10 @@ fn followed(host: &Provost, attempt: &str, raw: bool) -> Vec<String> {
     loop {
         match lines.recv_timeout(PATIENCE) {
             Ok(line) => all.push(line),
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
-            Err(_) => panic!("the followed log neither goes on nor ends: {all:?}"),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("the followed log neither goes on nor ends: {all:?}")
+            }
         }
     }
     assert!(follow.0.wait().unwrap().success());
@@ -281,7 +284,8 @@ impl Browser {
 }
 
 fn encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    let encoded = text.bytes().map(|byte| format!("%{byte:02X}"));
+    encoded.collect::<Vec<_>>().concat()
 }
 
 #[test]

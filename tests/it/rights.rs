@@ -271,7 +271,7 @@ fn a_worker_reads_and_changes_only_what_it_runs() {
         decided,
         "what does a worker see of a new table?"
     );
-    let mut fill = "SET session_replication_role = replica;\n".to_owned();
+    let mut fill = vec!["SET session_replication_role = replica".to_owned()];
     for (table, columns) in &tables {
         if ["_sqlx_migrations", "cluster"].contains(&table.as_str()) {
             continue;
@@ -280,14 +280,14 @@ fn a_worker_reads_and_changes_only_what_it_runs() {
             let names: Vec<String> = columns.iter().map(|it| format!("\"{}\"", it.0)).collect();
             let values: Vec<String> =
                 columns.iter().map(|it| value(table, &it.0, &it.1, of)).collect();
-            fill.push_str(&format!(
-                "INSERT INTO {table} ({}) VALUES ({}) ON CONFLICT DO NOTHING;\n",
+            fill.push(format!(
+                "INSERT INTO {table} ({}) VALUES ({}) ON CONFLICT DO NOTHING",
                 names.join(", "),
                 values.join(", ")
             ));
         }
     }
-    run(&url, &fill);
+    run(&url, &fill.join(";\n"));
     for (table, sees) in SEES {
         let columns = &tables[*table];
         let rows_of = |of| {
