@@ -80,7 +80,7 @@ fn a_page_in_memory_is_the_same_as_one_that_was_read() {
         assert!(!is_in_memory(place), "{place:?}");
     }
     assert!(log.page_in_memory(Channel::Raw, &newest).is_none());
-    write(60..300);
+    write(60..5000);
     assert!(log.page(Channel::Normalized, &newest).unwrap().flags.history_truncated);
     assert!(!is_in_memory(PagePosition::Newest), "retention has removed older ones");
 }
