@@ -53,7 +53,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "engine-killed",
-        is_short: true,
+        is_short: false,
         executor: FENCED,
         restarts: Restarts::None,
         inject: engine_killed,
