@@ -281,8 +281,8 @@ settings! {
         /// Why commits outlive the server: "synchronous" = it shows fsync, synchronous_commit and a
         /// synchronous standby; "managed" = whoever runs it says so; "single" = one server will do.
         durability: String = "synchronous", Allowed::Word(&["synchronous", "managed", "single"]);
-        /// Days after which it is removed what the database keeps of a settled attempt for other hosts:
-        /// the copy of its log but for the end, and the bundles of work that was merged; 0 = never.
+        /// Days for which the database keeps what other hosts need of a settled attempt: the copy of its log,
+        /// whose end stays, and the bundles of work that was merged; 0 = for ever.
         keep_days: u64 = 90u64, Allowed::Integer(0..=36_600);
     }
 }

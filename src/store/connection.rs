@@ -106,8 +106,8 @@ impl Pool {
         })
     }
 
-    /// Commits a transaction that this pool has begun to write. The daemons of other hosts are told that
-    /// this host, if it is given, has written.
+    /// Commits a transaction that this pool has begun to write. With a host, the daemons of the others
+    /// get a hint that it has written.
     pub async fn commit(&self, writing: Connection, host: Option<&str>) -> sqlx::Result<()> {
         match (writing, self) {
             (Connection::SqliteTransaction(transaction), _) => transaction.commit().await,

@@ -177,8 +177,8 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
                                   registered_at, renewed_at, lease_until)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)
          ON CONFLICT (host_id) DO UPDATE SET
-             incarnation = excluded.incarnation, labels = excluded.labels, slots = excluded.slots, memory = excluded.memory,
-             version = excluded.version, registered_at = excluded.registered_at,
+             incarnation = excluded.incarnation, labels = excluded.labels,
+             slots = excluded.slots, memory = excluded.memory, version = excluded.version, registered_at = excluded.registered_at,
              renewed_at = excluded.renewed_at, lease_until = excluded.lease_until,
              fenced_at = NULL
          WHERE hosts.incarnation = excluded.incarnation - 1

@@ -3,8 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod harness;
-mod hints;
-mod hostile;
 
 mod acp;
 mod admission;
@@ -23,11 +21,13 @@ mod daemon;
 mod doctor;
 mod errors;
 mod executors;
-mod faces;
 mod faults;
 mod finish;
 mod follow_ups;
+mod gateways;
 mod gc;
+mod hints;
+mod hostile;
 mod hosts;
 mod http;
 mod idempotency;
@@ -36,6 +36,7 @@ mod inbox;
 mod lease;
 mod limits;
 mod lines;
+mod log_pages;
 mod logs;
 mod many;
 mod messages;
@@ -57,7 +58,6 @@ mod rights;
 mod sandbox;
 mod scenarios;
 mod shipped;
-mod speed;
 mod starts;
 mod stop;
 mod tools;

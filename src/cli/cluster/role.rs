@@ -32,11 +32,11 @@ enum Kind {
     Worker,
 }
 
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Worker => "worker",
+impl From<Kind> for HostKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Gateway => Self::Gateway,
+            Kind::Worker => Self::Worker,
         }
     }
 }
@@ -77,19 +77,18 @@ async fn make(
 ) -> Result<Exit, Failure> {
     let RoleArgs { host, role: kind, password_file, no_password, .. } = args;
     let given = password_file.as_deref().map(read).transpose()?;
-    let of = if kind == Kind::Gateway { HostKind::Gateway } else { HostKind::Worker };
-    let needs_one = given.is_none() && !no_password;
-    let (made, shown) = daemon::make_role(engine, &host, of, given.as_deref(), needs_one).await?;
+    let (kind, needs_one) = (HostKind::from(kind), given.is_none() && !no_password);
+    let (made, shown) = daemon::make_role(engine, &host, kind, given.as_deref(), needs_one).await?;
     let url = with_user(&engine.url, &made.role);
     let said = json!({
-        "role": made.role, "host": host, "kind": kind.word(), "is_new": made.is_new, "url": url,
+        "role": made.role, "host": host, "kind": kind, "is_new": made.is_new, "url": url,
         "password": shown, "sees_standbys": made.sees_standbys,
     });
     if context.out.as_json(&said)? {
         return Ok(Exit::Done);
     }
     let what = if made.is_new { "made" } else { "up to date" };
-    let (role, word) = (&made.role, kind.word());
+    let (role, word) = (&made.role, word(&kind));
     let mut lines = vec![
         format!("Role {role} of host {host}, a {word}, is {what}. In config.toml of that host:"),
         format!("\n[engine]\nurl = \"{url}\""),
