@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::TryFutureExt;
 use provost_actors::event::Timestamp;
 use provost_actors::failpoint;
 use provost_actors::host::LOCAL;
@@ -124,9 +123,9 @@ impl Store {
         // Not before: the last connection to be closed removes the write-ahead log, which the next one
         // would make again.
         drop(checked);
-        let readers = pool(4);
-        let readers = readers.connect_with(options.read_only(true)).map_err(OpenError::from);
-        let ((), reader) = tokio::try_join!(migrate(&writer), readers)?;
+        migrate(&writer).await?;
+        // After it: a connection reads the schema when it is opened, and would read rows by an old one.
+        let reader = pool(4).connect_with(options.read_only(true)).await?;
         let latest: Option<String> = sqlx::query_scalar(LATEST_ID).fetch_one(&reader).await?;
         let version: String =
             sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&reader).await?;
