@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::harness::postgres::{Server, database, rows, run};
+use crate::harness::processes::stands_still;
 use crate::harness::{Attempt, PLAIN, Provost, processes, wait_until};
 
 /// A host on a board with an executor that writes a ledger: the time of each of its steps, in
@@ -63,10 +64,6 @@ impl Ticking {
 fn ledger(path: &Path) -> Vec<i64> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
-}
-
-fn stands_still(pid: i32) -> bool {
-    processes::state(pid) == Some('T')
 }
 
 fn incarnation(url: &str) -> Vec<String> {

@@ -11,7 +11,7 @@ use provost_actors::event::Stream;
 use provost_actors::limits::{Limits, OnLeaseLate};
 use provost_actors::process::identity::Process;
 use provost_actors::process::lease::{self, Lease};
-use provost_actors::process::proc::Stat;
+use provost_actors::process::proc::{self, Stat};
 use provost_actors::process::records::{self, Manifest, StdinSource};
 use provost_actors::process::{Adopted, ShimEvent, Target};
 
@@ -44,8 +44,18 @@ async fn look(bench: &Bench, dir: &std::path::Path) {
     bench.shims.adopt(dir).await.unwrap();
 }
 
+/// Whether it is stopped. A shell that was stopped in vfork(2) is in state D until its child, which is
+/// stopped too, runs its command.
 fn stands_still(process: Process) -> bool {
-    process.is_alive() && Stat::of(process.pid).is_some_and(|stat| stat.state == b'T')
+    let state = |pid| Stat::of(pid).map(|stat| stat.state);
+    let stopped_child =
+        || proc::children(process.pid).into_iter().any(|child| state(child) == Some(b'T'));
+    let is_stopped = match state(process.pid) {
+        Some(b'T') => true,
+        Some(b'D') => stopped_child(),
+        _ => false,
+    };
+    process.is_alive() && is_stopped
 }
 
 #[tokio::test]

@@ -64,6 +64,18 @@ pub fn state(pid: i32) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
+/// Whether it is stopped with all below it. A shell that was stopped in vfork(2) is in state D until its
+/// child, which is stopped too, runs its command.
+pub fn stands_still(pid: i32) -> bool {
+    let below = children(pid);
+    let is_stopped = match state(pid) {
+        Some('T') => true,
+        Some('D') => !below.is_empty(),
+        _ => false,
+    };
+    is_stopped && below.into_iter().all(stands_still)
+}
+
 /// The dead that a parent has not reaped.
 pub fn zombies_of(parent: i32) -> usize {
     let is_zombie = |pid: &i32| {
