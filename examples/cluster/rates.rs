@@ -26,7 +26,7 @@ pub fn run(program: &Path, is_short: bool) -> Result<()> {
     println!(
         "| what | how many | per second | p50 | p99 | in the trial |\n|---|--:|--:|--:|--:|---|"
     );
-    attempts(&mut cluster, choose(240, 16))?;
+    attempts(&mut cluster, choose(240, 48))?;
     stops(&mut cluster, choose(60, 6))?;
     tails(&mut cluster, choose(500, 20))?;
     lines(&mut cluster, choose(400, 40), true)?;

@@ -9,6 +9,7 @@ use ractor::ActorRef;
 
 use super::GatewayState;
 use super::message::{Claim, GatewayMessage};
+use super::owners::Loading;
 use crate::host::HostRole;
 use crate::ids::AttemptId;
 use crate::journal::{Attempt, MaxRunning, Phase, Room};
@@ -38,10 +39,9 @@ pub enum UnderWay {
 impl GatewayState {
     pub(super) fn claim(&mut self) {
         self.ask_for_permits();
-        let (host, most) = (&self.world.host, self.admission.free());
-        let room = Room { slots: most, memory: self.admission.free_memory() };
+        let (host, room) = (&self.world.host, self.room());
         let may = host.has_lease && host.role != HostRole::Gateway && self.claims.are_open;
-        if !may || self.is_closing || most == 0 {
+        if !may || self.is_closing || room.slots == 0 {
             return;
         }
         if self.claims.under_way != UnderWay::None {
@@ -57,13 +57,24 @@ impl GatewayState {
         });
     }
 
+    /// What is free here. An attempt whose row is being read may have been claimed, and is going to take
+    /// some of it.
+    fn room(&self) -> Room {
+        let slots = self.admission.free().saturating_sub(self.loading.len());
+        let memory = match self.admission.free_memory() {
+            free if free < u64::MAX && !self.loading.is_empty() => 0,
+            free => free,
+        };
+        Room { slots, memory }
+    }
+
     pub(super) fn claimed(&mut self, claim: Claim) {
         self.claims.are_unsure = matches!(claim, Claim::Unsure);
         let mut again = std::mem::take(&mut self.claims.under_way) == UnderWay::Another;
         match claim {
             Claim::Done(attempts) => {
                 // A slot may be taken by now: another host may have a free one.
-                let free = if self.is_closing { 0 } else { self.admission.free() };
+                let free = if self.is_closing { 0 } else { self.room().slots };
                 let (within, beyond) = attempts.split_at(free.min(attempts.len()));
                 for attempt in within {
                     self.load_unowned(*attempt);
@@ -87,9 +98,13 @@ impl GatewayState {
     fn release(&mut self, attempts: &[AttemptId]) {
         let mut unowned = Vec::new();
         for attempt in attempts.iter().filter(|it| !self.owners.contains_key(it)) {
-            if let Entry::Vacant(none) = self.loading.entry(*attempt) {
-                none.insert(Vec::new());
-                unowned.push(*attempt);
+            match self.loading.entry(*attempt) {
+                Entry::Vacant(none) => {
+                    none.insert(Loading::default());
+                    unowned.push(*attempt);
+                }
+                // It is being read, perhaps as it was before the claim: it waits here.
+                Entry::Occupied(loading) => loading.into_mut().is_stale = true,
             }
         }
         if unowned.is_empty() {

@@ -66,8 +66,8 @@ pub struct GatewayState {
     world: Arc<World>,
     admission: Admission,
     owners: HashMap<AttemptId, ActorRef<AttemptMessage>>,
-    /// Who waits for an owner that is being made.
-    loading: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
+    /// The attempts whose rows are being read, so that they get owners.
+    loading: HashMap<AttemptId, owners::Loading>,
     /// Who may begin a turn when a stop of an earlier daemon is over, by attempt.
     stopping: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
     /// How many starts are being written down.

@@ -34,6 +34,15 @@ const REREAD: Duration = Duration::from_secs(15);
 /// A request for the owner of an attempt. `true`: it may begin a turn.
 pub type OwnerRequest = (bool, Port<Owned>);
 
+/// A row that is being read.
+#[derive(Default)]
+pub struct Loading {
+    /// Who waits for the owner.
+    waiting: Vec<OwnerRequest>,
+    /// The row has changed since: what is read may be what it was before.
+    pub is_stale: bool,
+}
+
 /// When the actors of which attempts failed.
 #[derive(Debug, Default)]
 pub struct Failures(HashMap<AttemptId, Vec<Instant>>);
@@ -61,10 +70,10 @@ impl GatewayState {
             return drop(port.send(Ok((owner, has_slot))));
         }
         match self.loading.entry(id) {
-            Entry::Occupied(waiting) => waiting.into_mut().push((wants_slot, port)),
+            Entry::Occupied(loading) => loading.into_mut().waiting.push((wants_slot, port)),
             // A row that is read twice may have had an owner in between.
             Entry::Vacant(none) => {
-                none.insert(vec![(wants_slot, port)]);
+                none.insert(Loading { waiting: vec![(wants_slot, port)], is_stale: false });
                 self.load(id, None);
             }
         }
@@ -89,7 +98,11 @@ impl GatewayState {
         id: AttemptId,
         attempt: Result<Option<Attempt>, Refusal>,
     ) {
-        let waiting = self.loading.remove(&id).unwrap_or_default();
+        let Loading { waiting, is_stale } = self.loading.remove(&id).unwrap_or_default();
+        if is_stale {
+            self.loading.insert(id, Loading { waiting, is_stale: false });
+            return self.load(id, Some(REREAD));
+        }
         let own = |attempt: Option<Attempt>| match attempt {
             Some(attempt) => self.world.host.require(&attempt).map(|()| Some(attempt)),
             None => Ok(None),
@@ -110,6 +123,10 @@ impl GatewayState {
             } else {
                 let _ = request.1.send(Err(refusal.clone()));
             }
+        }
+        // What is being read counts as if it took a slot.
+        if self.loading.is_empty() {
+            self.claim();
         }
     }
 
@@ -174,13 +191,17 @@ impl GatewayState {
         self.load_unowned(id);
     }
 
-    /// Gives an attempt its owner, if it has none, as soon as its row can be read.
+    /// Gives an attempt its owner, if it has none, as soon as its row can be read as it is now.
     pub(super) fn load_unowned(&mut self, id: AttemptId) {
-        if !self.owners.contains_key(&id)
-            && let Entry::Vacant(loading) = self.loading.entry(id)
-        {
-            loading.insert(Vec::new());
-            self.load(id, Some(REREAD));
+        if self.owners.contains_key(&id) {
+            return;
+        }
+        match self.loading.entry(id) {
+            Entry::Occupied(loading) => loading.into_mut().is_stale = true,
+            Entry::Vacant(none) => {
+                none.insert(Loading::default());
+                self.load(id, Some(REREAD));
+            }
         }
     }
 
