@@ -40,6 +40,8 @@ pub struct World {
     pub check_signals: CheckSignals,
     /// Attempts whose conflicts the next look of the radar is for.
     pub to_probe: Mutex<BTreeSet<AttemptId>>,
+    /// Wakes the task that has remotes keep snapshots.
+    pub to_push: Notify,
     pub settings: ActorSettings,
 }
 
@@ -144,6 +146,9 @@ pub struct ActorSettings {
     /// How long the snapshots of an attempt's turns are kept after the last one, once its
     /// worktrees are collected.
     pub keep_snapshots: Duration,
+    /// The name of the remote that also gets what each turn leaves, where a repository has such a one
+    /// recorded.
+    pub snapshot_remote: Option<String>,
     pub spool_max_bytes: u64,
     /// Holds `<attempt id>/<process id>/`.
     pub attempts_dir: PathBuf,

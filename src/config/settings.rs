@@ -284,6 +284,9 @@ settings! {
         /// Days for which the database keeps what other hosts need of a settled attempt: the copy of its log,
         /// whose end stays, and the bundles of work that was merged; 0 = for ever.
         keep_days: u64 = 90u64, Allowed::Integer(0..=36_600);
+        /// A remote, such as "origin", that also gets what each turn leaves, below `refs/provost/`, where hosts
+        /// share the database; "" = none.
+        snapshot_remote: String = "", Allowed::Name;
     }
 }
 

@@ -84,6 +84,7 @@ url = ""
 password_file = ""
 durability = "synchronous"
 keep_days = 90
+snapshot_remote = ""
 [executors.echo]
 protocol = "plain"
 command = ["/usr/local/bin/my-agent", "--batch"]

@@ -4,14 +4,18 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_actors::attempt;
 use provost_actors::event::Timestamp;
+use provost_actors::gateway::{self, GatewayMessage};
 use provost_actors::host::{Host, HostRole, LOCAL, Registration, is_label};
 use provost_actors::journal::{Bundles as _, Hosts as _};
 use provost_actors::process::Shims;
 use provost_actors::process::lease::{self, Lease};
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::Places;
-use provost_actors::world::OwnHost;
+use provost_actors::world::{OwnHost, World};
+use ractor::ActorRef;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{DaemonError, strangers};
@@ -226,6 +230,17 @@ async fn registered_before(
         }
     });
     Ok(known)
+}
+
+/// What the host of a shared board does for as long as it is this daemon's: it renews its lease, and has
+/// remotes keep what turns leave.
+pub fn share(gateway: &ActorRef<GatewayMessage>, world: &Arc<World>) -> Option<JoinHandle<()>> {
+    let lease = world.host.lease?;
+    let (gateway, world) = (gateway.clone(), Arc::clone(world));
+    let pushing = attempt::keep_pushed(Arc::clone(&world));
+    Some(tokio::spawn(async move {
+        tokio::join!(gateway::keep_lease(gateway, world, lease), pushing);
+    }))
 }
 
 /// Gives the lease up, unless something runs on: the other hosts need not wait for its end.

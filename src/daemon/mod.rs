@@ -169,9 +169,7 @@ async fn serve_as(
     noted.map_err(|refusal| DaemonError::Host(refusal.message, refusal.hint))?;
     let (owners, world, mut gateway_ended) =
         start_actors(home, config, soft_limits, store, shims.clone(), host).await?;
-    let renewing = world.host.lease.map(|lease| {
-        tokio::spawn(gateway::keep_lease(owners.gateway.clone(), Arc::clone(&world), lease))
-    });
+    let sharing = host::share(&owners.gateway, &world);
     // A finish that is taken up may plan a run of checks: before that, for what is not open goes.
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     let count = ractor::call!(owners.gateway, gateway::GatewayMessage::Restore)
@@ -232,8 +230,8 @@ async fn serve_as(
     }
     // It is ours: the lock is still held.
     home.remove_socket();
-    if let Some(renewing) = renewing {
-        renewing.abort();
+    if let Some(sharing) = sharing {
+        sharing.abort();
         host::leave(home, store, shims).await;
     }
     store.close().await;
@@ -300,6 +298,7 @@ async fn start_actors(
         logs,
         check_signals: CheckSignals::default(),
         to_probe: std::sync::Mutex::default(),
+        to_push: tokio::sync::Notify::default(),
         settings: ActorSettings {
             max_running_attempts: host::slots(config),
             max_running_answers: settings.answers.max_running,
@@ -309,6 +308,8 @@ async fn start_actors(
                 .map(Duration::from_secs),
             branch_prefix: settings.worktrees.branch_prefix.clone(),
             keep_snapshots: Duration::from_secs(settings.worktrees.snapshot_days * 86_400),
+            snapshot_remote: Some(settings.engine.snapshot_remote.clone())
+                .filter(|name| !name.is_empty()),
             spool_max_bytes: settings.logs.spool_max_bytes,
             attempts_dir: home.attempts(),
             worktrees_dir: home.worktrees(),

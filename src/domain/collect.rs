@@ -93,6 +93,7 @@ impl Domain {
                 }
                 if kept.is_none() {
                     self.store.forget_snapshots(attempt_id).await?;
+                    attempt::wake_pushes(&self.world);
                 }
             }
             all.push(ForgottenTurns { attempt_id, turns, kept });

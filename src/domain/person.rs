@@ -73,6 +73,7 @@ impl Domain {
         let removed = yes && !collected.attempts.iter().any(is_kept);
         if removed {
             self.store.remove_project(id).await?;
+            attempt::wake_pushes(&self.world);
         }
         Ok(RemovedProject { project_id: id, name, removed, tasks, collected })
     }

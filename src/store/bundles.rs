@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use provost_actors::ids::{AttemptId, RepoId};
-use provost_actors::journal::{Bundle, Bundles, MovedFrom, TurnBundle};
+use provost_actors::journal::{Bundle, Bundles, DuePush, MovedFrom, Pushed, TurnBundle};
+use serde::Serialize;
 use serde_json::json;
 
 use super::{Code, Db, Patience, Refusal, Result, Sql, Store, missing, now};
@@ -63,8 +64,7 @@ pub(super) async fn replace(
     turn: u32,
     bundles: &[TurnBundle],
 ) -> Result<()> {
-    let sql = "SELECT sha256 FROM turn_bundles WHERE attempt_id = $1 AND sha256 IS NOT NULL";
-    let before: Vec<String> = db.all(sql, (attempt,)).await?;
+    let before = contents(db, attempt).await?;
     if before.is_empty() && bundles.is_empty() {
         return Ok(());
     }
@@ -75,10 +75,42 @@ pub(super) async fn replace(
         row["turn"] = json!(turn);
         db.insert("INTO turn_bundles", row).await?;
     }
+    remove(db, before).await
+}
+
+/// Removes the contents of an attempt's bundles. Their rows stay, for a remote is to remove them too.
+pub(super) async fn forget(db: Db<'_>, attempt: AttemptId) -> Result<()> {
+    let before = contents(db, attempt).await?;
+    db.run("UPDATE turn_bundles SET sha256 = NULL WHERE attempt_id = $1", (attempt,)).await?;
+    withdraw(db, "$1", attempt).await?;
+    remove(db, before).await
+}
+
+/// Has nothing more of these attempts be pushed, and what remotes have of them be removed. `attempts` is
+/// a query with the parameter `$1`, or that alone.
+pub(super) async fn withdraw(db: Db<'_>, attempts: &str, value: impl Serialize) -> Result<()> {
+    let sql = format!(
+        "UPDATE turn_bundles
+         SET pushed = CASE pushed WHEN 'there' THEN 'unwanted' ELSE 'removed' END
+         WHERE pushed IN ('due', 'failed', 'there') AND attempt_id IN ({attempts})"
+    );
+    db.run(sqlx::AssertSqlSafe(sql), (value,)).await.map(drop)
+}
+
+async fn contents(db: Db<'_>, attempt: AttemptId) -> Result<Vec<String>> {
+    let sql = "SELECT sha256 FROM turn_bundles WHERE attempt_id = $1 AND sha256 IS NOT NULL";
+    db.all(sql, (attempt,)).await
+}
+
+/// Removes contents that no bundle has.
+async fn remove(db: Db<'_>, contents: Vec<String>) -> Result<()> {
+    if contents.is_empty() {
+        return Ok(());
+    }
     let sql = format!(
         "DELETE FROM bundle_parts WHERE sha256 IN (SELECT value FROM json_each($1)) AND {UNUSED}"
     );
-    db.run(sqlx::AssertSqlSafe(sql), (before,)).await.map(drop)
+    db.run(sqlx::AssertSqlSafe(sql), (contents,)).await.map(drop)
 }
 
 #[async_trait]
@@ -104,6 +136,31 @@ impl Bundles for Store {
     async fn turn_bundles(&self, attempt: AttemptId) -> Result<Vec<TurnBundle>, Refusal> {
         let sql = "SELECT * FROM turn_bundles WHERE attempt_id = $1";
         self.read(async |db| db.all(sql, (attempt,)).await).await
+    }
+
+    async fn due_pushes(&self, remote: Option<&str>, again: bool) -> Result<Vec<DuePush>, Refusal> {
+        let sql =
+            "SELECT b.attempt_id, b.repo, b.turn, b.commit_id, b.pushed, m.name AS remote, m.url
+             FROM turn_bundles b
+             JOIN attempts a ON a.attempt_id = b.attempt_id
+             JOIN attempt_repos r ON r.attempt_id = b.attempt_id AND r.name = b.repo
+             JOIN remotes m ON m.repo_id = r.repo_id
+                  AND m.name = CASE b.pushed WHEN 'unwanted' THEN b.remote ELSE $2 END
+             WHERE a.host = $1 AND b.pushed IN (SELECT value FROM json_each($3))
+             ORDER BY b.attempt_id DESC";
+        let mut wanted = vec![Pushed::Unwanted, Pushed::Due];
+        if again {
+            wanted.push(Pushed::Failed);
+        }
+        self.read(async |db| db.all(sql, (&self.host, remote, &wanted)).await).await
+    }
+
+    async fn record_push(&self, push: &DuePush, pushed: Pushed) -> Result<bool, Refusal> {
+        let sql = "UPDATE turn_bundles SET pushed = $6, remote = $7
+             WHERE attempt_id = $1 AND repo = $2 AND turn = $3 AND commit_id = $4 AND pushed = $5";
+        let DuePush { attempt_id, repo, turn, commit_id, pushed: before, remote, .. } = push;
+        let values = (attempt_id, repo, turn, commit_id, before, pushed, remote);
+        self.write(Patience::Short, "push", async |db| Ok(db.run(sql, values).await? > 0)).await
     }
 
     async fn base_bundle(&self, repo: RepoId, commit: &str) -> Result<Option<Bundle>, Refusal> {

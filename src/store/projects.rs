@@ -8,7 +8,7 @@ use provost_actors::journal::{Key, Once};
 use serde_json::json;
 
 use super::work::after_removed;
-use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, missing, now};
+use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, bundles, missing, now};
 use crate::api::projects::{AddRepoOutput, CreateProjectOutput, ProjectSummary, RepoSummary};
 
 /// The refusal of a removal while an attempt of the project has something to do.
@@ -157,6 +157,10 @@ impl Store {
             if let Some(attempt) = busy {
                 return Err(busy_project(attempt).into());
             }
+            let of_project =
+                "SELECT a.attempt_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+                 WHERE t.project_id = $1";
+            bundles::withdraw(db, of_project, project).await?;
             let sql = "SELECT task_id FROM tasks WHERE project_id = $1 AND deleted_at IS NULL";
             let tasks: Vec<TaskId> = db.all(sql, (project,)).await?;
             let now = now();

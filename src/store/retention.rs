@@ -6,7 +6,7 @@
 
 use provost_actors::ids::AttemptId;
 
-use super::{Db, Patience, Refusal, Result, Sql, Store};
+use super::{Db, Patience, Refusal, Result, Sql, Store, bundles};
 
 /// Copies that are looked for at once.
 const BATCH: usize = 50;
@@ -49,11 +49,13 @@ impl Store {
 
     async fn prune_settled_bundles(&self, before: i64) -> Result<u64, Refusal> {
         // The row stays, without its content: so a call can say why it is not there.
-        let turns = "UPDATE turn_bundles SET sha256 = NULL
-             WHERE sha256 IS NOT NULL AND attempt_id IN (
-                 SELECT a.attempt_id FROM attempts a
-                 WHERE a.phase IN ('idle', 'settled') AND a.updated_at < $1
-                   AND a.attempt_id NOT IN (SELECT attempt_id FROM contestants))";
+        let over = "SELECT a.attempt_id FROM attempts a
+             WHERE a.phase IN ('idle', 'settled') AND a.updated_at < $1
+               AND a.attempt_id NOT IN (SELECT attempt_id FROM contestants)";
+        let turns = format!(
+            "UPDATE turn_bundles SET sha256 = NULL
+             WHERE sha256 IS NOT NULL AND attempt_id IN ({over})"
+        );
         let bases = "DELETE FROM base_bundles
              WHERE made_at < $1
                AND NOT EXISTS (SELECT 1 FROM base_bundles n
@@ -67,13 +69,14 @@ impl Store {
                           OR EXISTS (SELECT 1 FROM turn_bundles t
                                      WHERE t.attempt_id = a.attempt_id
                                        AND t.sha256 IS NOT NULL)))";
-        let prune = async |sql: &'static str| {
-            let run = async |db: Db<'_>| db.run(sql, (before,)).await;
-            self.write(Patience::Short, "bundles_pruned", run).await
+        let of_turns = async |db: Db<'_>| {
+            bundles::withdraw(db, over, before).await?;
+            db.run(sqlx::AssertSqlSafe(turns), (before,)).await
         };
-        let mut pruned = prune(turns).await?;
+        let mut pruned = self.write(Patience::Short, "bundles_pruned", of_turns).await?;
         for _ in 0..ROUNDS {
-            match prune(bases).await? {
+            let run = async |db: Db<'_>| db.run(bases, (before,)).await;
+            match self.write(Patience::Short, "bundles_pruned", run).await? {
                 0 => break,
                 removed => pruned += removed,
             }

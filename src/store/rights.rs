@@ -83,7 +83,7 @@ const WORKER: &[(&str, &str)] = &[
     ("tasks", "SELECT, INSERT, UPDATE"),
     ("tickets", "SELECT, INSERT, UPDATE"),
     ("trust", "SELECT, INSERT"),
-    ("turn_bundles", "SELECT, INSERT, DELETE"),
+    ("turn_bundles", "SELECT, INSERT, UPDATE, DELETE"),
     ("turn_snapshots", "SELECT, INSERT, DELETE"),
 ];
 

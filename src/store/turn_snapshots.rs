@@ -36,7 +36,7 @@ impl Store {
             let sql = "DELETE FROM probes WHERE attempt_id = $1 OR other_id = $1";
             db.run(sql, (attempt,)).await?;
             db.run("DELETE FROM turn_snapshots WHERE attempt_id = $1", (attempt,)).await?;
-            bundles::replace(db, attempt, 0, &[]).await
+            bundles::forget(db, attempt).await
         })
         .await
     }

@@ -48,6 +48,7 @@ mod placement;
 mod postgres;
 mod preview;
 mod provision;
+mod pushed;
 mod radar;
 mod reattach;
 mod replay;

@@ -11,7 +11,7 @@ use crate::harness::postgres::{database, rows, run};
 use crate::harness::{Attempt, Board, Provost};
 
 /// A turn that leaves something of each kind.
-const WORK: &str = "write kept.txt committed\nrun git add --all && git commit --quiet -m work\n\
+pub const WORK: &str = "write kept.txt committed\nrun git add --all && git commit --quiet -m work\n\
     write kept.txt changed\nwrite new.txt untracked\nrun rm README.md\n\
     run printf x > tool.sh && chmod +x tool.sh\nrun ln -s kept.txt link";
 /// What the next one finds.
@@ -25,7 +25,7 @@ fn host(url: &str, name: &str, more: &str) -> Provost {
     Provost::new().config(&config).started()
 }
 
-const MIRRORS: &str = "repositories = \"mirrors\"\n";
+pub const MIRRORS: &str = "repositories = \"mirrors\"\n";
 
 /// Starts an attempt at a new task of the board from a host.
 fn start_at<'p>(board: &Board<'_>, host: &'p Provost, prompt: &str) -> Attempt<'p> {
@@ -35,7 +35,7 @@ fn start_at<'p>(board: &Board<'_>, host: &'p Provost, prompt: &str) -> Attempt<'
 }
 
 /// Ends the daemon of a host whose attempts are at rest, and its lease.
-fn lose(url: &str, host: &Provost, name: &str) {
+pub fn lose(url: &str, host: &Provost, name: &str) {
     host.kill();
     // The first registration on a board gives each host the time of a lease.
     run(url, "UPDATE cluster SET no_sweep_before = 0");
@@ -46,7 +46,7 @@ fn merge(host: &Provost, attempt: &str) -> Value {
     host.call("finish_attempt", &json!({"attempt_id": attempt, "action": "merge"}))
 }
 
-fn follow_up(host: &Provost, attempt: &str, prompt: &str) {
+pub fn follow_up(host: &Provost, attempt: &str, prompt: &str) {
     let more = json!({"attempt_id": attempt, "action": "send", "prompt": prompt});
     host.call("follow_up", &more);
 }
@@ -60,7 +60,7 @@ fn worktree(host: &Provost, url: &str, attempt: &str) -> PathBuf {
 }
 
 /// Checks that a follow-up from another host begins with what the work has left.
-fn goes_on(host: &Provost, name: &str, url: &str, attempt: &str) {
+pub fn goes_on(host: &Provost, name: &str, url: &str, attempt: &str) {
     let look = "run all=$(git status --porcelain); printf '%s\\n' \"$all\" > seen.txt";
     follow_up(host, attempt, look);
     let there = Attempt::new(host, json!({"attempt_id": attempt}));

@@ -10,6 +10,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::harness::postgres::{Server, database, rows, run};
 use crate::harness::{Board, PLAIN, Provost, needs, processes, program, run_until, wait_until};
+use crate::pushed::with_remote;
 use crate::worker::inbox::{UNKNOWN, agent};
 
 /// The owner of a board. Its roles are dropped with it.
@@ -68,6 +69,8 @@ fn host(url: &str, name: &str, kind: &str) -> Provost {
         "[engine]\nurl = \"{url}\"\ndurability = \"single\"\n[host]\nname = \"{name}\"\n\
          role = \"{kind}\"\nlease_secs = 3\n"
     );
+    // A worker pushes what its turns leave, and writes that down.
+    let config = config.replace("[host]", "snapshot_remote = \"origin\"\n[host]");
     Provost::new().executor("asker", PLAIN, &asks).config(&config)
 }
 
@@ -89,12 +92,13 @@ fn a_gateway_and_workers_with_roles_of_their_own_run_what_is_started() {
     let urls: Vec<String> = names.iter().zip(kinds).map(|(n, kind)| owner.role(n, kind)).collect();
     let make = |n: usize| host(&urls[n], names[n], kinds[n]).started();
     let (front, one) = (make(0), make(1));
-    let board = front.board();
+    let (board, _remote) = with_remote(&front);
     let attempt = board.start("fake", "say hello\nwrite made.txt text");
     let status = attempt.settled();
     assert_eq!((&status["state"], &status["host"]), (&json!("completed"), &json!("rights-one")));
     assert!(attempt.said("assistant_message").iter().any(|it| it.contains("hello")));
     attempt.saved(1);
+    wait_until("it is pushed", || rows(&url, "SELECT pushed FROM turn_bundles") == ["there"]);
     let more = json!({"attempt_id": attempt.id, "action": "send", "prompt": "say more"});
     let sent = front.call("follow_up", &more);
     assert_eq!(sent["queue"]["status"], "started", "{sent}");

@@ -1,5 +1,6 @@
 //! What other hosts of a board need to go on with an attempt, as bundles in rows: the commit that it
-//! begins from, unless a remote has it, and the snapshot of its newest turn.
+//! begins from, unless a remote has it, and the snapshot of its newest turn. What is in no bundle may be
+//! on a remote.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,10 +10,11 @@ use tempfile::{NamedTempFile, TempDir};
 use crate::blocking::blocking;
 use crate::failpoint;
 use crate::ids::RepoId;
-use crate::journal::{Attempt, AttemptRepo, Bundle, TurnBundle, TurnSnapshot};
+use crate::journal::{Attempt, AttemptRepo, Bundle, Pushed, TurnBundle, TurnSnapshot};
 use crate::refusal::Refusal;
 use crate::workspace::bundle;
 use crate::workspace::git::{self, GitError};
+use crate::workspace::push::{check_url, kept};
 use crate::workspace::turn_snapshot::reference;
 use crate::world::World;
 
@@ -50,7 +52,10 @@ pub async fn of_turn(
         let of = reference(attempt.attempt_id, turn);
         let what = (commit.as_str(), Some(repo.base_commit.as_str()));
         match keep(world, Path::new(&repo.path), &of, what, TURN_MAX).await {
-            Ok(bundle) => all.push(TurnBundle { repo: repo.name.clone(), bundle }),
+            Ok(bundle) => {
+                let (repo, pushed, remote) = (repo.name.clone(), Pushed::Due, None);
+                all.push(TurnBundle { repo, bundle, pushed, remote });
+            }
             Err(error) => tracing::warn!(attempt = %attempt.attempt_id, turn, %error,
                 "a snapshot is not kept for other hosts"),
         }
@@ -216,23 +221,36 @@ async fn chained(world: &World, repo: &AttemptRepo) -> Result<Option<String>, Bu
 /// Fetches the base commit from a recorded remote. `Err` is part of a sentence.
 async fn fetched(world: &World, repo: &AttemptRepo, why: String) -> Result<(), String> {
     let remotes = world.journal.remotes(repo.repo_id).await.map_err(|refusal| refusal.message)?;
-    let (path, scratch) = (Path::new(&repo.path), &world.settings.scratch_dir);
     let mut failures = vec![why];
+    let there = format!("refs/heads/{}", repo.target_branch);
+    let named = bundle::base_reference(&repo.base_commit);
     for (name, url) in &remotes {
-        let fetched = match crate::workspace::push::check_url(url) {
-            Ok(()) => {
-                let (branch, base) = (&repo.target_branch, &repo.base_commit);
-                let fetched = bundle::fetch(path, scratch, url, branch, base).await;
-                fetched.map_err(|error| error.to_string())
-            }
-            Err(why) => Err(why),
-        };
-        match fetched {
+        let what = (named.as_str(), repo.base_commit.as_str());
+        match fetched_from(world, repo, (name, url), &there, what).await {
             Ok(()) => return Ok(()),
-            Err(why) => failures.push(format!("remote {name}: {}", why.replace(url, "its URL"))),
+            Err(why) => failures.push(why),
         }
     }
     Err(failures.join("; "))
+}
+
+/// Fetches a commit by a reference of one remote. `Err` is part of a sentence.
+async fn fetched_from(
+    world: &World,
+    repo: &AttemptRepo,
+    (name, url): (&str, &str),
+    there: &str,
+    what: (&str, &str),
+) -> Result<(), String> {
+    let scratch = &world.settings.scratch_dir;
+    let fetched = match check_url(url) {
+        Ok(()) => {
+            let fetched = bundle::fetch(Path::new(&repo.path), scratch, url, there, what).await;
+            fetched.map_err(|error| error.to_string())
+        }
+        Err(why) => Err(why),
+    };
+    fetched.map_err(|why| format!("remote {name}: {}", why.replace(url, "its URL")))
 }
 
 /// A mirror's target branch is at the newest base commit that an attempt has begun from here.
@@ -265,24 +283,46 @@ pub async fn have_turn(
     let found = world.journal.turn_bundles(attempt.attempt_id).await;
     let found = found.map_err(|refusal| lacks(refusal.message))?;
     let found = found.into_iter().find(|it| it.repo == repo.name && it.bundle.commit_id == commit);
-    let Some(TurnBundle { bundle: found, .. }) = found else {
+    let Some(found) = found else {
         return Err(lacks("the board has no bundle of it".to_owned()));
     };
-    let Some(sha256) = &found.sha256 else {
-        let why = if found.bytes > TURN_MAX {
-            format!("its bundle would have {} bytes, and {TURN_MAX} at most are kept", found.bytes)
-        } else {
-            "its bundle was removed, because the attempt had been settled for [engine] keep_days"
-                .to_owned()
-        };
-        return Err(lacks(format!("{why}; it is in the repository of the host that ran it")));
+    let named = reference(attempt.attempt_id, turn);
+    let what = (named.as_str(), commit);
+    let Some(sha256) = &found.bundle.sha256 else {
+        let there = kept::reference(attempt.attempt_id, turn);
+        return kept_there(world, repo, &found, &there, what).await.map_err(lacks);
     };
     let taken = async {
         let file = content(world, sha256).await?;
-        let named = reference(attempt.attempt_id, turn);
-        let what = (named.as_str(), commit);
         bundle::take_in(path, &world.settings.scratch_dir, file.path(), what).await?;
         Ok::<_, BundleError>(())
     };
     taken.await.map_err(|error| lacks(error.to_string()))
+}
+
+/// Fetches a snapshot of which the board has no content from the remote that has it. `Err` is part of a
+/// sentence.
+async fn kept_there(
+    world: &World,
+    repo: &AttemptRepo,
+    found: &TurnBundle,
+    there: &str,
+    what: (&str, &str),
+) -> Result<(), String> {
+    let bytes = found.bundle.bytes;
+    let why = if bytes > TURN_MAX {
+        format!("its bundle would have {bytes} bytes, and {TURN_MAX} at most are kept")
+    } else {
+        "its bundle was removed, because the attempt had been settled for [engine] keep_days"
+            .to_owned()
+    };
+    let Some(name) = found.remote.as_ref().filter(|_| found.pushed == Pushed::There) else {
+        return Err(format!("{why}; it is in the repository of the host that ran it"));
+    };
+    let remotes = world.journal.remotes(repo.repo_id).await.map_err(|refusal| refusal.message)?;
+    let Some(url) = remotes.get(name) else {
+        return Err(format!("{why}; remote {name}, which has it, is not recorded any more"));
+    };
+    let fetched = fetched_from(world, repo, (name, url), there, what).await;
+    fetched.map_err(|failure| format!("{why}; {failure}"))
 }

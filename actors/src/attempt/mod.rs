@@ -40,6 +40,7 @@ mod output;
 mod pending_stops;
 mod prepare;
 pub mod provision;
+mod pushes;
 pub mod queue;
 mod recap;
 mod restore;
@@ -72,6 +73,7 @@ pub use message::{
 pub use moved::{forget_former, have_all};
 pub use outcome::GO_ON;
 pub use prepare::{has_worktrees, is_gone, read_launch_state, real_worktrees, was_collected};
+pub use pushes::{keep_pushed, wake as wake_pushes};
 pub use take_away::MARKER;
 pub use variables::own as own_variables;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore};
 
-use super::{bundles, prepare, provision};
+use super::{bundles, prepare, provision, pushes};
 use crate::journal::{Attempt, DueSnapshot, TurnSnapshot};
 use crate::radar;
 use crate::workspace::snapshot::SnapshotError;
@@ -116,8 +116,12 @@ async fn save_all(
 async fn record(world: &World, attempt: &Attempt, due: DueSnapshot, saved: &[TurnSnapshot]) {
     let id = attempt.attempt_id;
     let kept = bundles::of_turn(world, attempt, due.turn, saved).await;
-    if let Err(refusal) = world.journal.record_snapshot(id, due.turn, saved, &kept).await {
+    match world.journal.record_snapshot(id, due.turn, saved, &kept).await {
+        Ok(()) if kept.is_empty() || world.settings.snapshot_remote.is_none() => {}
+        Ok(()) => pushes::wake(world),
         // The references are kept, so the next try only writes the rows.
-        tracing::warn!(attempt = %id, turn = due.turn, %refusal, "a snapshot is not written down");
+        Err(refusal) => {
+            tracing::warn!(attempt = %id, turn = due.turn, %refusal, "a snapshot is not written down");
+        }
     }
 }

@@ -25,6 +25,39 @@ pub struct TurnBundle {
     pub repo: String,
     #[serde(flatten)]
     pub bundle: Bundle,
+    pub pushed: Pushed,
+    /// The name of the remote that has the snapshot, or had it.
+    pub remote: Option<String>,
+}
+
+/// Whether a remote has the snapshot of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pushed {
+    /// It is to get it, if one is configured.
+    #[default]
+    Due,
+    /// It is still to get it: a push has failed, and the attempt's log says so.
+    Failed,
+    There,
+    /// It has it, and is to remove it.
+    Unwanted,
+    /// It does not have it, and is not to get it.
+    Removed,
+}
+
+/// A snapshot that a remote is to get or to remove.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct DuePush {
+    pub attempt_id: AttemptId,
+    /// The repository's name in the attempt.
+    pub repo: String,
+    pub turn: u32,
+    pub commit_id: String,
+    pub pushed: Pushed,
+    /// The remote's name, and the URL that was recorded for it.
+    pub remote: String,
+    pub url: String,
 }
 
 #[async_trait]
@@ -37,6 +70,14 @@ pub trait Bundles {
 
     /// The bundles of the newest snapshot of an attempt.
     async fn turn_bundles(&self, attempt: AttemptId) -> Result<Vec<TurnBundle>, Refusal>;
+
+    /// What of this host's attempts is to be pushed to the remote of this name, and what any remote is to
+    /// remove; with `again` also what could not be pushed before.
+    async fn due_pushes(&self, remote: Option<&str>, again: bool) -> Result<Vec<DuePush>, Refusal>;
+
+    /// Records what became of a push. `false`: the snapshot is not the newest one any more, or is not
+    /// to be kept now.
+    async fn record_push(&self, push: &DuePush, pushed: Pushed) -> Result<bool, Refusal>;
 
     async fn base_bundle(&self, repo: RepoId, commit: &str) -> Result<Option<Bundle>, Refusal>;
 

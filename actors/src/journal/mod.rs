@@ -18,7 +18,7 @@ mod tasks;
 
 pub use approvals::{Approval, ApprovalStatus, Approvals, Decision};
 pub use attempts::*;
-pub use bundles::{Bundle, Bundles, MovedFrom, TurnBundle};
+pub use bundles::{Bundle, Bundles, DuePush, MovedFrom, Pushed, TurnBundle};
 pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
 pub use hosts::Hosts;

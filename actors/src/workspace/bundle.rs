@@ -62,20 +62,21 @@ pub async fn take_in(
     refer(repo, reference, commit).await
 }
 
-/// Fetches a commit from a remote: by its branch, or by its name alone.
+/// Fetches a commit from a remote: by a reference there, or by its name alone. A reference of the
+/// repository names it then.
 pub async fn fetch(
     repo: &Path,
     scratch: &Path,
     url: &str,
-    branch: &str,
-    commit: &str,
+    there: &str,
+    (reference, commit): (&str, &str),
 ) -> Result<(), GitError> {
     let list = ["for-each-ref", TIPS, "--sort=-creatordate", "--format=%(objectname)"];
     let kinds = ["refs/heads", "refs/provost/bases"];
     let tips = git::run(repo, &[&list[..], &kinds].concat()).await?;
     let tips: Vec<String> = tips.lines().map(|tip| format!("--negotiation-tip={tip}")).collect();
     let mut failure = None;
-    for what in [format!("+refs/heads/{branch}:refs/there"), commit.to_owned()] {
+    for what in [format!("+{there}:refs/there"), commit.to_owned()] {
         let (_aside, mut git) = storing(repo, scratch).await?;
         // What would ask a person fails at once: there is none at the daemon's terminal.
         git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
@@ -85,7 +86,7 @@ pub async fn fetch(
         args.extend(["--", url, &what]);
         failure = git.text(&args).await.err().or(failure);
         if has(repo, commit).await {
-            return refer(repo, &base_reference(commit), commit).await;
+            return refer(repo, reference, commit).await;
         }
     }
     let lacking = || GitError::Failed(format!("the remote has no commit {commit}"));
@@ -226,8 +227,10 @@ mod tests {
         let other = dir.path().join("other.git");
         make_mirror(&other, false).await.unwrap();
         let url = repo.to_string_lossy();
-        fetch(&other, &scratch, &url, "gone", &"0".repeat(40)).await.unwrap_err();
-        fetch(&other, &scratch, &url, "main", &first).await.unwrap();
+        let gone = (bases[0].as_str(), &*"0".repeat(40));
+        fetch(&other, &scratch, &url, "refs/heads/gone", gone).await.unwrap_err();
+        let there = (bases[0].as_str(), &*first);
+        fetch(&other, &scratch, &url, "refs/heads/main", there).await.unwrap();
         assert_eq!(git(&other, &["rev-parse", &bases[0]]).await, first);
     }
 

@@ -1,7 +1,8 @@
-//! Pushes a commit to a branch of a remote. git runs in a scratch repository that borrows the
+//! Pushes commits to a remote: to a branch, or to references of Provost's own ([`kept`]). git runs in a scratch repository that borrows the
 //! objects: credentials, proxies and the like are those of the person's and the system's
 //! configuration, and neither a hook nor a setting of the repository has any effect.
 
+pub mod kept;
 mod lfs;
 
 use std::collections::BTreeMap;
@@ -59,26 +60,7 @@ impl RemoteBranch<'_> {
         }
         let reference = format!("refs/heads/{}", self.branch);
         let lease = lease.map(|old| format!("--force-with-lease={reference}:{old}"));
-        let refspec = format!("{commit}:{reference}");
-        let mut args = vec!["push", "--porcelain", "--no-verify", "--recurse-submodules=no"];
-        args.extend(lease.as_deref());
-        args.extend(["--", self.url, &refspec]);
-        let output = git.output(&args, SETTINGS_MAX).await?;
-        if output.status.success() {
-            return Ok(());
-        }
-        // git-push(1): a flag, the references, a summary.
-        let said = String::from_utf8_lossy(&output.stdout);
-        let refused = said.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
-        match refused {
-            Some(summary) => {
-                let from_there = output.stderr.lines().filter_map(|it| it.strip_prefix("remote:"));
-                let from_there: Vec<&str> = from_there.map(str::trim).collect();
-                let told = format!("{summary} {}", from_there.join(" "));
-                Err(PushError::Rejected(cut(told.trim().to_owned(), SAID_MAX)))
-            }
-            None => Err(output.failure().into()),
-        }
+        send(git, lease.as_deref(), self.url, &[format!("{commit}:{reference}")]).await
     }
 
     /// Whether the branch has the commit: it is there, or on top of it.
@@ -93,12 +75,46 @@ impl RemoteBranch<'_> {
     }
 
     async fn git(&self) -> Result<(Aside, Git), GitError> {
-        let common = git::common_dir(self.repo).await?;
-        let aside = Aside::make(self.scratch, &common).await?;
-        let mut git = aside.git(self.repo).patient();
-        // What would ask a person fails at once: there is none at the daemon's terminal.
-        git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
-        Ok((aside, git))
+        away(self.repo, self.scratch).await
+    }
+}
+
+/// git that speaks with a remote, in a scratch repository.
+async fn away(repo: &Path, scratch: &Path) -> Result<(Aside, Git), GitError> {
+    let common = git::common_dir(repo).await?;
+    let aside = Aside::make(scratch, &common).await?;
+    let mut git = aside.git(repo).patient();
+    // What would ask a person fails at once: there is none at the daemon's terminal.
+    git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
+    Ok((aside, git))
+}
+
+/// Has a remote change its references.
+async fn send(
+    git: Git,
+    lease: Option<&str>,
+    url: &str,
+    refspecs: &[String],
+) -> Result<(), PushError> {
+    let mut args = vec!["push", "--porcelain", "--no-verify", "--recurse-submodules=no"];
+    args.extend(lease);
+    args.extend(["--", url]);
+    args.extend(refspecs.iter().map(String::as_str));
+    let output = git.output(&args, SETTINGS_MAX).await?;
+    if output.status.success() {
+        return Ok(());
+    }
+    // git-push(1): a flag, the references, a summary.
+    let said = String::from_utf8_lossy(&output.stdout);
+    let refused = said.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
+    match refused {
+        Some(summary) => {
+            let from_there = output.stderr.lines().filter_map(|it| it.strip_prefix("remote:"));
+            let from_there: Vec<&str> = from_there.map(str::trim).collect();
+            let told = format!("{summary} {}", from_there.join(" "));
+            Err(PushError::Rejected(cut(told.trim().to_owned(), SAID_MAX)))
+        }
+        None => Err(output.failure().into()),
     }
 }
 

@@ -152,6 +152,7 @@ fn world(home: &Home, config: &Config, store: &Store, host: OwnHost) -> World {
         logs: Logs::new(home.attempts(), limits),
         check_signals: CheckSignals::default(),
         to_probe: std::sync::Mutex::default(),
+        to_push: tokio::sync::Notify::default(),
         settings: ActorSettings {
             max_running_attempts: 0,
             max_running_answers: 0,
@@ -159,6 +160,7 @@ fn world(home: &Home, config: &Config, store: &Store, host: OwnHost) -> World {
             approval_timeout: None,
             branch_prefix: "provost/".to_owned(),
             keep_snapshots: Duration::ZERO,
+            snapshot_remote: None,
             spool_max_bytes: 1 << 20,
             attempts_dir: home.attempts(),
             worktrees_dir: home.worktrees(),

@@ -1,0 +1,174 @@
+//! What turns leave, also on a remote: a task of the daemon has the remote that is configured keep the
+//! snapshots of this host's attempts, one after the other, and has remotes remove what is not to be kept
+//! any more. Rows say what is to be done, so what fails or is cut off is done later.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::provision;
+use crate::blocking::blocking;
+use crate::event::{Event, Timestamp};
+use crate::failpoint;
+use crate::journal::{Attempt, AttemptRepo, DuePush, Pushed};
+use crate::refusal::Refusal;
+use crate::text::cut;
+use crate::workspace::bundle;
+use crate::workspace::commit::CommitError;
+use crate::workspace::git;
+use crate::workspace::push::kept::Kept;
+use crate::workspace::push::{PushError, check_url, shown};
+use crate::world::World;
+
+/// How often what has failed is tried again.
+const AGAIN: Duration = Duration::from_hours(1);
+/// Most characters of what is told of a failure.
+const TOLD_MAX: usize = 500;
+
+/// Why a remote has not done what it is to do.
+#[derive(Debug, thiserror::Error)]
+enum PushFailed {
+    /// What else goes to this remote may work.
+    #[error("{0}")]
+    This(String),
+    /// The remote can't be reached, or refuses whatever it is asked.
+    #[error("{0}")]
+    Away(String),
+}
+
+/// Does what is due at the daemon's start, each hour, and when [`wake`] is called.
+pub async fn keep_pushed(world: Arc<World>) {
+    let mut again = interval(AGAIN);
+    again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let with_failed = tokio::select! {
+            _ = again.tick() => true,
+            () = world.to_push.notified() => false,
+        };
+        if let Err(refusal) = round(&world, with_failed).await {
+            tracing::warn!(%refusal, "what remotes are to keep can't be read or written down");
+        }
+    }
+}
+
+/// There may be something to push, or to remove.
+pub fn wake(world: &World) {
+    world.to_push.notify_one();
+}
+
+async fn round(world: &World, with_failed: bool) -> Result<(), Refusal> {
+    let remote = world.settings.snapshot_remote.as_deref();
+    let mut away = HashSet::new();
+    for due in world.journal.due_pushes(remote, with_failed).await? {
+        // Another one would wait for as long and fail in the same way.
+        if away.contains(&due.url) {
+            continue;
+        }
+        let Some(attempt) = world.journal.attempt(due.attempt_id).await? else { continue };
+        if attempt.host != world.host.id {
+            continue;
+        }
+        match carry_out(world, &attempt, &due).await {
+            Ok(()) => {}
+            Err(error) => {
+                failed(world, &attempt, &due, &error).await?;
+                if matches!(error, PushFailed::Away(_)) {
+                    away.insert(due.url);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<(), PushFailed> {
+    let DuePush { attempt_id, turn, commit_id, url, .. } = due;
+    check_url(url).map_err(PushFailed::This)?;
+    let repo = attempt.repos.iter().find(|repo| repo.name == due.repo);
+    let repo = repo.ok_or_else(|| PushFailed::This("its repository is gone".to_owned()))?;
+    let path = Path::new(&repo.path);
+    git::common_dir(path).await.map_err(|error| PushFailed::This(error.to_string()))?;
+    let kept = Kept { repo: path, scratch: &world.settings.scratch_dir, url, attempt: *attempt_id };
+    let refused = |error: PushError| {
+        let told = error.to_string().replace(url, &shown(url));
+        let told = cut(told.split_whitespace().collect::<Vec<_>>().join(" "), TOLD_MAX);
+        match error {
+            PushError::Rejected(_) => PushFailed::This(told),
+            PushError::Git(_) => PushFailed::Away(told),
+        }
+    };
+    if due.pushed == Pushed::Unwanted {
+        kept.remove(None).await.map_err(refused)?;
+        return recorded(world, due, Pushed::Removed).await;
+    }
+    may_leave(world, attempt, repo, commit_id).await.map_err(PushFailed::This)?;
+    kept.put(*turn, commit_id).await.map_err(refused)?;
+    failpoint::hit("snapshot", "pushed");
+    recorded(world, due, Pushed::There).await?;
+    // What stays goes with the next turn's.
+    if let Err(error) = kept.remove(Some(*turn)).await.map_err(refused) {
+        tracing::warn!(attempt = %attempt_id, remote = due.remote, %error,
+            "a remote still has the snapshots of earlier turns");
+    }
+    Ok(())
+}
+
+/// Whether a snapshot is here and has nothing that is not to leave the host. `Err` is part of a sentence.
+async fn may_leave(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    commit: &str,
+) -> Result<(), String> {
+    if !bundle::has(Path::new(&repo.path), commit).await {
+        return Err(format!("{} does not have the commit {commit}", repo.path));
+    }
+    let source = provision::source(world, attempt, repo).await.map_err(|it| it.to_string())?;
+    match source.credential_in(commit, &repo.base_commit).await {
+        Ok(None) => Ok(()),
+        Ok(Some(commit)) => Err(CommitError::Credentials(commit).to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn recorded(world: &World, due: &DuePush, pushed: Pushed) -> Result<(), PushFailed> {
+    // It is done again: that changes nothing there.
+    let recorded = world.journal.record_push(due, pushed).await;
+    recorded.map(drop).map_err(|refusal| PushFailed::This(refusal.message))
+}
+
+/// Logs a failure, and says it in the attempt's log when it is the first one of this snapshot.
+async fn failed(
+    world: &World,
+    attempt: &Attempt,
+    due: &DuePush,
+    error: &PushFailed,
+) -> Result<(), Refusal> {
+    let DuePush { turn, repo, remote, pushed, .. } = due;
+    if *pushed == Pushed::Unwanted {
+        tracing::warn!(attempt = %attempt.attempt_id, remote, %error,
+            "a remote still has a snapshot that is not kept any more");
+        return Ok(());
+    }
+    tracing::warn!(attempt = %attempt.attempt_id, turn, remote, %error, "a snapshot is not pushed");
+    if *pushed != Pushed::Due || !world.journal.record_push(due, Pushed::Failed).await? {
+        return Ok(());
+    }
+    let text = format!(
+        "What turn {turn} left in {repo} is not on the remote {remote} yet: {error}. It is pushed again \
+         each hour and when the daemon starts, unless the next turn's is pushed before."
+    );
+    let (process, turn) = (attempt.process.process_id, attempt.process.turn);
+    let noted = async {
+        let log = world.logs.get(attempt.attempt_id).await?;
+        let entry = Event::SystemMessage { text };
+        blocking(move || log.append(process, turn, Timestamp::now(), entry)).await
+    };
+    if let Err(error) = noted.await {
+        tracing::warn!(%process, %error, "that a snapshot is not pushed can't be logged");
+    }
+    Ok(())
+}
