@@ -72,7 +72,11 @@ async fn round(world: &World, with_failed: bool) -> Result<(), Refusal> {
             continue;
         }
         match carry_out(world, &attempt, &due).await {
-            Ok(()) => {}
+            Ok(pushed) => {
+                failpoint::hit("snapshot", "pushed");
+                // Where this fails it is done again, which changes nothing at the remote.
+                world.journal.record_push(&due, pushed).await?;
+            }
             Err(error) => {
                 failed(world, &attempt, &due, &error).await?;
                 if matches!(error, PushFailed::Away(_)) {
@@ -84,7 +88,8 @@ async fn round(world: &World, with_failed: bool) -> Result<(), Refusal> {
     Ok(())
 }
 
-async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<(), PushFailed> {
+/// Returns what the remote has then.
+async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<Pushed, PushFailed> {
     let DuePush { attempt_id, turn, commit_id, url, .. } = due;
     check_url(url).map_err(PushFailed::This)?;
     let repo = attempt.repos.iter().find(|repo| repo.name == due.repo);
@@ -102,18 +107,16 @@ async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<()
     };
     if due.pushed == Pushed::Unwanted {
         kept.remove(None).await.map_err(refused)?;
-        return recorded(world, due, Pushed::Removed).await;
+        return Ok(Pushed::Removed);
     }
     may_leave(world, attempt, repo, commit_id).await.map_err(PushFailed::This)?;
     kept.put(*turn, commit_id).await.map_err(refused)?;
-    failpoint::hit("snapshot", "pushed");
-    recorded(world, due, Pushed::There).await?;
     // What stays goes with the next turn's.
     if let Err(error) = kept.remove(Some(*turn)).await.map_err(refused) {
         tracing::warn!(attempt = %attempt_id, remote = due.remote, %error,
             "a remote still has the snapshots of earlier turns");
     }
-    Ok(())
+    Ok(Pushed::There)
 }
 
 /// Whether a snapshot is here and has nothing that is not to leave the host. `Err` is part of a sentence.
@@ -132,12 +135,6 @@ async fn may_leave(
         Ok(Some(commit)) => Err(CommitError::Credentials(commit).to_string()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-async fn recorded(world: &World, due: &DuePush, pushed: Pushed) -> Result<(), PushFailed> {
-    // It is done again: that changes nothing there.
-    let recorded = world.journal.record_push(due, pushed).await;
-    recorded.map(drop).map_err(|refusal| PushFailed::This(refusal.message))
 }
 
 /// Logs a failure, and says it in the attempt's log when it is the first one of this snapshot.

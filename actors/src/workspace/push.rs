@@ -1,6 +1,7 @@
-//! Pushes commits to a remote: to a branch, or to references of Provost's own ([`kept`]). git runs in a scratch repository that borrows the
-//! objects: credentials, proxies and the like are those of the person's and the system's
-//! configuration, and neither a hook nor a setting of the repository has any effect.
+//! Pushes commits to a remote: to a branch, or to references of Provost's own ([`kept`]). git runs in a
+//! scratch repository that borrows the objects: credentials, proxies and the like are those of the
+//! person's and the system's configuration, and neither a hook nor a setting of the repository has any
+//! effect.
 
 pub mod kept;
 mod lfs;

@@ -3,7 +3,7 @@
 use provost_actors::event::Channel;
 use provost_actors::host::{HostRole, Registration};
 use provost_actors::ids::RepoId;
-use provost_actors::journal::{Bundle, Bundles as _};
+use provost_actors::journal::{Bundle, Bundles as _, Pushed, TurnBundle};
 use provost_actors::log::Mark;
 use provost_actors::log::shipped::{Chunk, Shipment, Shipped, ShippedLogs as _};
 
@@ -48,6 +48,57 @@ async fn a_base_commit_goes_once_nothing_begins_from_it_or_builds_on_it() {
     store.write(Patience::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
     assert_eq!(store.prune_settled(LATER).await.unwrap(), 2);
     assert!(store.base_commits(repo).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_remote_is_to_get_or_to_remove_is_in_the_rows() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let id = task(&store, project).await;
+    let task = store.start_context(id).await.unwrap().task;
+    let of = attempt(&store, project, &task, Phase::Running).await.attempt_id;
+    let left = async |turn: u32| {
+        let snapshot = TurnSnapshot {
+            repo: "a".into(),
+            commit_id: format!("of {turn}"),
+            tree_id: "t".into(),
+            base_id: "b".into(),
+        };
+        let bundle = TurnBundle {
+            repo: "a".into(),
+            bundle: bundle(&snapshot.commit_id, None),
+            pushed: Pushed::Due,
+            remote: None,
+        };
+        store.record_snapshot(of, turn, &[snapshot], &[bundle]).await.unwrap();
+    };
+    let due = async |remote, again| store.due_pushes(remote, again).await.unwrap();
+    left(1).await;
+    assert_eq!(due(None, true).await, []);
+    assert_eq!(due(Some("upstream"), true).await, [], "no such remote is recorded");
+    let first = due(Some("origin"), false).await.pop().unwrap();
+    assert_eq!((first.turn, &*first.url, first.pushed), (1, "https://h/o/r", Pushed::Due));
+    assert!(store.record_push(&first, Pushed::Failed).await.unwrap());
+    assert_eq!(due(Some("origin"), false).await, []);
+    assert_eq!(due(Some("origin"), true).await.len(), 1);
+    left(2).await;
+    assert!(!store.record_push(&first, Pushed::There).await.unwrap(), "there is a newer one");
+    let second = due(Some("origin"), false).await.pop().unwrap();
+    assert!(store.record_push(&second, Pushed::There).await.unwrap());
+    let has = store.turn_bundles(of).await.unwrap().pop().unwrap();
+    assert_eq!((has.pushed, has.remote.as_deref()), (Pushed::There, Some("origin")));
+    assert_eq!(due(Some("origin"), true).await, []);
+
+    let sql = "UPDATE attempts SET phase = 'settled'";
+    store.write(Patience::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
+    store.prune_settled(LATER).await.unwrap();
+    assert_eq!(due(None, false).await, [], "it is still to be merged");
+    store.remove_project(project).await.unwrap();
+    let unwanted = due(None, false).await.pop().unwrap();
+    assert_eq!((unwanted.remote.as_str(), unwanted.pushed), ("origin", Pushed::Unwanted));
+    store.prune_settled(LATER).await.unwrap();
+    assert!(store.record_push(&unwanted, Pushed::Removed).await.unwrap());
+    assert_eq!(due(Some("origin"), true).await, []);
 }
 
 #[tokio::test]
