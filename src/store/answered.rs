@@ -1,4 +1,4 @@
-//! Answers of a PostgreSQL server: in time, or not at all; transactions that write one at a time; and
+//! Answers of a PostgreSQL server: in time, or not at all; how transactions that write begin; and
 //! commits whose answer was lost.
 
 use std::time::Duration;
@@ -12,6 +12,10 @@ use super::error::is_unavailable;
 /// The first number of the advisory lock that transactions take to write; the second is of the
 /// schema. ("PROV")
 const WRITE_CLASS: i32 = 0x5052_4f56;
+
+/// The same of the lock that those which write beside them share, and that a migration has alone.
+/// ("PROX")
+const SCHEMA_CLASS: i32 = 0x5052_4f58;
 
 /// How long the outcome of a commit is asked for whose answer was lost.
 const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
@@ -31,6 +35,25 @@ pub async fn answered<T>(asked: impl Future<Output = sqlx::Result<T>>) -> sqlx::
     timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(silent()))
 }
 
+/// Which writes of other daemons a transaction waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All that have this order: of all daemons one writes at a time, as in a file. Numbers that are
+    /// counted up are in the order of the commits.
+    OneByOne,
+    /// None, apart from those of the same rows. It is on a connection that reads otherwise.
+    Beside,
+}
+
+/// Who writes.
+pub struct Writer<'a> {
+    pub host: &'a str,
+    /// The one that the host has to have still; `None`: any.
+    pub incarnation: Option<u64>,
+    /// The newest migration that is known here.
+    pub schema: i64,
+}
+
 /// What became of the begin of a transaction that writes.
 pub enum Begun<T> {
     Writing(T),
@@ -38,44 +61,64 @@ pub enum Begun<T> {
     NotOurs,
     /// The board has this migration, which this version of Provost does not know.
     Newer(i64),
+    /// Another daemon changes the schema now.
+    Changing,
 }
 
-/// Takes the lock under which the daemons of a board write, for as long as the session lasts.
-pub async fn lock_writes(connection: &mut PgConnection) -> sqlx::Result<()> {
-    let lock = format!("SELECT pg_advisory_lock({WRITE_CLASS}, hashtext(current_schema()))");
-    answered(sqlx::raw_sql(AssertSqlSafe(lock)).execute(connection)).await.map(drop)
+impl<T> Begun<T> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Begun<U> {
+        match self {
+            Self::Writing(it) => Begun::Writing(change(it)),
+            Self::NotOurs => Begun::NotOurs,
+            Self::Newer(version) => Begun::Newer(version),
+            Self::Changing => Begun::Changing,
+        }
+    }
 }
 
-/// Begins a transaction that writes. Of all daemons one does at a time, as in a file: numbers that are
-/// counted up are in the order of the commits. With an incarnation it makes sure that the host is still
-/// that one's, and that the schema is not newer than `schema`.
+/// Takes the locks of the board until the transaction ends, so that no other one writes. It does not hold
+/// up the others for long, neither where it stands still nor where it waits itself.
+pub async fn lock_schema(changing: &mut PgConnection) -> sqlx::Result<()> {
+    let lock = format!(
+        "SET LOCAL lock_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = 15000;
+         SELECT pg_advisory_xact_lock({WRITE_CLASS}, hashtext(current_schema()));
+         SELECT pg_advisory_xact_lock({SCHEMA_CLASS}, hashtext(current_schema()))"
+    );
+    answered(sqlx::raw_sql(AssertSqlSafe(lock)).execute(changing)).await.map(drop)
+}
+
+/// Begins a transaction that writes. It makes sure that the host is still the writer's, and that the
+/// schema is not newer. No migration begins before the transaction ends; and of those that write one by one
+/// none that gives the host up.
 pub async fn begin_write(
     pool: &PgPool,
-    host: &str,
-    incarnation: Option<u64>,
-    schema: i64,
+    order: Order,
+    writer: &Writer<'_>,
 ) -> sqlx::Result<Begun<Transaction<'static, Postgres>>> {
-    let mut writing = pool.begin_with(POSTGRES.begin_write).await?;
-    let lock = format!("SELECT pg_advisory_xact_lock({WRITE_CLASS}, hashtext(current_schema()))");
-    let Some(incarnation) = incarnation else {
-        let locking = sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *writing);
-        answered(locking).await?;
-        return Ok(Begun::Writing(writing));
+    // The second one does not wait: it would keep a connection from reads.
+    let (begin, lock, class) = match order {
+        Order::OneByOne => (POSTGRES.begin_write, "pg_advisory_xact_lock", WRITE_CLASS),
+        Order::Beside => ("BEGIN READ WRITE", "pg_try_advisory_xact_lock_shared", SCHEMA_CLASS),
     };
+    let mut writing = pool.begin_with(begin).await?;
     // One round trip, and two statements: the second one sees what was committed before the lock was
     // taken.
-    let host = host.replace('\'', "''");
+    let (host, incarnation) = (writer.host.replace('\'', "''"), writer.incarnation.unwrap_or(0));
     let sql = format!(
-        "{lock}; SELECT count(*), (SELECT max(version) FROM _sqlx_migrations) FROM hosts
-         WHERE host_id = '{host}' AND incarnation = {incarnation} AND fenced_at IS NULL"
+        "SELECT CAST({lock}({class}, hashtext(current_schema())) AS text);
+         SELECT (SELECT count(*) FROM hosts WHERE host_id = '{host}'
+                     AND incarnation = {incarnation} AND fenced_at IS NULL),
+                (SELECT max(version) FROM _sqlx_migrations)"
     );
     let rows = answered(sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut *writing)).await?;
-    let Some(row) = rows.last() else { return Ok(Begun::NotOurs) };
-    let (found, newest): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let [locked, found] = &rows[..] else { return Err(sqlx::Error::RowNotFound) };
+    let (locked, found, newest): (String, i64, i64) =
+        (locked.try_get(0)?, found.try_get(0)?, found.try_get(1)?);
     Ok(match found {
-        _ if newest > schema => Begun::Newer(newest),
-        1 => Begun::Writing(writing),
-        _ => Begun::NotOurs,
+        _ if locked == "false" => Begun::Changing,
+        _ if newest > writer.schema => Begun::Newer(newest),
+        0 if writer.incarnation.is_some() => Begun::NotOurs,
+        _ => Begun::Writing(writing),
     })
 }
 

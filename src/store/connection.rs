@@ -4,9 +4,8 @@
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::answered::{self, Begun};
+use super::answered::{self, Begun, Order, Writer};
 use super::dialect::{Dialect, POSTGRES, SQLITE};
-use super::schema::newest_migration;
 
 /// A connection that was taken from a pool, or a transaction on one.
 pub enum Connection {
@@ -65,31 +64,19 @@ impl Pool {
         })
     }
 
-    /// Begins a transaction that writes, if a host that is given, of a shared board, is still this
-    /// incarnation's, and the schema is known.
+    /// Begins a transaction that writes, if the writer still may.
     pub async fn begin_write(
         &self,
-        host: &str,
-        incarnation: Option<u64>,
+        order: Order,
+        writer: &Writer<'_>,
     ) -> sqlx::Result<Begun<Connection>> {
         match self {
             Self::Sqlite(_) => self.begin(self.dialect().begin_write).await.map(Begun::Writing),
             Self::Postgres(pool) => {
-                let schema = newest_migration();
-                let begun = answered::begin_write(pool, host, incarnation, schema);
-                Ok(match Box::pin(begun).await? {
-                    Begun::Writing(it) => Begun::Writing(Connection::PostgresTransaction(it)),
-                    Begun::NotOurs => Begun::NotOurs,
-                    Begun::Newer(version) => Begun::Newer(version),
-                })
+                let begun = Box::pin(answered::begin_write(pool, order, writer)).await?;
+                Ok(begun.map(Connection::PostgresTransaction))
             }
         }
-    }
-
-    /// Begins a transaction that writes what no number counts and no other host writes. It waits for
-    /// no other write, and its commit is not announced.
-    pub async fn begin_beside(&self) -> sqlx::Result<Connection> {
-        self.begin(self.dialect().begin_beside).await
     }
 
     /// Begins a transaction that reads, and whose statements all see the same commits.

@@ -27,6 +27,21 @@ pub enum StoreError {
     Refused(Box<Refusal>),
 }
 
+impl StoreError {
+    /// Whether a statement, or what its rows are read into, may not fit the schema.
+    pub fn misfits_schema(&self) -> bool {
+        match self {
+            // Names that are not there, other types, and other columns than when it was prepared
+            // (feature_not_supported).
+            Self::Database(error) => {
+                sql_state(error).is_some_and(|state| state.starts_with("42") || state == "0A000")
+            }
+            Self::Json(_) => true,
+            Self::Refused(_) => false,
+        }
+    }
+}
+
 /// The result of a step inside the store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -100,7 +115,7 @@ fn is_full(error: &sqlx::Error) -> bool {
 }
 
 /// Other transactions are in the way: serialization_failure, deadlock_detected, lock_not_available.
-fn is_contended(error: &sqlx::Error) -> bool {
+pub(super) fn is_contended(error: &sqlx::Error) -> bool {
     sql_state(error).is_some_and(|state| matches!(state.as_str(), "40001" | "40P01" | "55P03"))
 }
 

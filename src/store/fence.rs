@@ -68,6 +68,13 @@ impl Store {
         self.fence.newer.get().copied()
     }
 
+    /// The refusal of a daemon whose version does not know the schema; `None`: it knows it.
+    pub(super) async fn outdated(&self) -> Option<Refusal> {
+        let mut db = self.reader.acquire().await.ok()?;
+        let newest: i64 = db.one("SELECT max(version) FROM _sqlx_migrations", ()).await.ok()?;
+        (newest > self.schema).then(|| self.fence.outdated(newest))
+    }
+
     /// Whether the host is still this daemon's; also where this daemon can't write.
     pub(super) async fn look_at_fence(&self) {
         let Some(incarnation) = self.fence.incarnation() else { return };

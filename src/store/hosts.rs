@@ -14,7 +14,6 @@ use sqlx::AssertSqlSafe;
 
 use super::approvals::count_change;
 use super::fence::{engine_is_there, millis};
-use super::schema::newest_migration;
 use super::{Db, Patience, Result, Sql, Store, word};
 
 /// Milliseconds that the clock of a host may differ from that of the engine without a warning.
@@ -106,10 +105,10 @@ impl Hosts for Store {
             let sql = format!(
                 "UPDATE hosts SET renewed_at = {now}, lease_until = {now} + $3
                  WHERE host_id = $1 AND incarnation = $2 AND fenced_at IS NULL
-                 RETURNING state, (SELECT max(version) FROM _sqlx_migrations)"
+                 RETURNING state"
             );
             let values = (host, incarnation, millis(lease));
-            let renewed: Option<(HostState, i64)> = db.find(AssertSqlSafe(sql), values).await?;
+            let renewed: Option<HostState> = db.find(AssertSqlSafe(sql), values).await?;
             engine_is_there(db, lease).await?;
             Ok(renewed)
         });
@@ -117,10 +116,9 @@ impl Hosts for Store {
         let own = self.fence.incarnation() == Some(incarnation) && host == &*self.host;
         match renewed {
             Ok(None) if own => Err(self.fence.lost(host)),
-            Ok(Some((_, newest))) if newest > newest_migration() => {
-                Err(self.fence.outdated(newest))
-            }
-            Ok(renewed) => Ok(renewed.map(|(state, _)| state)),
+            Ok(renewed) => Ok(renewed),
+            // It may be tried again soon.
+            Err(refusal) if refusal.code == Code::DbLocked => Err(refusal),
             Err(refusal) => {
                 self.look_at_fence().await;
                 Err(refusal)

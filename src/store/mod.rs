@@ -100,6 +100,8 @@ pub struct Store {
     /// Where that has the repositories.
     places: Places,
     fence: Arc<fence::Fence>,
+    /// The newest migration of a board on a server that this version knows.
+    schema: i64,
     /// What the role at the server is for, if it is a host's.
     rights: Option<HostKind>,
 }
@@ -146,7 +148,8 @@ impl Store {
     /// Reads by one connection. Each statement sees the last commit before it.
     async fn read<T>(&self, work: impl AsyncFnOnce(Db<'_>) -> Result<T>) -> Result<T, Refusal> {
         let mut db = self.reader.acquire().await.map_err(fault)?;
-        Ok(work(&mut db).await?)
+        let done = work(&mut db).await;
+        self.read_done(db, done).await
     }
 
     /// Reads several rows that fit together: all statements see the same commits.
@@ -155,7 +158,19 @@ impl Store {
         work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
     ) -> Result<T, Refusal> {
         let mut db = self.reader.begin_snapshot().await.map_err(fault)?;
-        Ok(work(&mut db).await?)
+        let done = work(&mut db).await;
+        self.read_done(db, done).await
+    }
+
+    /// What a read has found, or why it has failed.
+    async fn read_done<T>(&self, db: Connection, done: Result<T>) -> Result<T, Refusal> {
+        drop(db);
+        match done {
+            Err(error) if self.is_shared() && error.misfits_schema() => {
+                Err(Box::pin(self.outdated()).await.unwrap_or_else(|| error.into()))
+            }
+            done => Ok(done?),
+        }
     }
 
     /// Has attempts name the repositories where this host has them.

@@ -142,6 +142,7 @@ impl Store {
             host: LOCAL.into(),
             places: Places::default(),
             fence: Arc::default(),
+            schema: 0,
             rights: None,
         })
     }

@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use provost_actors::ids;
 use provost_actors::workspace::Places;
-use sqlx::migrate::MigrateError;
+use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::answered::lock_writes;
 use super::changes::Changes;
 use super::connection::Pool;
-use super::error::is_forbidden;
 use super::kept::Kept;
 use super::open::{LATEST_ID, OpenError};
-use super::schema::MIGRATIONS;
+use super::schema::{self, MIGRATIONS};
 use super::{Store, TimesToLive, rights};
 
 /// The oldest server that is supported, as `server_version_num` counts.
@@ -49,6 +47,8 @@ pub enum Durability {
 pub struct Server {
     options: PgConnectOptions,
     durability: Durability,
+    /// Those that the version of a daemon knows.
+    migrations: &'static Migrator,
 }
 
 impl Server {
@@ -62,7 +62,18 @@ impl Server {
         };
         let options = options.application_name("provost").statement_cache_capacity(1000);
         // A failed statement is in the error that the caller gets.
-        Ok(Self { options: options.disable_statement_logging(), durability })
+        Ok(Self {
+            options: options.disable_statement_logging(),
+            durability,
+            migrations: &MIGRATIONS,
+        })
+    }
+
+    /// The same for a daemon of another version.
+    #[cfg(test)]
+    #[must_use]
+    pub fn of_version(self, migrations: &'static Migrator) -> Self {
+        Self { migrations, ..self }
     }
 
     /// Where the board is, without the password.
@@ -106,8 +117,8 @@ impl Store {
             return Err(OpenError::InUse { host: host.to_owned(), place: server.place() });
         }
         match &own {
-            Some(_) => rights::check_schema(&mut connection, &server.place()).await?,
-            None => migrate(&mut connection, server).await?,
+            Some(_) => schema::check(&mut connection, server.migrations, &server.place()).await?,
+            None => schema::migrate(&mut connection, server.migrations, &server.place()).await?,
         }
         let latest: Option<String> =
             sqlx::query_scalar(LATEST_ID).fetch_one(&mut connection).await?;
@@ -127,29 +138,10 @@ impl Store {
             host: host.into(),
             places: Places::default(),
             fence: Arc::default(),
+            schema: schema::newest(server.migrations),
             rights: own.map(|(_, kind)| kind),
         })
     }
-}
-
-/// Brings the schema up to date, as its owner.
-async fn migrate(connection: &mut PgConnection, server: &Server) -> Result<(), OpenError> {
-    let is_old = rights::applied(connection).await?.len() < MIGRATIONS.iter().count();
-    if is_old {
-        // Daemons that run write nothing meanwhile; those of an older version find it with their
-        // next write, and end.
-        lock_writes(connection).await?;
-    }
-    match MIGRATIONS.run(&mut *connection).await {
-        Err(MigrateError::Execute(error)) if is_forbidden(&error) => {
-            return Err(OpenError::NoRights { place: server.place() });
-        }
-        done => done?,
-    }
-    if is_old {
-        rights::renew(connection).await?;
-    }
-    Ok(())
 }
 
 /// The one connection that writes. It holds the lock of the host, and whatever takes its place after

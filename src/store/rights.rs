@@ -5,8 +5,6 @@ use provost_actors::host::is_label;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::connection::Driver;
-use super::open::OpenError;
-use super::schema::MIGRATIONS;
 use super::{Code, Db, Patience, Refusal, Result, Sql, Store};
 
 /// The longest name of a role, in bytes: PostgreSQL would cut a longer one.
@@ -143,33 +141,6 @@ pub(super) async fn own(connection: &mut PgConnection) -> sqlx::Result<Option<(S
     let found: Option<(String, bool)> = sqlx::query_as(sql).fetch_optional(connection).await?;
     let kind = |is_gateway| if is_gateway { HostKind::Gateway } else { HostKind::Worker };
     Ok(found.map(|(host, is_gateway)| (host, kind(is_gateway))))
-}
-
-/// The migrations that the schema has.
-pub(super) async fn applied(connection: &mut PgConnection) -> sqlx::Result<Vec<i64>> {
-    let sql = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
-    if !sqlx::query_scalar(sql).fetch_one(&mut *connection).await? {
-        return Ok(Vec::new());
-    }
-    let sql = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
-    sqlx::query_scalar(sql).fetch_all(connection).await
-}
-
-/// Refuses a schema that is not this version's: the role may not change it.
-pub(super) async fn check_schema(
-    connection: &mut PgConnection,
-    place: &str,
-) -> Result<(), OpenError> {
-    let found = applied(connection).await?;
-    if let Some(newer) = found.iter().find(|it| !MIGRATIONS.version_exists(**it)) {
-        return Err(OpenError::Newer(*newer));
-    }
-    match MIGRATIONS.iter().find(|it| !found.contains(&it.version)) {
-        Some(lacking) => {
-            Err(OpenError::Older { place: place.to_owned(), lacking: lacking.version })
-        }
-        None => Ok(()),
-    }
 }
 
 /// Gives each host's role the rights on what a migration has just made, if this is the owner.

@@ -1,9 +1,115 @@
-//! The migrations of a board on PostgreSQL.
+//! The schema of a board on PostgreSQL. Its owner brings it up to date, while daemons of an older version
+//! may run.
 
-/// Those that this version knows.
-pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/postgres");
+use std::sync::LazyLock;
+use std::time::Duration;
 
-/// The newest one that this version knows.
-pub fn newest_migration() -> i64 {
-    MIGRATIONS.iter().map(|it| it.version).max().unwrap_or_default()
+use provost_actors::failpoint;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{Connection as _, PgConnection};
+use tokio::time::{Instant, sleep};
+
+use super::answered::lock_schema;
+use super::error::{is_contended, is_forbidden};
+use super::open::OpenError;
+use super::rights;
+
+/// How long a migration is tried that others are in the way of: a backup that reads, or another daemon
+/// that migrates.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// Others get what they wait for, between two tries.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The migrations that this version knows.
+pub static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let mut migrations = sqlx::migrate!("migrations/postgres");
+    // The locks of the board do that; one of the session would outlive a try that failed.
+    migrations.set_locking(false);
+    migrations
+});
+
+/// The newest of these migrations.
+pub fn newest(migrations: &Migrator) -> i64 {
+    migrations.iter().map(|it| it.version).max().unwrap_or_default()
+}
+
+/// Brings the schema up to date, as its owner. Daemons of an older version write nothing meanwhile, find
+/// it with their next write, and end.
+pub(super) async fn migrate(
+    connection: &mut PgConnection,
+    migrations: &Migrator,
+    place: &str,
+) -> Result<(), OpenError> {
+    let until = Instant::now() + LIMIT;
+    loop {
+        let error = match bring_up_to_date(connection, migrations).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        match said(&error) {
+            Some(said) if is_forbidden(said) => {
+                return Err(OpenError::NoRights { place: place.to_owned() });
+            }
+            Some(said) if is_contended(said) && Instant::now() < until => {
+                tracing::warn!(%error, "others use what a migration is to change: it is tried again");
+                sleep(PAUSE).await;
+            }
+            _ => return Err(error.into()),
+        }
+    }
+}
+
+/// In one transaction: of a daemon that is killed in the middle nothing is left.
+async fn bring_up_to_date(
+    connection: &mut PgConnection,
+    migrations: &Migrator,
+) -> Result<(), MigrateError> {
+    let applied = applied(connection).await?;
+    if migrations.iter().all(|it| applied.contains(&it.version)) {
+        // It refuses a schema that is newer, or that was made by other statements.
+        return migrations.run(connection).await;
+    }
+    let mut changing = connection.begin().await?;
+    lock_schema(&mut changing).await?;
+    migrations.run(&mut *changing).await?;
+    rights::renew(&mut changing).await?;
+    failpoint::hit("migration", "written");
+    Ok(changing.commit().await?)
+}
+
+/// What the server has said, if a migration failed of that.
+fn said(error: &MigrateError) -> Option<&sqlx::Error> {
+    match error {
+        MigrateError::Execute(said) | MigrateError::ExecuteMigration(said, _) => Some(said),
+        _ => None,
+    }
+}
+
+/// Refuses a schema that is not this version's: the role may not change it.
+pub(super) async fn check(
+    connection: &mut PgConnection,
+    migrations: &Migrator,
+    place: &str,
+) -> Result<(), OpenError> {
+    let found = applied(connection).await?;
+    if let Some(newer) = found.iter().find(|it| !migrations.version_exists(**it)) {
+        return Err(OpenError::Newer(*newer));
+    }
+    match migrations.iter().find(|it| !found.contains(&it.version)) {
+        Some(lacking) => {
+            Err(OpenError::Older { place: place.to_owned(), lacking: lacking.version })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The migrations that the schema has.
+async fn applied(connection: &mut PgConnection) -> sqlx::Result<Vec<i64>> {
+    let sql = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
+    if !sqlx::query_scalar(sql).fetch_one(&mut *connection).await? {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
+    sqlx::query_scalar(sql).fetch_all(connection).await
 }

@@ -24,6 +24,7 @@ use super::*;
 use crate::api::attempts::AttemptPhase;
 use crate::api::commands::IdKind;
 use crate::api::comments::{CommentState, Side};
+use crate::api::projects::RepoSummary;
 use crate::api::sessions::{MessageRole, SessionMessage};
 use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
 
@@ -31,6 +32,7 @@ mod hosts;
 mod owners;
 mod placement;
 mod retention;
+mod upgrade;
 
 struct Scratch {
     store: Store,
@@ -103,8 +105,14 @@ async fn task(store: &Store, project: ProjectId) -> TaskId {
 
 async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase) -> Attempt {
     let repos = store.repos(project_id).await.unwrap();
+    let attempt = new_attempt(&repos[0], project_id, task, phase);
+    store.record_start(None, &attempt, &started(&attempt)).await.unwrap();
+    attempt
+}
+
+fn new_attempt(repo: &RepoSummary, project_id: ProjectId, task: &Task, phase: Phase) -> Attempt {
     let attempt_id = AttemptId::new();
-    let attempt = Attempt {
+    Attempt {
         is_answer: false,
         attempt_id,
         task_id: task.task_id,
@@ -115,10 +123,10 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
         branch: format!("provost/{}-t", attempt_id.short()),
         folder: format!("{}-t", attempt_id.short()),
         repos: vec![AttemptRepo {
-            repo_id: repos[0].repo_id,
-            name: repos[0].repo_name.clone(),
-            path: repos[0].path.clone(),
-            board_path: repos[0].path.clone(),
+            repo_id: repo.repo_id,
+            name: repo.repo_name.clone(),
+            path: repo.path.clone(),
+            board_path: repo.path.clone(),
             target_branch: "main".into(),
             base_commit: "c0ffee".into(),
         }],
@@ -154,18 +162,19 @@ async fn attempt(store: &Store, project_id: ProjectId, task: &Task, phase: Phase
             exit_code: None,
             exit_signal: None,
         },
-    };
-    let answer = AttemptStarted {
-        attempt_id,
+    }
+}
+
+fn started(attempt: &Attempt) -> AttemptStarted {
+    AttemptStarted {
+        attempt_id: attempt.attempt_id,
         task_id: attempt.task_id,
         workspace_branch: attempt.branch.clone(),
         session_id: attempt.session_id,
         execution_process_id: None,
         state: attempt.state,
-        phase,
-    };
-    store.record_start(None, &attempt, &answer).await.unwrap();
-    attempt
+        phase: attempt.phase,
+    }
 }
 
 async fn advance(store: &Store, attempt: &Attempt, change: &Change) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use provost_actors::failpoint;
 use tokio::time::timeout;
 
-use super::answered::Begun;
+use super::answered::{Begun, Order, Writer};
 use super::error::{is_unavailable, locked, primary_code};
 use super::{Code, Connection, Db, Refusal, Result, Store, fault};
 
@@ -66,16 +66,7 @@ impl Store {
         if !self.is_shared() {
             return self.write(patience, name, work).await;
         }
-        let mut pauses = patience.pauses().into_iter();
-        let mut db = loop {
-            match (self.reader.begin_beside().await, pauses.next()) {
-                (Ok(db), _) => break db,
-                (Err(error), Some(pause)) if is_unavailable(&error) => {
-                    tokio::time::sleep(pause).await;
-                }
-                (Err(error), _) => return Err(fault(error)),
-            }
-        };
+        let mut db = self.begin_write(Order::Beside, patience).await?;
         let done = work(&mut db).await?;
         failpoint::hit(name, "written");
         self.reader.commit(db, None).await.map_err(fault)?;
@@ -85,7 +76,7 @@ impl Store {
 
     /// Begins a write.
     pub(super) async fn transaction(&self, patience: Patience) -> Result<Connection, Refusal> {
-        let begun = self.begin_with_pauses(patience.pauses());
+        let begun = self.begin_write(Order::OneByOne, patience);
         match patience {
             // A write that is given up before it has begun has done nothing.
             Patience::OneTry => timeout(Duration::from_secs(5), begun).await.unwrap_or_else(|_| {
@@ -95,29 +86,43 @@ impl Store {
         }
     }
 
-    async fn begin_with_pauses(&self, pauses: Vec<Duration>) -> Result<Connection, Refusal> {
+    pub(super) async fn begin_write(
+        &self,
+        order: Order,
+        patience: Patience,
+    ) -> Result<Connection, Refusal> {
         self.is_in_place()?;
-        let mut pauses = pauses.into_iter();
+        let pool = match order {
+            Order::OneByOne => &self.writer,
+            Order::Beside => &self.reader,
+        };
+        let incarnation = self.fence.incarnation();
+        let writer = Writer { host: &self.host, incarnation, schema: self.schema };
+        let mut pauses = patience.pauses().into_iter();
         loop {
-            let begun = self.writer.begin_write(&self.host, self.fence.incarnation());
-            let error = match begun.await {
-                Ok(Begun::Writing(writing)) => return Ok(writing),
-                Ok(Begun::NotOurs) => return Err(self.fence.lost(&self.host)),
-                Ok(Begun::Newer(version)) => return Err(self.fence.outdated(version)),
-                // SQLITE_BUSY (<https://www.sqlite.org/rescode.html#busy>).
-                Err(error) if primary_code(&error) == Some(5) => error,
+            let begun = pool.begin_write(order, &writer).await;
+            let may_be_soon = match &begun {
+                Ok(begun) => matches!(begun, Begun::Changing),
                 // A server may be back soon.
-                Err(error) if self.file.is_none() && is_unavailable(&error) => error,
-                Err(error) => return Err(fault(error)),
+                Err(error) => is_busy(error) || self.is_shared() && is_unavailable(error),
             };
-            let Some(pause) = pauses.next() else {
-                if self.file.is_none() {
-                    return Err(fault(error));
+            if let Some(pause) = pauses.next().filter(|_| may_be_soon) {
+                tokio::time::sleep(pause).await;
+                continue;
+            }
+            return match begun {
+                Ok(Begun::Writing(writing)) => Ok(writing),
+                Ok(Begun::NotOurs) => Err(self.fence.lost(&self.host)),
+                Ok(Begun::Newer(version)) => Err(self.fence.outdated(version)),
+                Ok(Begun::Changing) => {
+                    Err(locked("another daemon is changing the schema of the board"))
                 }
-                tracing::warn!(%error, "another program holds the database");
-                return Err(locked("another program holds the database, and did not let go of it"));
+                Err(error) if is_busy(&error) => {
+                    tracing::warn!(%error, "another program holds the database");
+                    Err(locked("another program holds the database, and did not let go of it"))
+                }
+                Err(error) => Err(fault(error)),
             };
-            tokio::time::sleep(pause).await;
         }
     }
 
@@ -138,6 +143,11 @@ impl Store {
 pub(super) fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
     let file = std::fs::metadata(path)?;
     Ok((file.dev(), file.ino()))
+}
+
+/// `SQLITE_BUSY` (<https://www.sqlite.org/rescode.html#busy>).
+fn is_busy(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(5)
 }
 
 fn displaced(why: &str) -> Refusal {

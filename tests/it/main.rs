@@ -64,6 +64,7 @@ mod stop;
 mod tools;
 mod turns;
 mod twenty;
+mod upgrade;
 mod verbs;
 mod waits;
 mod worker;

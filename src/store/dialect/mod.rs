@@ -15,8 +15,6 @@ pub struct Dialect {
     pub now: &'static str,
     /// Begins a transaction that writes.
     pub begin_write: &'static str,
-    /// Begins a transaction that writes beside those, on a connection that reads.
-    pub begin_beside: &'static str,
     /// Begins a transaction that reads, and whose statements all see the same commits.
     pub begin_snapshot: &'static str,
     /// Indexes the passages of a section: from the row id `$1` on, of the plan with the word `$2`,

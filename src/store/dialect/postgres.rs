@@ -26,7 +26,6 @@ pub const DIALECT: Dialect = Dialect {
     holds_nul: false,
     now: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
     begin_write: "BEGIN",
-    begin_beside: "BEGIN READ WRITE",
     begin_snapshot: "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
     index_passages: "INSERT INTO plan_passages (rowid, words, size)
          SELECT $1 + i.key, w.words,

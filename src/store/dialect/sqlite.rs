@@ -8,7 +8,6 @@ pub const DIALECT: Dialect = Dialect {
     // The lock is taken at once: a transaction that reads first and writes later could fail
     // half-way.
     begin_write: "BEGIN IMMEDIATE",
-    begin_beside: "BEGIN IMMEDIATE",
     begin_snapshot: "BEGIN",
     index_passages: "INSERT INTO plan_passages (rowid, plan, place, said)
          SELECT $1 + key, $2, $3, value FROM json_each($4)",

@@ -6,10 +6,11 @@ use provost_actors::host::{Host, HostChange, HostRole, HostState, Liveness, Regi
 use provost_actors::journal::Hosts;
 
 use super::*;
+use crate::store::answered::Order;
 
 const LEASE: Duration = Duration::from_secs(30);
 
-fn registration(host: &str, secret: &str, lease: Option<Duration>) -> Registration {
+pub fn registration(host: &str, secret: &str, lease: Option<Duration>) -> Registration {
     Registration {
         host_id: host.into(),
         secret: secret.into(),
@@ -177,7 +178,7 @@ async fn a_renewal_waits_for_no_write_of_the_board_and_no_one_overtakes_it() {
     let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted";
     for is_swept in [true, false] {
         b.change("UPDATE hosts SET lease_until = 1, renewed_at = 1 WHERE host_id = 'a'", ()).await;
-        let mut renewing = a.reader.begin_beside().await.unwrap();
+        let mut renewing = a.begin_write(Order::Beside, Patience::OneTry).await.unwrap();
         let sql = "UPDATE hosts SET renewed_at = 9000000000000, lease_until = 9000000030000
                    WHERE host_id = 'a'";
         renewing.run(sql, ()).await.unwrap();

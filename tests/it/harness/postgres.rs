@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use sqlx::migrate::Migrator;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 
@@ -47,6 +48,21 @@ pub fn rows(url: &str, sql: &str) -> Vec<String> {
         connection.close().await.unwrap();
         rows
     })
+}
+
+/// Makes the board that the version before the newest migration has. The numbers of its newest migration
+/// and of this version's.
+pub fn of_the_version_before(url: &str) -> [i64; 2] {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut migrations: Vec<_> = sqlx::migrate!("migrations/postgres").iter().cloned().collect();
+    let newest = migrations.pop().unwrap().version;
+    let before = migrations.last().unwrap().version;
+    runtime.block_on(async {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        Migrator::with_migrations(migrations).run(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+    [before, newest]
 }
 
 /// The URL of a new database on the common server.
