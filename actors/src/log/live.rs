@@ -38,10 +38,12 @@ struct LiveState {
     /// kernel holds in memory anyway.
     raw_next: u64,
     ring: Ring,
+    /// Retention has removed no normalized entry.
+    is_whole: bool,
     in_progress: BTreeMap<ProcessId, InProgress>,
     processes: BTreeSet<ProcessId>,
     last_activity_at: Option<Timestamp>,
-    /// Raw entries are shown, and readers were not woken since.
+    /// Entries are shown, and readers were not woken since.
     is_due: bool,
 }
 
@@ -50,6 +52,7 @@ impl Live {
         let state = LiveState {
             raw_next: 0,
             ring: Ring::new(0, limits.ring_entries, limits.ring_bytes),
+            is_whole: false,
             in_progress: BTreeMap::new(),
             processes: BTreeSet::new(),
             last_activity_at: None,
@@ -66,10 +69,19 @@ impl Live {
         last_activity_at: Option<Timestamp>,
     ) {
         let mut state = self.state();
-        state.raw_next = raw_next;
+        state.is_due |= std::mem::replace(&mut state.raw_next, raw_next) != raw_next;
         state.ring.reset(normalized_next);
         state.processes = processes;
         state.last_activity_at = last_activity_at;
+    }
+
+    /// Shows whether all normalized entries are held.
+    pub fn show_whole(&self, is_whole: bool) {
+        self.state().is_whole = is_whole;
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.state().is_whole
     }
 
     pub fn add_process(&self, process: ProcessId) {
@@ -93,7 +105,7 @@ impl Live {
     /// if there is anything new in either channel.
     pub fn show_normalized(&self, process: ProcessId, entries: Vec<Entry>, streamed: Streamed) {
         let mut state = self.state();
-        let is_new = std::mem::take(&mut state.is_due) || !entries.is_empty();
+        state.is_due |= !entries.is_empty();
         for entry in entries {
             state.ring.push(entry);
         }
@@ -102,7 +114,17 @@ impl Live {
             Streamed::Begun(message) => drop(state.in_progress.insert(process, tail(message))),
             Streamed::Ended => drop(state.in_progress.remove(&process)),
         }
-        if is_new {
+        self.wake(&mut state);
+    }
+
+    /// Wakes the readers if raw entries are shown whose normalized ones could not be filed: a disk may be
+    /// full for long.
+    pub fn wake_for_raw(&self) {
+        self.wake(&mut self.state());
+    }
+
+    fn wake(&self, state: &mut LiveState) {
+        if std::mem::take(&mut state.is_due) {
             self.changed.send_modify(|count| *count += 1);
             self.note_growth();
         }

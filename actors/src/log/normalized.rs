@@ -253,6 +253,11 @@ impl NormalizedWriter {
         Ok(())
     }
 
+    /// Whether retention has removed nothing.
+    pub fn is_whole(&self) -> bool {
+        self.oldest == 0
+    }
+
     /// Whether [`drop_oldest`](Self::drop_oldest) has something to drop.
     pub fn is_over_limit(&self) -> bool {
         self.oldest < self.segment_start && self.end.offset - self.oldest > self.max_bytes

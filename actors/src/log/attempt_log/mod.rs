@@ -128,9 +128,9 @@ impl AttemptLog {
         Err(LogError::Outrun)
     }
 
-    /// The same page without a read of a file; `None`: not all of it is in memory. Does not block.
+    /// The same page without a look at a file; `None`: not all of it is in memory.
     pub fn page_in_memory(&self, channel: Channel, query: &Query) -> Option<Page> {
-        if channel == Channel::Raw || !self.normalized.has_all().ok()? {
+        if channel == Channel::Raw || !self.live.is_whole() {
             return None;
         }
         let held = 0..self.live.tip().normalized.map_or(0, |latest| latest + 1);
@@ -185,9 +185,12 @@ impl AttemptLog {
             *writer = anew;
         }
         *is_stale = true;
-        let done = change(writer)?;
-        *is_stale = false;
-        Ok(done)
+        let done = change(writer);
+        match &done {
+            Ok(_) => *is_stale = false,
+            Err(_) => self.live.wake_for_raw(),
+        }
+        done
     }
 }
 

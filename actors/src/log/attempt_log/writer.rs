@@ -202,6 +202,7 @@ impl LogWriter {
         }
         let ids = processes.keys().copied().collect();
         live.reset(raw.next, normalized.end.entry, ids, last_activity);
+        live.show_whole(normalized.is_whole());
         Ok(Self { dir: dir.to_owned(), live, raw, normalized, processes, raw_from, unsaved: 0 })
     }
 
@@ -299,7 +300,9 @@ impl LogWriter {
     fn settle(&mut self) -> Result<(), LogError> {
         if self.normalized.is_over_limit() {
             self.save(false)?;
-            self.normalized.drop_oldest()?;
+            let dropped = self.normalized.drop_oldest();
+            self.live.show_whole(self.normalized.is_whole());
+            dropped?;
         } else if self.unsaved >= CHECKPOINT_BYTES {
             self.save(false)?;
         }

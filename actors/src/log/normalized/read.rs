@@ -45,11 +45,6 @@ impl NormalizedReader {
         Ok(self.oldest_mark()?.map_or(next, |mark| mark.entry.min(next)))
     }
 
-    /// Whether retention has removed nothing. Reads no file.
-    pub fn has_all(&self) -> io::Result<bool> {
-        series(&self.dir).has(0)
-    }
-
     /// The oldest entry held, and where it begins.
     pub fn oldest_mark(&self) -> io::Result<Option<Mark>> {
         let offset = Segments::new(series(&self.dir)).oldest()?;

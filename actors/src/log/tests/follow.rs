@@ -1,6 +1,7 @@
 //! Readers beside the pump.
 
 use super::*;
+use crate::log::spool::format::segment_bytes;
 
 const LINES: u64 = 50_000;
 
@@ -101,4 +102,37 @@ fn a_reader_is_woken_once_for_both_channels() {
         drain(&log, process);
         assert_eq!(changes(&log), before + 1, "nothing is new after {line:?}");
     }
+}
+
+#[test]
+fn a_reader_of_raw_lines_is_woken_while_their_entries_can_not_be_filed() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = LogLimits { spool_max_bytes: 16 * 1024, ..LIMITS };
+    let log = AttemptLog::open(dir.path(), limits).unwrap();
+    let process = ProcessId::new();
+    log.begin(process, 1, Box::<Sentences>::default(), Vec::new()).unwrap();
+    let mut spool = SpoolFiles::new(dir.path(), process);
+    let segment = |start: u64| dir.path().join(format!("normalized-{start:020}.jsonl"));
+    let length = || fs::metadata(segment(0)).unwrap().len();
+    while length() < segment_bytes(limits.spool_max_bytes) {
+        spool.write(Stream::Stdout, b"an entry.\n");
+        drain(&log, process);
+    }
+    // The next entry begins a segment, which this stands in the way of.
+    let obstacle = segment(length());
+    fs::create_dir(&obstacle).unwrap();
+    let changes = || *log.changed().borrow();
+    let (before, tip) = (changes(), log.tip());
+    spool.write(Stream::Stdout, b"one more.\n");
+    log.pump(process).unwrap_err();
+    assert_eq!((log.tip().raw, log.tip().normalized), (tip.raw.map(|it| it + 1), tip.normalized));
+    assert_eq!(changes(), before + 1);
+    let page = log.page(Channel::Raw, &query(1, PagePosition::Newest)).unwrap();
+    assert_eq!(text(&page.entries[0]), "one more.");
+    log.pump(process).unwrap_err();
+    assert_eq!(changes(), before + 1, "nothing is new");
+    fs::remove_dir(obstacle).unwrap();
+    drain(&log, process);
+    assert_eq!(log.tip().normalized, tip.normalized.map(|it| it + 1));
+    assert_eq!(changes(), before + 2);
 }
