@@ -51,7 +51,28 @@ pub struct RemovedProject {
     pub removed: bool,
     /// Its tasks, which go with it.
     pub tasks: usize,
-    /// The worktrees of its attempts, which stay readable.
+    /// The worktrees of its attempts on this host. The attempts stay readable.
     #[serde(flatten)]
     pub collected: Collected,
+    /// Those on other hosts whose daemons are there.
+    #[serde(default)]
+    pub others: Vec<CollectedOn>,
+    /// Those on hosts that are lost, which stay there.
+    #[serde(default)]
+    pub left: Vec<LeftOn>,
+}
+
+/// What another host's daemon has done with its worktrees, or would do.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CollectedOn {
+    pub host: String,
+    #[serde(flatten)]
+    pub collected: Collected,
+}
+
+/// The attempts of a host that is lost: what it has of them stays on its disk.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOn {
+    pub host: String,
+    pub attempts: Vec<AttemptId>,
 }

@@ -47,7 +47,8 @@ pub enum ProjectCommand {
     ///
     /// Its worktrees go to the trash; what is in them and on no branch is saved under
     /// refs/provost/snapshots/ATTEMPT first. Its repositories and branches stay, and its attempts
-    /// stay readable. Refused while one of them runs.
+    /// stay readable. Refused while one of them runs. Where hosts share the board, each takes its
+    /// worktrees away; those of a host that is lost stay on its disk.
     Rm {
         /// The project's name or id
         project: String,
@@ -106,7 +107,10 @@ async fn remove(context: &mut Context, project: &str, yes: bool) -> Result<Exit,
     let params = json!({"project_id": project_id, "yes": yes});
     let removed = context.call::<RemovedProject>(params).await?;
     context.show(&removed, |out, it| {
-        worktrees(out, &it.collected)?;
+        if !it.collected.attempts.is_empty() || it.others.is_empty() {
+            worktrees(out, &it.collected)?;
+        }
+        elsewhere(out, it)?;
         let (name, tasks) = (harmless(&it.name), count(it.tasks, "task"));
         out.line(&match (it.removed, yes) {
             (true, _) => format!("{name} was removed with {tasks}"),
@@ -116,6 +120,22 @@ async fn remove(context: &mut Context, project: &str, yes: bool) -> Result<Exit,
         out.line("its repositories, branches and logs stay")
     })?;
     Ok(if yes && !removed.removed { Exit::Refused } else { Exit::Done })
+}
+
+/// What is on other hosts.
+fn elsewhere(out: &mut Output, removed: &RemovedProject) -> std::io::Result<()> {
+    for CollectedOn { host, collected } in &removed.others {
+        out.line(&format!("on host {}:", harmless(host)))?;
+        worktrees(out, collected)?;
+    }
+    for LeftOn { host, attempts } in &removed.left {
+        let (host, attempts) = (harmless(host), count(attempts.len(), "attempt"));
+        out.line(&format!(
+            "host {host} is lost: what it has of {attempts} stays on its disk; `provost gc \
+             --snapshot` there takes it away if the host comes back"
+        ))?;
+    }
+    Ok(())
 }
 
 fn count(count: usize, one: &str) -> String {

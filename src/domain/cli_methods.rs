@@ -79,12 +79,12 @@ impl Domain {
         params: Option<Value>,
     ) -> Result<Value, CustomError> {
         if READS.contains(&method) {
-            return self.run_method(method, params).await;
+            return self.run_method(caller, method, params).await;
         }
         let none = Map::new();
         let arguments = params.as_ref().and_then(Value::as_object).unwrap_or(&none);
         let change = self.begin_change(caller, method, arguments);
-        let done = self.run_method(method, params).await;
+        let done = self.run_method(caller, method, params).await;
         let refused = done.as_ref().err().map(|error| {
             error.data.as_ref().and_then(|data| data["code"].as_str()).unwrap_or("invalid_argument")
         });
@@ -92,7 +92,12 @@ impl Domain {
         done
     }
 
-    async fn run_method(&self, method: &str, params: Option<Value>) -> Result<Value, CustomError> {
+    async fn run_method(
+        &self,
+        caller: &Caller,
+        method: &str,
+        params: Option<Value>,
+    ) -> Result<Value, CustomError> {
         let params = params.unwrap_or_else(|| json!({}));
         match method {
             "provost/resolve" => answer(self.resolve(read(params)?).await),
@@ -106,7 +111,7 @@ impl Domain {
             "provost/doctor" => answer(self.findings().await),
             "provost/environment" => answer(self.environment(read(params)?).await),
             "provost/started_as" => answer(self.started_as(read(params)?).await),
-            "provost/remove_project" => answer(self.remove_project(read(params)?).await),
+            "provost/remove_project" => answer(self.remove_project(caller, read(params)?).await),
             "provost/hosts" => answer(self.list_hosts().await),
             "provost/change_host" => answer(self.change_host(read(params)?).await),
             "provost/gc" => answer(self.gc(read(params)?).await),

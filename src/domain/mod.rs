@@ -24,6 +24,7 @@ mod person;
 mod previews;
 mod reach;
 mod remotes;
+mod removal;
 mod repo_settings;
 mod short;
 mod timeline;
