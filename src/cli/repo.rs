@@ -165,6 +165,10 @@ fn shown(out: &mut Output, found: &TrustedRepos) -> std::io::Result<()> {
     for attempt in &found.released {
         out.line(&format!("attempt {} goes on", attempt.short()))?;
     }
+    for ReleasedLater { attempt_id, host } in &found.later {
+        let (attempt, host) = (attempt_id.short(), harmless(host));
+        out.line(&format!("attempt {attempt} goes on when the daemon of host {host} runs again"))?;
+    }
     match found.revoked {
         0 => {}
         1 => out.line("1 approval was taken back")?,

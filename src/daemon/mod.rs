@@ -338,6 +338,7 @@ async fn start_actors(
     let arguments = (Arc::clone(&world), gateway.clone());
     if world.host.has_lease {
         tokio::spawn(gateway::keep_claiming(gateway.clone(), Arc::clone(&world)));
+        tokio::spawn(gateway::keep_applying(gateway.clone(), Arc::clone(&world)));
         let world = Arc::clone(&world);
         tokio::spawn(async move { world.logs.keep_shipping().await });
     }

@@ -250,7 +250,12 @@ fn hint(finish: &Finish, checks: &[Receipt]) -> Option<String> {
             };
             let paths: Vec<&str> = paths.into_iter().take(PATHS_TOLD).collect();
             let paths = paths.join(", ");
-            format!("Merge the branch {into} into yours, resolve the conflicts in {paths}{more}")
+            let what = match &found.target {
+                // The branch is in the repository of another host.
+                Some(commit) => format!("the commit {commit} (of branch {into})"),
+                None => format!("the branch {into}"),
+            };
+            format!("Merge {what} into yours, resolve the conflicts in {paths}{more}")
         }
         (FinishState::ChecksFailed, _) => {
             let failed = checks.iter().filter(|it| it.outcome != CheckOutcome::Passed);

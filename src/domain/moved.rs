@@ -101,16 +101,34 @@ impl Domain {
         if !self.world.host.has_lease || !is_here {
             return Ok(());
         }
+        let wanted = request.repos.as_ref().filter(|wanted| !wanted.is_empty());
+        let source = match request.fork {
+            Some((id, _)) => self.store.attempt(id).await?,
+            None => None,
+        };
         for repo in self.store.start_context(request.task_id).await?.repos {
             let place = self.world.settings.places.of(repo.repo_id, &repo.path);
-            let wanted = request.repos.as_ref().filter(|wanted| !wanted.is_empty());
+            let forked =
+                source.as_ref().map(|it| it.repos.iter().find(|its| its.repo_id == repo.repo_id));
             let chosen = wanted.map(|all| all.iter().find(|(id, _)| *id == repo.repo_id));
-            if chosen == Some(None) || !self.world.settings.places.is_mirror(&place) {
+            let is_left_out = chosen.map_or(forked == Some(None), |chosen| chosen.is_none());
+            if is_left_out || !self.world.settings.places.is_mirror(&place) {
                 continue;
             }
-            let branch = chosen.flatten().and_then(|(_, branch)| branch.clone());
+            let branch = match chosen.flatten() {
+                Some((_, branch)) => branch.clone(),
+                None => forked.flatten().map(|its| its.target_branch.clone()),
+            };
             let branch = branch.unwrap_or_else(|| repo.default_target_branch.clone());
-            self.have_mirror(repo, &place, branch).await?;
+            match (self.have_mirror(repo, &place, branch).await, forked.flatten()) {
+                // What a fork begins from is on the board, also if no host has the branch now.
+                (Err(refusal), Some(its)) if refusal.code == Code::DaemonUnavailable => {
+                    let is_agents = source.as_ref().is_some_and(|it| it.fork.is_some());
+                    let had = have_base(&self.world, its, is_agents).await;
+                    had.map_err(|why| Refusal::new(Code::WorkspaceFailed, why))?;
+                }
+                (made, _) => made?,
+            }
         }
         Ok(())
     }
@@ -123,7 +141,7 @@ impl Domain {
         let path = place.to_string_lossy().into_owned();
         let (target_branch, commit) = (branch, base_commit.clone());
         let repo = AttemptRepo { repo_id, name, path, board_path, target_branch, base_commit };
-        have_base(&self.world, &repo).await.map_err(failed)?;
+        have_base(&self.world, &repo, false).await.map_err(failed)?;
         // The branch of the repository may have been set back.
         let referred = bundle::refer(place, &named, &commit).await;
         referred.map_err(|error| failed(error.to_string()))

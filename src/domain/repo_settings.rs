@@ -7,19 +7,25 @@ use provost_actors::attempt::provision::{Provision, Trusted, trust_command, trus
 use provost_actors::executor::Verdict;
 use provost_actors::gateway;
 use provost_actors::ids::{ApprovalId, AttemptId, ProjectId};
-use provost_actors::journal::{ApprovalStatus, Approvals, Attempts, Provisions};
+use provost_actors::journal::{ApprovalStatus, Approvals, Attempts, Bundles as _, Provisions};
 use provost_actors::repo_settings::RepoSettings;
 use provost_actors::workspace::git;
+use serde_json::json;
 
 use super::Domain;
 use super::approvals::TEXT_MAX;
+use super::elsewhere::for_a_page;
 use crate::api::commands::{
-    RepoParams, ShownRepo, ShownRepos, ShownSetting, TrustParams, TrustedRepos,
+    ReleasedLater, RepoParams, ShownRepo, ShownRepos, ShownSetting, TrustParams, TrustedRepos,
 };
-use crate::api::{Caller, Code, Refusal};
+use crate::api::projects::RepoSummary;
+use crate::api::{Caller, Code, HostCall, OtherHosts as _, Refusal};
+use crate::work::elsewhere::About;
 
 /// Approvals that are read at once.
 const PAGE: usize = 1000;
+/// The method that shows what is configured.
+const SETTINGS: &str = "provost/repo_settings";
 
 impl TrustParams {
     fn approves(&self, hash: &String) -> bool {
@@ -34,7 +40,7 @@ impl Domain {
 
     pub(super) async fn trust(&self, params: TrustParams) -> Result<TrustedRepos, Refusal> {
         let mut repos = self.shown(&params.repos).await?;
-        let (mut released, mut revoked) = (Vec::new(), 0);
+        let (mut released, mut later, mut revoked) = (Vec::new(), Vec::new(), 0);
         for repo in &mut repos {
             if params.revoke {
                 revoked += self.store.distrust(&repo.path).await?;
@@ -43,30 +49,40 @@ impl Domain {
                 self.store.trust(&repo.path, hash, &repo.commands, "provost trust").await?;
                 repo.is_trusted = true;
                 let trusted = Trusted { repo: repo.path.clone(), hash: hash.clone() };
-                released.extend(self.release(&trusted, None).await?);
+                let (now, then) = self.release(&trusted, None).await?;
+                released.extend(now);
+                later.extend(then);
             }
         }
-        Ok(TrustedRepos { repos, released, revoked })
+        Ok(TrustedRepos { repos, released, later, revoked })
     }
 
-    /// Approves the requests that wait for this trust. Returns their attempts.
+    /// Approves the requests of this host's attempts that wait for this trust; those of other hosts find
+    /// it by themselves. Returns the attempts that go on, and those whose host is not there.
     async fn release(
         &self,
         trusted: &Trusted,
         except: Option<ApprovalId>,
-    ) -> Result<Vec<AttemptId>, Refusal> {
-        let (mut released, mut before) = (Vec::new(), None);
+    ) -> Result<(Vec<AttemptId>, Vec<ReleasedLater>), Refusal> {
+        let (mut released, mut later, mut before) = (Vec::new(), Vec::new(), None);
         loop {
             let pending = Some(ApprovalStatus::Pending);
             let page = self.store.approvals(None, pending, before, PAGE).await?;
             for approval in &page.items {
-                let id = approval.approval_id;
+                let (id, attempt_id) = (approval.approval_id, approval.attempt_id);
                 if except == Some(id) || trusted_by(&approval.request).as_ref() != Some(trusted) {
+                    continue;
+                }
+                if let Some(host) = self.other_host_of(attempt_id).await? {
+                    match self.lost_host_of(&attempt_id.to_string()).await? {
+                        Some(_) => later.push(ReleasedLater { attempt_id, host }),
+                        None => released.push(attempt_id),
+                    }
                     continue;
                 }
                 match gateway::respond(&self.gateway, &self.world, None, id, Verdict::Approve).await
                 {
-                    Ok(_) => released.push(approval.attempt_id),
+                    Ok(_) => released.push(attempt_id),
                     // It was answered or withdrawn meanwhile, or asks again and finds the trust.
                     Err(refusal) => {
                         tracing::warn!(approval = %id, %refusal, "a request is still open");
@@ -75,7 +91,7 @@ impl Domain {
             }
             match page.items.last().filter(|_| page.has_more) {
                 Some(last) => before = Some(last.approval_id),
-                None => return Ok(released),
+                None => return Ok((released, later)),
             }
         }
     }
@@ -111,9 +127,22 @@ impl Domain {
         Ok(())
     }
 
+    /// The host of an attempt, if it is another one.
+    async fn other_host_of(&self, attempt: AttemptId) -> Result<Option<String>, Refusal> {
+        let own = &self.world.host;
+        if !own.has_lease {
+            return Ok(None);
+        }
+        let found = self.store.host_of(About::Attempt(&attempt.to_string())).await?;
+        Ok(found.map(|(host, _)| host).filter(|host| *host != own.id))
+    }
+
     async fn shown(&self, params: &RepoParams) -> Result<Vec<ShownRepo>, Refusal> {
         let shown = match (params.attempt_id, params.project_id) {
-            (Some(id), _) => self.shown_of_attempt(id, params.repo.as_deref()).await?,
+            (Some(id), _) => match self.by_its_host(SETTINGS, None, id, params).await? {
+                Some(ShownRepos { repos }) => repos,
+                None => self.shown_of_attempt(id, params.repo.as_deref()).await?,
+            },
             (None, Some(id)) => self.shown_of_project(id, params).await?,
             (None, None) => Vec::new(),
         };
@@ -146,7 +175,7 @@ impl Domain {
                 None => declared::of(world, &attempt, repo).await.map_err(unusable)?,
             };
             let commit = declared::commit(world, &attempt, repo).await.map_err(unusable)?;
-            let (name, path) = (repo.name.clone(), repo.path.clone());
+            let (name, path) = (repo.name.clone(), repo.board_path.clone());
             let at = (repo.target_branch.clone(), commit);
             shown.push(self.shown_repo((name, path), at, &settings).await?);
         }
@@ -163,6 +192,10 @@ impl Domain {
         repos.retain(|repo| params.repo.as_ref().is_none_or(|name| *name == repo.repo_name));
         let mut shown = Vec::new();
         for repo in repos {
+            if let Some(found) = self.shown_by_another(id, &repo, params).await? {
+                shown.extend(found.repos);
+                continue;
+            }
             let path = Path::new(&repo.path);
             let unusable = |error: String| {
                 Refusal::new(Code::WorkspaceFailed, format!("{}: {error}", repo.path))
@@ -189,6 +222,42 @@ impl Domain {
             );
         }
         Ok(shown)
+    }
+
+    /// What a host shows that has a repository which this one does not have at its path.
+    async fn shown_by_another(
+        &self,
+        project_id: ProjectId,
+        repo: &RepoSummary,
+        params: &RepoParams,
+    ) -> Result<Option<ShownRepos>, Refusal> {
+        let places = &self.world.settings.places;
+        if !places.is_mirror(&places.of(repo.repo_id, &repo.path)) {
+            return Ok(None);
+        }
+        let (alive, hosts) = (self.alive().await?, self.store.hosts_with(repo.repo_id).await?);
+        let own = &self.world.host.id;
+        let is_there = |host: &&String| *host != own && alive.contains(host);
+        let Some(host) = hosts.iter().find(is_there) else {
+            let message = format!(
+                "this host has no repository at {}; those that have it are not there: {}",
+                repo.path,
+                hosts.join(", ")
+            );
+            return Err(Refusal::new(Code::DaemonUnavailable, message)
+                .hint("Run the command again when the daemon of a host that has it runs.")
+                .detail("hosts", hosts));
+        };
+        // The id of the repository lets a host with a role of its own read the project.
+        let asked = json!({
+            "project_id": project_id, "repo": repo.repo_name, "branch": params.branch,
+            "repo_id": repo.repo_id,
+        });
+        let arguments = asked.as_object().cloned().unwrap_or_default();
+        let (tool, caller) = (SETTINGS.to_owned(), for_a_page());
+        let answer = self.carry(host, HostCall { tool, caller, arguments, id: None }).await?;
+        let found = serde_json::from_value(answer.value);
+        found.map(Some).map_err(|error| Refusal::internal(error.to_string()))
     }
 
     async fn shown_repo(

@@ -174,7 +174,12 @@ impl Bundles for Store {
         self.read(async |db| db.all(sql, (repo,)).await).await
     }
 
-    async fn record_base_bundle(&self, repo: RepoId, bundle: &Bundle) -> Result<(), Refusal> {
+    async fn record_base_bundle(
+        &self,
+        repo: RepoId,
+        bundle: &Bundle,
+        is_kept: bool,
+    ) -> Result<(), Refusal> {
         let mut row = json!(bundle);
         row["repo_id"] = json!(repo);
         row["made_at"] = json!(now());
@@ -182,7 +187,7 @@ impl Bundles for Store {
             "SELECT EXISTS (SELECT 1 FROM base_bundles WHERE repo_id = $1 AND commit_id = $2)";
         self.write(Patience::Short, "base_bundle", async |db| {
             // What it builds on may have been removed meanwhile: then the next start keeps it.
-            if let Some(before) = &bundle.needs
+            if let Some(before) = bundle.needs.as_ref().filter(|_| is_kept)
                 && !db.one::<bool>(needs, (repo, before)).await?
             {
                 return Ok(());
@@ -212,8 +217,10 @@ impl Bundles for Store {
         let epoch = self
             .write(Patience::Long, "moved", async |db| {
                 let sql = "SELECT host, epoch, phase IN ('settled', 'idle') AS rests,
-                     EXISTS (SELECT 1 FROM finishes f WHERE f.attempt_id = a.attempt_id
-                             AND f.state = 'open') AS finishes,
+                     EXISTS (SELECT 1 FROM finishes f WHERE f.state = 'open'
+                             AND (f.attempt_id = a.attempt_id
+                                  OR f.request ->> 'onto' = a.attempt_id
+                                     AND f.applied_by IS NOT NULL)) AS finishes,
                      EXISTS (SELECT 1 FROM processes x WHERE x.attempt_id = a.attempt_id
                              AND (x.status <> 'planned' AND x.closed = 0
                                   AND x.run_reason = 'coding_agent'
@@ -247,6 +254,7 @@ struct Standing {
     host: String,
     epoch: u64,
     rests: bool,
+    /// It is being finished, or the work of another attempt is being applied to it.
     finishes: bool,
     /// Something that it started may be alive.
     works: bool,

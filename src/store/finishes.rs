@@ -8,10 +8,15 @@ use provost_actors::ids::{AttemptId, CheckRunId, FinishId, RepoId, TaskId};
 use provost_actors::journal::checks::Submission;
 use provost_actors::journal::{CheckRun, Finish, FinishState, Finishes, Key, Once};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::approvals::count_change;
+use super::follow::{POLL, hint_all};
 use super::work::checks::{self, NewRun};
 use super::{Db, Patience, Refusal, Result, Sql, Store, now};
+
+/// What is announced when another host may have to go on with a finish.
+const APPLIED: &str = "applied";
 
 /// The finish of an attempt that is under way.
 pub(super) async fn open_finish(db: Db<'_>, attempt: AttemptId) -> Result<Option<Finish>> {
@@ -19,16 +24,26 @@ pub(super) async fn open_finish(db: Db<'_>, attempt: AttemptId) -> Result<Option
     db.find(sql, (attempt,)).await
 }
 
-/// The finish under way by which this attempt's branch gets the work of another one.
+/// The finish under way by which this attempt's branch gets the work of another one: that of its host, or
+/// one that its host has begun to apply.
 pub(super) async fn lent_to(db: Db<'_>, attempt: AttemptId) -> Result<Option<FinishId>> {
-    let sql = "SELECT finish_id FROM finishes
-         WHERE state = 'open' AND request ->> 'onto' = $1";
+    let sql = "SELECT finish_id FROM finishes f
+         WHERE state = 'open' AND request ->> 'onto' = $1
+           AND (applied_by IS NOT NULL AND applied_at IS NULL
+                OR EXISTS (SELECT 1 FROM attempts s JOIN attempts o ON o.host = s.host
+                           WHERE s.attempt_id = f.attempt_id AND o.attempt_id = $1))";
     db.find(sql, (attempt,)).await
 }
 
 async fn keep(db: Db<'_>, finish: &Finish) -> Result<()> {
     let sql = "UPDATE finishes SET receipt = $2 WHERE finish_id = $1 AND state = 'open'";
-    db.run(sql, (finish.finish_id, &finish.receipt)).await.map(drop)
+    db.run(sql, (finish.finish_id, &finish.receipt)).await?;
+    tell(db, finish).await
+}
+
+/// Tells the hosts of both attempts that the other one's turn may have come.
+async fn tell(db: Db<'_>, finish: &Finish) -> Result<()> {
+    if finish.request.onto.is_some() { hint_all(db, APPLIED).await } else { Ok(()) }
 }
 
 #[async_trait]
@@ -88,11 +103,59 @@ impl Finishes for Store {
                 let sql = "DELETE FROM requests WHERE tool = 'finish_attempt' AND answer = $1";
                 db.run(sql, (serde_json::to_string(finish_id)?,)).await?;
             }
-            count_change(db, finish.attempt_id).await.map(drop)
+            count_change(db, finish.attempt_id).await?;
+            tell(db, finish).await
         })
         .await?;
         self.changes.announce(finish.attempt_id);
         Ok(())
+    }
+
+    async fn host_of_target(&self, onto: AttemptId) -> Result<Option<String>, Refusal> {
+        let sql = "SELECT host FROM attempts WHERE attempt_id = $1";
+        self.read(async |db| db.find(sql, (onto,)).await).await
+    }
+
+    async fn begin_applying(&self, finish: FinishId) -> Result<bool, Refusal> {
+        let sql = "UPDATE finishes SET applied_by = $2
+             WHERE finish_id = $1 AND state = 'open' AND (applied_by IS NULL OR applied_by = $2)
+               AND EXISTS (SELECT 1 FROM attempts a
+                           WHERE a.attempt_id = finishes.request ->> 'onto' AND a.host = $2)";
+        let begin = async |db: Db<'_>| db.run(sql, (finish, &self.host)).await;
+        Ok(self.write(Patience::OneTry, "finish_applied", begin).await? > 0)
+    }
+
+    async fn end_applying(&self, finish: &Finish) -> Result<(), Refusal> {
+        self.write(Patience::OneTry, "finish_applied", async |db| {
+            let sql = "UPDATE finishes SET receipt = $2, applied_at = $3
+                 WHERE finish_id = $1 AND state = 'open'";
+            db.run(sql, (finish.finish_id, &finish.receipt, now())).await?;
+            tell(db, finish).await
+        })
+        .await
+    }
+
+    async fn take_back(&self, finish: FinishId) -> Result<bool, Refusal> {
+        let sql = "UPDATE finishes SET applied_by = $2
+             WHERE finish_id = $1 AND state = 'open' AND applied_at IS NULL
+               AND (applied_by IS NULL OR applied_by NOT IN (SELECT host_id FROM hosts))";
+        let take = async |db: Db<'_>| db.run(sql, (finish, &self.host)).await;
+        Ok(self.write(Patience::OneTry, "finish_taken_back", take).await? > 0)
+    }
+
+    async fn to_apply(&self) -> Result<Vec<Finish>, Refusal> {
+        // A worker's role may not see the other attempt.
+        let sql = "SELECT f.* FROM finishes f
+             JOIN attempts o ON o.attempt_id = f.request ->> 'onto'
+             LEFT JOIN attempts s ON s.attempt_id = f.attempt_id
+             WHERE f.state = 'open' AND f.applied_at IS NULL
+               AND (f.applied_by IS NULL OR f.applied_by = $1)
+               AND o.host = $1 AND coalesce(s.host, '') <> $1";
+        self.read(async |db| db.all(sql, (&self.host,)).await).await
+    }
+
+    async fn finish_news(&self) {
+        let _ = timeout(POLL, self.changes.watch(&[APPLIED]).changed()).await;
     }
 
     async fn remotes(&self, repo: RepoId) -> Result<BTreeMap<String, String>, Refusal> {

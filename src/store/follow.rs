@@ -17,7 +17,7 @@ use super::{Db, Refusal, Result, Sql, Store};
 type Hints = BoxStream<'static, sqlx::Result<PgNotification>>;
 
 /// Between two looks at the rows.
-const POLL: Duration = Duration::from_secs(1);
+pub const POLL: Duration = Duration::from_secs(1);
 /// From one look to the next where hints come all the time: each commit of any host is one.
 const GAP: Duration = Duration::from_millis(25);
 /// Before a connection that failed is made again.

@@ -5,8 +5,13 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Attempt, PORTS_IN_BLOCK, Provisions, ScriptRow};
 use serde_json::json;
+use tokio::time::timeout;
 
+use super::follow::{POLL, hint_all};
 use super::{Patience, Refusal, Sql, Store, now};
+
+/// What is announced when commands may be trusted that were not.
+const TRUST: &str = "trust";
 
 impl Store {
     /// A person approves the commands with this hash for a repository. Again: nothing changes.
@@ -23,7 +28,7 @@ impl Store {
                 "approved_by": by,
             });
             db.insert_new("INTO trust", row).await?;
-            Ok(())
+            hint_all(db, TRUST).await
         })
         .await
     }
@@ -121,5 +126,9 @@ impl Provisions for Store {
     async fn is_trusted(&self, repo: &str, hash: &str) -> Result<bool, Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM trust WHERE repo = $1 AND hash = $2)";
         self.read(async |db| db.one(sql, (repo, hash)).await).await
+    }
+
+    async fn trust_news(&self) {
+        let _ = timeout(POLL, self.changes.watch(&[TRUST]).changed()).await;
     }
 }

@@ -45,7 +45,10 @@ const WORKER: &[(&str, &str)] = &[
     ("comments", "SELECT, INSERT, UPDATE, DELETE"),
     ("contestants", "SELECT"),
     ("failures", "SELECT, INSERT"),
-    ("finishes", "SELECT, INSERT, UPDATE"),
+    (
+        "finishes",
+        "SELECT, INSERT, UPDATE (state, receipt, error, ended_at, applied_by, applied_at)",
+    ),
     ("follow_ups", "SELECT, INSERT, DELETE"),
     ("handles", "SELECT, INSERT, UPDATE"),
     ("host_calls", "SELECT, INSERT, UPDATE (taken_by, answer, answered_at), DELETE"),

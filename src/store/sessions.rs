@@ -48,11 +48,13 @@ impl Sessions for Store {
                  SELECT session_id FROM sessions WHERE attempt_id = a.attempt_id
                  ORDER BY session_id DESC LIMIT 1)
              WHERE a.attempt_id = $1 AND s.executor = $3 AND s.executor_session_id IS NOT NULL
+               AND a.host = $4
                AND a.phase IN ('settled', 'idle')
                AND $2 = (SELECT max(turn) FROM processes
                          WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
                            AND status <> 'planned')";
-        let values = (fork.attempt_id, fork.turn, executor.to_owned());
+        // Its files are on the host of the attempt.
+        let values = (fork.attempt_id, fork.turn, executor.to_owned(), &self.host);
         self.read(async |db| db.find(sql, &values).await).await
     }
 }

@@ -859,7 +859,7 @@ fn merge_of(attempt: &Attempt) -> Finish {
         strategy: Strategy::Squash,
         message: "m".to_owned(),
         by: Some(Signature { name, email, date }),
-        repos: vec![RepoRequest { name: "a".to_owned(), head, into, push: None }],
+        repos: vec![RepoRequest { name: "a".to_owned(), head, into, push: None, onto: None }],
         onto: None,
         deletes_branch: false,
         proposal: None,

@@ -5,6 +5,7 @@
 mod harness;
 
 mod acp;
+mod across;
 mod admission;
 mod artifacts;
 mod boundary;

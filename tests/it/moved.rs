@@ -17,7 +17,8 @@ pub const WORK: &str = "write kept.txt committed\nrun git add --all && git commi
 /// What the next one finds.
 const SEEN: &str = "?? tool.sh\n?? new.txt\n?? link\n M kept.txt\n D README.md";
 
-fn host(url: &str, name: &str, more: &str) -> Provost {
+/// A host of a board, with more of its table.
+pub fn host(url: &str, name: &str, more: &str) -> Provost {
     let config = format!(
         "[engine]\nurl = \"{url}\"\ndurability = \"single\"\n[host]\nname = \"{name}\"\n\
          lease_secs = 30\n{more}"
@@ -28,7 +29,7 @@ fn host(url: &str, name: &str, more: &str) -> Provost {
 pub const MIRRORS: &str = "repositories = \"mirrors\"\n";
 
 /// Starts an attempt at a new task of the board from a host.
-fn start_at<'p>(board: &Board<'_>, host: &'p Provost, prompt: &str) -> Attempt<'p> {
+pub fn start_at<'p>(board: &Board<'_>, host: &'p Provost, prompt: &str) -> Attempt<'p> {
     let task = board.task("do something");
     let start = json!({"task_id": task, "executor": "fake", "prompt": prompt});
     Attempt::new(host, host.call("start_task_attempt", &start))
@@ -52,7 +53,7 @@ pub fn follow_up(host: &Provost, attempt: &str, prompt: &str) {
 }
 
 /// The worktree of an attempt on a host.
-fn worktree(host: &Provost, url: &str, attempt: &str) -> PathBuf {
+pub fn worktree(host: &Provost, url: &str, attempt: &str) -> PathBuf {
     let folder = rows(url, &format!("SELECT folder FROM attempts WHERE attempt_id = '{attempt}'"));
     let folder = host.home().join("worktrees").join(&folder[0]);
     let mut inside = fs::read_dir(&folder).unwrap();

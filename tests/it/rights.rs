@@ -152,6 +152,64 @@ fn a_gateway_and_workers_with_roles_of_their_own_run_what_is_started() {
     }
 }
 
+#[test]
+fn workers_with_roles_of_their_own_apply_trust_and_collect_for_a_gateway() {
+    let Some(url) = database("rights_across") else { return };
+    let mut owner = Owner::new(&url);
+    let host = |url: &str, name: &str, kind: &str| {
+        let config = format!(
+            "[engine]\nurl = \"{url}\"\ndurability = \"single\"\n[host]\nname = \"{name}\"\n\
+             role = \"{kind}\"\n[daemon]\nmax_running_attempts = 1\n"
+        );
+        Provost::new().config(&config).started()
+    };
+    let front = host(&owner.role("rights-gate", "gateway"), "rights-gate", "gateway");
+    let workers = ["rights-left", "rights-right"];
+    let workers = workers.map(|name| host(&owner.role(name, "worker"), name, "worker"));
+    let board = front.board();
+    let gate = front.path("gate");
+    // Each has room for one.
+    let prompt = |file: &str| format!("say up\n{}\nwrite {file} text", run_until(&gate));
+    let both = ["one.txt", "other.txt"].map(|file| board.start("fake", &prompt(file)));
+    for attempt in &both {
+        attempt.has_said("up");
+    }
+    fs::write(&gate, "").unwrap();
+    let hosts = both.each_ref().map(|attempt| attempt.settled()["host"].clone());
+    assert_ne!(hosts[0], hosts[1]);
+    for attempt in &both {
+        attempt.saved(1);
+    }
+    let [one, other] = &both;
+    let apply = json!({"attempt_id": one.id, "action": "apply_to", "into": other.id,
+                       "request_id": "r"});
+    let done = front.call("finish_attempt", &apply);
+    assert_eq!(done["state"], "done", "{done}");
+    assert_eq!(front.call("finish_attempt", &apply)["finish_id"], done["finish_id"]);
+    let branch = other.started["workspace_branch"].as_str().unwrap();
+    assert_eq!(board.repo().git(&["show", &format!("{branch}:one.txt")]).trim(), "text");
+
+    board.repo().commit("provost.toml", "[setup]\nrun = 'echo made > made.txt'\n");
+    let waiting = [(); 2].map(|()| board.start("fake", "run cat made.txt"));
+    for attempt in &waiting {
+        attempt.in_phase("waiting");
+    }
+    let trusted = front.verb(["trust", &waiting[0].id, "--yes", "--json"]).json();
+    assert_eq!(trusted["released"].as_array().unwrap().len(), 2, "{trusted}");
+    for attempt in &waiting {
+        assert_eq!(attempt.settled()["state"], "completed");
+    }
+    let removed = front.verb(["project", "rm", "scratch", "--yes", "--json"]).json();
+    assert_eq!((&removed["removed"], &removed["left"]), (&json!(true), &json!([])), "{removed}");
+    for worker in &workers {
+        assert_eq!(fs::read_dir(worker.home().join("worktrees")).unwrap().count(), 0);
+    }
+    for daemon in workers.iter().chain([&front]) {
+        let said = daemon.said();
+        assert!(!said.contains("permission denied") && !said.contains("row-level"), "{said}");
+    }
+}
+
 /// What a statement does: how many rows, or why it is refused.
 fn does(url: &str, sql: &str) -> Result<u64, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -245,7 +303,7 @@ fn value(table: &str, column: &str, kind: &str, of: u8) -> String {
         (_, _, "bigint") => of.to_string(),
         (_, _, "tsvector") => "''".to_owned(),
         (_, "host" | "host_id", _) => format!("'{host}'"),
-        ("host_calls", "call", _) => "'{}'".to_owned(),
+        ("host_calls", "call", _) | ("finishes", "request", _) => "'{}'".to_owned(),
         ("hosts", "labels", _) => "'[]'".to_owned(),
         ("users", "access", _) => "'read'".to_owned(),
         ("host_roles", "kind", _) => "'worker'".to_owned(),
@@ -391,6 +449,7 @@ fn a_worker_does_nothing_for_another_host_and_a_gateway_owns_nothing() {
         "UPDATE tasks SET project_id = 'q' WHERE task_id = 't'",
         "UPDATE cluster SET generation = 7",
         "UPDATE host_calls SET call = '{}'",
+        "UPDATE finishes SET request = '{}'",
         "INSERT INTO users VALUES ('me', 'admin', 'h', 1, NULL)",
         "UPDATE host_roles SET kind = 'gateway'",
         "INSERT INTO trust VALUES ('/r', 'h', '[]', 1, 'me')",

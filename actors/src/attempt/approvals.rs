@@ -80,6 +80,32 @@ impl AttemptActorState {
         }
     }
 
+    /// Approves what a setup asks for, because a person trusts it.
+    pub(super) async fn trusted(
+        &mut self,
+        process: ProcessId,
+        key: String,
+        done: oneshot::Sender<()>,
+    ) {
+        let approve = Decision::Verdict(Verdict::Approve);
+        let approvals = self.world.journal.approvals_of(process).await;
+        let mut decided = approvals.as_ref().map(|_| ()).map_err(Clone::clone);
+        let is_meant = |it: &Approval| {
+            it.request.key == key
+                && it.status == ApprovalStatus::Pending
+                && provision::trusted_by(&it.request).is_some()
+        };
+        for approval in approvals.into_iter().flatten().filter(is_meant) {
+            decided = self.decide(None, approval.approval_id, &approve).await.map(drop);
+        }
+        match decided {
+            Err(refusal) if refusal.code.retryable() => {
+                self.again(process, || TurnEvent::Trusted(key, done));
+            }
+            _ => drop(done.send(())),
+        }
+    }
+
     /// Takes up the process's approvals after a restart.
     pub(super) async fn approvals_again(&mut self, process: ProcessId) {
         match self.world.journal.approvals_of(process).await {

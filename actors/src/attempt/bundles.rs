@@ -2,6 +2,7 @@
 //! begins from, unless a remote has it, and the snapshot of its newest turn. What is in no bundle may be
 //! on a remote.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -21,6 +22,9 @@ use crate::world::World;
 /// Most bytes that are kept of a turn, and of the history up to a base commit.
 const TURN_MAX: u64 = 64 << 20;
 const BASE_MAX: u64 = 256 << 20;
+
+/// Tips of remotes that are looked at for what they have of a history.
+const TIPS: &str = "--count=50";
 
 /// Why a bundle can't be kept or had.
 #[derive(Debug, thiserror::Error)]
@@ -78,10 +82,11 @@ pub async fn of_base(
     if !world.host.has_lease || journal.base_bundle(repo, commit).await?.is_some() {
         return Ok(());
     }
-    if on_a_remote(path, commit, &journal.remotes(repo).await?).await? {
+    let remotes = remote_places(&journal.remotes(repo).await?);
+    if on_a_remote(path, commit, &remotes).await? {
         return Ok(());
     }
-    let mut needs = None;
+    let (mut needs, mut is_kept) = (None, true);
     for earlier in journal.base_commits(repo).await? {
         // Another start has kept it meanwhile.
         if earlier == commit {
@@ -93,6 +98,10 @@ pub async fn of_base(
             break;
         }
     }
+    if needs.is_none() {
+        needs = newest_on_a_remote(path, commit, &remotes).await?;
+        is_kept = needs.is_none();
+    }
     let of = bundle::base_reference(commit);
     bundle::refer(path, &of, commit).await?;
     let kept = keep(world, path, &of, (commit, needs.as_deref()), BASE_MAX).await?;
@@ -100,22 +109,42 @@ pub async fn of_base(
         tracing::warn!(%repo, commit, bytes = kept.bytes,
             "the history of a repository without a remote is too large for other hosts");
     }
-    Ok(journal.record_base_bundle(repo, &kept).await?)
+    Ok(journal.record_base_bundle(repo, &kept, is_kept).await?)
+}
+
+/// Where git keeps references for recorded remotes.
+fn remote_places(remotes: &BTreeMap<String, String>) -> Vec<String> {
+    remotes.keys().map(|name| format!("refs/remotes/{name}/")).collect()
 }
 
 /// Whether a reference that git keeps for a recorded remote has the commit.
-async fn on_a_remote(
-    path: &Path,
-    commit: &str,
-    remotes: &std::collections::BTreeMap<String, String>,
-) -> Result<bool, GitError> {
-    let places: Vec<String> = remotes.keys().map(|name| format!("refs/remotes/{name}/")).collect();
+async fn on_a_remote(path: &Path, commit: &str, places: &[String]) -> Result<bool, GitError> {
     if places.is_empty() {
         return Ok(false);
     }
     let mut args = vec!["for-each-ref", "--count=1", "--contains", commit];
     args.extend(places.iter().map(String::as_str));
     Ok(!git::run(path, &args).await?.is_empty())
+}
+
+/// The newest commit before this one that a recorded remote has, as far as git knows.
+async fn newest_on_a_remote(
+    path: &Path,
+    commit: &str,
+    places: &[String],
+) -> Result<Option<String>, GitError> {
+    if places.is_empty() {
+        return Ok(None);
+    }
+    let mut args = vec!["for-each-ref", TIPS, "--sort=-creatordate", "--format=%(objectname)"];
+    args.extend(places.iter().map(String::as_str));
+    let tips = git::run(path, &args).await?;
+    if tips.is_empty() {
+        return Ok(None);
+    }
+    let args: Vec<&str> = ["merge-base", commit].into_iter().chain(tips.lines()).collect();
+    // There may be none.
+    Ok(git::run(path, &args).await.ok().filter(|found| !found.is_empty()))
 }
 
 /// Keeps what a reference holds beyond a commit.
@@ -166,48 +195,63 @@ async fn content(world: &World, sha256: &str) -> Result<NamedTempFile, BundleErr
 }
 
 /// Has the repository of an attempt on this host, where the host has no other one, and in it the
-/// commit that the attempt begins from. `Err` is a sentence.
-pub async fn have_base(world: &World, repo: &AttemptRepo) -> Result<(), String> {
-    let path = Path::new(&repo.path);
-    let base = &repo.base_commit;
+/// commit that the attempt begins from. `is_agents`: an agent wrote that commit, so a mirror's target
+/// branch does not follow it. `Err` is a sentence.
+pub async fn have_base(world: &World, repo: &AttemptRepo, is_agents: bool) -> Result<(), String> {
     if !world.host.has_lease {
         return Ok(());
     }
-    let is_mirror = world.settings.places.is_mirror(path);
-    if is_mirror {
-        let made = bundle::make_mirror(path, base.len() == 64).await;
-        made.map_err(|error| format!("no mirror of {} can be made: {error}", repo.board_path))?;
+    have_commit(world, repo, &repo.base_commit).await?;
+    let path = Path::new(&repo.path);
+    if !world.settings.places.is_mirror(path) {
+        return Ok(());
     }
-    if !bundle::has(path, base).await {
-        let lacks = |why: String| {
-            format!("this host can't get commit {base} of {}: {why}", repo.board_path)
-        };
-        let chained = chained(world, repo).await.map_err(|error| lacks(error.to_string()))?;
-        if let Some(why) = chained {
-            fetched(world, repo, why).await.map_err(lacks)?;
-        }
-    }
-    if is_mirror { follow(path, repo).await.map_err(|error| error.to_string()) } else { Ok(()) }
+    follow(path, repo, is_agents).await.map_err(|error| error.to_string())
 }
 
-/// Takes in the bundles that end in the base commit. Says why there are none.
-async fn chained(world: &World, repo: &AttemptRepo) -> Result<Option<String>, BundleError> {
+/// Has a commit that was kept for other hosts in the repository of an attempt, and that repository.
+/// `Err` is a sentence.
+pub async fn have_commit(world: &World, repo: &AttemptRepo, commit: &str) -> Result<(), String> {
+    let path = Path::new(&repo.path);
+    if world.settings.places.is_mirror(path) {
+        let made = bundle::make_mirror(path, commit.len() == 64).await;
+        made.map_err(|error| format!("no mirror of {} can be made: {error}", repo.board_path))?;
+    }
+    if bundle::has(path, commit).await {
+        return Ok(());
+    }
+    let lacks =
+        |why: String| format!("this host can't get commit {commit} of {}: {why}", repo.board_path);
+    let chained = chained(world, repo, commit).await.map_err(|error| lacks(error.to_string()))?;
+    chained.map_err(lacks)
+}
+
+/// Takes in the bundles that end in a commit. What the board has no bundle of comes from a remote; the
+/// inner `Err` says why it does not.
+async fn chained(
+    world: &World,
+    repo: &AttemptRepo,
+    commit: &str,
+) -> Result<Result<(), String>, BundleError> {
     let path = Path::new(&repo.path);
     let mut chain = Vec::new();
-    let mut next = Some(repo.base_commit.clone());
+    let mut next = Some(commit.to_owned());
     while let Some(commit) = next.take() {
         if bundle::has(path, &commit).await {
             break;
         }
-        let Some(found) = world.journal.base_bundle(repo.repo_id, &commit).await? else {
-            return Ok(Some("the board has no bundle of it".to_owned()));
+        let why = match world.journal.base_bundle(repo.repo_id, &commit).await? {
+            Some(found) if found.sha256.is_some() => {
+                next.clone_from(&found.needs);
+                chain.push(found);
+                continue;
+            }
+            Some(found) => format!("its history has {} bytes, which are not kept", found.bytes),
+            None => "the board has no bundle of it".to_owned(),
         };
-        if found.sha256.is_none() {
-            let why = format!("its history has {} bytes, which are not kept", found.bytes);
-            return Ok(Some(why));
+        if let Err(why) = fetched(world, repo, &commit, why).await {
+            return Ok(Err(why));
         }
-        next.clone_from(&found.needs);
-        chain.push(found);
     }
     for found in chain.into_iter().rev() {
         let file = content(world, found.sha256.as_deref().unwrap_or_default()).await?;
@@ -215,17 +259,22 @@ async fn chained(world: &World, repo: &AttemptRepo) -> Result<Option<String>, Bu
         let what = (named.as_str(), found.commit_id.as_str());
         bundle::take_in(path, &world.settings.scratch_dir, file.path(), what).await?;
     }
-    Ok(None)
+    Ok(Ok(()))
 }
 
-/// Fetches the base commit from a recorded remote. `Err` is part of a sentence.
-async fn fetched(world: &World, repo: &AttemptRepo, why: String) -> Result<(), String> {
+/// Fetches a commit from a recorded remote. `Err` is part of a sentence.
+async fn fetched(
+    world: &World,
+    repo: &AttemptRepo,
+    commit: &str,
+    why: String,
+) -> Result<(), String> {
     let remotes = world.journal.remotes(repo.repo_id).await.map_err(|refusal| refusal.message)?;
     let mut failures = vec![why];
     let there = format!("refs/heads/{}", repo.target_branch);
-    let named = bundle::base_reference(&repo.base_commit);
+    let named = bundle::base_reference(commit);
     for (name, url) in &remotes {
-        let what = (named.as_str(), repo.base_commit.as_str());
+        let what = (named.as_str(), commit);
         match fetched_from(world, repo, (name, url), &there, what).await {
             Ok(()) => return Ok(()),
             Err(why) => failures.push(why),
@@ -253,10 +302,12 @@ async fn fetched_from(
     fetched.map_err(|why| format!("remote {name}: {}", why.replace(url, "its URL")))
 }
 
-/// A mirror's target branch is at the newest base commit that an attempt has begun from here.
-async fn follow(path: &Path, repo: &AttemptRepo) -> Result<(), GitError> {
+/// A mirror's target branch is at the newest base commit that an attempt has begun from here, unless an
+/// agent wrote that.
+async fn follow(path: &Path, repo: &AttemptRepo, is_agents: bool) -> Result<(), GitError> {
     let (base, branch) = (&repo.base_commit, format!("refs/heads/{}", repo.target_branch));
     let is_newer = match git::ref_tip(path, &branch).await? {
+        Some(_) if is_agents => false,
         Some(tip) => {
             let is_before = ["merge-base", "--is-ancestor", &tip, base];
             tip != *base && git::run(path, &is_before).await.is_ok()

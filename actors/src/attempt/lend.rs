@@ -38,22 +38,7 @@ impl AttemptActorState {
             drop(port.send(Ok(Lent::new(worktrees, owner))));
             return;
         }
-        let id = self.attempt.attempt_id;
-        let refuse = |why: &str| {
-            let message = format!("nothing can be applied to attempt {id} now: {why}");
-            Refusal::new(Code::AttemptRunning, message).detail("attempt_id", id.to_string())
-        };
-        let rests = matches!(self.attempt.phase, Phase::Settled | Phase::Idle);
-        if !rests || self.queue.active {
-            let refusal = refuse("a turn of it runs or waits").hint(
-                "Call wait_for_attempts until that attempt has settled, then the tool again.",
-            );
-            drop(port.send(Err(refusal)));
-            return;
-        }
-        if self.finishing.is_some() || self.collecting > 0 || self.lent > 0 {
-            let refusal = refuse("another call finishes or collects it")
-                .hint("Call wait_for_attempts until that has ended, then the tool again.");
+        if let Err(refusal) = self.may_lend() {
             drop(port.send(Err(refusal)));
             return;
         }
@@ -66,6 +51,26 @@ impl AttemptActorState {
             snapshot::before_finish(&world, &attempt).await;
             let _ = port.send(Ok(lent));
         });
+    }
+
+    /// Whether the work of another attempt may be applied to this one.
+    pub(super) fn may_lend(&self) -> Result<(), Refusal> {
+        let id = self.attempt.attempt_id;
+        let refuse = |why: &str| {
+            let message = format!("nothing can be applied to attempt {id} now: {why}");
+            Refusal::new(Code::AttemptRunning, message).detail("attempt_id", id.to_string())
+        };
+        let rests = matches!(self.attempt.phase, Phase::Settled | Phase::Idle);
+        if !rests || self.queue.active {
+            return Err(refuse("a turn of it runs or waits").hint(
+                "Call wait_for_attempts until that attempt has settled, then the tool again.",
+            ));
+        }
+        if self.finishing.is_some() || self.collecting > 0 || self.lent > 0 {
+            return Err(refuse("another call finishes or collects it")
+                .hint("Call wait_for_attempts until that has ended, then the tool again."));
+        }
+        Ok(())
     }
 
     /// Keeps the worktrees for a finish that an earlier daemon had lent them to, so that no turn

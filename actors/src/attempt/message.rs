@@ -14,8 +14,8 @@ use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, FinishId, ProcessId, QueueId};
 use crate::journal::{
-    Approval, AttemptStopped, FinishRequest, FollowUpAction, FollowedUp, Key, Once, Priority,
-    Review,
+    Approval, AttemptStopped, Finish, FinishRequest, FollowUpAction, FollowedUp, Key, Once,
+    Priority, Review,
 };
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
@@ -44,6 +44,8 @@ pub enum AttemptMessage {
     Finish(Option<Key>, Box<FinishRequest>, RpcReplyPort<Result<Once<FinishId>, Refusal>>),
     /// The finish has ended.
     Finished,
+    /// Applies the work of another host's attempt to it, unless it does so already.
+    Apply(Box<Finish>, RpcReplyPort<Result<(), Refusal>>),
     /// Lends its worktrees to this finish of another attempt.
     Lend(FinishId, RpcReplyPort<Result<Lent, Refusal>>),
     LentBack,
@@ -119,6 +121,8 @@ pub enum TurnEvent {
     Asked(Box<Request>, oneshot::Sender<()>),
     /// It no longer waits for the permission with this key.
     Withdrawn(String, oneshot::Sender<()>),
+    /// A person has approved, at the daemon of another host, what its setup asks for with this key.
+    Trusted(String, oneshot::Sender<()>),
     Expired(ApprovalId),
     /// Retry to send it the decision.
     Decided(Box<Approval>),

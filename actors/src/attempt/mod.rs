@@ -63,7 +63,7 @@ pub use boxed::{
     Boxed, around_check, fits as fits_a_box, obstacle as box_obstacle,
     of_all_turns as box_of_all_turns,
 };
-pub use bundles::{BundleError, have_base, of_base as keep_base};
+pub use bundles::{BundleError, have_base, have_commit, have_turn, of_base as keep_base};
 pub use former::collect_former;
 pub use hosts::asked_for as host_asked_for;
 pub use message::{
@@ -131,6 +131,7 @@ impl Actor for AttemptActor {
                 AttemptMessage::Finish(key, request, port) => {
                     state.finish(key.as_ref(), *request, port).await;
                 }
+                AttemptMessage::Apply(finish, port) => state.apply(*finish, port),
                 AttemptMessage::Finished => state.finishing = None,
                 AttemptMessage::Lend(finish, port) => state.lend(finish, port),
                 AttemptMessage::LentBack => state.lent_back(),

@@ -25,7 +25,7 @@ pub async fn lay_out(world: &World, attempt: &Attempt, folder: &Path) -> Result<
     let has_moved = has_moved(world, attempt);
     let left = if has_moved { have_all(world, attempt).await? } else { Vec::new() };
     for repo in &attempt.repos {
-        bundles::have_base(world, repo).await?;
+        bundles::have_base(world, repo, attempt.fork.is_some()).await?;
         let worktree = NewWorktree {
             path: folder.join(&repo.name),
             branch: attempt.branch.clone(),
@@ -69,7 +69,7 @@ fn has_moved(world: &World, attempt: &Attempt) -> bool {
 pub async fn have_all(world: &World, attempt: &Attempt) -> Result<Vec<TurnSnapshot>, String> {
     let text = |refusal: Refusal| refusal.message;
     for repo in &attempt.repos {
-        bundles::have_base(world, repo).await?;
+        bundles::have_base(world, repo, attempt.fork.is_some()).await?;
     }
     let turns = world.journal.snapshot_turns(attempt.attempt_id).await.map_err(text)?;
     let Some(turn) = turns.last().copied() else { return Ok(Vec::new()) };

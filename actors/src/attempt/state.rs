@@ -209,6 +209,7 @@ impl AttemptActorState {
             TurnEvent::ExecutorSession(_) => {}
             TurnEvent::Asked(request, done) => self.asked(process, request, done).await,
             TurnEvent::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
+            TurnEvent::Trusted(key, done) => self.trusted(process, key, done).await,
             TurnEvent::Expired(approval) => self.expired(process, approval).await,
             TurnEvent::Decided(approval) => self.go_on_with(process, &approval),
             TurnEvent::EndWider(earlier) => self.end_earlier(earlier).await,

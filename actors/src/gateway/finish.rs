@@ -11,7 +11,8 @@ use crate::attempt::finish::compose;
 use crate::attempt::{self, AttemptMessage};
 use crate::ids::{AttemptId, FinishId, ProcessId};
 use crate::journal::{
-    Attempt, AttemptRepo, FinishAction, FinishRequest, Key, Once, RepoRequest, remembered,
+    Attempt, AttemptRepo, FinishAction, FinishRequest, Key, MovedFrom, Once, OntoRepo, RepoRequest,
+    remembered,
 };
 use crate::refusal::{Code, Refusal};
 use crate::workspace::checkouts_of;
@@ -21,6 +22,7 @@ use crate::world::World;
 
 use super::calls::detached;
 use super::message::GatewayMessage;
+use super::moved::bring_here;
 use super::owners::{ask_owner, not_found};
 use super::push::{self, PushCall, unreadable};
 use super::signature::signature;
@@ -61,7 +63,7 @@ pub async fn finish(
         if let Some(begun) = remembered(&*world.journal, key.as_ref()).await? {
             return Ok(begun);
         }
-        let request = request(&world, &call).await?;
+        let request = request(&gateway, &world, &call).await?;
         ask_owner(&gateway, call.attempt_id, false, |_, port| {
             AttemptMessage::Finish(key.clone(), Box::new(request.clone()), port)
         })
@@ -70,7 +72,11 @@ pub async fn finish(
     .await
 }
 
-async fn request(world: &World, call: &FinishCall) -> Result<FinishRequest, Refusal> {
+async fn request(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    call: &FinishCall,
+) -> Result<FinishRequest, Refusal> {
     let Some(attempt) = world.journal.attempt(call.attempt_id).await? else {
         return Err(not_found(call.attempt_id));
     };
@@ -84,7 +90,7 @@ async fn request(world: &World, call: &FinishCall) -> Result<FinishRequest, Refu
         has_work(world, &attempt).await?;
     }
     let onto = match call.onto {
-        Some(onto) => Some(other(world, &attempt, onto).await?),
+        Some(onto) => Some(other(gateway, world, &attempt, onto).await?),
         None => None,
     };
     let mut repos = Vec::with_capacity(attempt.repos.len());
@@ -152,7 +158,10 @@ async fn repo_request(
     let into = match (call.action, onto) {
         (FinishAction::Merge, _) => Some(target(world, attempt, repo, call).await?),
         (FinishAction::ApplyTo, Some(onto)) => {
-            tip(repo, &onto.branch, "into").await?;
+            // That of another host looks for its branch itself.
+            if onto.host == world.host.id {
+                tip(repo, &onto.branch, "into").await?;
+            }
             Some(onto.branch.clone())
         }
         _ => None,
@@ -170,11 +179,20 @@ async fn repo_request(
         }
         _ => None,
     };
-    Ok(RepoRequest { name: repo.name.clone(), head, into, push })
+    let same =
+        onto.and_then(|onto| onto.repos.iter().find(|its| its.board_path == repo.board_path));
+    let onto = same.map(|its| OntoRepo { repo_id: its.repo_id, name: its.name.clone() });
+    Ok(RepoRequest { name: repo.name.clone(), head, into, push, onto })
 }
 
-/// The attempt whose branch is to get the work. It works on the same repositories.
-async fn other(world: &World, attempt: &Attempt, onto: AttemptId) -> Result<Attempt, Refusal> {
+/// The attempt whose branch is to get the work. It works on the same repositories. If its host is lost, this
+/// one takes it.
+async fn other(
+    gateway: &ActorRef<GatewayMessage>,
+    world: &Arc<World>,
+    attempt: &Attempt,
+    onto: AttemptId,
+) -> Result<Attempt, Refusal> {
     let refuse = |message: String| {
         Refusal::new(Code::InvalidArgument, message)
             .hint("Call the tool again with into, the id of another attempt at these repositories.")
@@ -183,23 +201,28 @@ async fn other(world: &World, attempt: &Attempt, onto: AttemptId) -> Result<Atte
     if onto == attempt.attempt_id {
         return Err(refuse("an attempt has its own work already".to_owned()));
     }
-    let Some(other) = world.journal.attempt(onto).await? else {
-        return Err(not_found(onto)
+    let missing = || {
+        not_found(onto)
             .hint("Call the tool again with into, the id of an attempt that exists.")
-            .detail("path", "into"));
+            .detail("path", "into")
     };
+    let mut other = world.journal.attempt(onto).await?.ok_or_else(missing)?;
+    let has = |repo: &AttemptRepo| other.repos.iter().any(|its| its.board_path == repo.board_path);
+    if let Some(repo) = attempt.repos.iter().find(|repo| !has(repo)) {
+        return Err(refuse(format!("attempt {onto} does not work on {}", repo.board_path)));
+    }
+    if other.host.is_empty() {
+        return Err(refuse(format!("attempt {onto} waits for a host")));
+    }
     if other.host != world.host.id {
-        let host = Some(&other.host).filter(|host| !host.is_empty());
-        let place = host.map_or("no host yet".to_owned(), |host| format!("host {host}"));
-        let message = format!("attempt {onto} is on {place}: work can't be applied across hosts");
-        return Err(refuse(message));
+        if !world.journal.is_lost(&other.host).await {
+            return Ok(other);
+        }
+        bring_here(gateway, world, onto, MovedFrom::Lost(other.host)).await?;
+        other = world.journal.attempt(onto).await?.ok_or_else(missing)?;
     }
-    let has = |repo: &AttemptRepo| other.repos.iter().any(|its| its.path == repo.path);
-    match attempt.repos.iter().find(|repo| !has(repo)) {
-        Some(repo) => Err(refuse(format!("attempt {onto} does not work on {}", repo.path))),
-        // Its files are to change.
-        None => attempt::real_worktrees(world, &other).await.map_err(refuse).map(|()| other),
-    }
+    // Its files are to change.
+    attempt::real_worktrees(world, &other).await.map_err(refuse).map(|()| other)
 }
 
 async fn has_work(world: &World, attempt: &Attempt) -> Result<(), Refusal> {

@@ -1,8 +1,12 @@
-//! What a start takes from another attempt: the snapshot of one of its turns.
+//! What a start takes from another attempt: the snapshot of one of its turns. The host of that attempt
+//! begins the new one; where it can't, another host takes the snapshot from the board.
 
 use std::path::Path;
 
 use crate::attempt::finish::compose;
+use crate::attempt::{have_base, have_turn};
+use crate::event::Timestamp;
+use crate::host::{Demand, Host, HostRole};
 use crate::ids::{AttemptId, RepoId};
 use crate::journal::{Attempt, AttemptRepo, Fork, Repo, StartContext, TurnSnapshot};
 use crate::refusal::{Code, Refusal};
@@ -48,6 +52,29 @@ impl Source {
     }
 }
 
+/// The host of the attempt that a start begins from, if it can begin the new one: it has all snapshots,
+/// and the agent's session.
+pub async fn host(
+    world: &World,
+    wanted: Option<(AttemptId, Option<u32>)>,
+    demand: &Demand,
+) -> Result<Option<String>, Refusal> {
+    let Some((id, _)) = wanted else { return Ok(None) };
+    let Some(attempt) = world.journal.attempt(id).await? else { return Ok(None) };
+    if !world.host.has_lease {
+        return Ok(Some(attempt.host));
+    }
+    let now = Timestamp::now();
+    let begins = |host: &Host| {
+        host.host_id == attempt.host
+            && host.liveness(now).is_there()
+            && host.role != HostRole::Gateway
+            && host.has(demand)
+    };
+    let begins = world.journal.hosts().await?.iter().any(begins);
+    Ok(Some(attempt.host).filter(|_| begins))
+}
+
 /// Finds the snapshot; `None` if the start asks for none.
 pub async fn source(
     world: &World,
@@ -62,7 +89,6 @@ pub async fn source(
             .detail("path", "from_attempt_id")
             .detail("attempt_id", id.to_string()));
     };
-    world.host.require(&attempt)?;
     if attempt.project_id != context.task.project_id {
         let message = format!(
             "attempt {id} is of another project ({}), which has other repositories",
@@ -75,8 +101,44 @@ pub async fn source(
     let turns = world.journal.snapshot_turns(id).await?;
     let turn = pick(id, turn, &turns)?;
     let snapshots = world.journal.turn_snapshot(id, turn).await?;
+    if attempt.host != world.host.id {
+        let is_last = turns.last() == Some(&turn);
+        let had = have(world, &attempt, (turn, &snapshots)).await;
+        had.map_err(|why| not_had(&attempt, &why, is_last))?;
+    }
     let fork = Fork { attempt_id: id, turn };
     Ok(Some(Source { fork, attempt, snapshots }))
+}
+
+/// Has what another host's attempt had at the end of a turn in the repositories of this one. `Err` is a
+/// sentence.
+async fn have(
+    world: &World,
+    attempt: &Attempt,
+    (turn, snapshots): (u32, &[TurnSnapshot]),
+) -> Result<(), String> {
+    for repo in &attempt.repos {
+        have_base(world, repo, attempt.fork.is_some()).await?;
+        if let Some(snapshot) = snapshots.iter().find(|it| it.repo == repo.name) {
+            have_turn(world, attempt, repo, (turn, &snapshot.commit_id)).await?;
+        }
+    }
+    Ok(())
+}
+
+fn not_had(attempt: &Attempt, why: &str, is_last: bool) -> Refusal {
+    let Attempt { attempt_id: id, host, .. } = attempt;
+    let message = format!("nothing can begin from attempt {id} on another host than {host}: {why}");
+    let hint = if is_last {
+        format!("Call the tool again when the daemon of host {host} runs again.")
+    } else {
+        "Call the tool again without from_turn. The board has the files of the last turn alone."
+            .to_owned()
+    };
+    Refusal::new(Code::WorkspaceFailed, message)
+        .hint(hint)
+        .detail("path", "from_attempt_id")
+        .detail("host", host.as_str())
 }
 
 /// The turn that is asked for, else the last one.

@@ -6,7 +6,9 @@ use crate::attempt::{AttemptEvent, AttemptMessage};
 use crate::event::Timestamp;
 use crate::host::HostState;
 use crate::ids::{AttemptId, ProcessId, RepoId, TaskId};
-use crate::journal::{Attempt, AttemptStarted, AttemptStopped, Intent, Key, Once, Priority};
+use crate::journal::{
+    Attempt, AttemptStarted, AttemptStopped, Finish, Intent, Key, Once, Priority,
+};
 use crate::refusal::Refusal;
 
 /// The port of a caller.
@@ -28,6 +30,8 @@ pub enum GatewayMessage {
     Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
     /// Whether this host drains.
     HostState(HostState, RpcReplyPort<()>),
+    /// Work that other hosts have committed for attempts of this one.
+    Apply(Vec<Finish>),
     /// There may be attempts that no host has.
     Claim,
     Claimed(Claim),

@@ -14,6 +14,7 @@
 //! attempt's owner, whose mailbox gives them one order.
 
 mod admission;
+mod apply;
 mod calls;
 mod claim;
 mod finish;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, SupervisionEvent};
 
+pub use apply::keep_applying;
 pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use claim::keep_claiming;
 pub use finish::{FinishCall, finish};
@@ -144,6 +146,7 @@ impl Actor for Gateway {
                 state.host_state(host_state);
                 let _ = port.send(());
             }
+            GatewayMessage::Apply(finishes) => state.apply(finishes),
             GatewayMessage::Claim => state.claim(),
             GatewayMessage::Claimed(claimed) => state.claimed(claimed),
             GatewayMessage::Admitted(attempts) => state.admitted(&attempts),

@@ -33,7 +33,13 @@ pub async fn start(
         // Its asker runs, and waits for it.
         wanted.memory = 0;
     }
-    let must_be_here = context.is_answer || request.fork.is_some();
+    let source_host = fork::host(world, request.fork, &wanted).await?;
+    let is_here = source_host.as_ref().is_some_and(|host| *host == world.host.id);
+    if let Some(other) = source_host.filter(|_| !is_here && !request.is_carried) {
+        let what = format!("what a start of executor {:?} begins from", request.executor);
+        return Err(host::elsewhere(&what, &other));
+    }
+    let must_be_here = context.is_answer || is_here;
     // The host that it goes to judges whether it can run the executor.
     let host = match place(gateway, world, request, &wanted, must_be_here).await? {
         Place::On(other) => {
@@ -48,7 +54,7 @@ pub async fn start(
         || held::level(&*world.executors, &request.executor, None) != Level::None;
     held::as_its_parent(world, request.parent, &request.executor, variant).await?;
     dependencies(&context, request.ignore_dependencies)?;
-    let source = fork::source(world, &context, request.fork).await?;
+    let source = Box::pin(fork::source(world, &context, request.fork)).await?;
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
     for (n, (repo, branch)) in chosen.iter().enumerate() {
         let again = |other: &str| with_branch(request, &chosen, n, other);

@@ -84,7 +84,13 @@ pub trait Bundles {
     /// The commits of a repository that have bundles, newest first, at most 20.
     async fn base_commits(&self, repo: RepoId) -> Result<Vec<String>, Refusal>;
 
-    async fn record_base_bundle(&self, repo: RepoId, bundle: &Bundle) -> Result<(), Refusal>;
+    /// `is_kept`: what it needs has a bundle too; else a remote has that.
+    async fn record_base_bundle(
+        &self,
+        repo: RepoId,
+        bundle: &Bundle,
+        is_kept: bool,
+    ) -> Result<(), Refusal>;
 
     /// The hosts that have a repository at its path.
     async fn hosts_with(&self, repo: RepoId) -> Result<Vec<String>, Refusal>;

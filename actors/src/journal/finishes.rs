@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::event::Timestamp;
 use crate::ids::{AttemptId, CheckRunId, FinishId, RepoId, TaskId};
 use crate::refusal::Refusal;
 use crate::workspace::merge::conflict::Conflict;
@@ -63,6 +64,17 @@ pub struct RepoRequest {
     /// The branch of a remote that is to get them.
     #[serde(default)]
     pub push: Option<PushRequest>,
+    /// The same repository in the attempt whose branch gets them.
+    #[serde(default)]
+    pub onto: Option<OntoRepo>,
+}
+
+/// A repository of the attempt whose branch gets the work of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OntoRepo {
+    pub repo_id: RepoId,
+    /// Its name in that attempt.
+    pub name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,6 +206,9 @@ pub struct Conflicting {
     pub repo: String,
     /// The commit that does not apply, where each is replayed.
     pub at: Option<String>,
+    /// The target's commit, where its branch is on another host: the board has that.
+    #[serde(default)]
+    pub target: Option<String>,
     pub conflicts: Vec<Conflict>,
 }
 
@@ -206,6 +221,10 @@ pub struct Finish {
     pub receipt: FinishReceipt,
     /// Why it was refused.
     pub error: Option<Refusal>,
+    /// The host that applies the work to the other attempt, once it has begun.
+    pub applied_by: Option<String>,
+    /// When another host than the finished attempt's had done its part.
+    pub applied_at: Option<Timestamp>,
 }
 
 impl Finish {
@@ -213,7 +232,8 @@ impl Finish {
         let repos = request.repos.iter().map(|_| RepoReceipt::default()).collect();
         let receipt = FinishReceipt { repos, ..FinishReceipt::default() };
         let (finish_id, state) = (FinishId::new(), FinishState::Open);
-        Self { finish_id, attempt_id, request, state, receipt, error: None }
+        let (error, applied_by, applied_at) = (None, None, None);
+        Self { finish_id, attempt_id, request, state, receipt, error, applied_by, applied_at }
     }
 
     /// The repositories whose target has the work and can't go back, although this is not done.
@@ -249,6 +269,26 @@ pub trait Finishes {
 
     /// Ends it. What was refused does not use up the key of its call.
     async fn end_finish(&self, finish: &Finish) -> Result<(), Refusal>;
+
+    /// The host of the attempt whose branch gets the work of another one; `None`: that is not known here.
+    async fn host_of_target(&self, onto: AttemptId) -> Result<Option<String>, Refusal>;
+
+    /// Notes that this host applies the work. `false`: the finish has ended, another host applies it, or
+    /// the attempt whose branch gets the work is on another host.
+    async fn begin_applying(&self, finish: FinishId) -> Result<bool, Refusal>;
+
+    /// Writes how far it is, and that this host has done its part.
+    async fn end_applying(&self, finish: &Finish) -> Result<(), Refusal>;
+
+    /// Takes a finish back that no host has begun to apply, or one that is registered no more. `false`:
+    /// another host applies it.
+    async fn take_back(&self, finish: FinishId) -> Result<bool, Refusal>;
+
+    /// The finishes of other hosts' attempts that are to be applied to attempts of this host.
+    async fn to_apply(&self) -> Result<Vec<Finish>, Refusal>;
+
+    /// Waits until there may be such a finish, or another host may have done its part of one.
+    async fn finish_news(&self);
 
     /// The recorded URLs of a repository's remotes, by their names.
     async fn remotes(&self, repo: RepoId) -> Result<BTreeMap<String, String>, Refusal>;

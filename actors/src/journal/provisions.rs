@@ -52,4 +52,7 @@ pub trait Provisions {
 
     /// Whether a person has approved the commands with this hash for a repository, by its path.
     async fn is_trusted(&self, repo: &str, hash: &str) -> Result<bool, Refusal>;
+
+    /// Waits until that may have changed, by what other daemons have written too.
+    async fn trust_news(&self);
 }

@@ -6,7 +6,7 @@ pub use provost_actors::attempt::provision::preview::{Preview, PreviewState};
 use crate::api::prelude::*;
 
 /// Repositories of a project, at a branch; or those of an attempt, as they are for it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct RepoParams {
     pub project_id: Option<ProjectId>,
     pub attempt_id: Option<AttemptId>,
@@ -85,8 +85,18 @@ pub struct TrustedRepos {
     pub repos: Vec<ShownRepo>,
     /// Attempts that waited for it, and go on.
     pub released: Vec<AttemptId>,
+    /// Those that go on when the daemon of their host is there again.
+    #[serde(default)]
+    pub later: Vec<ReleasedLater>,
     /// How many approvals were taken back.
     pub revoked: u64,
+}
+
+/// An attempt that waited for an approval, on a host whose daemon is not there.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReleasedLater {
+    pub attempt_id: AttemptId,
+    pub host: String,
 }
 
 /// The cached results of setups, and what became of them.

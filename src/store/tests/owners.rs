@@ -205,3 +205,50 @@ async fn what_a_call_is_about_is_on_the_host_of_its_attempt() {
         assert_eq!(store.host_of(about).await.unwrap(), None);
     }
 }
+
+#[tokio::test]
+async fn work_for_an_attempt_of_another_host_is_applied_there_unless_it_is_taken_back_before() {
+    let Two { store, hosts, .. } = two(Phase::Settled).await;
+    let [(a, source), (b, onto)] = &hosts;
+    let sql = "INSERT INTO hosts (host_id, incarnation, labels, slots, memory, version, state,
+                                  registered_at, renewed_at)
+         VALUES ('b', 1, '[]', 1, 1, '1', 'active', 1, 1)";
+    run(&store, sql, ()).await;
+    let applying = async || {
+        let mut finish = merge_of(source);
+        finish.request.onto = Some(onto.attempt_id);
+        a.record_finish(None, &finish).await.unwrap();
+        finish
+    };
+    let lends = async || b.attempt(onto.attempt_id).await.unwrap().unwrap().lends;
+    let mut finish = applying().await;
+    let id = finish.finish_id;
+    assert_eq!(a.host_of_target(onto.attempt_id).await.unwrap().as_deref(), Some("b"));
+    assert_eq!(a.to_apply().await.unwrap(), []);
+    assert_eq!(b.to_apply().await.unwrap().len(), 1);
+    assert!(!a.begin_applying(id).await.unwrap(), "the attempt is not there");
+    assert_eq!(lends().await, None);
+    assert!(b.begin_applying(id).await.unwrap() && b.begin_applying(id).await.unwrap());
+    assert_eq!(lends().await, Some(id), "no turn begins before that goes on");
+    assert!(!a.take_back(id).await.unwrap());
+    finish.receipt.repos[0].commit = Some("beef".to_owned());
+    b.end_applying(&finish).await.unwrap();
+    let found = a.finish(id).await.unwrap().unwrap();
+    assert_eq!((&found.receipt, found.state), (&finish.receipt, FinishState::Open));
+    assert!(found.applied_at.is_some() && found.applied_by.as_deref() == Some("b"));
+    assert_eq!((lends().await, b.to_apply().await.unwrap().len()), (None, 0));
+    assert!(!a.take_back(id).await.unwrap(), "it is done");
+    finish.state = FinishState::Done;
+    a.end_finish(&finish).await.unwrap();
+
+    let finish = applying().await;
+    assert!(a.take_back(finish.finish_id).await.unwrap());
+    assert!(!b.begin_applying(finish.finish_id).await.unwrap());
+    assert_eq!(b.to_apply().await.unwrap(), []);
+    a.end_finish(&Finish { state: FinishState::Refused, ..finish }).await.unwrap();
+    // A host that is forgotten does not come back for it.
+    let finish = applying().await;
+    assert!(b.begin_applying(finish.finish_id).await.unwrap());
+    run(&store, "DELETE FROM hosts WHERE host_id = 'b'", ()).await;
+    assert!(a.take_back(finish.finish_id).await.unwrap());
+}

@@ -36,11 +36,14 @@ async fn a_base_commit_goes_once_nothing_begins_from_it_or_builds_on_it() {
         ("on unused", Some("unused")),
         ("on nothing", Some("gone")),
     ] {
-        store.record_base_bundle(repo, &bundle(commit, needs)).await.unwrap();
+        store.record_base_bundle(repo, &bundle(commit, needs), true).await.unwrap();
     }
     assert_eq!(store.base_bundle(repo, "on nothing").await.unwrap(), None);
+    let of_a_remote = bundle("on a remote", Some("there"));
+    store.record_base_bundle(repo, &of_a_remote, false).await.unwrap();
+    assert!(store.base_bundle(repo, "on a remote").await.unwrap().is_some());
     assert_eq!(store.prune_settled(0).await.unwrap(), 0, "all are young");
-    assert_eq!(store.prune_settled(LATER).await.unwrap(), 2);
+    assert_eq!(store.prune_settled(LATER).await.unwrap(), 3);
     let mut left = store.base_commits(repo).await.unwrap();
     left.sort_unstable();
     assert_eq!(left, ["c0ffee", "first"], "the attempt runs");

@@ -16,6 +16,7 @@
 //! * Each result is in the receipt, and written down, before the next step begins. A step that
 //!   was cut off is taken again, and finds done what is done.
 
+mod apart;
 pub mod compose;
 pub mod leave;
 mod moving;
@@ -112,6 +113,12 @@ pub fn next(finish: &Finish) -> Step {
         Some(ChecksReceipt { run_id: Some(run), passed: None }) => Step::Await(run),
         Some(_) => Step::Move(first),
     }
+}
+
+/// Whether all that is to be applied is committed, so that what follows is done on the host of the
+/// attempt whose branch gets the work.
+pub fn is_committed(finish: &Finish) -> bool {
+    !matches!(next(finish), Step::Commit(_))
 }
 
 /// The next step of what leaves this machine. It can't be taken back, so that a repository where

@@ -8,7 +8,7 @@ use crate::attempt::lend::queue_for;
 use crate::attempt::message::AttemptMessage;
 use crate::attempt::state::AttemptActorState;
 use crate::ids::FinishId;
-use crate::journal::{Finish, FinishRequest, Key, Once, Phase, remembered};
+use crate::journal::{Attempt, Finish, FinishRequest, Key, Once, Phase, RepoRequest, remembered};
 use crate::refusal::{Code, Refusal};
 use ractor::RpcReplyPort;
 
@@ -66,9 +66,49 @@ impl AttemptActorState {
         }));
     }
 
+    /// Applies the work that another host's attempt has committed to this one, unless that is under way.
+    pub fn apply(&mut self, finish: Finish, port: RpcReplyPort<Result<(), Refusal>>) {
+        let _ = port.send(Ok(()));
+        let id = finish.finish_id;
+        if self.finishing.as_ref().is_some_and(|it| it.finish == id) {
+            return;
+        }
+        let kept = self.reserved.take_if(|(of, _)| *of == id).map(|(_, worktrees)| worktrees);
+        let (world, myself) = (Arc::clone(&self.world), self.myself.clone());
+        let attempt = onto_attempt(&self.attempt, &finish);
+        let lend = Arc::clone(&self.lend);
+        let task = FinishTask::new(world, attempt, finish, myself.clone(), lend);
+        if kept.is_some() {
+            self.lent_back();
+        } else if let Err(refusal) = self.may_lend() {
+            tokio::spawn(task.refuse(refusal));
+            return;
+        }
+        let queued = queue_for(&self.worktrees);
+        let worktrees = async move {
+            match kept {
+                Some(worktrees) => worktrees,
+                None => queued.await,
+            }
+        };
+        self.finishing = Some(task.spawn(worktrees, move || {
+            let _ = myself.send_message(AttemptMessage::Finished);
+        }));
+    }
+
     fn not_now(&self, why: &str) -> Refusal {
         let id = self.attempt.attempt_id;
         Refusal::new(Code::AttemptRunning, format!("attempt {id} can't be finished now: {why}"))
             .detail("attempt_id", id.to_string())
     }
+}
+
+/// An attempt with its repositories in the order of a finish that applies work to it.
+fn onto_attempt(attempt: &Attempt, finish: &Finish) -> Attempt {
+    let named = |request: &RepoRequest| {
+        let name = request.onto.as_ref().map_or(&request.name, |onto| &onto.name);
+        attempt.repos.iter().find(|repo| repo.name == *name).cloned()
+    };
+    let repos = finish.request.repos.iter().filter_map(named).collect();
+    Attempt { repos, ..attempt.clone() }
 }

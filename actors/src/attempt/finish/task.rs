@@ -13,7 +13,7 @@ use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict, Lend, Len
 use crate::attempt::provision::checks::planned;
 use crate::attempt::provision::{self, trust_command};
 use crate::attempt::{prepare, snapshot};
-use crate::ids::CheckRunId;
+use crate::ids::{CheckRunId, FinishId};
 use crate::journal::checks::{CheckedRepo, Submission};
 use crate::journal::{
     Attempt, AttemptRepo, CheckVerdict, ChecksReceipt, Conflicting, Ending, Finish, MergeReceipt,
@@ -29,8 +29,11 @@ use crate::world::World;
 
 pub struct FinishTask {
     pub(super) world: Arc<World>,
+    /// Whose finish it is. Of another host's: the one whose branch gets the work.
     pub(super) attempt: Attempt,
     pub(super) finish: Finish,
+    /// The attempt that is finished is another host's, which has committed its work.
+    pub(super) is_other_hosts: bool,
     owner: ActorRef<AttemptMessage>,
     lend: Lend,
     /// Checks that are to be written down with the receipt.
@@ -38,11 +41,14 @@ pub struct FinishTask {
 }
 
 /// A finish that is carried out. It ends with its owner: the next one begins it again.
-pub struct Finishing(AbortHandle);
+pub struct Finishing {
+    pub finish: FinishId,
+    task: AbortHandle,
+}
 
 impl Drop for Finishing {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -54,7 +60,8 @@ impl FinishTask {
         owner: ActorRef<AttemptMessage>,
         lend: Lend,
     ) -> Self {
-        Self { world, attempt, finish, owner, lend, planned: None }
+        let is_other_hosts = finish.attempt_id != attempt.attempt_id;
+        Self { world, attempt, finish, is_other_hosts, owner, lend, planned: None }
     }
 
     /// Does what is left, once it has the worktrees; `then` follows its end.
@@ -66,17 +73,25 @@ impl FinishTask {
     where
         L: Send + 'static,
     {
+        let finish = self.finish.finish_id;
         let task = tokio::spawn(async move {
             let worktrees = worktrees.await;
-            Box::pin(self.run()).await;
+            if self.is_other_hosts {
+                Box::pin(self.apply()).await;
+            } else {
+                Box::pin(self.run()).await;
+            }
             drop(worktrees);
             then();
         });
-        Finishing(task.abort_handle())
+        Finishing { finish, task: task.abort_handle() }
     }
 
     async fn run(mut self) {
         snapshot::before_finish(&self.world, &self.attempt).await;
+        if !self.hand_over().await {
+            return;
+        }
         let _others = self.borrow().await.unwrap_or_else(|refusal| {
             // The next step is the end. What may have moved before a restart is still completed:
             // a branch is moved safely also without the other attempt's worktrees.
@@ -86,6 +101,11 @@ impl FinishTask {
             }
             None
         });
+        self.take_steps().await;
+    }
+
+    /// Does what is left, step by step.
+    pub(super) async fn take_steps(mut self) {
         loop {
             let step = next(&self.finish);
             let stepped = match &step {
@@ -99,19 +119,31 @@ impl FinishTask {
                 Step::DeleteBranch(at) => self.delete_branch(*at).await,
                 Step::Push(at) => self.push(*at).await,
                 Step::Propose(at) => self.propose(*at).await,
+                Step::End(_) if self.is_other_hosts => return self.applied().await,
                 Step::End(ending) => return self.end(ending.clone()).await,
             };
-            record(&mut self.finish.receipt, &step, stepped.unwrap_or_else(Stepped::Refused));
-            self.keep().await;
+            self.note(&step, stepped).await;
         }
+    }
+
+    /// Writes the result of a step down.
+    pub(super) async fn note(&mut self, step: &Step, stepped: Result<Stepped, Refusal>) {
+        record(&mut self.finish.receipt, step, stepped.unwrap_or_else(Stepped::Refused));
+        self.keep().await;
     }
 
     /// The worktrees of the attempt whose branch gets the work.
     async fn borrow(&self) -> Result<Option<Lent>, Refusal> {
-        match self.finish.request.onto {
-            Some(onto) => (self.lend)(onto, self.finish.finish_id).await.map(Some),
-            None => Ok(None),
+        let Some(onto) = self.finish.request.onto else { return Ok(None) };
+        let id = self.finish.finish_id;
+        let lent = (self.lend)(onto, id).await?;
+        // So it stays on this host until its branch has the work.
+        let what = format!("attempt {onto}: applying work to it");
+        if until_done(what, || self.world.journal.begin_applying(id)).await {
+            return Ok(Some(lent));
         }
+        let message = format!("attempt {onto} has left this host");
+        Err(Refusal::new(Code::AttemptRunning, message).hint("Call the tool again."))
     }
 
     /// Writes the receipt, and the run of checks that it names first.
@@ -128,11 +160,15 @@ impl FinishTask {
     }
 
     async fn end(mut self, ending: Ending) {
+        self.write_end(ending).await;
+    }
+
+    pub(super) async fn write_end(&mut self, ending: Ending) {
         self.finish.state = ending.state();
         if let Ending::Refused(refusal) = ending {
             self.finish.error = Some(with_left(refusal, &self.finish.left()));
         }
-        let Self { world, finish, attempt, .. } = &self;
+        let Self { world, finish, attempt, .. } = &*self;
         let (id, state) = (attempt.attempt_id, finish.state);
         tracing::info!(attempt = %id, finish = %finish.finish_id, ?state, "a finish has ended");
         let what = format!("attempt {id}: writing the end of a finish");
@@ -172,7 +208,7 @@ impl FinishTask {
         format!("provost {}", self.finish.finish_id)
     }
 
-    async fn commit(&self, at: usize) -> Result<Stepped, Refusal> {
+    pub(super) async fn commit(&self, at: usize) -> Result<Stepped, Refusal> {
         let linked = |sentence| Refusal::new(Code::WorkspaceFailed, sentence);
         prepare::real_worktrees(&self.world, &self.attempt).await.map_err(linked)?;
         let repo = &self.attempt.repos[at];
@@ -229,8 +265,10 @@ impl FinishTask {
         match merge(&what).await.map_err(failed)? {
             Merged::Commit { commit, tree } => computed(commit, Some(tree)),
             Merged::Nothing => computed(old.clone(), None),
-            Merged::Conflicts { conflicts, at } => {
-                Ok(Stepped::Conflicts(Conflicting { repo: repo.name.clone(), at, conflicts }))
+            Merged::Conflicts { conflicts, at: commit } => {
+                let target = self.kept_target(repo, &old).await;
+                let repo = request.repos[at].name.clone();
+                Ok(Stepped::Conflicts(Conflicting { repo, at: commit, target, conflicts }))
             }
             Merged::Diverged => {
                 let why = format!("{into} of {} has commits of its own", repo.path);

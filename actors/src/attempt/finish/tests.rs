@@ -11,6 +11,7 @@ fn finish(into: Option<&str>) -> Finish {
         head: "head".to_owned(),
         into: into.map(str::to_owned),
         push: None,
+        onto: None,
     };
     let action = if into.is_some() { FinishAction::Merge } else { FinishAction::Commit };
     let request = FinishRequest {
@@ -134,7 +135,7 @@ fn conflicts_and_refusals_end_it_from_wherever_it_is() {
     for at in [0, 1] {
         step(&mut it, &Step::Commit(at), Stepped::Committed("c".to_owned()));
     }
-    let conflicts = Conflicting { repo: "a".to_owned(), at: None, conflicts: vec![] };
+    let conflicts = Conflicting { repo: "a".to_owned(), at: None, target: None, conflicts: vec![] };
     step(&mut it, &Step::Compute(0), Stepped::Conflicts(conflicts.clone()));
     assert_eq!(next(&it), Step::End(Ending::Conflicts(conflicts)));
 }

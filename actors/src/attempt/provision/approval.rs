@@ -71,11 +71,15 @@ pub(super) async fn wait(
         let read = is_trusted_by_then(world, repo, settings).await;
         read.map_err(|refusal| refusal.message)
     };
-    if is_trusted().await? {
-        return Ok(());
-    }
     let request = request(repo, settings);
     let key = request.key.clone();
+    if is_trusted().await? {
+        // It may have been asked for before this daemon, and approved meanwhile at that of another host.
+        if world.host.has_lease && settings.commands_hash().is_some() {
+            handle.ask(|done| TurnEvent::Trusted(key, done)).await;
+        }
+        return Ok(());
+    }
     handle.ask(|done| TurnEvent::Asked(Box::new(request), done)).await;
     // An approval that came just before the request frees those whose requests it saw.
     if is_trusted().await? {
@@ -85,6 +89,10 @@ pub(super) async fn wait(
     let verdict = tokio::select! {
         verdict = signals.verdict(&key) => Some(verdict),
         _ = signals.stop_beyond(None) => None,
+        () = trusted_elsewhere(world, repo, settings) => {
+            handle.ask(|done| TurnEvent::Trusted(key, done)).await;
+            return Ok(());
+        }
     };
     match verdict {
         Some(Verdict::Approve) => Ok(()),
@@ -95,6 +103,19 @@ pub(super) async fn wait(
             trust_command(attempt.attempt_id)
         )),
         None => Err(format!("setup of {}: it waited for a person's approval", repo.name)),
+    }
+}
+
+/// Waits until a person has approved the commands at the daemon of another host.
+async fn trusted_elsewhere(world: &World, repo: &AttemptRepo, settings: &RepoSettings) {
+    if !world.host.has_lease {
+        return std::future::pending().await;
+    }
+    loop {
+        world.journal.trust_news().await;
+        if is_trusted(world, repo, settings).await.unwrap_or(false) {
+            return;
+        }
     }
 }
 

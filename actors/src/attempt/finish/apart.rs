@@ -1,0 +1,189 @@
+//! A finish whose work goes to an attempt of another host. The host of the finished attempt commits the work,
+//! and keeps the commits for other hosts; the host of the other attempt applies them; then the first one ends
+//! the finish. The row says whose turn it is, so each goes on with its part after a restart.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::task::FinishTask;
+use super::{Step, Stepped, next};
+use crate::attempt::{bundles, prepare, snapshot};
+use crate::ids::{AttemptId, RepoId};
+use crate::journal::{AttemptRepo, Ending};
+use crate::radar;
+use crate::refusal::{Code, Refusal};
+use crate::retry::until_done;
+
+impl FinishTask {
+    /// Commits, and waits until another host has applied the work; then ends the finish: `false`. `true`:
+    /// the rest is to be done on this host.
+    pub(super) async fn hand_over(&mut self) -> bool {
+        let Some(onto) = self.finish.request.onto.filter(|_| self.world.host.has_lease) else {
+            return true;
+        };
+        let what = format!("attempt {}: applying its work", self.attempt.attempt_id);
+        let (world, own) = (Arc::clone(&self.world), self.world.host.id.clone());
+        loop {
+            let host = until_done(what.clone(), || world.journal.host_of_target(onto)).await;
+            if host.as_ref() == Some(&own) {
+                return true;
+            }
+            let ending = match next(&self.finish) {
+                Step::Commit(at) => {
+                    let committed = self.commit_for_others(at).await;
+                    self.note(&Step::Commit(at), committed).await;
+                    continue;
+                }
+                // A commit was refused.
+                Step::End(ending) if !self.has_all_commits() => Some(ending),
+                _ => self.other_hosts_ending(onto, host).await,
+            };
+            if let Some(ending) = ending {
+                self.write_end(ending).await;
+                return false;
+            }
+            world.journal.finish_news().await;
+        }
+    }
+
+    fn has_all_commits(&self) -> bool {
+        self.finish.receipt.repos.iter().all(|repo| repo.commit.is_some())
+    }
+
+    /// How a finish ends that another host is to apply; `None`: it goes on.
+    async fn other_hosts_ending(
+        &mut self,
+        onto: AttemptId,
+        host: Option<String>,
+    ) -> Option<Ending> {
+        let (world, id) = (Arc::clone(&self.world), self.finish.finish_id);
+        let what = format!("finish {id}: reading how far it is");
+        let found = until_done(what, || world.journal.finish(id)).await?;
+        let is_applied = found.applied_at.is_some();
+        let mut is_back = found.applied_by.as_ref() == Some(&world.host.id);
+        self.finish = found;
+        if is_applied {
+            self.have_targets().await;
+            return Some(match next(&self.finish) {
+                Step::End(ending) => ending,
+                step => Ending::Refused(Refusal::internal(format!("{step:?} was left out"))),
+            });
+        }
+        let host = host.unwrap_or_default();
+        if !is_back && !host.is_empty() && world.journal.is_lost(&host).await {
+            is_back = world.journal.take_back(id).await.unwrap_or(false);
+        }
+        is_back.then(|| {
+            let message =
+                format!("the work was not applied to attempt {onto}: its host {host} is lost");
+            let refusal = Refusal::new(Code::DaemonUnavailable, message)
+                .hint("Call the tool again. Another host takes that attempt then, if it can.")
+                .detail("host", host);
+            Ending::Refused(refusal)
+        })
+    }
+
+    /// Has what the work conflicts with here, so that the agent can merge it.
+    async fn have_targets(&mut self) {
+        let Some(Ending::Conflicts(found)) = &mut self.finish.receipt.ending else { return };
+        let repo = self.attempt.repos.iter().find(|repo| repo.name == found.repo);
+        if let (Some(repo), Some(target)) = (repo, found.target.clone())
+            && let Err(why) = bundles::have_commit(&self.world, repo, &target).await
+        {
+            tracing::warn!(attempt = %self.attempt.attempt_id, why, "a conflict's target");
+            found.target = None;
+        }
+    }
+
+    /// Commits the work in a repository where other hosts find it.
+    async fn commit_for_others(&self, at: usize) -> Result<Stepped, Refusal> {
+        let stepped = self.commit(at).await?;
+        let Stepped::Committed(commit) = &stepped else { return Ok(stepped) };
+        let repo = &self.attempt.repos[at];
+        let onto = self.finish.request.repos[at].onto.as_ref().map(|onto| onto.repo_id);
+        self.keep_commit(repo, onto.unwrap_or(repo.repo_id), commit).await?;
+        Ok(stepped)
+    }
+
+    async fn keep_commit(
+        &self,
+        repo: &AttemptRepo,
+        id: RepoId,
+        commit: &str,
+    ) -> Result<(), Refusal> {
+        let kept = bundles::of_base(&self.world, id, Path::new(&repo.path), commit).await;
+        kept.map_err(|error| {
+            let message =
+                format!("the commits in {} can't be kept for other hosts: {error}", repo.path);
+            Refusal::new(Code::WorkspaceFailed, message)
+        })
+    }
+
+    /// Applies the work of another host's attempt to the one that is here.
+    pub(super) async fn apply(mut self) {
+        if !self.begins().await {
+            return;
+        }
+        snapshot::before_finish(&self.world, &self.attempt).await;
+        if self.finish.receipt.repos.iter().all(|repo| repo.merged.is_none())
+            && let Err(why) = self.have_work().await
+        {
+            let refusal = Refusal::new(Code::WorkspaceFailed, why);
+            self.finish.receipt.ending.get_or_insert(Ending::Refused(refusal));
+        }
+        self.take_steps().await;
+    }
+
+    /// Has the finished attempt's host end it.
+    pub(super) async fn applied(self) {
+        let (journal, finish) = (&self.world.journal, &self.finish);
+        let what = format!("attempt {}: applying work to it", self.attempt.attempt_id);
+        until_done(what, || journal.end_applying(finish)).await;
+        radar::look(&self.world, &[self.attempt.attempt_id]);
+    }
+
+    /// Refuses to apply the work of another host's attempt.
+    pub(super) async fn refuse(mut self, refusal: Refusal) {
+        if self.begins().await {
+            self.finish.receipt.ending.get_or_insert(Ending::Refused(refusal));
+            self.take_steps().await;
+        }
+    }
+
+    /// Notes that this host applies the work. `false`: the finish has ended, or the attempt is elsewhere.
+    async fn begins(&self) -> bool {
+        let (journal, id) = (&self.world.journal, self.finish.finish_id);
+        let what = format!("attempt {}: applying work to it", self.attempt.attempt_id);
+        until_done(what, || journal.begin_applying(id)).await
+    }
+
+    /// Has the commits here. `Err` is a sentence.
+    async fn have_work(&self) -> Result<(), String> {
+        let attempt = &self.attempt;
+        if attempt.repos.len() != self.finish.request.repos.len() {
+            return Err(format!("attempt {} does not work on all of them", attempt.attempt_id));
+        }
+        prepare::real_worktrees(&self.world, attempt).await?;
+        for (repo, receipt) in attempt.repos.iter().zip(&self.finish.receipt.repos) {
+            if let Some(commit) = &receipt.commit {
+                bundles::have_commit(&self.world, repo, commit).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The commit of a target branch, where the attempt that is finished is on another host, which can get
+    /// it from the board then.
+    pub(super) async fn kept_target(&self, repo: &AttemptRepo, commit: &str) -> Option<String> {
+        if !self.is_other_hosts {
+            return None;
+        }
+        match self.keep_commit(repo, repo.repo_id, commit).await {
+            Ok(()) => Some(commit.to_owned()),
+            Err(refusal) => {
+                tracing::warn!(finish = %self.finish.finish_id, %refusal, "a conflict's target");
+                None
+            }
+        }
+    }
+}
