@@ -91,7 +91,7 @@ pub(super) async fn forget(db: Db<'_>, attempt: AttemptId) -> Result<()> {
 pub(super) async fn withdraw(db: Db<'_>, attempts: &str, value: impl Serialize) -> Result<()> {
     let sql = format!(
         "UPDATE turn_bundles
-         SET pushed = CASE pushed WHEN 'there' THEN 'unwanted' ELSE 'removed' END
+         SET pushed = CASE WHEN remote IS NULL THEN 'removed' ELSE 'unwanted' END
          WHERE pushed IN ('due', 'failed', 'there') AND attempt_id IN ({attempts})"
     );
     db.run(sqlx::AssertSqlSafe(sql), (value,)).await.map(drop)

@@ -178,7 +178,8 @@ fn what_is_not_kept_any_more_is_removed_from_the_remote() {
     let a = host(&url, "a", "origin", "");
     let (board, remote) = with_remote(&a);
     works(&board, "write new.txt text");
-    wait_until("it is there", || kept(&remote).len() == 2);
+    wait_until("it is there", || pushed(&url).contains(&"there origin".to_owned()));
+    assert_eq!(kept(&remote).len(), 2);
     wait_until("gc removes it", || {
         a.verb(["gc", "--yes", "--snapshot"]);
         kept(&remote).is_empty()
@@ -186,7 +187,8 @@ fn what_is_not_kept_any_more_is_removed_from_the_remote() {
     wait_until("that is written down", || pushed(&url) == ["removed origin"]);
 
     let second = works(&board, "write new.txt text");
-    wait_until("it is there", || kept(&remote).len() == 2);
+    wait_until("it is there", || pushed(&url).contains(&"there origin".to_owned()));
+    assert_eq!(kept(&remote).len(), 2);
     run(&url, "UPDATE tasks SET status = 'done'; UPDATE attempts SET updated_at = 1");
     let state = || {
         let sql = format!("SELECT pushed FROM turn_bundles WHERE attempt_id = '{second}'");
@@ -199,7 +201,8 @@ fn what_is_not_kept_any_more_is_removed_from_the_remote() {
     wait_until("it is removed", || kept(&remote).is_empty() && state() == "removed");
 
     let third = works(&board, "write new.txt text");
-    wait_until("it is there", || kept(&remote).len() == 2);
+    wait_until("it is there", || pushed(&url).contains(&"there origin".to_owned()));
+    assert_eq!(kept(&remote).len(), 2);
     wait_until("its project is removed", || {
         a.verb(["project", "rm", "scratch", "--yes"]).code == 0
     });

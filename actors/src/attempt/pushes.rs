@@ -71,11 +71,18 @@ async fn round(world: &World, with_failed: bool) -> Result<(), Refusal> {
         if attempt.host != world.host.id {
             continue;
         }
+        // Before the push: what the remote may have is removed there once it is not to be kept.
+        if due.pushed == Pushed::Due && !world.journal.record_push(&due, Pushed::Due).await? {
+            continue;
+        }
         match carry_out(world, &attempt, &due).await {
             Ok(pushed) => {
                 failpoint::hit("snapshot", "pushed");
-                // Where this fails it is done again, which changes nothing at the remote.
-                world.journal.record_push(&due, pushed).await?;
+                // Where this fails it is done again, which changes nothing at the remote. What the row
+                // says by now is done next.
+                if !world.journal.record_push(&due, pushed).await? {
+                    wake(world);
+                }
             }
             Err(error) => {
                 failed(world, &attempt, &due, &error).await?;

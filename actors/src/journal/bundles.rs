@@ -26,7 +26,7 @@ pub struct TurnBundle {
     #[serde(flatten)]
     pub bundle: Bundle,
     pub pushed: Pushed,
-    /// The name of the remote that has the snapshot, or had it.
+    /// The name of the remote, once a push to it has begun.
     pub remote: Option<String>,
 }
 
@@ -40,7 +40,7 @@ pub enum Pushed {
     /// It is still to get it: a push has failed, and the attempt's log says so.
     Failed,
     There,
-    /// It has it, and is to remove it.
+    /// It has it, or may have it, and is to remove it.
     Unwanted,
     /// It does not have it, and is not to get it.
     Removed,
@@ -75,7 +75,7 @@ pub trait Bundles {
     /// remove; with `again` also what could not be pushed before.
     async fn due_pushes(&self, remote: Option<&str>, again: bool) -> Result<Vec<DuePush>, Refusal>;
 
-    /// Records what became of a push. `false`: the snapshot is not the newest one any more, or is not
+    /// Records what becomes of a push, and where it goes. `false`: the snapshot is not the newest one any more, or is not
     /// to be kept now.
     async fn record_push(&self, push: &DuePush, pushed: Pushed) -> Result<bool, Refusal>;
 
