@@ -118,7 +118,7 @@ fn a_daemon_takes_its_host_again_after_its_connections_were_cut() {
     run(
         &url,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-               WHERE application_name = 'provost' AND pid <> pg_backend_pid()",
+               WHERE datname = current_database() AND pid <> pg_backend_pid()",
     );
     board.task("after");
     assert_eq!(other.fails_to_start().code, 1);
