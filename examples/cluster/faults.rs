@@ -60,7 +60,7 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "daemon-hung",
-        is_short: true,
+        is_short: false,
         executor: FENCED,
         restarts: Restarts::Some,
         inject: daemon_hung,
