@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::postgres::{database, rows, run};
 use crate::harness::{Attempt, Board, Provost, eventually, wait_until};
-use crate::moved::{MIRRORS, follow_up, host, lose, start_at, worktree};
+use crate::moved::{MIRRORS, follow_up, give_origin, host, lose, start_at, worktree};
 
 /// Starts an attempt at a host and waits until it is at rest, with its snapshot.
 fn rested<'p>(board: &Board<'_>, host: &'p Provost, prompt: &str) -> Attempt<'p> {
@@ -245,11 +245,7 @@ fn of_work_in_a_repository_with_a_remote_only_what_that_lacks_is_kept_for_other_
     let Some(url) = database("across_remote") else { return };
     let (a, b) = (host(&url, "a", ""), host(&url, "b", MIRRORS));
     let repo = a.repo("app");
-    let remote = a.path("remote.git");
-    let place = remote.to_string_lossy();
-    repo.git(&["clone", "--quiet", "--bare", ".", &place]);
-    repo.git(&["remote", "add", "origin", &place]);
-    repo.git(&["fetch", "--quiet", "origin"]);
+    give_origin(&a, &repo);
     let base = repo.git(&["rev-parse", "main"]);
     let board = Board::new(&a, vec![repo]);
     let (one, other) = (rested(&board, &a, "write a.txt a"), rested(&board, &b, "write b.txt b"));

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::harness::postgres::{database, rows, run};
-use crate::harness::{Attempt, Board, Provost};
+use crate::harness::{Attempt, Board, Provost, Repo};
 
 /// A turn that leaves something of each kind.
 pub const WORK: &str = "write kept.txt committed\nrun git add --all && git commit --quiet -m work\n\
@@ -151,16 +151,21 @@ fn an_attempt_of_a_lost_host_goes_on_in_the_clone_that_both_hosts_share() {
     assert!(worktree(&a, &url, &attempt.id).exists());
 }
 
+/// Gives a repository a remote that has all of it, as the repository knows.
+pub fn give_origin(of: &Provost, repo: &Repo) {
+    let remote = of.path("remote.git");
+    let place = remote.to_string_lossy();
+    repo.git(&["clone", "--quiet", "--bare", ".", &place]);
+    repo.git(&["remote", "add", "origin", &place]);
+    repo.git(&["fetch", "--quiet", "origin"]);
+}
+
 #[test]
 fn what_a_remote_has_is_fetched_from_there() {
     let Some(url) = database("moved_remote") else { return };
     let (a, b) = (host(&url, "a", ""), host(&url, "b", MIRRORS));
     let repo = a.repo("app");
-    let remote = a.path("remote.git");
-    let place = remote.to_string_lossy();
-    repo.git(&["clone", "--quiet", "--bare", ".", &place]);
-    repo.git(&["remote", "add", "origin", &place]);
-    repo.git(&["fetch", "--quiet", "origin"]);
+    give_origin(&a, &repo);
     let board = Board::new(&a, vec![repo]);
     let attempt = start_at(&board, &b, "write made.txt text");
     assert_eq!(attempt.settled()["state"], "completed");

@@ -10,8 +10,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::message::{TurnEvent, TurnHandle};
 use super::provision::SetupSignals;
 use super::provision::preview::Previewing;
+use super::say::say;
 use crate::blocking::blocking;
-use crate::event::{Event, Timestamp};
 use crate::ids::ProcessId;
 use crate::journal::Attempt;
 use crate::log::process_dir;
@@ -136,13 +136,5 @@ async fn note(world: &World, attempt: &Attempt, level: Level, what: &str) {
         "{what}, because the sandbox of this turn, {:?}, holds more than the one it ran in.",
         level.word()
     );
-    let (process, turn) = (attempt.process.process_id, attempt.process.turn);
-    let noted = async {
-        let log = world.logs.get(attempt.attempt_id).await?;
-        let entry = Event::SystemMessage { text };
-        blocking(move || log.append(process, turn, Timestamp::now(), entry)).await
-    };
-    if let Err(error) = noted.await {
-        tracing::warn!(%process, %error, "what was ended for a turn can't be logged");
-    }
+    say(world, attempt, text).await;
 }

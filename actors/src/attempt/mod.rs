@@ -45,6 +45,7 @@ pub mod queue;
 mod recap;
 mod restore;
 mod row;
+mod say;
 mod snapshot;
 mod start;
 mod state;

@@ -10,8 +10,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::provision;
-use crate::blocking::blocking;
-use crate::event::{Event, Timestamp};
+use super::say::say;
 use crate::failpoint;
 use crate::journal::{Attempt, AttemptRepo, DuePush, Pushed};
 use crate::refusal::Refusal;
@@ -25,7 +24,7 @@ use crate::world::World;
 
 /// How often what has failed is tried again.
 const AGAIN: Duration = Duration::from_hours(1);
-/// Most characters of what is told of a failure.
+/// Most characters of a failure's text.
 const TOLD_MAX: usize = 500;
 
 /// Why a remote has not done what it is to do.
@@ -165,14 +164,6 @@ async fn failed(
         "What turn {turn} left in {repo} is not on the remote {remote} yet: {error}. It is pushed again \
          each hour and when the daemon starts, unless the next turn's is pushed before."
     );
-    let (process, turn) = (attempt.process.process_id, attempt.process.turn);
-    let noted = async {
-        let log = world.logs.get(attempt.attempt_id).await?;
-        let entry = Event::SystemMessage { text };
-        blocking(move || log.append(process, turn, Timestamp::now(), entry)).await
-    };
-    if let Err(error) = noted.await {
-        tracing::warn!(%process, %error, "that a snapshot is not pushed can't be logged");
-    }
+    say(world, attempt, text).await;
     Ok(())
 }

@@ -89,7 +89,7 @@ enum Kind {
 
 const ALL: [Kind; 6] = [Kind::Task, Kind::Claim, Kind::Call, Kind::Line, Kind::Lease, Kind::Read];
 
-/// What daemons were told that it is written.
+/// What was acknowledged to daemons as written.
 struct Told {
     ids: RefCell<BTreeSet<String>>,
     /// One for each that has done a thing often enough.
@@ -243,7 +243,7 @@ impl Daemon {
 }
 
 /// Has hosts of the older version do all of these things while two of the newer one start. What is on
-/// the board afterwards is what they were told. Returns a store of each of the two.
+/// the board afterwards is what was acknowledged to them. Returns a store of each of the two.
 async fn upgrade(server: &Server, newer: &'static Migrator, kinds: &[Kind]) -> [Store; 2] {
     let older = older_hosts(server, kinds).await;
     let written = ids(&older[0].store, WRITTEN).await.into_iter().collect();
@@ -293,7 +293,7 @@ async fn works(server: &Server, stores: [Store; 2]) {
 }
 
 #[tokio::test]
-async fn what_older_daemons_were_told_is_there_and_no_more_when_the_schema_changes() {
+async fn what_was_acknowledged_to_older_daemons_is_there_once_when_the_schema_changes() {
     let Some(url) = scratch::server_url() else { return };
     let server = scratch::server(&url, "upgrade").await;
     let stores = upgrade(&server, version_after(next()), &ALL).await;
