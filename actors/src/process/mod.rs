@@ -35,6 +35,7 @@ mod control;
 pub mod family;
 pub mod identity;
 pub mod kill;
+mod known;
 pub mod lease;
 pub mod network;
 pub mod place;

@@ -10,7 +10,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -20,10 +20,11 @@ use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::identity::{PidFd, Process};
+use super::known::{attempt_of, known, learn_leader};
 use super::network;
 use super::proc::{self, Stat};
 use super::records::{self, Started};
-use super::shims::{Shims, attempt_of};
+use super::shims::Shims;
 use crate::ids::AttemptId;
 use crate::sandbox;
 
@@ -100,7 +101,7 @@ impl Shims {
         if peer.pid <= 0 {
             return Place::Inside(None);
         }
-        let place = self.place(peer.pid);
+        let place = place(peer.pid);
         // A process that is alive now had its pid all along.
         let is_alive = peer.handle.as_ref().is_some_and(|it| !it.wait_dead(Duration::ZERO));
         if is_alive { place } else { Place::Inside(None) }
@@ -108,7 +109,7 @@ impl Shims {
 
     /// Where several processes that share something belong: inside an attempt if one of them does.
     pub fn place_of_all(&self, pids: &[i32]) -> Place {
-        let places = pids.iter().map(|pid| self.place(*pid));
+        let places = pids.iter().map(|pid| place(*pid));
         places.into_iter().find(|place| place.is_inside()).unwrap_or(Place::Outside)
     }
 
@@ -116,39 +117,7 @@ impl Shims {
         match nix::unistd::getppid().as_raw() {
             // The first process of its namespace.
             0 => Place::Outside,
-            parent => self.place(parent),
-        }
-    }
-
-    fn place(&self, pid: i32) -> Place {
-        let daemon = std::process::id().cast_signed();
-        for _ in 0..TRIES {
-            // A parent that ends gives its children another: two equal reads count.
-            let line = line_of(pid, daemon);
-            if let Some(line) = line
-                && line_of(pid, daemon).as_ref() == Some(&line)
-            {
-                return match self.judge(&line, daemon) {
-                    Place::Outside if sandbox::holds(pid) => Place::Inside(None),
-                    place => place,
-                };
-            }
-        }
-        Place::Inside(None)
-    }
-
-    fn judge(&self, line: &[Link], daemon: i32) -> Place {
-        let known = self.known();
-        let roots = [&known.shims, &known.leaders, &known.claims];
-        let owner =
-            |link: &Link| roots.iter().find_map(|roots| roots.owner(link.process, link.session));
-        match line.iter().rev().find_map(owner) {
-            Some(attempt) => Place::Inside(attempt),
-            // What the daemon runs, and orphans of a shim that was killed.
-            None if line.last().is_some_and(|last| last.process.pid == daemon) => {
-                Place::Inside(None)
-            }
-            None => Place::Outside,
+            parent => place(parent),
         }
     }
 
@@ -167,18 +136,42 @@ impl Shims {
                 && [proc::ARGUMENT, network::ARGUMENT].iter().any(|it| proc::is_run_as(pid, it))
                 && let Some(shim) = Process::of(pid)
             {
-                self.known().shims.insert(shim, attempt_of(&folder));
+                known().shims.insert(shim, attempt_of(&folder));
                 if let Ok(Some(started)) = records::read::<Started>(&folder, Started::FILE) {
-                    self.learn_leader(&started, &folder);
+                    learn_leader(&started, &folder);
                 }
             }
         }
     }
+}
 
-    pub(super) fn learn_leader(&self, started: &Started, folder: &Path) {
-        if let Some(leader) = started.of_this_boot() {
-            self.known().leaders.insert(leader, attempt_of(folder));
+fn place(pid: i32) -> Place {
+    let daemon = std::process::id().cast_signed();
+    for _ in 0..TRIES {
+        // A parent that ends gives its children another: two equal reads count.
+        let line = line_of(pid, daemon);
+        if let Some(line) = line
+            && line_of(pid, daemon).as_ref() == Some(&line)
+        {
+            return match judge(&line, daemon) {
+                Place::Outside if sandbox::holds(pid) => Place::Inside(None),
+                place => place,
+            };
         }
+    }
+    Place::Inside(None)
+}
+
+fn judge(line: &[Link], daemon: i32) -> Place {
+    let known = known();
+    let roots = [&known.shims, &known.leaders, &known.claims];
+    let owner =
+        |link: &Link| roots.iter().find_map(|roots| roots.owner(link.process, link.session));
+    match line.iter().rev().find_map(owner) {
+        Some(attempt) => Place::Inside(attempt),
+        // What the daemon runs, and orphans of a shim that was killed.
+        None if line.last().is_some_and(|last| last.process.pid == daemon) => Place::Inside(None),
+        None => Place::Outside,
     }
 }
 
@@ -228,24 +221,24 @@ mod tests {
 
     #[test]
     fn below_a_known_root_is_inside_and_the_outermost_counts() {
-        let (family, shims) = (Family::new(), shims());
+        let family = Family::new();
         let attempt = AttemptId::new();
         // This process is their ancestor: what it runs for itself is inside as well.
-        assert_eq!(shims.place(family.child), Place::Inside(None));
-        shims.known().shims.insert(family.parent(), Some(attempt));
-        assert_eq!(shims.place(family.child), Place::Inside(Some(attempt)));
+        assert_eq!(place(family.child), Place::Inside(None));
+        known().shims.insert(family.parent(), Some(attempt));
+        assert_eq!(place(family.child), Place::Inside(Some(attempt)));
         let pretender = Process::of(family.child).unwrap();
-        shims.known().shims.insert(pretender, Some(AttemptId::new()));
-        assert_eq!(shims.place(family.child), Place::Inside(Some(attempt)));
+        known().shims.insert(pretender, Some(AttemptId::new()));
+        assert_eq!(place(family.child), Place::Inside(Some(attempt)));
     }
 
     #[test]
     fn an_earlier_process_with_the_pid_of_a_root_is_none() {
-        let (family, shims) = (Family::new(), shims());
+        let family = Family::new();
         let mut earlier = family.parent();
         earlier.start_time -= 1;
-        shims.known().shims.insert(earlier, Some(AttemptId::new()));
-        assert_eq!(shims.place(family.child), Place::Inside(None));
+        known().shims.insert(earlier, Some(AttemptId::new()));
+        assert_eq!(place(family.child), Place::Inside(None));
     }
 
     #[test]

@@ -20,9 +20,10 @@ use super::attach::{AdoptError, DEADLINE, Lifeline, Takeover, send_takeover};
 use super::control::Control;
 use super::identity::{PidFd, Process};
 use super::kill::{KillReport, kill_tree};
+use super::known::{attempt_of, claim, known, reap_leader, reap_stray};
 use super::proc::{self, ARGUMENT, RESCUE, Stat};
 use super::records::{self, ExitRecord, Manifest, Started, lock_soon};
-use super::shims::{Adopted, Shims, SpawnError, attempt_of};
+use super::shims::{Adopted, Shims, SpawnError};
 use super::tree::{Marker, Tree};
 use crate::blocking::blocking;
 use crate::event::Stream;
@@ -149,7 +150,7 @@ impl Shims {
     pub fn reap_strays(&self) {
         for pid in strays() {
             if let Some(stat) = Stat::of(pid).filter(Stat::is_dead) {
-                self.reap_stray(Process { pid, start_time: stat.start_time });
+                reap_stray(Process { pid, start_time: stat.start_time });
             }
         }
     }
@@ -162,10 +163,10 @@ impl Shims {
         is_recorded: bool,
         hold: &mut Hold,
     ) -> Result<(), SpawnError> {
-        self.known().waited_for.insert(leader.pid);
-        let (shims, folder, mut held) = (self.clone(), dir.to_owned(), std::mem::take(hold));
+        known().waited_for.insert(leader.pid);
+        let (folder, mut held) = (dir.to_owned(), std::mem::take(hold));
         let gathered = blocking(move || {
-            let (theirs, watched) = shims.gather(&folder, leader, is_recorded, &mut held)?;
+            let (theirs, watched) = gather(&folder, leader, is_recorded, &mut held)?;
             io::Result::Ok((held, theirs, watched))
         });
         let launched = async {
@@ -184,53 +185,16 @@ impl Shims {
                 Ok(())
             }
             other => {
-                self.known().waited_for.remove(&leader.pid);
+                known().waited_for.remove(&leader.pid);
                 other.map(drop)
             }
         }
     }
 
-    /// Sends the next shim what it needs. Also returns a handle on a leader still to be reaped.
-    fn gather(
-        &self,
-        dir: &Path,
-        leader: Process,
-        is_recorded: bool,
-        hold: &mut Hold,
-    ) -> io::Result<(UnixStream, Option<PidFd>)> {
-        let lock = lock_soon(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
-        let (lifeline, takeover) = hold;
-        takeover.roots.extend(self.claim_orphans(dir)?);
-        let mut watched = None;
-        if !is_recorded {
-            let learn = || self.reap_leader(leader).map(ExitStatusExt::into_raw);
-            takeover.status = takeover.status.or_else(learn);
-            let handle = lifeline.leader.as_ref().filter(|_| takeover.status.is_none());
-            watched = handle.map(|handle| handle.0.try_clone().map(PidFd)).transpose()?;
-        }
-        let (ours, theirs) = UnixStream::pair()?;
-        // A descriptor on its way keeps the lock held.
-        send_takeover(&ours, takeover, &lock, lifeline)?;
-        ours.shutdown(Shutdown::Write)?;
-        Ok((theirs, watched))
-    }
-
-    /// The living orphans of this folder's shim: those with its marker, and those without any
-    /// that no rescue has claimed yet.
-    fn claim_orphans(&self, dir: &Path) -> io::Result<Vec<Process>> {
-        let (_, tree) = read_tree(dir)?;
-        let may_be_ours = |orphan: &Process| {
-            let environ = proc::environ(orphan.pid);
-            tree.marker.claims(&environ) || !Marker::is_in(&environ)
-        };
-        let orphans = strays().into_iter().filter_map(Process::of).filter(may_be_ours);
-        Ok(self.claim(orphans.collect(), attempt_of(dir)))
-    }
-
     /// Reaps a leader that has become our child: not every kernel keeps the status.
     async fn report_leader_end(self, dir: PathBuf, leader: Process, handle: PidFd) {
         if handle.dead().await.is_ok()
-            && let Some(status) = self.reap_leader(leader)
+            && let Some(status) = reap_leader(leader)
             && let Ok(Adopted::Live(shim)) = self.adopt(&dir).await
         {
             let control: Control = shim.control;
@@ -238,8 +202,44 @@ impl Shims {
             let _ = control.leader_ended(status.into_raw()).await;
             let _ = control.ping().await;
         }
-        self.known().waited_for.remove(&leader.pid);
+        known().waited_for.remove(&leader.pid);
     }
+}
+
+/// Sends the next shim what it needs. Also returns a handle on a leader still to be reaped.
+fn gather(
+    dir: &Path,
+    leader: Process,
+    is_recorded: bool,
+    hold: &mut Hold,
+) -> io::Result<(UnixStream, Option<PidFd>)> {
+    let lock = lock_soon(dir)?.ok_or(io::ErrorKind::WouldBlock)?;
+    let (lifeline, takeover) = hold;
+    takeover.roots.extend(claim_orphans(dir)?);
+    let mut watched = None;
+    if !is_recorded {
+        let learn = || reap_leader(leader).map(ExitStatusExt::into_raw);
+        takeover.status = takeover.status.or_else(learn);
+        let handle = lifeline.leader.as_ref().filter(|_| takeover.status.is_none());
+        watched = handle.map(|handle| handle.0.try_clone().map(PidFd)).transpose()?;
+    }
+    let (ours, theirs) = UnixStream::pair()?;
+    // A descriptor on its way keeps the lock held.
+    send_takeover(&ours, takeover, &lock, lifeline)?;
+    ours.shutdown(Shutdown::Write)?;
+    Ok((theirs, watched))
+}
+
+/// The living orphans of this folder's shim: those with its marker, and those without any
+/// that no rescue has claimed yet.
+fn claim_orphans(dir: &Path) -> io::Result<Vec<Process>> {
+    let (_, tree) = read_tree(dir)?;
+    let may_be_ours = |orphan: &Process| {
+        let environ = proc::environ(orphan.pid);
+        tree.marker.claims(&environ) || !Marker::is_in(&environ)
+    };
+    let orphans = strays().into_iter().filter_map(Process::of).filter(may_be_ours);
+    Ok(claim(orphans.collect(), attempt_of(dir)))
 }
 
 /// Our children in another session than ours: shims, and orphans.

@@ -1,61 +1,46 @@
 //! The daemon's side of shims: starts one, and finds out after a restart what became of one.
 //! All state is in the folders.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::process::Stdio;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use tokio::io::AsyncReadExt;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-use crate::blocking::{blocking, lock};
+use crate::blocking::blocking;
 use crate::failpoint;
-use crate::ids::AttemptId;
 use crate::sandbox::Level;
 use crate::secret::Secrets;
 
 use super::attach::{self, AdoptError, SOCKET, attach};
 use super::control::Shim;
-use super::identity::{Process, Reaped, reap};
+use super::identity::Process;
+use super::known::{known, learn_leader, spawn_known};
 use super::lease::Lease;
 use super::network;
-use super::proc::{ARGUMENT, RESCUE, Stat};
+use super::proc::{ARGUMENT, RESCUE};
 use super::records::{
     self, AGAIN, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, try_lock,
 };
-use super::roots::Roots;
 
 /// How long a shim may take from its spawn to its report that the executor runs.
 const START: Duration = Duration::from_secs(30);
 /// The reason in the record of a process that was abandoned before it started.
 pub const NEVER_STARTED: &str = "it was never started: the daemon died while it was starting it";
 
-/// Starts and finds shims. Clones share their state.
+/// Starts and finds shims. Clones share their lease.
 #[derive(Clone, Debug)]
 pub struct Shims {
     program: PathBuf,
-    known: Arc<Mutex<Known>>,
     /// Of this host; unset: it has none.
     lease: Arc<OnceLock<Lease>>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    /// A task waits for each of these pids; no other may reap them.
-    pub(super) waited_for: BTreeSet<i32>,
-    /// How leaders ended that were reaped before their rescue asked.
-    ended: BTreeMap<Process, ExitStatus>,
-    pub(super) shims: Roots,
-    pub(super) leaders: Roots,
-    /// Orphans that belong to a rescued process.
-    pub(super) claims: Roots,
 }
 
 /// Why no process was started. Unless stated otherwise none runs.
@@ -92,7 +77,7 @@ impl Shims {
     /// `program` must call [`shim::enter`](super::shim::enter) first in its `main`; normally
     /// `/proc/self/exe`, which is this program even after its file has been replaced.
     pub fn new(program: PathBuf) -> Self {
-        Self { program, known: Arc::default(), lease: Arc::default() }
+        Self { program, lease: Arc::default() }
     }
 
     /// What is started from now on is started under this lease. To be called once.
@@ -171,8 +156,8 @@ impl Shims {
     pub async fn adopt(&self, dir: &Path) -> Result<Adopted, AdoptError> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
-            let (shims, folder) = (self.clone(), dir.to_owned());
-            if let Some(found) = blocking(move || shims.look(&folder)).await? {
+            let folder = dir.to_owned();
+            if let Some(found) = blocking(move || look(&folder)).await? {
                 return Ok(found);
             }
             if Instant::now() >= deadline {
@@ -180,23 +165,6 @@ impl Shims {
             }
             sleep(AGAIN).await;
         }
-    }
-
-    /// `None`: a shim holds the lock and does not listen, for it is starting or ending.
-    fn look(&self, dir: &Path) -> Result<Option<Adopted>, AdoptError> {
-        if !dir.join(Manifest::FILE).exists() {
-            return Ok(Some(Adopted::NeverStarted));
-        }
-        let Some((stream, hello, mut lifeline)) = attach(dir)? else {
-            // Until the lock is dropped no shim can start here.
-            let lock = try_lock(dir)?;
-            return Ok(lock.map(|_lock| judge(dir)).transpose()?);
-        };
-        let Some(started) = records::read::<Started>(dir, Started::FILE)? else { return Ok(None) };
-        lifeline.leader = started.of_this_boot().and_then(Process::open);
-        self.learn_leader(&started, dir);
-        let attached = (stream, hello, lifeline);
-        Ok(Some(Adopted::Live(Shim::connected(attached, started)?)))
     }
 
     /// Why the level `strict` can't be had here; `None`: it can.
@@ -231,7 +199,7 @@ impl Shims {
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = self.spawn_known(&mut command, dir).map_err(SpawnError::Shim)?;
+        let mut child = spawn_known(&mut command, dir).map_err(SpawnError::Shim)?;
         failpoint::hit("shim", "spawned");
         let pid = child.id().map_or(0, u32::cast_signed);
         let mut word = String::new();
@@ -240,10 +208,9 @@ impl Shims {
         {
             let _ = child.start_kill();
         }
-        let shims = self.clone();
         tokio::spawn(async move {
             let _ = child.wait().await;
-            shims.known().waited_for.remove(&pid);
+            known().waited_for.remove(&pid);
         });
         match word.trim_end().split_once(' ') {
             None if word == "ok\n" => Ok(()),
@@ -251,63 +218,6 @@ impl Shims {
             _ => Err(SpawnError::Died),
         }
     }
-
-    /// Spawns a shim and registers it before any caller can ask for its place.
-    fn spawn_known(&self, command: &mut Command, dir: &Path) -> io::Result<Child> {
-        let mut known = self.known();
-        let child = command.spawn()?;
-        let pid = child.id().map_or(0, u32::cast_signed);
-        known.waited_for.insert(pid);
-        // A zombie has its start time too.
-        if let Some(stat) = Stat::of(pid) {
-            known.shims.insert(Process { pid, start_time: stat.start_time }, attempt_of(dir));
-        }
-        Ok(child)
-    }
-
-    /// Reaps a dead child of ours that no task waits for. A rescue may need a leader's status.
-    pub(super) fn reap_stray(&self, stray: Process) {
-        let mut known = self.known();
-        if !known.waited_for.contains(&stray.pid)
-            && let Reaped::Child(_, status) = reap(Some(stray.pid))
-            && known.leaders.holds(stray)
-        {
-            known.ended.insert(stray, status);
-        }
-    }
-
-    /// The status of a leader that is, or was, a dead child of ours.
-    pub(super) fn reap_leader(&self, leader: Process) -> Option<ExitStatus> {
-        let mut known = self.known();
-        known.ended.remove(&leader).or_else(|| {
-            match leader.holds_its_pid().then(|| reap(Some(leader.pid))) {
-                Some(Reaped::Child(_, status)) => Some(status),
-                _ => None,
-            }
-        })
-    }
-
-    /// Claims orphans for a rescued process. Returns those that were free, and no shims.
-    pub(super) fn claim(
-        &self,
-        mut orphans: Vec<Process>,
-        attempt: Option<AttemptId>,
-    ) -> Vec<Process> {
-        let mut known = self.known();
-        orphans.retain(|orphan| !known.claims.holds(*orphan) && !known.shims.holds(*orphan));
-        for orphan in &orphans {
-            known.claims.insert(*orphan, attempt);
-        }
-        orphans
-    }
-
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
-        lock(&self.known)
-    }
-}
-
-pub(super) fn attempt_of(folder: &Path) -> Option<AttemptId> {
-    folder.parent()?.file_name()?.to_str()?.parse().ok()
 }
 
 /// `false`: the folder is closed, and its lock is held.
@@ -324,6 +234,23 @@ fn try_reopen(dir: &Path) -> io::Result<bool> {
         std::fs::remove_file(dir.join(ExitRecord::FILE))?;
     }
     Ok(true)
+}
+
+/// `None`: a shim holds the lock and does not listen, for it is starting or ending.
+fn look(dir: &Path) -> Result<Option<Adopted>, AdoptError> {
+    if !dir.join(Manifest::FILE).exists() {
+        return Ok(Some(Adopted::NeverStarted));
+    }
+    let Some((stream, hello, mut lifeline)) = attach(dir)? else {
+        // Until the lock is dropped no shim can start here.
+        let lock = try_lock(dir)?;
+        return Ok(lock.map(|_lock| judge(dir)).transpose()?);
+    };
+    let Some(started) = records::read::<Started>(dir, Started::FILE)? else { return Ok(None) };
+    lifeline.leader = started.of_this_boot().and_then(Process::open);
+    learn_leader(&started, dir);
+    let attached = (stream, hello, lifeline);
+    Ok(Some(Adopted::Live(Shim::connected(attached, started)?)))
 }
 
 /// The state of a folder without a shim. The caller holds its lock.
