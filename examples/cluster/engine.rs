@@ -24,8 +24,9 @@ impl Server {
         let data = &server.data;
         let mut init = server.program("initdb");
         run(init.arg("-D").arg(data).args(["-U", "provost", "-E", "UTF8", "-A", "trust"]))?;
+        // What a killed server leaves of its memory goes with its folder.
         let settings = "listen_addresses = '*'\nunix_socket_directories = ''\n\
-                        max_connections = 200\n";
+                        max_connections = 200\ndynamic_shared_memory_type = mmap\n";
         append(&data.join("postgresql.conf"), settings)?;
         let trusted = "host all,replication all 10.77.0.0/24 trust\n";
         append(&data.join("pg_hba.conf"), trusted)?;

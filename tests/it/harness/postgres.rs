@@ -109,8 +109,10 @@ impl Server {
         let programs = std::env::var_os("PROVOST_TEST_POSTGRES_BIN").unwrap().into();
         let server = Self { folder, programs, user: (owner.uid(), owner.gid()) };
         server.done("initdb", &["-D", "data", "-U", "provost", "-E", "UTF8", "-A", "trust", "-N"]);
+        // What a killed server leaves of its memory goes with its folder.
         let settings = format!(
-            "listen_addresses = ''\nunix_socket_directories = '{}'\n",
+            "listen_addresses = ''\nunix_socket_directories = '{}'\n\
+             dynamic_shared_memory_type = mmap\n",
             server.folder.path().display()
         );
         let file = server.folder.path().join("data/postgresql.conf");
