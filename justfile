@@ -69,6 +69,10 @@ crash-matrix *OPTIONS:
     cargo build --release --bin provost --example crash_matrix
     cargo run --quiet --release --example crash_matrix -- {{ OPTIONS }}
 
+# Generated scripts of boxed agents, merged by Provost and beside it by plain git: the same trees.
+histories N="1000":
+    PROVOST_TEST_SEED=$(date +%s) PROVOST_TEST_HISTORIES={{ N }} cargo test --test it histories:: -- --nocapture
+
 # The store on both engines; then hosts on one board on PostgreSQL, killed, cut off and halted one after
 # the other, with a ledger that proves that nothing ran twice; then their rates. Installs PostgreSQL if it
 # is missing.

@@ -8,6 +8,7 @@
 //! ```toml
 //! [executors.scripted]
 //! protocol = "events"
+//! sandbox = "none"
 //! command = ["/path/to/fake_executor"]
 //! ```
 

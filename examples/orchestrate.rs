@@ -137,7 +137,7 @@ impl Scratch {
         let scratch = Self { dir: tempfile::tempdir()?, provost: provost.to_owned() };
         let executor = std::env::current_exe()?.with_file_name("fake_executor");
         let config = format!(
-            "[executors.scripted]\nprotocol = \"events\"\ncommand = [{}]\n",
+            "[executors.scripted]\nprotocol = \"events\"\nsandbox = \"none\"\ncommand = [{}]\n",
             json!(executor)
         );
         std::fs::create_dir(scratch.home())?;

@@ -2,15 +2,18 @@
 //! XDG base directory specification. Folders are 0700, and every process of a home gets the
 //! same paths, whatever its working directory.
 
+mod modes;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, Permissions};
-use std::io;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use etcetera::base_strategy::{BaseStrategy, Xdg};
+use modes::{failed, private_folder, private_folder_in_shared};
+use provost_actors::attempt::Machine;
 
 /// The environment variable that names a home.
 pub const HOME_VARIABLE: &str = "PROVOST_HOME";
@@ -23,6 +26,7 @@ const DATABASE: &str = "provost.db";
 /// Says where the board is, if a server has it.
 const ENGINE: &str = "provost.engine";
 const CONFIG: &str = "config.toml";
+const TOKEN: &str = "http-token";
 
 /// What a folder may hold before it is a home: remains, and what new file systems contain.
 const BEFORE_A_DATABASE: [&str; 16] = [
@@ -34,7 +38,7 @@ const BEFORE_A_DATABASE: [&str; 16] = [
     "daemon.log",
     "host-secret",
     "http-port",
-    "http-token",
+    TOKEN,
     "lost+found",
     "mirrors",
     ENGINE,
@@ -155,6 +159,7 @@ impl Home {
         private_folder(&self.worktrees())?;
         self.socket = socket_path(&self.run_dir);
         self.make_socket_folder()?;
+        self.put_right();
         Ok(self)
     }
 
@@ -183,6 +188,22 @@ impl Home {
         folders.extend([self.run_dir.clone(), self.attempts(), self.worktrees()]);
         folders.dedup();
         folders
+    }
+
+    /// Those in which agents, scripts and checks write.
+    pub fn written(&self) -> Vec<PathBuf> {
+        vec![self.attempts(), self.worktrees(), self.checks(), self.cache(), self.trash()]
+    }
+
+    /// The machine on which this home is, for its executors.
+    pub fn machine(&self, environment: BTreeMap<String, String>) -> Machine {
+        let (private, written) = (self.folders(), self.written());
+        Machine { environment, private, written, writes: vec![] }
+    }
+
+    /// The file with the owner's token for the HTTP face.
+    pub fn token_file(&self) -> PathBuf {
+        self.data_dir.join(TOKEN)
     }
 
     pub fn config_file(&self) -> PathBuf {
@@ -317,53 +338,6 @@ fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// Creates a folder and its parents, and makes it private; returns its real path.
-fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| if path.exists() { not_a_folder(path) } else { failed(path)(error) })?;
-    let real = fs::canonicalize(path).map_err(failed(path))?;
-    close_to_others(&real, &fs::metadata(&real).map_err(failed(path))?)?;
-    Ok(real)
-}
-
-/// Makes a folder private in a shared one: never through another user's symbolic link.
-fn private_folder_in_shared(path: &Path) -> Result<(), HomeError> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed(path)(error));
-        }
-        _ => {}
-    }
-    close_to_others(path, &fs::symlink_metadata(path).map_err(failed(path))?)
-}
-
-fn close_to_others(path: &Path, found: &fs::Metadata) -> Result<(), HomeError> {
-    if !found.is_dir() {
-        return Err(not_a_folder(path));
-    }
-    if found.uid() != nix::unistd::geteuid().as_raw() {
-        let (path, owner) = (path.display(), found.uid());
-        let what = format!("the folder {path} belongs to user {owner}, not to this one");
-        return Err(HomeError(what));
-    }
-    if found.mode() & 0o077 != 0 {
-        fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed(path))?;
-    }
-    Ok(())
-}
-
-fn not_a_folder(path: &Path) -> HomeError {
-    HomeError(format!("{} is not a folder", path.display()))
-}
-
-fn failed(path: &Path) -> impl Fn(io::Error) -> HomeError {
-    let path = path.display();
-    move |error| HomeError(format!("the folder {path} can't be created or read: {error}"))
-}
-
 /// The variables of an attempt, which executors get and a daemon must not inherit.
 pub const ATTEMPT_VARIABLES: [&str; 9] = [
     "PROVOST_ATTEMPT_ID",
@@ -396,7 +370,8 @@ pub fn surrounding_attempt() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::os::unix::net::UnixListener;
 
     use proptest::prelude::*;

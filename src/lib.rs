@@ -17,6 +17,7 @@ mod executors;
 mod home;
 mod http;
 mod jsonrpc;
+mod lenient;
 mod mcp;
 mod proxy;
 mod role;
@@ -28,13 +29,15 @@ mod work;
 
 use std::process::ExitCode;
 
-/// The whole program. A shim, a proxy, a fake executor and a keeper of git are entered before
+/// The whole program. A shim, a proxy, a fake executor, a program that is asked and a keeper of git are entered before
 /// anything else: they need no runtime and no argument parser, and there may be a thousand of them.
 pub fn main() -> ExitCode {
     provost_actors::process::shim::enter()
         .or_else(proxy::enter)
         .or_else(executors::fake::enter)
+        .or_else(executors::ask::enter)
         .or_else(provost_actors::workspace::git::enter)
+        .or_else(provost_actors::process::by_hand::enter)
         .unwrap_or_else(cli::main)
 }
 

@@ -289,6 +289,8 @@ pub enum ErrorType {
     Quota,
     Overloaded,
     Setup,
+    /// The conversation does not fit the model any more: a new session has to go on.
+    Context,
     Other,
 }
 

@@ -43,6 +43,10 @@ pub struct Description {
 /// What one turn is launched with.
 #[derive(Clone, Debug, Default)]
 pub struct Turn {
+    /// The attempt's id.
+    pub attempt: String,
+    /// From 1.
+    pub number: u32,
     pub prompt: String,
     pub variant: Option<String>,
     /// The conversation to resume.
@@ -109,8 +113,20 @@ pub trait Executor: Send + Sync {
         None
     }
 
+    /// Why the program is not asked about itself, in a sentence without its full stop; `None`: it
+    /// is asked.
+    fn unasked_reason(&self) -> Option<String> {
+        None
+    }
+
     /// The command line of a turn. `Err` is a sentence.
     fn launch(&self, turn: &Turn) -> Result<Launch, String>;
+
+    /// The command line of its own terminal interface, for a person who goes on with a session;
+    /// `None`: none is known. `Err` is a sentence.
+    fn resume(&self, _variant: Option<&str>, _session: &str) -> Result<Option<Launch>, String> {
+        Ok(None)
+    }
 
     /// A reader for one process; `dialogue` is its [`Launch::dialogue`].
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer>;
@@ -120,8 +136,13 @@ pub trait Executor: Send + Sync {
         None
     }
 
-    /// It keeps conversations under ids of its own.
-    fn keeps_sessions(&self) -> bool {
+    /// A turn without a session has a summary of those before it in its prompt.
+    fn takes_recaps(&self) -> bool {
+        false
+    }
+
+    /// Its later turns go on with the ones before by themselves.
+    fn remembers_turns(&self) -> bool {
         false
     }
 
@@ -133,6 +154,12 @@ pub trait Executor: Send + Sync {
     /// The box that is asked for around a turn of this variant.
     fn sandbox(&self, _variant: Option<&str>) -> Wanted {
         Wanted::default()
+    }
+
+    /// What its configuration leaves unsaid: that its turns run without a box. A sentence without its full
+    /// stop.
+    fn unboxed_reason(&self) -> Option<&'static str> {
+        None
     }
 
     /// What becomes of its processes while the lease of their host is late.
@@ -197,8 +224,19 @@ pub struct Request {
     /// What it wants to do, in a line.
     pub text: String,
     pub action: Action,
+    /// It asks a question: no permission is given or refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<AgentQuestion>,
     /// For [`Executor::answer`].
     pub context: Value,
+}
+
+/// What can be answered to a question of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentQuestion {
+    pub options: Vec<String>,
+    /// Any other text is an answer too.
+    pub is_open: bool,
 }
 
 /// The decision on a [`Request`].
@@ -206,7 +244,13 @@ pub struct Request {
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     Approve,
-    Deny { reason: String },
+    Deny {
+        reason: String,
+    },
+    /// To a [question](Request::question).
+    Answer {
+        text: String,
+    },
 }
 
 /// How a turn ended, as the executor reported it.
@@ -247,6 +291,10 @@ pub enum Observed {
     Interrupt(Option<Message>),
     /// Outranks the exit code. Closes the executor's standard input.
     TurnEnded(TurnEnded),
+    /// The executor has answered, and goes on by itself once its work in the background has ended.
+    RoundEnded,
+    /// The turn has ended so if the executor writes nothing for so many seconds; `None`: it goes on.
+    EndsIfQuiet(Option<(u64, TurnEnded)>),
 }
 
 /// A message that has begun and not ended.

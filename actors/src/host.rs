@@ -38,6 +38,10 @@ pub struct Host {
     pub lease_until: Option<Timestamp>,
     /// When its attempts were given away; its next registration clears it.
     pub fenced_at: Option<Timestamp>,
+    /// When its daemon ended with nothing running; its next registration clears it.
+    pub ended_at: Option<Timestamp>,
+    /// When this was read, by the clock of the engine, which all leases are of.
+    pub read_at: Timestamp,
 }
 
 /// What a daemon registers its host with.
@@ -125,6 +129,9 @@ pub enum Liveness {
     Alive,
     /// Its last renewal is late.
     Suspect,
+    /// Its daemon has ended with nothing running. What it has waits for its next one, until the lease
+    /// would have been over.
+    Ended,
     /// Its lease is over.
     Lost,
     /// It was given up: its attempts are other hosts' now.
@@ -148,20 +155,22 @@ pub enum HostChange {
 }
 
 impl Host {
-    pub fn liveness(&self, now: Timestamp) -> Liveness {
+    pub fn liveness(&self) -> Liveness {
+        let now = self.read_at;
         let Some(until) = self.lease_until else { return Liveness::Alive };
         let grace = Lease(until.since(self.renewed_at)).grace();
         match () {
             () if self.fenced_at.is_some() => Liveness::Fenced,
             () if until <= now => Liveness::Lost,
+            () if self.ended_at.is_some() => Liveness::Ended,
             () if now.since(self.renewed_at) >= grace => Liveness::Suspect,
             () => Liveness::Alive,
         }
     }
 
     /// Whether its daemon is there, and of another version than this one.
-    pub fn is_other_version(&self, own: &str, now: Timestamp) -> bool {
-        self.version != own && self.liveness(now).is_there()
+    pub fn is_other_version(&self, own: &str) -> bool {
+        self.version != own && self.liveness().is_there()
     }
 
     fn has_labels(&self, labels: &[String]) -> bool {
@@ -191,12 +200,12 @@ impl Host {
     ///
     /// # Errors
     /// Its daemon may be there, or would miss its attempts.
-    pub fn check_removal(&self, unsettled: u64, now: Timestamp) -> Result<(), Refusal> {
+    pub fn check_removal(&self, unsettled: u64) -> Result<(), Refusal> {
         let host = &self.host_id;
         let refused = |why: String| {
             Refusal::new(Code::InvalidState, format!("host {host} can't be removed: {why}"))
         };
-        if self.liveness(now).is_there() {
+        if self.liveness().is_there() {
             return Err(refused("its daemon is there".to_owned()).hint(
                 "Only a host whose lease is over can be removed: end its daemon first. \
                  `provost host drain` lets nothing new begin on a host.",
@@ -231,7 +240,8 @@ pub fn next_incarnation(
             .hint("End what runs of this host, then register it again."));
     }
     // Who registers without a lease holds the lock of the home.
-    let until = known.lease_until.filter(|until| *until > now && registration.lease.is_some());
+    let is_leased = known.ended_at.is_none() && registration.lease.is_some();
+    let until = known.lease_until.filter(|until| *until > now && is_leased);
     match until {
         Some(until) if known.secret != registration.secret => {
             let message = format!(
@@ -265,7 +275,6 @@ pub fn place(
     wanted: &Demand,
     hosts: &[Host],
     used: &BTreeMap<String, Used>,
-    now: Timestamp,
 ) -> Place {
     let own = hosts.iter().find(|host| host.host_id == own);
     let used = |host: &Host| used.get(&host.host_id).copied().unwrap_or_default();
@@ -277,7 +286,7 @@ pub fn place(
         if host.has_room(wanted, used(host)) { slots } else { 0 }
     };
     let others = hosts.iter().filter(|host| {
-        host.runs(wanted) && host.liveness(now) == Liveness::Alive && Some(*host) != own
+        host.runs(wanted) && host.liveness() == Liveness::Alive && Some(*host) != own
     });
     // A gateway may have no repository in which the base commit could be looked up.
     let may_be_full = own.is_some_and(|own| own.role == HostRole::Gateway);
@@ -394,7 +403,13 @@ mod tests {
             renewed_at: at(100),
             lease_until: (id != LOCAL).then(|| at(100).plus(LEASE)),
             fenced_at: None,
+            ended_at: None,
+            read_at: at(101),
         }
+    }
+
+    fn read(known: &Host, seconds: i64) -> Host {
+        Host { read_at: at(seconds), ..known.clone() }
     }
 
     fn from(secret: &str, lease: Option<Duration>) -> Registration {
@@ -428,25 +443,30 @@ mod tests {
     #[test]
     fn a_host_that_does_not_renew_is_suspect_and_then_lost() {
         let known = host("a", &[]);
-        let seen = [100, 109, 110, 129, 130, 9999].map(|now| known.liveness(at(now)));
+        let seen = [100, 109, 110, 129, 130, 9999].map(|now| read(&known, now).liveness());
         let (alive, suspect, lost) = (Liveness::Alive, Liveness::Suspect, Liveness::Lost);
         assert_eq!(seen, [alive, alive, suspect, suspect, lost, lost]);
-        assert_eq!(host(LOCAL, &[]).liveness(at(9999)), alive);
-        let given_up = Host { fenced_at: Some(at(140)), ..known };
-        assert_eq!(given_up.liveness(at(141)), Liveness::Fenced);
+        assert_eq!(read(&host(LOCAL, &[]), 9999).liveness(), alive);
+        let given_up = Host { fenced_at: Some(at(140)), ..known.clone() };
+        assert_eq!(given_up.liveness(), Liveness::Fenced);
+        let ended = Host { ended_at: Some(at(105)), ..known };
+        assert_eq!(ended.liveness(), Liveness::Ended);
+        assert_eq!(read(&ended, 130).liveness(), lost);
+        assert!(ended.check_removal(0).is_ok());
+        assert_eq!(next_incarnation(Some(&ended), &from("other", Some(LEASE)), at(106)), Ok(8));
     }
 
     #[test]
     fn only_a_lost_host_without_work_is_removed() {
         let known = host("a", &[]);
         for now in [101, 120] {
-            let refused = known.check_removal(0, at(now)).unwrap_err();
+            let refused = read(&known, now).check_removal(0).unwrap_err();
             assert!(refused.message.contains("its daemon is there"), "{refused}");
         }
-        let refused = known.check_removal(2, at(130)).unwrap_err();
+        let refused = read(&known, 130).check_removal(2).unwrap_err();
         assert!(refused.message.contains("2 of its attempts are not settled"), "{refused}");
-        assert_eq!(known.check_removal(0, at(130)), Ok(()));
-        assert!(host(LOCAL, &[]).check_removal(0, at(9999)).is_err());
+        assert_eq!(read(&known, 130).check_removal(0), Ok(()));
+        assert!(read(&host(LOCAL, &[]), 9999).check_removal(0).is_err());
     }
 
     fn demand(labels: &[&str], memory: u64) -> Demand {
@@ -478,7 +498,7 @@ mod tests {
         let placed = |wanted: u64, used: [(&str, u64); 2]| {
             let used =
                 used.map(|(host, memory)| (host.into(), Used { slots: 1, memory: memory << 20 }));
-            place("small", true, &demand(&[], wanted << 20), &hosts, &used.into(), at(101))
+            place("small", true, &demand(&[], wanted << 20), &hosts, &used.into())
         };
         assert_eq!(placed(2, [("small", 2), ("large", 0)]), Place::Here);
         assert_eq!(placed(3, [("small", 2), ("large", 6)]), Place::On("large".into()));
@@ -515,7 +535,7 @@ mod tests {
             let used = used
                 .iter()
                 .map(|(host, slots)| ((*host).to_owned(), Used { slots: *slots, memory: 0 }));
-            place(own, is_free, &demand(wanted, 0), &hosts, &used.collect(), at(101))
+            place(own, is_free, &demand(wanted, 0), &hosts, &used.collect())
         };
         let on = |host: &str| Place::On(host.to_owned());
         assert_eq!(placed("a", true, &[], &[]), Place::Here);

@@ -36,6 +36,7 @@ pub mod journal;
 pub mod limits;
 pub mod log;
 pub mod nearest;
+pub mod plain;
 pub mod process;
 pub mod radar;
 pub mod ready_url;

@@ -7,7 +7,8 @@
 //! nothing waits for, so each pair of snapshots is merged once, and only if both have changed the
 //! same files. What a crash prevents is done by the next look.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +17,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::blocking::lock;
 use crate::ids::AttemptId;
-use crate::journal::{Contest, Probe};
+use crate::journal::{Contest, Histories, Probe};
 use crate::refusal::Refusal;
 use crate::workspace::git::{self, GitError};
+use crate::workspace::parting::{History, part};
 use crate::workspace::probe::{Probed, Side, probe};
 use crate::world::World;
 
@@ -96,11 +98,14 @@ async fn is_there(world: &World, folder: &str) -> bool {
 
 async fn look_at(world: &World, attempts: &[AttemptId]) -> Result<(), Refusal> {
     let mut tips = Tips::new();
-    for contest in world.journal.contests(attempts).await? {
+    let contests = world.journal.contests(attempts).await?;
+    let ids: BTreeSet<AttemptId> = contests.iter().flat_map(Contest::attempts).collect();
+    let histories = world.journal.histories(&Vec::from_iter(ids)).await?;
+    for contest in contests {
         if !is_there(world, &contest.folder).await {
             continue;
         }
-        let probes = merged(world, &contest, &mut tips).await;
+        let probes = merged(world, &contest, &histories, &mut tips).await;
         if !probes.is_empty() {
             world.journal.record_probes(contest.attempt_id, &probes).await?;
         }
@@ -108,30 +113,55 @@ async fn look_at(world: &World, attempts: &[AttemptId]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Merges the snapshot with what it has not been merged with.
-async fn merged(world: &World, contest: &Contest, tips: &mut Tips) -> Vec<Probe> {
-    let Contest { attempt_id, repo, repo_id, commit_id, base_id, target_branch, .. } = contest;
-    let path = world.settings.places.of(*repo_id, repo);
+/// The tip of a contest's target branch, read once.
+async fn tip(path: &Path, contest: &Contest, tips: &mut Tips) -> Option<String> {
+    let Contest { repo, target_branch, .. } = contest;
     let target = (repo.clone(), target_branch.clone());
-    if !tips.contains_key(&target) {
-        let tip = git::branch_tip(&path, target_branch).await;
-        tips.insert(
-            target.clone(),
-            tip.unwrap_or_else(|error| {
-                tracing::warn!(%error, repo, target_branch, "a target branch can't be read");
-                None
-            }),
-        );
+    if let Some(tip) = tips.get(&target) {
+        return tip.clone();
     }
-    let tip = tips.get(&target).cloned().flatten();
-    let mine = Side { base: base_id, commit: commit_id };
+    let tip = git::branch_tip(path, target_branch).await.unwrap_or_else(|error| {
+        tracing::warn!(%error, repo, target_branch, "a target branch can't be read");
+        None
+    });
+    tips.insert(target, tip.clone());
+    tip
+}
+
+/// Since which the snapshot counts now: the target may have lost what it had of the work.
+async fn since_now(path: &Path, contest: &Contest, tip: &str, history: &History) -> String {
+    let parting = part(path, Some(tip), &contest.commit_id, history).await;
+    let parting = parting.unwrap_or_else(|error| {
+        tracing::warn!(attempt = %contest.attempt_id, %error, "a merge base can't be read");
+        None
+    });
+    parting.map_or_else(|| contest.base_id.clone(), |parting| parting.base)
+}
+
+/// Merges the snapshot with what it has not been merged with.
+async fn merged(
+    world: &World,
+    contest: &Contest,
+    histories: &Histories,
+    tips: &mut Tips,
+) -> Vec<Probe> {
+    let Contest { attempt_id, repo, repo_id, commit_id, base_id, .. } = contest;
+    let path = world.settings.places.of(*repo_id, repo);
+    let tip = tip(&path, contest, tips).await;
+    let none = History::default();
+    let history = |attempt| histories.get(&(attempt, repo.clone())).unwrap_or(&none);
+    let mine = Side { base: base_id, commit: commit_id, history: Some(history(*attempt_id)) };
     let mut pairs = Vec::new();
+    let since;
     if let Some(tip) = tip.as_deref().filter(|tip| contest.target_commit.as_deref() != Some(*tip)) {
-        pairs.push((None, [Side { base: base_id, commit: tip }, mine]));
+        since = since_now(&path, contest, tip, history(*attempt_id)).await;
+        let target = Side { base: &since, commit: tip, history: None };
+        pairs.push((None, [target, Side { base: &since, ..mine }]));
     }
     for rival in &contest.rivals {
         if is_there(world, &rival.folder).await {
-            let theirs = Side { base: &rival.base_id, commit: &rival.commit_id };
+            let history = Some(history(rival.attempt_id));
+            let theirs = Side { base: &rival.base_id, commit: &rival.commit_id, history };
             pairs.push((Some(rival.attempt_id), [mine, theirs]));
         }
     }

@@ -186,6 +186,11 @@ impl Refusal {
     }
 }
 
+/// The hint to run one of these commands, each in backquotes, in a folder first.
+pub fn run_first(commands: &str, folder: &str) -> String {
+    format!("Run {commands} in `{folder}`, then call the tool again.")
+}
+
 /// Most characters of a word, and of a message: a caller's names may be of any length.
 const WORD_MAX: usize = 300;
 const MESSAGE_MAX: usize = 4000;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::environment::Given;
 use crate::journal::checks::CheckCommand;
 use crate::text::hex;
 use crate::workspace::copy::credential_lines;
@@ -45,6 +46,18 @@ pub struct ScriptSettings {
     pub cache_key: Key<Vec<String>>,
     /// What it makes: paths in the worktree that later worktrees with the same key get.
     pub cache: Key<Vec<String>>,
+    /// Whether it runs in a worktree that has got them.
+    pub after_restore: Key<AfterRestore>,
+}
+
+/// What follows when a worktree has got the result of an earlier setup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AfterRestore {
+    #[default]
+    Skip,
+    /// The setup runs there too, and mends what is of another place.
+    Run,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +100,7 @@ impl ScriptSettings {
             timeout_secs: over.timeout_secs.or(self.timeout_secs),
             cache_key: over.cache_key.or(self.cache_key),
             cache: over.cache.or(self.cache),
+            after_restore: over.after_restore.or(self.after_restore),
         }
     }
 }
@@ -195,6 +209,9 @@ impl RepoSettings {
             (Some(it), None, _) => Some(told(it, "setup.cache", "needs `setup.cache_key`")),
             (None, Some(it), _) => Some(told(it, "setup.cache_key", "needs `setup.cache`")),
             (Some(it), Some(_), None) => Some(told(it, "setup.cache", "needs `setup.run`")),
+            (None, None, _) => setup.after_restore.as_ref().map(|it| {
+                told(it, "setup.after_restore", "needs `setup.cache` and `setup.cache_key`")
+            }),
             _ => None,
         };
         let is_long = self.commands_text().len() > COMMANDS_MAX;
@@ -269,17 +286,28 @@ fn collect(path: &str, value: Value, entries: &mut BTreeMap<String, Sourced<Valu
 pub struct RepoConfig {
     /// The person's own, by project (its name or its id) and by the repository's name.
     pub projects: BTreeMap<String, BTreeMap<String, RepoSettings>>,
+    /// The variables that the person gives to the scripts of a repository, in the same way; by the name
+    /// of the script's table. They are of no record.
+    pub given: BTreeMap<String, BTreeMap<String, BTreeMap<&'static str, Given>>>,
     /// Reads the text of a [`REPO_FILE`]. `Err` is a sentence with line and key.
     pub read: fn(&str) -> Result<RepoSettings, String>,
 }
 
 impl Default for RepoConfig {
     fn default() -> Self {
-        Self { projects: BTreeMap::new(), read: |_| Ok(RepoSettings::default()) }
+        let read = |_: &str| Ok(RepoSettings::default());
+        Self { projects: BTreeMap::new(), given: BTreeMap::new(), read }
     }
 }
 
 impl RepoConfig {
+    /// What the person gives to a script of a repository, by the name of its table. Those under the
+    /// project's id win over those under its name.
+    pub fn given(&self, (id, name): (&str, &str), repo: &str, script: &str) -> Given {
+        let under = |project: &str| self.given.get(project)?.get(repo)?.get(script).cloned();
+        under(id).or_else(|| under(name)).unwrap_or_default()
+    }
+
     /// The person's settings of a repository. Those under the project's id win over those under
     /// its name, key by key.
     pub fn of(&self, project_id: &str, project_name: &str, repo: &str) -> RepoSettings {
@@ -477,6 +505,9 @@ mod tests {
         settings.setup.cache = None;
         expect(&settings, "config.toml:9: `setup.cache_key` needs `setup.cache`");
         settings.setup.cache_key = None;
+        settings.setup.after_restore = Some(sourced(AfterRestore::Run, true));
+        expect(&settings, "provost.toml:1: `setup.after_restore` needs `setup.cache` and");
+        settings.setup.after_restore = None;
         settings.cleanup.run = line(&"x".repeat(COMMANDS_MAX), true);
         expect(&settings, "provost.toml: its commands have more than 8192 bytes");
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use crate::environment::Given;
 use crate::executor::Executors;
 use crate::forge::Forge;
 use crate::host::{self, Host, HostRole, HostState, Lease};
@@ -26,7 +27,9 @@ use crate::refusal::Refusal;
 use crate::repo_settings::RepoConfig;
 use crate::secret::{SecretNames, Secrets};
 use crate::workspace::cache::Cache;
-use crate::workspace::snapshot::Source;
+use crate::workspace::own::Own;
+use crate::workspace::parting::History;
+use crate::workspace::source::Source;
 use crate::workspace::{Places, Repositories};
 
 /// Shared by all actors; nothing in it belongs to one attempt.
@@ -59,6 +62,16 @@ impl World {
         }
         Ok(state)
     }
+
+    /// What is on record of an attempt's work in a repository.
+    pub async fn history(
+        &self,
+        attempt: AttemptId,
+        repo: &AttemptRepo,
+    ) -> Result<History, Refusal> {
+        let mut histories = self.journal.histories(&[attempt]).await?;
+        Ok(histories.remove(&(attempt, repo.board_path.clone())).unwrap_or_default())
+    }
 }
 
 /// The host that this daemon has registered.
@@ -72,9 +85,8 @@ pub struct OwnHost {
     /// It has to be renewed, else another daemon may give the host up.
     pub has_lease: bool,
     pub lease: Option<Lease>,
-    /// Whether this daemon may ask those of other hosts for starts and calls: the role that a worker has
-    /// at the database may forbid it.
-    pub asks: bool,
+    /// Wakes what follows a renewal of its lease.
+    pub renewed: Notify,
     /// Held from a read or a change of its state until the gateway knows that.
     pub telling: tokio::sync::Mutex<()>,
     drains: AtomicBool,
@@ -89,7 +101,7 @@ impl OwnHost {
             memory: host.memory,
             has_lease: host.lease_until.is_some(),
             lease: host.lease_until.map(|until| Lease(until.since(host.renewed_at))),
-            asks: true,
+            renewed: Notify::new(),
             telling: tokio::sync::Mutex::default(),
             drains: AtomicBool::new(host.state == HostState::Draining),
         }
@@ -208,16 +220,27 @@ impl ActorSettings {
     /// One repository of an attempt, with its worktree. To write commits: see
     /// [`crate::attempt::provision::source`].
     pub fn source(&self, attempt: &Attempt, repo: &AttemptRepo) -> Source {
+        // Of a fork, what it began with is work too.
+        let begun = attempt.fork.is_none().then(|| repo.base_commit.clone());
         Source {
             repo: PathBuf::from(&repo.path),
             worktrees: self.worktrees_dir.clone(),
             folder: attempt.folder.clone(),
             name: repo.name.clone(),
+            attempt: attempt.attempt_id,
+            own: self.own(attempt.attempt_id, &repo.name),
             branch: attempt.branch.clone(),
             target_branch: repo.target_branch.clone(),
+            base: repo.base_commit.clone(),
+            history: History { begun, ..History::default() },
             scratch: self.scratch_dir.clone(),
             withheld: Vec::new(),
         }
+    }
+
+    /// An attempt's own repository of one of the person's, by that one's name.
+    pub fn own(&self, attempt: AttemptId, repo: &str) -> Own {
+        Own::of(&self.attempt_dir(attempt), repo)
     }
 
     /// What a shim runs, with empty standard input; and the secrets taken out of `env`. `more`
@@ -267,12 +290,19 @@ pub struct Checks {
     pub limits: Limits,
     /// By project, its name or its id, and by the check's name.
     pub projects: BTreeMap<String, BTreeMap<String, CheckCommand>>,
+    /// The variables that a person gives them, by project, its name or its id.
+    pub given: BTreeMap<String, Given>,
 }
 
 impl Checks {
     /// The checks of a project; those under its id, where there are such.
     pub fn of(&self, id: ProjectId, name: &str) -> Option<&BTreeMap<String, CheckCommand>> {
         self.projects.get(&id.to_string()).or_else(|| self.projects.get(name))
+    }
+
+    /// The name under which the configuration gives variables to the checks of a project, if any.
+    pub fn giver(&self, id: ProjectId, name: &str) -> Option<String> {
+        [id.to_string(), name.to_owned()].into_iter().find(|key| self.given.contains_key(key))
     }
 
     /// The checks of a project, for a run.
@@ -283,6 +313,7 @@ impl Checks {
             process_id: ProcessId::new(),
             repo: None,
             work_of: None,
+            given: None,
         };
         self.of(id, name).into_iter().flatten().map(planned).collect()
     }

@@ -41,7 +41,8 @@ impl Scratch {
         words.extend(args.iter().map(|arg| (*arg).to_owned()));
         let config = format!(
             "[daemon]\nmax_running_attempts = {attempts}\n\
-             [executors.self]\nprotocol = \"plain\"\ncommand = {}\n{more}",
+             [executors.self]\nprotocol = \"plain\"\nsandbox = \"none\"\n\
+             resume_args = []\ncommand = {}\n{more}",
             json!(words)
         );
         std::fs::create_dir(scratch.home())?;

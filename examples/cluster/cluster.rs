@@ -91,12 +91,12 @@ impl Cluster {
         let lease = self.lease.as_secs();
         let executor = |name: &str, late: &str| {
             format!(
-                "[executors.{name}]\nprotocol = \"plain\"\nsandbox = \"none\"\n\
+                "[executors.{name}]\nprotocol = \"plain\"\nsandbox = \"none\"\nresume_args = []\n\
                  on_lease_late = \"{late}\"\ncommand = {command}\n"
             )
         };
         Ok(format!(
-            "[engine]\nurl = \"postgres://provost@{}/postgres\"\ndurability = \"single\"\n\
+            "[engine]\nurl = \"postgres://provost:test@{}/postgres\"\ndurability = \"single\"\n\
              [host]\nname = \"{name}\"\nlease_secs = {lease}\nrole = \"{role}\"\n\
              repositories = \"{}\"\n\
              [daemon]\nmax_running_attempts = {SLOTS}\n{}{}",

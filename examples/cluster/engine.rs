@@ -10,6 +10,9 @@ use crate::{Result, run, wait_until};
 /// The user that a server runs as in a user namespace: it refuses to run as root.
 const USER: &str = "1000";
 
+/// Of the board's role.
+pub const PASSWORD: &str = "test";
+
 pub struct Server {
     pub machine: Machine,
     number: u8,
@@ -23,13 +26,16 @@ impl Server {
         let server = Self::on_machine(root, number)?;
         let data = &server.data;
         let mut init = server.program("initdb");
-        run(init.arg("-D").arg(data).args(["-U", "provost", "-E", "UTF8", "-A", "trust"]))?;
+        let password = data.with_extension("password");
+        fs::write(&password, PASSWORD)?;
+        init.arg("-D").arg(data).arg("--pwfile").arg(password);
+        run(init.args(["-U", "provost", "-E", "UTF8", "-A", "password"]))?;
         // What a killed server leaves of its memory goes with its folder.
         let settings = "listen_addresses = '*'\nunix_socket_directories = ''\n\
                         max_connections = 200\ndynamic_shared_memory_type = mmap\n";
         append(&data.join("postgresql.conf"), settings)?;
-        let trusted = "host all,replication all 10.77.0.0/24 trust\n";
-        append(&data.join("pg_hba.conf"), trusted)?;
+        let doors = "host all,replication all 10.77.0.0/24 password\n";
+        append(&data.join("pg_hba.conf"), doors)?;
         server.start()?;
         Ok(server)
     }
@@ -37,8 +43,10 @@ impl Server {
     /// A standby that follows a server, which waits for it from now on.
     pub fn standby_of(primary: &Self, root: &Path, number: u8) -> Result<Self> {
         let standby = Self::on_machine(root, number)?;
-        let from =
-            format!("host={} user=provost application_name=standby", address(primary.number));
+        let from = format!(
+            "host={} user=provost password={PASSWORD} application_name=standby",
+            address(primary.number)
+        );
         let mut copy = standby.program("pg_basebackup");
         run(copy
             .arg("-D")
@@ -69,7 +77,7 @@ impl Server {
             "--",
         ]);
         program.arg(self.programs.join(name));
-        program.env("LC_ALL", "C.UTF-8").current_dir("/");
+        program.env("LC_ALL", "C.UTF-8").env("PGPASSWORD", PASSWORD).current_dir("/");
         program
     }
 

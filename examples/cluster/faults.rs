@@ -7,10 +7,17 @@ use nix::sys::signal::Signal;
 
 use crate::cluster::{Cluster, FENCED, SHIPPED, UNFENCED};
 use crate::oracle::{Logged, judge_log};
+use crate::session::Home as _;
 use crate::{Result, pause, wait_until};
 
 /// Attempts at once, of which each worker gets some.
 const ATTEMPTS: usize = 6;
+
+/// Ticks of an attempt that is soon over.
+const SHORT: u32 = 20;
+
+/// What shows an attempt of another host.
+const READS: [&str; 2] = ["get_attempt_changes", "tail_attempt_logs"];
 
 struct Fault {
     name: &'static str,
@@ -27,6 +34,8 @@ struct Fault {
 enum Restarts {
     None,
     Some,
+    /// Either is right.
+    Any,
 }
 
 const FAULTS: &[Fault] = &[
@@ -87,6 +96,27 @@ const FAULTS: &[Fault] = &[
         inject: failed_over,
     },
     Fault {
+        name: "cut-between",
+        is_short: false,
+        executor: FENCED,
+        restarts: Restarts::Any,
+        inject: cut_between,
+    },
+    Fault {
+        name: "engine-restarted",
+        is_short: false,
+        executor: FENCED,
+        restarts: Restarts::None,
+        inject: engine_restarted,
+    },
+    Fault {
+        name: "clean-restart",
+        is_short: false,
+        executor: FENCED,
+        restarts: Restarts::None,
+        inject: cleanly_restarted,
+    },
+    Fault {
         name: "fence-off",
         is_short: true,
         executor: UNFENCED,
@@ -138,7 +168,7 @@ fn round(cluster: &mut Cluster, fault: &Fault) -> Result<()> {
     let mut logged = Logged::default();
     for attempt in &attempts {
         let texts = cluster.log(1, attempt)?;
-        let judged = judge_log(&texts, ledger.of(attempt), ticks, fault.restarts == Restarts::Some);
+        let judged = judge_log(&texts, ledger.of(attempt), ticks, fault.restarts != Restarts::None);
         let Logged { lines, lost } =
             judged.map_err(|why| format!("the log of {attempt}: {why}"))?;
         logged = Logged { lines: logged.lines + lines, lost: logged.lost + lost };
@@ -205,6 +235,69 @@ fn cut_shortly(cluster: &mut Cluster, attempts: &[String]) -> Result<usize> {
     pause(cluster.lease / 2);
     cluster.workers[which].machine.heal()?;
     Ok(hit)
+}
+
+/// For a bit longer than a lease, while others look at what the host has: it may be given up then, or not.
+fn cut_between(cluster: &mut Cluster, attempts: &[String]) -> Result<usize> {
+    let (which, hit) = cluster.busiest(attempts)?;
+    cluster.workers[which].machine.cut()?;
+    let until = Instant::now() + cluster.lease * 6 / 5;
+    for (attempt, tool) in attempts.iter().cycle().zip(READS.iter().cycle()) {
+        if Instant::now() >= until {
+            break;
+        }
+        // It may be refused for now.
+        let _ = cluster.call(1, tool, &serde_json::json!({"attempt_id": attempt}));
+    }
+    cluster.workers[which].machine.heal()?;
+    cluster.finish(attempts)?;
+    let name = cluster.workers[which].name.clone();
+    cluster.is_back(&name)?;
+    Ok(hit)
+}
+
+/// While attempts begin.
+fn engine_restarted(cluster: &mut Cluster, _: &[String]) -> Result<usize> {
+    let mut begun = Vec::new();
+    for _ in 0..3 {
+        begun.extend(cluster.start(ATTEMPTS, FENCED, SHORT)?);
+        cluster.engine.kill()?;
+        cluster.engine.start()?;
+        // What is refused meanwhile is asked again.
+        wait_until("the board takes changes", || Ok(cluster.task(0, "Between").is_ok()))?;
+    }
+    cluster.finish(&begun)?;
+    Ok(begun.len())
+}
+
+/// A daemon ends with all of its attempts at rest, and another host shows them before it is back.
+fn cleanly_restarted(cluster: &mut Cluster, attempts: &[String]) -> Result<usize> {
+    cluster.finish(attempts)?;
+    let host = |cluster: &mut Cluster, attempt: &String| -> Result<String> {
+        Ok(cluster.status(attempt)?["host"].as_str().unwrap_or_default().to_owned())
+    };
+    let name = cluster.workers[0].name.clone();
+    let mut own = Vec::new();
+    for attempt in attempts {
+        if host(cluster, attempt)? == name {
+            own.push(attempt.clone());
+        }
+    }
+    crate::run(&mut cluster.workers[0].provost(&["shutdown"]))?;
+    wait_until("its daemon has ended", || cluster.workers[0].has_ended())?;
+    for attempt in &own {
+        let asked = serde_json::json!({"attempt_id": attempt});
+        cluster.call(1, "get_attempt_changes", &asked)?;
+    }
+    cluster.workers[0].start()?;
+    cluster.is_back(&name)?;
+    for attempt in &own {
+        let now = host(cluster, attempt)?;
+        if now != name {
+            return Err(format!("{attempt} has left {name}, and is on {now:?}").into());
+        }
+    }
+    Ok(own.len())
 }
 
 fn engine_killed(cluster: &mut Cluster, attempts: &[String]) -> Result<usize> {

@@ -86,6 +86,14 @@ impl Host {
         Ok(daemon.spawn()?)
     }
 
+    /// Whether its daemon has ended by itself.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        if let Some(daemon) = &mut self.daemon {
+            daemon.try_wait()?;
+        }
+        Ok(self.daemon().is_none())
+    }
+
     fn reap(&mut self) {
         if let Some(mut daemon) = self.daemon.take() {
             let _ = daemon.kill();

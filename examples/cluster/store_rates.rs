@@ -28,7 +28,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 
 /// Stores with a host each, which is registered.
 async fn stores() -> Result<Vec<Store>> {
-    let url = format!("postgres://provost@{}/postgres", address(BOARD));
+    let url = format!("postgres://provost:test@{}/postgres", address(BOARD));
     let server = Server::new(&url, None, Durability::Stated)?;
     let forever = TimesToLive { answers: None, intents: None, claims: LEASE, settled: None };
     let mut stores = Vec::new();
@@ -141,6 +141,7 @@ fn turn(is_whole: bool) -> Vec<Change> {
             exit_code: Some(0),
             exit_signal: None,
             failure_summary: None,
+            error_type: None,
             final_message: Some("done".to_owned()),
             usage: None,
             quota: None,

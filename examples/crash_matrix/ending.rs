@@ -102,15 +102,8 @@ impl Fleet {
         // made may have the beginnings of it.
         let branches = self.scratch.git(&["branch", "--list", "--format=%(refname:short)"])?;
         let branches = branches.iter().filter_map(|name| name.strip_prefix("provost/"));
-        let worktrees = self.scratch.git(&["worktree", "list", "--porcelain"])?;
-        let below = format!("worktree {}/", home.join("worktrees").display());
-        let worktrees = worktrees.iter().filter_map(|line| line.strip_prefix(&below));
         let folders = names(&home.join("worktrees"))?;
-        for names in [
-            branches.collect(),
-            worktrees.collect(),
-            folders.iter().map(|it| &**it).collect::<Vec<_>>(),
-        ] {
+        for names in [branches.collect(), folders.iter().map(|it| &**it).collect::<Vec<_>>()] {
             let found: BTreeSet<String> =
                 names.iter().map(|name| name[..SHORT].to_owned()).collect();
             let is_so =
@@ -118,6 +111,11 @@ impl Fleet {
             let told = || format!("not those of the attempts {whole:?}: {names:?}");
             check(&mut self.checks, is_so, told)?;
         }
+        let worktrees = self.scratch.git(&["worktree", "list", "--porcelain"])?;
+        let worktrees = worktrees.iter().filter(|line| line.starts_with("worktree "));
+        check(&mut self.checks, worktrees.count() == 1, || {
+            "the repository has a worktree of an attempt".into()
+        })?;
         let locks = locks_below(&self.scratch.repo().join(".git"))?;
         check(&mut self.checks, locks.is_empty(), || format!("locks of git: {locks:?}"))?;
         let head = self.scratch.git(&["status", "--porcelain"])?;

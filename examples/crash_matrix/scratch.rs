@@ -42,6 +42,7 @@ impl Scratch {
         let config = format!(
             "[daemon]\nmax_running_attempts = {running}\nstop_grace_ms = 2000\n\
              [executors.scripted]\nprotocol = \"plain\"\ncommand = {command}\n\
+             sandbox = \"none\"\nresume_args = []\n\
              [worktrees]\nports = \"10000-65535\"\n[projects.matrix.repos.repo]\n{ready}\
              [projects.prepared.repos.repo]\n{ready}setup.run = \"echo made >> {MADE}\"\n"
         );

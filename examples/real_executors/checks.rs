@@ -12,7 +12,7 @@ use crate::report::Cell;
 use crate::{CHECK_MAX, GLANCE, PATIENCE, Result, processes};
 
 /// In the order of the table.
-pub const CHECKS: [&str; 12] = [
+pub const CHECKS: [&str; 14] = [
     "start",
     "edit",
     "sandbox",
@@ -24,6 +24,8 @@ pub const CHECKS: [&str; 12] = [
     "stop",
     "errors",
     "worker tools",
+    "background",
+    "question",
     "restart",
 ];
 
@@ -53,9 +55,9 @@ pub async fn all(lab: &mut Lab, client: &Client, wanted: &[&'static str]) -> Vec
 }
 
 /// One check.
-struct Trial<'a> {
+pub struct Trial<'a> {
     lab: &'a mut Lab,
-    client: &'a Client,
+    pub client: &'a Client,
     /// The attempts that it has started.
     attempts: Vec<String>,
 }
@@ -75,14 +77,19 @@ impl Trial<'_> {
             "stop" => self.stop().await,
             "errors" => self.errors().await,
             "worker tools" => self.worker_tools().await,
+            "background" => self.background().await,
+            "question" => self.question().await,
             "restart" => self.restart().await,
             unknown => Err(format!("{unknown} is none of {}", CHECKS.join(", ")).into()),
         }
     }
 
-    /// A turn ends with the model's words, and its tokens are counted.
+    /// Two turns at once, which may be the first ones in an empty home, end with the model's words, and
+    /// their tokens are counted.
     async fn start(&mut self) -> Result<String> {
         let attempt = self.begin("Say something. [[text]]").await?;
+        let other = self.begin("Say something. [[text]]").await?;
+        self.completed(&other).await?;
         let status = self.completed(&attempt).await?;
         expect("final_message", &status["final_message"], &json!(TEXT))?;
         let usage = &status["usage"];
@@ -130,11 +137,16 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    /// The agent's commands commit to its own branch, and can't read a key of the person's.
+    /// The agent's commands commit to its own branch, and can't read a key of the person's; its state
+    /// is the attempt's.
     async fn sandbox(&mut self) -> Result<String> {
         let attempt = self.begin("Commit something. [[commit]]").await?;
         let status = self.completed(&attempt).await?;
         expect("sandbox", &status["sandbox"]["level"], &json!(self.lab.sandbox.level))?;
+        let held = &status["sandbox"]["enforced"];
+        if !held.as_array().is_some_and(|held| held.contains(&json!("state"))) {
+            return Err(format!("its state is not its own: {held}").into());
+        }
         let said = text(&status["final_message"]);
         if said.contains("subject=committed") && said.contains("no key") {
             return Ok(String::new());
@@ -227,7 +239,6 @@ impl Trial<'_> {
     async fn fork(&mut self) -> Result<String> {
         let attempt = self.begin("Say something. [[text]]").await?;
         self.completed(&attempt).await?;
-        self.saved(&attempt).await?;
         let more = json!({"prompt": "And now? [[recall]]", "from_attempt_id": attempt});
         let forked = self.client.start_with(more).await?;
         self.attempts.push(forked.clone());
@@ -246,22 +257,6 @@ impl Trial<'_> {
         };
         self.recalls(&attempt, "[[text]]").await?;
         Ok(how.to_owned())
-    }
-
-    /// Waits until the last turn of an attempt can be begun from.
-    async fn saved(&self, attempt: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let status = json!({"attempt_id": attempt});
-            let status = self.client.call("get_attempt_status", status).await?;
-            if status["latest_snapshot_turn"] == 1 {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                return Err("its turn has no snapshot".into());
-            }
-            tokio::time::sleep(GLANCE).await;
-        }
     }
 
     /// A turn in full flow is interrupted, and the conversation can go on.
@@ -404,14 +399,14 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    async fn begin(&mut self, prompt: &str) -> Result<String> {
+    pub async fn begin(&mut self, prompt: &str) -> Result<String> {
         let attempt = self.client.start(prompt, None).await?;
         self.attempts.push(attempt.clone());
         Ok(attempt)
     }
 
     /// Waits until an attempt has completed.
-    async fn completed(&self, attempt: &str) -> Result<Value> {
+    pub async fn completed(&self, attempt: &str) -> Result<Value> {
         let status = self.client.settled(attempt).await?;
         match status["state"].as_str() {
             Some("completed") => Ok(status),

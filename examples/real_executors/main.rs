@@ -15,6 +15,7 @@ mod checks;
 mod clis;
 mod install;
 mod lab;
+mod own_work;
 mod processes;
 mod report;
 
@@ -41,9 +42,8 @@ const PATIENCE: Duration = Duration::from_mins(6);
 /// A check that takes longer has failed.
 const CHECK_MAX: Duration = Duration::from_mins(12);
 
-/// Where the model server listens: of loopback, but an address that no CLI takes for it and connects to
-/// without the proxy of a sandbox.
-const MODEL: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Where the model server listens, as the servers of people's own models do.
+const MODEL: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// Between two looks at something that is not announced.
 const GLANCE: Duration = Duration::from_millis(100);

@@ -1,6 +1,7 @@
 //! Permissions that executors ask for: their list, and the answers.
 
 use provost_actors::event::Action;
+use provost_actors::executor::AgentQuestion;
 pub use provost_actors::journal::ApprovalStatus;
 
 use crate::api::prelude::*;
@@ -58,6 +59,9 @@ pub struct ApprovalSummary {
     /// What the tool would do: the command; path and diff or content; input. `truncated` if cut.
     #[schemars(with = "Map<String, Value>")]
     pub action: Action,
+    /// Of a question its options, and is_open if another text will do: give answer, no decision.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub question: Option<AgentQuestion>,
     pub reason: Option<String>,
     /// When it was asked for.
     pub asked_at: Timestamp,
@@ -73,13 +77,11 @@ Optional: reason (deny), request_id.
 Next: wait_for_attempts with the attempt's id.
 Avoid: approving without reading; a second decision on the same approval, which is refused.";
 
-pub const RESPOND_RULES: &[FieldRule] = &[FieldRule::ByValue(
-    "decision",
-    &[
-        Case { value: "approve", requires: &[], forbids: &["reason"] },
-        Case { value: "deny", requires: &[], forbids: &[] },
-    ],
-)];
+pub const RESPOND_RULES: &[FieldRule] = &[
+    FieldRule::AnyOf(&["decision", "answer"]),
+    FieldRule::Apart(&["decision", "reason"], &["answer"]),
+    FieldRule::Only(&["reason"], "decision", &["deny"]),
+];
 
 /// What to answer.
 #[apply(word)]
@@ -94,9 +96,11 @@ pub struct RespondApprovalInput {
     /// The approval, a UUID from list_inbox.
     pub approval_id: ApprovalId,
     /// approve: this once. deny: the agent continues without it.
-    pub decision: ApprovalDecision,
+    pub decision: Option<ApprovalDecision>,
     /// Why it is denied; the agent sees it if its protocol can carry it. Only with deny.
     pub reason: Option<Text<1, 2000>>,
+    /// To a question, instead of a decision.
+    pub answer: Option<Text<1, 20_000>>,
 }
 
 #[apply(output)]

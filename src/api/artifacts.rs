@@ -66,6 +66,23 @@ pub struct ChangedFile {
     pub added: u64,
     /// Lines deleted; 0 for a binary file.
     pub deleted: u64,
+    /// The setup had changed it. Else left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_setup: bool,
+}
+
+// What a merge brought to a branch.
+#[apply(output)]
+#[derive(Eq)]
+pub struct MergedWork {
+    /// Name of the repository.
+    pub repo_name: String,
+    /// Its target.
+    pub branch: String,
+    /// What was merged.
+    pub commit: String,
+    /// Where the branch was moved.
+    pub merged_as: String,
 }
 
 /// Why an artifact is not given, or not whole.
@@ -80,7 +97,7 @@ pub enum BlockedReason {
 
 #[apply(output)]
 pub struct GetAttemptChangesOutput {
-    /// Everything since the merge base with the target branch, committed or not.
+    /// Everything since the merge base with the target branch or since the last merge, committed or not.
     pub summary: ChangesSummary,
     /// Whether a guard blocks the list.
     pub blocked: bool,
@@ -91,6 +108,9 @@ pub struct GetAttemptChangesOutput {
     pub files: Vec<ChangedFile>,
     /// Whether files holds only the first of them.
     pub truncated: bool,
+    /// If nothing is new since: the merges that the files show. Else left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<MergedWork>,
     pub hint: Option<String>,
 }
 

@@ -63,11 +63,11 @@ pub struct StartTaskAttemptInput {
     pub variant: Option<Text<1, 128>>,
     /// 1 to 50; all of the project's at their default branch if left out.
     pub repos: Option<List<AttemptRepo, 1, 50>>,
-    /// The agent's prompt; the task's title and description if left out.
+    /// The agent's prompt, 1000000 characters at most; the task's title and description if left out.
     pub prompt: Option<Text<1, 1_000_000>>,
     /// Start even though tasks in depends_on are not done.
     pub ignore_dependencies: bool,
-    /// Begin from what this attempt had, committed or not, instead of the target branches.
+    /// Begin from what this attempt (a UUID) had, committed or not, instead of the target branches.
     pub from_attempt_id: Option<AttemptId>,
     /// At the end of this turn; its last if left out.
     pub from_turn: Option<ToTurn>,
@@ -225,13 +225,14 @@ pub struct AttemptStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub worktree: Option<Worktree>,
-    /// Files copied, setup and ports, if configured. Not with attempt_ids.
+    /// If configured: repos (by name: copied files, setup, cache, cleanup), ports, dev_server. Not with
+    /// attempt_ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub provision: Option<Value>,
     pub state: AttemptState,
     pub phase: AttemptPhase,
-    /// a running slot, host (it drains), approval (list_inbox), disk, or quota (a rate limit ended its turn); null if nothing.
+    /// a running slot, host (it drains), approval (list_inbox), setup (another attempt's with the same cache key), disk, snapshot (of a turn that has ended), background (its own work), model (no word for 30 s), or quota (a rate limit ended its turn); null if nothing.
     pub waiting_on: Option<String>,
     /// When the limit of waiting_on = quota is over; null if unknown.
     pub resume_at: Option<Timestamp>,
@@ -255,11 +256,13 @@ pub struct AttemptStatus {
     pub queue_held: bool,
     /// Last turn with a snapshot, for from_turn and to_turn; null before there is one.
     pub latest_snapshot_turn: Option<u32>,
+    /// Why the last turn has no snapshot; null if it has one.
+    pub snapshot_failed: Option<String>,
     /// What its last snapshot does not merge with: other attempts, or its target branch.
     pub conflicts_with: Vec<ConflictWith>,
     /// Last finish_attempt since its last turn; left out if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Value")]
+    #[schemars(with = "LastFinish")]
     pub finish: Option<LastFinish>,
     /// Tokens that all its turns used so far; null if the executor does not report them.
     pub usage: Option<AttemptUsage>,

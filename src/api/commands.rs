@@ -114,6 +114,20 @@ fn host<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::
     Ok(host.filter(|host| !host.is_empty()))
 }
 
+/// A repository, and the branch that its next attempts start from.
+#[derive(Debug, Deserialize)]
+pub struct SetTargetBranchParams {
+    pub repo_id: RepoId,
+    pub path: String,
+    pub target_branch: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TargetBranchSet {
+    pub repo_id: RepoId,
+    pub default_target_branch: String,
+}
+
 #[derive(Debug, Deserialize)]
 pub struct CheckExecutorParams {
     pub executor: String,
@@ -226,6 +240,39 @@ pub struct CollectedAttempt {
     /// Its verdict, reason, folder, ignored files and snapshots.
     #[serde(flatten)]
     pub collection: Collection,
+}
+
+/// Which references that keep work to remove, and whether this is a dry run.
+#[derive(Debug, Deserialize)]
+pub struct GcKeptParams {
+    pub yes: bool,
+    /// Only work that was kept so long ago.
+    pub older_than_secs: u64,
+    #[serde(default)]
+    pub project_id: Option<ProjectId>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct KeptWorks {
+    pub dry_run: bool,
+    /// Oldest first.
+    pub kept: Vec<KeptWork>,
+}
+
+/// A reference that keeps unmerged work of an attempt whose worktrees or branch are gone.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct KeptWork {
+    pub attempt_id: AttemptId,
+    pub task_title: String,
+    pub project_name: String,
+    /// The repository's path on this host.
+    pub repo: String,
+    pub reference: String,
+    pub commit: String,
+    pub since: Timestamp,
+    /// `removable`, `removed` or `kept`.
+    pub verdict: String,
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -81,26 +81,27 @@ pub struct CommentOnChangesInput {
 #[apply(output)]
 pub struct CommentOnChangesOutput {
     /// Oldest first; `now` is where the lines are.
-    #[schemars(with = "Vec<Map<String, Value>>")]
     pub comments: Vec<Comment>,
     /// Whether there are older ones.
     pub has_more: bool,
     /// Of submit; else null.
-    #[schemars(with = "Option<Map<String, Value>>")]
     pub review: Option<SubmittedReview>,
 }
 
 /// What a submit has sent. The same for a repeated call, whatever has become of it.
 #[apply(output)]
 pub struct SubmittedReview {
+    /// A UUID.
     #[schemars(with = "crate::api::args::Id")]
     pub review_id: ReviewId,
+    /// How many comments were sent.
     pub comment_count: usize,
+    /// When.
     pub submitted_at: Timestamp,
     pub session_id: SessionId,
-    /// Id of the follow-up.
+    /// Id of the follow-up, a UUID.
     pub queue_id: QueueId,
-    /// The process whose turn this call began; null if the follow-up waits.
+    /// The process whose turn this call began, a UUID; null if the follow-up waits.
     pub execution_process_id: Option<ProcessId>,
 }
 
@@ -108,13 +109,15 @@ pub struct SubmittedReview {
 #[apply(output)]
 #[expect(clippy::struct_field_names, reason = "an id is named after what it is of")]
 pub struct Comment {
+    /// A UUID.
     #[schemars(with = "crate::api::args::Id")]
     pub comment_id: CommentId,
     /// <repository>/<path>, as get_attempt_changes lists it.
     pub path: String,
     pub side: Side,
-    /// The lines, as they were commented on.
+    /// First of the lines, as they were commented on.
     pub first_line: u64,
+    /// Their last.
     pub last_line: u64,
     /// The turn at whose end they were so.
     pub turn: u32,
@@ -122,7 +125,10 @@ pub struct Comment {
     pub blob_id: String,
     /// The lines' text, cut.
     pub quoted: String,
+    /// The comment.
     pub text: String,
+    /// draft; sent (its follow-up waits); delivered (its turn has begun); addressed (that or a later turn
+    /// changed the lines); resolved.
     pub state: CommentState,
     /// Whether the lines have moved or changed since.
     pub outdated: bool,
@@ -130,6 +136,7 @@ pub struct Comment {
     pub now: Option<LinesNow>,
     /// person, orchestrator, or the attempt that wrote it.
     pub author: String,
+    /// The submit that sent it, a UUID; null for a draft.
     #[schemars(with = "Option<crate::api::args::Id>")]
     pub review_id: Option<ReviewId>,
     pub created_at: Timestamp,
@@ -139,8 +146,11 @@ pub struct Comment {
 /// Where commented lines are now.
 #[apply(output)]
 pub struct LinesNow {
+    /// <repository>/<path>.
     pub path: String,
+    /// Their first line.
     pub first_line: u64,
+    /// Their last.
     pub last_line: u64,
 }
 

@@ -6,7 +6,7 @@ use crate::api::prelude::*;
 #[apply(output)]
 #[derive(Eq)]
 pub struct ConflictWith {
-    /// The other attempt; null for the target branch.
+    /// The other attempt, a UUID; null for the target branch.
     pub attempt_id: Option<AttemptId>,
     /// The target branch; null for an attempt.
     pub target_branch: Option<String>,

@@ -22,9 +22,9 @@ pub const INBOX_RULES: &[FieldRule] = &[
 
 #[apply(input)]
 pub struct ListInboxInput {
-    /// Only approvals of this attempt.
+    /// Only approvals of this attempt, a UUID.
     pub attempt_id: Option<AttemptId>,
-    /// Only what workers of this project ask.
+    /// Only what workers of this project, a UUID, ask.
     pub project_id: Option<ProjectId>,
     /// open (default); all; reports (observations, issues and test failures: no answer needed).
     #[serde(default)]
@@ -45,17 +45,18 @@ pub struct ListInboxOutput {
 
 pub const ANSWER: &str = "\
 Use when: you have decided on what list_inbox shows.
-Required: approval_id and decision, or question_id and answer.
+Required: approval_id and decision (answer if it is a question), or question_id and answer.
 Optional: reason (deny), project_id (question_id), request_id.
 Next: wait_for_attempts; the agent or worker gets it automatically.
 Avoid: approving without reading; an answer for one case only: the same question gets it from now on.";
 
 pub const ANSWER_RULES: &[FieldRule] = &[
     FieldRule::OneTarget("approval_id", "question_id"),
-    FieldRule::Apart(&["approval_id"], &["answer", "project_id"]),
+    FieldRule::Apart(&["approval_id"], &["project_id"]),
     FieldRule::Apart(&["question_id"], &["decision", "reason"]),
-    FieldRule::Together(&["approval_id"], &["decision"]),
     FieldRule::Together(&["question_id"], &["answer"]),
+    FieldRule::AnyOf(&["decision", "answer"]),
+    FieldRule::Apart(&["decision", "reason"], &["answer"]),
     FieldRule::Only(&["reason"], "decision", &["deny"]),
 ];
 
@@ -69,9 +70,9 @@ pub struct AnswerInput {
     pub reason: Option<Text<1, 2000>>,
     /// UUID from list_inbox, or Q-001 or TK-001.
     pub question_id: Option<Text<1, 64>>,
-    /// The answer; of a ticket, how it was resolved.
+    /// The answer; of a ticket, how it was resolved. Of an agent's question one of its options.
     pub answer: Option<Text<1, 20_000>>,
-    /// Project of Q-001 or TK-001, where several have one.
+    /// Project, a UUID, of Q-001 or TK-001, where several have one.
     pub project_id: Option<ProjectId>,
 }
 
@@ -87,8 +88,8 @@ impl TryFrom<AnswerInput> for Decided {
     fn try_from(input: AnswerInput) -> Result<Self, Refusal> {
         let AnswerInput { approval_id, decision, reason, question_id, answer, project_id } = input;
         match (approval_id, decision, question_id, answer) {
-            (Some(approval_id), Some(decision), None, None) => {
-                Ok(Self::Approval(RespondApprovalInput { approval_id, decision, reason }))
+            (Some(approval_id), decision, None, answer) => {
+                Ok(Self::Approval(RespondApprovalInput { approval_id, decision, reason, answer }))
             }
             (None, None, Some(question_id), Some(answer)) => {
                 Ok(Self::Question(AnswerQuestionInput { question_id, answer, project_id }))

@@ -8,6 +8,10 @@
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
+/// The fields that name a page or a part of what is read.
+const PAGING: &[&str] =
+    &["cursor", "after_entry_index", "start_line", "line_count", "offset", "max_bytes"];
+
 /// A rule over the fields of one tool.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldRule {
@@ -19,43 +23,10 @@ pub enum FieldRule {
     Together(&'static [&'static str], &'static [&'static str]),
     /// At least one of these fields, beside the required ones.
     AnyOf(&'static [&'static str]),
-    /// What each value of a required field asks for and excludes. Values that
-    /// are not listed are the business of the field's own schema.
-    ByValue(&'static str, &'static [Case]),
     /// These fields go only with these values of a required field.
     Only(&'static [&'static str], &'static str, &'static [&'static str]),
     /// These values of a required field ask for all of these fields.
     Needs(&'static str, &'static [&'static str], &'static [&'static str]),
-}
-
-/// One value of a [`FieldRule::ByValue`] field.
-#[derive(Debug)]
-pub struct Case {
-    pub value: &'static str,
-    pub requires: &'static [&'static str],
-    pub forbids: &'static [&'static str],
-}
-
-impl Case {
-    fn schema(&self, field: &str) -> Value {
-        let mut schema = json!({"properties": {field: {"enum": [self.value]}}});
-        if !self.requires.is_empty() {
-            schema["required"] = json!(self.requires);
-        }
-        if !self.forbids.is_empty() {
-            schema["not"] = json!({"anyOf": each_required(self.forbids)});
-        }
-        schema
-    }
-
-    fn check(&self, tool: &str, field: &str, arguments: &Map<String, Value>) -> Option<Refusal> {
-        let lacks = |name: &&&str| !arguments.contains_key(**name);
-        if let Some(needed) = self.requires.iter().find(lacks) {
-            return Some(missing(tool, field, self.value, needed));
-        }
-        let given = self.forbids.iter().find(|name| arguments.contains_key(**name))?;
-        Some(extra(tool, field, self.value, given))
-    }
 }
 
 impl FieldRule {
@@ -87,10 +58,6 @@ impl FieldRule {
                 }
             }
             Self::AnyOf(fields) => require_any(schema, fields),
-            Self::ByValue(field, cases) => {
-                let branches: Vec<_> = cases.iter().map(|case| case.schema(field)).collect();
-                depend(schema, field, json!({"oneOf": branches}));
-            }
             Self::Only(fields, field, values) => {
                 for only in fields {
                     depend(schema, only, json!({"properties": {field: {"enum": values}}}));
@@ -123,7 +90,9 @@ impl FieldRule {
                     ones.join(" and "),
                     others.join(" and ")
                 );
-                let refusal = refusal(Code::MixedPagination, both(one, other), hint, other);
+                let is_paging = [one, other].iter().all(|field| PAGING.contains(field));
+                let code = if is_paging { Code::MixedPagination } else { Code::InvalidArgument };
+                let refusal = refusal(code, both(one, other), hint, other);
                 Some(refusal.detail("fields", vec![*one, *other]))
             }
             Self::Together(fields, all) => {
@@ -139,11 +108,6 @@ impl FieldRule {
                 let hint = format!("Call {tool} again with one or more of {list}.");
                 let refusal = refusal(Code::MissingRequired, message, hint, fields[0]);
                 Some(refusal.detail("fields", fields.to_vec()))
-            }
-            Self::ByValue(field, cases) => {
-                let given = arguments.get(field)?;
-                let case = cases.iter().find(|case| given == case.value)?;
-                case.check(tool, field, arguments)
             }
             Self::Only(fields, field, values) => {
                 let value = arguments.get(field)?.as_str()?;
@@ -223,18 +187,10 @@ mod tests {
 
     use super::*;
 
-    const RULES: [FieldRule; 8] = [
+    const RULES: [FieldRule; 7] = [
         FieldRule::OneTarget("a", "b"),
         FieldRule::Apart(&["c"], &["d"]),
         FieldRule::AnyOf(&["c", "d", "e"]),
-        FieldRule::ByValue(
-            "f",
-            &[
-                Case { value: "x", requires: &["c"], forbids: &[] },
-                Case { value: "y", requires: &["a"], forbids: &["d", "e"] },
-                Case { value: "z", requires: &[], forbids: &[] },
-            ],
-        ),
         FieldRule::Apart(&["b", "c"], &["d", "e"]),
         FieldRule::Together(&["c", "e"], &["b", "e"]),
         FieldRule::Only(&["d", "a"], "f", &["x", "y"]),
@@ -244,7 +200,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_published_rule_and_the_check_agree(
-            rules in proptest::sample::subsequence(RULES.to_vec(), 0..=8),
+            rules in proptest::sample::subsequence(RULES.to_vec(), 0..=7),
             fields in proptest::sample::subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..=6),
             f_is_required in any::<bool>(),
             f in proptest::sample::select(vec!["x", "y", "z"]),
@@ -269,10 +225,10 @@ mod tests {
     #[test]
     fn the_rules_of_a_tagged_tool_stand_side_by_side_under_its_tag() {
         let mut schema = Map::from_iter([("required".to_owned(), json!(["f"]))]);
-        RULES[3].publish(&mut schema);
+        RULES[2].publish(&mut schema);
         RULES[0].publish(&mut schema);
-        assert!(schema["dependentSchemas"]["f"]["oneOf"].is_array());
         assert!(schema["dependentSchemas"]["f"]["anyOf"].is_array());
+        assert!(schema["dependentSchemas"]["f"]["allOf"].is_array());
         assert_eq!(schema["dependentSchemas"]["a"], json!({"not": {"required": ["b"]}}));
     }
 }

@@ -57,14 +57,39 @@ pub struct FinishAttemptOutput {
     pub state: FinishState,
     /// Each repository, with its commits.
     pub repos: Vec<FinishedRepo>,
-    /// Receipts of the checks on the result: name, command, outcome, exit_code, log and more.
-    #[schemars(with = "Vec<Map<String, Value>>")]
+    /// Receipts of the checks on the result.
+    #[schemars(with = "Vec<CheckReceipt>")]
     pub checks: Vec<Receipt>,
     /// What can't be merged; empty unless state is conflicts.
     pub conflicts: Vec<MergeConflict>,
     /// Why an open finish waits; it is tried again.
     pub waits_for: Option<String>,
     pub hint: Option<String>,
+}
+
+/// The schema of a [`Receipt`].
+#[apply(output)]
+pub struct CheckReceipt {
+    /// Its name in the settings.
+    pub name: String,
+    /// What was run.
+    pub command: String,
+    /// passed, failed, timed_out or not_run.
+    pub outcome: String,
+    /// Why it was not run, or which limit it exceeded; null if nothing.
+    pub reason: Option<String>,
+    pub exit_code: Option<i32>,
+    pub exit_signal: Option<i32>,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// The folder of its output; null if it was not run.
+    pub log: Option<String>,
+    /// What held it; left out if nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Map<String, Value>")]
+    pub sandbox: Option<Value>,
+    /// When it ended.
+    pub at: Timestamp,
 }
 
 #[apply(output)]
@@ -91,6 +116,9 @@ pub struct FinishedRepo {
     /// Remote and branch that have the commit: origin/BRANCH; null if none were asked for.
     pub pushed_to: Option<String>,
     pub pull_request: Option<PullRequest>,
+    /// Why commits are unsigned despite commit.gpgSign.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsigned: Option<String>,
 }
 
 /// A finish, as the status of its attempt has it.
@@ -126,6 +154,9 @@ pub struct MergeConflict {
     pub theirs: Option<String>,
     /// The lines in conflict with git's markers; null if they are not text or too long.
     pub hunks: Option<String>,
+    /// The setup had changed it. Else left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_setup: bool,
 }
 
 tools! { FinishTools: change finish_attempt(FinishAttemptInput) -> FinishAttemptOutput; }

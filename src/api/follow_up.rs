@@ -60,11 +60,11 @@ pub struct FollowUpInput {
     /// send: run the prompt now. queue: when the turns before it have ended. cancel: drop all that waits.
     /// preview: start its dev server. end_preview: end it.
     pub action: FollowUpMode,
-    /// The attempt to continue, a UUID.
+    /// The attempt to continue, a UUID; this or session_id.
     pub attempt_id: Option<AttemptId>,
-    /// The session to continue, a UUID.
+    /// The session to continue, a UUID; this or attempt_id.
     pub session_id: Option<SessionId>,
-    /// The agent's prompt.
+    /// The agent's prompt, 1000000 characters at most; needed for send and queue.
     pub prompt: Option<Text<1, 1_000_000>>,
     /// The executor's variant (list_executors); else the last turn's.
     pub variant: Option<Text<1, 128>>,

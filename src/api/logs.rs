@@ -26,9 +26,9 @@ pub struct TailAttemptLogsInput {
     limit: Option<Limit<50, 1000>>,
     /// Most bytes, 1048576 at most; one entry always fits.
     pub max_bytes: Limit<16_384, 1_048_576>,
-    /// Older page: the entries before this index, a next_cursor.
+    /// Older page: the entries before this index, a next_cursor; not with after_entry_index.
     cursor: Option<Index>,
-    /// Newer page: the first entries after this index; -1 from the beginning.
+    /// Newer page: the first entries after this index; -1 from the beginning; not with cursor.
     after_entry_index: Option<After>,
 }
 

@@ -14,7 +14,19 @@ pub struct OfAttemptParams {
 pub struct Environment {
     /// Ports, and the attempt's own variables.
     pub variables: BTreeMap<String, String>,
+    /// What was ended before, or can still change the worktree: sentences for the person.
+    #[serde(default)]
+    pub notices: Vec<String>,
 }
+
+/// What goes on with an attempt's session in a terminal.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ByHand(pub provost_actors::process::by_hand::ByHand);
+
+/// What a person did by hand has ended.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct EndedByHand {}
 
 /// How an attempt was started, as `start_task_attempt` takes it, and its last prompt.
 #[derive(Debug, Serialize, Deserialize)]

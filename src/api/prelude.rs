@@ -12,5 +12,5 @@ pub use serde_json::{Map, Number, Value};
 
 pub use super::args::*;
 pub use super::attempts::{AttemptPhase, AttemptState, LatestEntryIndex, Worktree};
-pub use super::field_rules::{Case, FieldRule};
+pub use super::field_rules::FieldRule;
 pub use super::worker::report::LateAnswer;

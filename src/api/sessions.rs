@@ -14,9 +14,9 @@ pub const MESSAGES_RULES: &[FieldRule] = &[FieldRule::OneTarget("attempt_id", "s
 /// Exactly one of `attempt_id` and `session_id` is there.
 #[apply(input)]
 pub struct TailSessionMessagesInput {
-    /// Its latest session is read.
+    /// A UUID: its latest session is read; this or session_id.
     pub attempt_id: Option<AttemptId>,
-    /// A UUID: latest_session_id of get_attempt_status.
+    /// A UUID: latest_session_id of get_attempt_status; this or attempt_id.
     pub session_id: Option<SessionId>,
     pub limit: Limit<20, 200>,
     /// Most bytes, 1048576 at most; one message always fits.

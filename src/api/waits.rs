@@ -61,6 +61,9 @@ pub struct WaitedAttempt {
     /// Why it failed, cut short; null unless state is failed.
     pub failure_summary: Option<String>,
     pub queued_follow_ups: u32,
+    /// A finish is under way. Else left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub finishing: bool,
     /// Where its logs end, as in get_attempt_status.
     pub latest_entry_index: LatestEntryIndex,
 }

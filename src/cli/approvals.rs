@@ -47,7 +47,29 @@ pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Ex
 /// The request in full.
 fn show(out: &mut Output, approval: &ApprovalSummary) -> io::Result<()> {
     out.line(&format!("{} {}", approval.approval_id.short(), approval.tool_name))?;
-    effect(&approval.action).iter().try_for_each(|line| out.line(line))
+    effect(&approval.action).iter().try_for_each(|line| out.line(line))?;
+    let Some(question) = &approval.question else { return Ok(()) };
+    out.line(&format!("  question: {}", one_line(&approval.text)))?;
+    if !question.options.is_empty() {
+        out.line(&format!("  answers: {}", one_line(&question.options.join(", "))))?;
+    }
+    out.line(&format!("  answer it: provost answer {} TEXT", approval.approval_id.short()))
+}
+
+/// The pending question of an agent whose id begins so.
+pub async fn question(context: &mut Context, id: &str) -> Result<Option<ApprovalId>, Failure> {
+    let Ok(piece) = check_piece(id) else { return Ok(None) };
+    let pending = context.all::<ApprovalSummary>(json!({})).await?;
+    let is_meant = |id: &ApprovalId| {
+        let id = id.to_string();
+        id.starts_with(&piece) || id.ends_with(&piece)
+    };
+    let questions = pending.iter().filter(|it| it.question.is_some()).map(|it| it.approval_id);
+    let meant: Vec<ApprovalId> = questions.filter(is_meant).collect();
+    match meant.as_slice() {
+        [] => Ok(None),
+        _ => only(meant.iter().copied(), &piece, "pending question").map(Some),
+    }
 }
 
 /// An action's details as indented lines.

@@ -97,7 +97,7 @@ fn label(
         (AttemptPhase::Settled, Some("quota")) => format!("{state}, waits for quota"),
         (AttemptPhase::Settled, _) => state,
         (AttemptPhase::Waiting, Some(what)) => format!("waits for {what}"),
-        (phase, Some("disk")) => format!("{}, waits for disk", word(&phase)),
+        (phase, Some(what @ ("disk" | "setup"))) => format!("{}, waits for {what}", word(&phase)),
         (AttemptPhase::Queued, Some("host")) => "queued, its host drains".to_owned(),
         (phase, _) => word(&phase),
     }
@@ -180,6 +180,7 @@ fn status_lines(
         ("branch", Some(status.workspace_branch.clone())),
         ("worktree", worktree),
         ("copied", status.provision.as_ref().map(copied)),
+        ("setup", status.provision.as_ref().map(setup)),
         ("ports", status.provision.as_ref().map(ports)),
         ("conflict", Some(conflicts::lines(&status.conflicts_with))),
         ("server", status.provision.as_ref().map(server)),
@@ -241,6 +242,18 @@ fn copied(provision: &Value) -> String {
         format!("{name}: {files}, {} bytes{left_out}", count("bytes"))
     });
     copied.collect::<Vec<_>>().join("; ")
+}
+
+/// What setups changed that is tracked or the person's: `changed app/a.txt; configured core.hookspath`.
+fn setup(provision: &Value) -> String {
+    let repos = provision["repos"].as_object().into_iter().flatten();
+    let changed = repos.flat_map(|(_, repo)| {
+        ["changed", "configured"].into_iter().filter_map(|what| {
+            let names = repo["setup"][what].as_array()?.iter().filter_map(Value::as_str);
+            Some(format!("{what} {}", names.collect::<Vec<_>>().join(", ")))
+        })
+    });
+    changed.collect::<Vec<_>>().join("; ")
 }
 
 /// The dev server: its URL while it is alive.

@@ -40,6 +40,7 @@ pub async fn diff(context: &mut Context, args: &DiffArgs) -> Result<Exit, Failur
         let paths: Vec<String> = changes.files.iter().map(|file| file.path.clone()).collect();
         let patch = patch(context, attempt, &paths).await?;
         if !patch.blocked && !patch.truncated {
+            show_merged(&changes.merged);
             return show_patch(&mut context.out, &patch);
         }
     }
@@ -51,6 +52,7 @@ pub async fn diff(context: &mut Context, args: &DiffArgs) -> Result<Exit, Failur
         context.out.table(&["STATUS", "ADDED", "DELETED", "FILE"], rows)?;
     }
     context.out.line(&total(&changes.summary))?;
+    show_merged(&changes.merged);
     show_hint(changes.hint.as_deref());
     Ok(Exit::Done)
 }
@@ -89,6 +91,18 @@ fn show_hint(hint: Option<&str>) {
     let hint = hints::for_person(hint.unwrap_or_default(), "diff");
     if !hint.is_empty() {
         anstream::eprintln!("hint: {}", harmless(&hint));
+    }
+}
+
+/// What is shown was merged already: told on standard error, since a patch is for programs too.
+fn show_merged(merged: &[MergedWork]) {
+    for MergedWork { repo_name, branch, merged_as, .. } in merged {
+        let told = format!(
+            "{repo_name}: nothing is new since the merge into {branch} ({}): these are the changes \
+             that it brought",
+            merged_as.get(..12).unwrap_or(merged_as)
+        );
+        anstream::eprintln!("merged: {}", harmless(&told));
     }
 }
 

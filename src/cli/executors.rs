@@ -2,13 +2,24 @@
 
 use super::prelude::*;
 use super::run::is_stand_in;
+use super::try_executor::try_executor;
 
 const AFTER_AN_INSTALLATION: [&str; 2] = [
     "The daemon keeps the PATH that it was started with. After an installation, run",
     "`provost shutdown`; agents keep running, and the next command starts another.",
 ];
 
-pub async fn executors(context: &mut Context) -> Result<Exit, Failure> {
+#[derive(clap::Args, Debug)]
+pub struct ExecutorsArgs {
+    /// Run "say hello" with this executor in a repository made for it, and show what it offers
+    #[arg(long = "try", value_name = "NAME")]
+    tried: Option<String>,
+}
+
+pub async fn executors(context: &mut Context, args: ExecutorsArgs) -> Result<Exit, Failure> {
+    if let Some(executor) = args.tried {
+        return try_executor(context, &executor).await;
+    }
     let listed = context.call::<ListExecutorsOutput>(json!({})).await?;
     context.show(&listed, |out, listed| {
         let columns = [

@@ -197,6 +197,9 @@ fn lines(done: &FinishAttemptOutput) -> Vec<String> {
             (false, None) => format!("{} has nothing to commit: {commit}", repo.repo_name),
             (false, Some(_)) => format!("{} was committed: {commit}", repo.repo_name),
         });
+        if let Some(why) = &repo.unsigned {
+            lines.push(format!("{} has commits that are not signed: {why}", repo.repo_name));
+        }
         if let Some(place) = &repo.pushed_to {
             lines.push(format!("{} pushed to {place}", repo.repo_name));
         }
@@ -212,7 +215,8 @@ fn lines(done: &FinishAttemptOutput) -> Vec<String> {
     }
     lines.extend(done.checks.iter().map(|receipt| format!("the {receipt}")));
     for conflict in &done.conflicts {
-        lines.push(format!("conflict ({}) in {}", conflict.kind, conflict.path));
+        let by_setup = if conflict.by_setup { ", which the setup had changed" } else { "" };
+        lines.push(format!("conflict ({}) in {}{by_setup}", conflict.kind, conflict.path));
         let hunks = conflict.hunks.iter().flat_map(|hunks| hunks.lines());
         lines.extend(hunks.map(|line| format!("    {line}")));
     }
@@ -252,9 +256,13 @@ mod tests {
     fn a_merge_is_shown_with_its_commits_and_conflicts_with_their_lines() {
         let merged = lines(&done("done", true, &json!({})));
         assert_eq!(merged, ["app committed: 0123456789ab", "app main is at bbbb"]);
-        let conflict = json!({"path": "app/a", "kind": "contents", "hunks": "<<<<<<< x\n1\n"});
+        let conflict = json!({"path": "app/a", "kind": "contents", "by_setup": true,
+            "hunks": "<<<<<<< x\n1\n"});
         let told = lines(&done("conflicts", false, &json!({"conflicts": [conflict]})));
-        assert_eq!(told[1..4], ["conflict (contents) in app/a", "    <<<<<<< x", "    1"]);
+        assert_eq!(
+            told[1..4],
+            ["conflict (contents) in app/a, which the setup had changed", "    <<<<<<< x", "    1"]
+        );
         assert!(told[4].starts_with("nothing was merged; ") && told[4].contains("provost queue"));
         let left = lines(&done("conflicts", true, &json!({})));
         assert!(left[2].starts_with("not all was merged; "), "{left:?}");

@@ -5,8 +5,9 @@ use super::collected::worktrees;
 use super::prelude::*;
 use super::project::choose;
 
-/// How long the trash keeps things by default.
+/// How long the trash keeps things by default, and references keep work.
 const TRASH_DAYS: u64 = 7;
+const KEPT_DAYS: u64 = 30;
 const DAY: u64 = 24 * 3600;
 
 #[derive(clap::Args, Debug)]
@@ -19,7 +20,8 @@ pub struct GcArgs {
     /// under refs/provost/snapshots/ATTEMPT first
     #[arg(long, conflicts_with = "empty_trash")]
     snapshot: bool,
-    /// Only what is older than this, such as 7d, 12h or 0 [default: any; for the trash 7d]
+    /// Only what is older than this, such as 7d, 12h or 0 [default: any; for the trash 7d; with
+    /// --kept 30d]
     #[arg(long, value_name = "AGE", value_parser = seconds)]
     older_than: Option<u64>,
     /// Only attempts of this project, by its name or id
@@ -31,6 +33,10 @@ pub struct GcArgs {
     /// Delete the cached results of setups instead
     #[arg(long, conflicts_with_all = ["empty_trash", "snapshot", "project"])]
     empty_cache: bool,
+    /// Remove the references that keep unmerged work of removed attempts instead, also those of
+    /// removed projects: git's own gc then deletes that work
+    #[arg(long, conflicts_with_all = ["empty_trash", "empty_cache", "snapshot"])]
+    kept: bool,
 }
 
 pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
@@ -39,6 +45,9 @@ pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     }
     if args.empty_cache {
         return empty_cache(context, args).await;
+    }
+    if args.kept {
+        return kept(context, args).await;
     }
     let mut params = json!({"yes": args.yes, "snapshot": args.snapshot,
         "older_than_secs": args.older_than.unwrap_or_default()});
@@ -62,6 +71,36 @@ async fn empty_trash(context: &mut Context, args: &GcArgs) -> Result<Exit, Failu
         out.list(&columns, rows, "the trash is empty")?;
         if trash.iter().any(|it| it.verdict == "removable") {
             out.line("with --yes, what is removable would be deleted for good")?;
+        }
+        Ok(())
+    })
+}
+
+async fn kept(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
+    let older_than = args.older_than.unwrap_or(KEPT_DAYS * DAY);
+    let mut params = json!({"yes": args.yes, "older_than_secs": older_than});
+    if args.project.is_some() {
+        params["project_id"] = json!(choose(context, args.project.as_deref()).await?);
+    }
+    let found = context.call::<KeptWorks>(params).await?;
+    context.show(&found, |out, KeptWorks { kept, .. }| {
+        let rows = kept.iter().map(|it| {
+            let reason = it.reason.clone().unwrap_or_default();
+            let project = it.project_name.clone();
+            let (title, reference) = (it.task_title.clone(), it.reference.clone());
+            vec![it.verdict.clone(), it.since.to_string(), project, title, reference, reason]
+        });
+        let columns = [
+            Whole("VERDICT"),
+            Whole("SINCE"),
+            Cut("PROJECT"),
+            Cut("TASK"),
+            Whole("REFERENCE"),
+            Whole("WHY"),
+        ];
+        out.list(&columns, rows, "no reference keeps work of a removed attempt")?;
+        if kept.iter().any(|it| it.verdict == "removable") {
+            out.line("with --yes, what is removable would be given up for good")?;
         }
         Ok(())
     })

@@ -81,8 +81,12 @@ const VERBS: &[(&str, &str)] = &[
 /// The hint for a person who typed this verb; empty if nothing of it can be translated.
 pub fn for_person(hint: &str, verb: &str) -> String {
     let mut sentences = sentences(hint).into_iter();
-    // The others explain the first sentence.
-    let Some(first) = sentences.next().and_then(|first| translated(first, verb)) else {
+    // The others explain the first sentence, or name a command in its place.
+    let first = sentences.next().and_then(|first| translated(first, verb));
+    let Some(first) = first.or_else(|| {
+        let command = sentences.next()?.strip_prefix("Or run ")?;
+        translated(&format!("Run {command}"), verb)
+    }) else {
         return String::new();
     };
     let more = sentences.filter_map(|sentence| translated(sentence, verb));
@@ -168,7 +172,8 @@ fn called(call: &str, verb: &str) -> Option<String> {
 }
 
 fn follow_up(tool: &str, rest: &str) -> Option<&'static str> {
-    let action = rest.strip_prefix("with action = ").filter(|_| tool == "follow_up")?;
+    let given = rest.strip_prefix("with action = ").filter(|_| tool == "follow_up")?;
+    let action = given.split(" and ").next()?;
     ["send", "queue"].into_iter().find(|verb| action == format!("\"{verb}\""))
 }
 
@@ -300,7 +305,7 @@ mod tests {
             ),
             (
                 "merge",
-                "Call follow_up with action = \"send\", then finish_attempt again. It makes the worktrees.",
+                "Call follow_up with action = \"send\" and prompt = \"Go on.\", then finish_attempt again. It makes the worktrees.",
                 "Run `provost send ATTEMPT PROMPT`, then run this again. It makes the worktrees.",
             ),
             (
@@ -357,6 +362,11 @@ mod tests {
             ),
             ("send", "Call unknown_tool again with x. It runs when the turn has ended.", ""),
             ("run", "Call createTicket instead.", ""),
+            (
+                "run",
+                "Call start_task_attempt again with repos = []. Or run `provost init`: it helps.",
+                "Run `provost init`: it helps.",
+            ),
             ("run", "Run `provost doctor`.", "Run `provost doctor`."),
         ] {
             assert_eq!(for_person(hint, verb), expected, "{hint}");

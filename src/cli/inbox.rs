@@ -3,6 +3,7 @@
 
 use provost_actors::ids::QuestionId;
 
+use super::approvals;
 use super::prelude::*;
 use super::project::{ProjectArg, choose};
 
@@ -24,7 +25,7 @@ pub struct InboxArgs {
 
 #[derive(clap::Args, Debug)]
 pub struct AnswerArgs {
-    /// The question or ticket: Q-001, TK-001, or its id
+    /// The question or ticket: Q-001, TK-001, or its id; the id of an agent's own question
     id: String,
     /// The answer; for a ticket, how it was resolved
     answer: String,
@@ -71,7 +72,7 @@ fn permission(approval: &ApprovalSummary, has_project: bool) -> Vec<String> {
     let mut row = if has_project { vec![String::new()] } else { Vec::new() };
     row.extend([
         approval.approval_id.short(),
-        "approval".to_owned(),
+        if approval.question.is_some() { "question" } else { "approval" }.to_owned(),
         word(&approval.status),
         String::new(),
         String::new(),
@@ -103,6 +104,12 @@ fn row(question: &QuestionSummary, projects: &[Answer<ProjectSummary>]) -> Vec<S
 }
 
 pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Failure> {
+    // An agent's own question is among the approvals.
+    if let Some(id) = approvals::question(context, &args.id).await? {
+        let answer = json!({"approval_id": id, "answer": args.answer});
+        let done = context.call::<RespondApprovalOutput>(answer).await?;
+        return context.show(&done, |out, _| out.line(&format!("{} answered", id.short())));
+    }
     let project = match named(context, args.project.name()).await? {
         // A handle is looked up in the project of the working directory, if there is one.
         None if args.id.parse::<QuestionId>().is_err() => choose(context, None).await.ok(),

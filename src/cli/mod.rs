@@ -38,6 +38,7 @@ mod project;
 mod render;
 mod replay;
 mod repo;
+mod resume;
 mod retry;
 mod review;
 mod run;
@@ -46,6 +47,7 @@ mod table;
 mod task;
 mod text;
 mod tools;
+mod try_executor;
 mod usage;
 mod user;
 mod wait;
@@ -142,6 +144,11 @@ enum Command {
     ///
     /// The exit code is the shell's.
     Shell(worktree::ShellArgs),
+    /// Go on with an attempt's session in its agent's own terminal interface
+    ///
+    /// It runs in the worktree, in the sandbox of the attempt's turns and with its settings. No turn
+    /// may run meanwhile. The exit code is the agent's.
+    Resume(resume::ResumeArgs),
     /// Print a link to the page, and open it in your browser
     Open(open::OpenArgs),
     /// Try an attempt's task again: another attempt, started as this one was
@@ -151,7 +158,8 @@ enum Command {
     /// Merge an attempt's work into its target branch
     ///
     /// Work that is not committed is committed first, and the project's checks run on the result.
-    /// A checkout of the branch follows, or nothing moves. Exit code 5 if there are conflicts.
+    /// A checkout of the branch follows, or nothing moves. Exit code 5 if there are conflicts. It goes
+    /// on if the command is interrupted: the same command then waits for its end.
     Merge(finish::MergeArgs),
     /// Merge an attempt's work into the branch of another attempt
     ///
@@ -203,7 +211,7 @@ enum Command {
     Plan(plan::PlanCommand),
     /// Stop an attempt and all of its processes
     Stop(stop::StopArgs),
-    /// Wait until attempts have settled
+    /// Wait until attempts have settled, and what finishes them has ended
     Wait(wait::WaitArgs),
     /// Show the results of a task's checks, run when it was reported done
     Checks(checks::ChecksArgs),
@@ -212,7 +220,7 @@ enum Command {
     /// List the MCP tools
     Tools(tools::ToolsArgs),
     /// List the executors, and how to install missing ones
-    Executors,
+    Executors(executors::ExecutorsArgs),
     /// Show the main features on a scratch repository, without keys or network
     Demo {
         /// Run three workers that share a board of tasks, instead of one agent
@@ -323,6 +331,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Diff(args) => diff::diff(context, &args).await,
         Command::Path(args) => path::path(context, &args).await,
         Command::Shell(args) => worktree::shell(context, &args).await,
+        Command::Resume(args) => resume::resume(context, &args).await,
         Command::Open(args) => open::open(context, args).await,
         Command::Hosts => hosts::hosts(context).await,
         Command::Host(command) => hosts::host(context, command).await,
@@ -354,7 +363,7 @@ async fn run_verb(command: Command, out: Output) -> Result<Exit, Failure> {
         Command::Checks(args) => checks::checks(context, &args).await,
         Command::Call(args) => tools::call(context, args).await,
         Command::Tools(args) => tools::tools(&mut context.out, &args),
-        Command::Executors => executors::executors(context).await,
+        Command::Executors(args) => executors::executors(context, args).await,
         Command::Demo { team } => demo::demo(context, team).await,
         Command::Doctor { fix } => doctor::doctor(&mut context.out, fix).await,
         Command::Conflicts(args) => conflicts::conflicts(context, &args).await,

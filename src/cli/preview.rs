@@ -18,8 +18,9 @@ pub async fn preview(context: &mut Context, args: &PreviewArgs) -> Result<Exit, 
     let attempt = context.attempt(&args.attempt).await?;
     let params = json!({"attempt_id": attempt, "repo": args.repository, "stop": args.stop});
     let found = context.call::<PreviewedAttempt>(params).await?;
-    let state = word(&found.preview.state);
     context.show(&found, |out, PreviewedAttempt { preview, .. }| {
+        let Some(preview) = preview else { return out.line("it has no dev server") };
+        let state = word(&preview.state);
         let url = preview.url.as_deref().filter(|_| preview.state.is_alive());
         let reason = preview.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         match url {
@@ -27,6 +28,7 @@ pub async fn preview(context: &mut Context, args: &PreviewArgs) -> Result<Exit, 
             None => out.line(&format!("{state}{reason}")),
         }
     })?;
-    let has_failed = found.preview.state == PreviewState::Failed && !args.stop;
+    let state = found.preview.as_ref().map(|preview| preview.state);
+    let has_failed = state == Some(PreviewState::Failed) && !args.stop;
     Ok(if has_failed { Exit::Refused } else { Exit::Done })
 }

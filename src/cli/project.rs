@@ -13,7 +13,8 @@ pub struct InitArgs {
     /// The project's name [default: the repository's folder name]
     #[arg(long)]
     name: Option<String>,
-    /// The branch that attempts start from [default: the branch that is checked out]
+    /// The branch that attempts start from [default: the branch that is checked out]. Of a
+    /// repository that is registered already, it is changed
     #[arg(long, value_name = "BRANCH")]
     target_branch: Option<String>,
 }
@@ -65,10 +66,7 @@ pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure
     let path = root.unwrap_or(&path);
     for project in projects(context).await? {
         if let Some(repo) = project.repos.repos.iter().find(|repo| Path::new(&repo.path) == path) {
-            let RepoSummary { repo_id, default_target_branch: branch, .. } = repo;
-            let note =
-                format!("{} is already registered, with target branch {branch}", path.display());
-            return print_ids(context, project.id(), &json!(repo_id), &note);
+            return registered(context, project.id(), repo, args.target_branch.as_deref()).await;
         }
     }
     let base = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -78,6 +76,26 @@ pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure
     let created = context.call::<CreateProjectOutput>(project).await?;
     let repo_id = json!(created.repo_ids.first());
     print_ids(context, created.project_id, &repo_id, &format!("registered {}", path.display()))
+}
+
+/// Of a repository that is registered already, the target branch may be changed.
+async fn registered(
+    context: &mut Context,
+    project: ProjectId,
+    repo: &RepoSummary,
+    target_branch: Option<&str>,
+) -> Result<Exit, Failure> {
+    let RepoSummary { repo_id, path, default_target_branch: before, .. } = repo;
+    let note = match target_branch.filter(|branch| branch != before) {
+        Some(branch) => {
+            let change = json!({"repo_id": repo_id, "path": path, "target_branch": branch});
+            let set = context.call::<TargetBranchSet>(change).await?;
+            let after = harmless(&set.default_target_branch);
+            format!("{path}: new attempts start from {after} (it was {})", harmless(before))
+        }
+        None => format!("{path} is already registered, with target branch {before}"),
+    };
+    print_ids(context, project, &json!(repo_id), &note)
 }
 
 fn print_ids(

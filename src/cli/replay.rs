@@ -1,11 +1,10 @@
 //! `provost replay`: re-derives an attempt's entries from its executor's output, and compares
 //! them with its log.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use provost_actors::attempt::provision::is_script;
-use provost_actors::attempt::read_launch_state;
+use provost_actors::attempt::{Machine, read_launch_state};
 use provost_actors::executor;
 use provost_actors::ids::ProcessId;
 use provost_actors::log::{Difference, Entry, LogError, Replay, process_dir, replay as derive};
@@ -33,7 +32,7 @@ pub async fn replay(context: &mut Context, args: &ReplayArgs) -> Result<Exit, Fa
     let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
     let home = context.home()?;
     let dir = home.attempts().join(attempt.to_string());
-    let registry = Registry::new(&Config::load(&home.config_file(), &[])?, &BTreeMap::new());
+    let registry = Registry::new(&Config::load(&home.config_file(), &[])?, Machine::default());
     let (executor, only) = (status.executor.clone(), args.process);
     let (sender, mut entries) = mpsc::channel(AHEAD);
     let work = tokio::task::spawn_blocking(move || {

@@ -105,6 +105,7 @@ fn every_verb_is_there_with_its_flags() {
         "provost gc",
         "provost gc --yes --snapshot --older-than 7d --project p --json",
         "provost gc --empty-trash --older-than 0 --yes",
+        "provost gc --kept --older-than 90d --project p --yes",
         "provost config show",
         "provost shutdown --stop-all",
         "provost completions bash",
@@ -136,6 +137,7 @@ fn nonsense_is_a_usage_error() {
         "provost task edit TASK-001 --no-dependencies --depends-on TASK-002",
         "provost wait --timeout soon 12345678",
         "provost gc --empty-trash --snapshot",
+        "provost gc --kept --snapshot",
         "provost gc --older-than soon",
     ] {
         assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");

@@ -25,7 +25,7 @@ const MEANT: &[(&[&str], &str)] = &[
         "`provost retry ATTEMPT` starts another attempt at its task, `provost send ATTEMPT PROMPT` \
          continues it",
     ),
-    (&["continue", "resume", "prompt"], "`provost send ATTEMPT PROMPT` continues an attempt"),
+    (&["continue", "prompt"], "`provost send ATTEMPT PROMPT` continues an attempt"),
     (&["kill", "cancel", "abort", "interrupt"], "`provost stop ATTEMPT` stops an attempt"),
     (
         &["remove", "delete", "clean", "prune"],

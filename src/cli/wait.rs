@@ -1,6 +1,6 @@
-//! `provost wait`: waits until attempts have settled, for any length of time. It repeats
-//! `wait_for_attempts` with the token of the last answer, so it misses nothing, even across a
-//! restart of the daemon.
+//! `provost wait`: waits until attempts have settled and no finish of them is under way, for any
+//! length of time. It repeats `wait_for_attempts` with the token of the last answer, so it misses
+//! nothing, even across a restart of the daemon.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -56,6 +56,9 @@ pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failur
             return Ok(exit(attempts, is_done));
         }
         arguments["after"] = json!(answer.after);
+        // The end of a finish is a change, and no settling.
+        let finishing = attempts.iter().any(|attempt| attempt.finishing);
+        arguments["until"] = json!(if finishing { "any_change" } else { "any_settled" });
     }
 }
 
@@ -65,8 +68,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+/// Neither a turn nor a finish of it is under way.
 fn has_settled(attempt: &WaitedAttempt) -> bool {
-    matches!(attempt.phase, AttemptPhase::Settled | AttemptPhase::Idle)
+    matches!(attempt.phase, AttemptPhase::Settled | AttemptPhase::Idle) && !attempt.finishing
 }
 
 fn is_done(attempts: &[WaitedAttempt], any: bool) -> bool {
@@ -108,6 +112,7 @@ mod tests {
         let well = attempt("settled", "completed");
         // Its latest turn failed, and the next one runs.
         let again = attempt("preparing", "failed");
+        let finishing = WaitedAttempt { finishing: true, ..well.clone() };
         let cases = [
             (vec![runs.clone(), failed.clone()], true, Exit::AttemptFailed),
             (vec![runs.clone(), failed.clone()], false, Exit::TimedOut),
@@ -115,6 +120,8 @@ mod tests {
             (vec![well.clone(), again], true, Exit::Done),
             (vec![well], false, Exit::Done),
             (vec![runs], true, Exit::TimedOut),
+            (vec![finishing.clone()], false, Exit::TimedOut),
+            (vec![finishing], true, Exit::TimedOut),
         ];
         for (attempts, any, expected) in cases {
             assert_eq!(exit(&attempts, is_done(&attempts, any)), expected, "{attempts:?} {any}");

@@ -26,11 +26,13 @@ pub struct ShellArgs {
 pub async fn shell(context: &mut Context, args: &ShellArgs) -> Result<Exit, Failure> {
     let (attempt, path) = path::find(context, &args.worktree).await?;
     let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
-    let variables = &environment.variables;
-    let json = json!({"attempt_id": attempt, "path": path, "variables": variables});
+    let Environment { variables, notices } = &environment.output;
+    let json =
+        json!({"attempt_id": attempt, "path": path, "variables": variables, "notices": notices});
     if context.out.as_json(&json)? {
         return Ok(Exit::Done);
     }
+    say(notices);
     let shell = variable("SHELL").unwrap_or_else(|| SHELL.to_owned());
     let mut command = program(&shell);
     command.args(args.command.iter().flat_map(|line| ["-c", line.as_str()]));
@@ -51,11 +53,21 @@ pub async fn edit(context: &mut Context, args: &PathArgs) -> Result<Exit, Failur
         return Err(Failure::Refused(Box::new(refusal)));
     };
     let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
-    context.out.as_json(&json!({"attempt_id": attempt, "path": path, "opened_with": opener}))?;
+    let Environment { variables, notices } = &environment.output;
+    let json =
+        json!({"attempt_id": attempt, "path": path, "opened_with": opener, "notices": notices});
+    context.out.as_json(&json)?;
+    say(notices);
     // As git does: an editor may be a command with arguments.
     let mut command = program(SHELL);
     command.args(["-c", &format!("{opener} \"$@\""), &opener, &path]);
-    run(context, command, &path, &environment.variables)
+    run(context, command, &path, variables)
+}
+
+fn say(notices: &[String]) {
+    for notice in notices {
+        anstream::eprintln!("{}", harmless(notice));
+    }
 }
 
 /// What opens a link on this desktop; `None`: there is no desktop.

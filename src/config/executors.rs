@@ -9,88 +9,19 @@ use std::path::Path;
 use provost_actors::executor::OnQuota;
 use provost_actors::limits::OnLeaseLate::{self, Freeze, Kill, RunOn};
 use provost_actors::nearest::nearest;
-use provost_actors::sandbox::{Level, Shipped};
+use provost_actors::sandbox::{Level, Shipped, StatePlace};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Result;
+use super::protocol::{PromptVia, Protocol};
 use super::reader::{Item, Source, Table};
 use super::settings::{MANY, MEMORY_MB_MAX, TABLE};
-use super::values::{read_env_pass, read_hosts, read_level, read_paths, read_whole};
+use super::state::read_state;
+use super::values::{
+    COMMAND, read_command, read_env_pass, read_hosts, read_level, read_paths, read_whole,
+};
 use crate::role::Role;
-
-/// What an executor writes to its standard output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Lines of text.
-    #[default]
-    Plain,
-    /// Lines of normalized entries as JSON.
-    Events,
-    /// The built-in executor, scripted by its prompt.
-    Fake,
-    /// Claude Code's two-way stream-json.
-    Claude,
-    /// `codex app-server`.
-    Codex,
-    /// The Agent Client Protocol.
-    Acp,
-}
-
-impl Protocol {
-    /// The spellings in `config.toml`, in the order of the variants.
-    const NAMES: [&str; 6] = ["plain", "events", "fake", "claude", "codex", "acp"];
-
-    /// The spelling in `config.toml`.
-    pub fn as_str(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
-    /// The options that it knows. `None`: any, because they are the agent's own.
-    fn options(self) -> Option<&'static [&'static str]> {
-        match self {
-            Self::Plain | Self::Events | Self::Fake => Some(&[]),
-            Self::Claude => Some(&["model", "effort", "permission_mode", "approvals"]),
-            Self::Codex => Some(&["model", "effort", "sandbox", "approval_policy"]),
-            Self::Acp => None,
-        }
-    }
-
-    /// `builtin`: the built-in executors, one of whose names may stand where the name
-    /// of a protocol belongs.
-    fn read(item: &Item<'_>, builtin: &BTreeMap<String, ExecutorConfig>) -> Result<Self> {
-        let text = item.text()?;
-        if let Ok(protocol) = Self::deserialize(json!(text)) {
-            return Ok(protocol);
-        }
-        let hint = match (builtin.get(&text), nearest(&text, Self::NAMES)) {
-            (Some(named), _) => format!(
-                ": use the built-in executor `{text}`, or write `protocol = \"{}\"` and `command = {:?}`",
-                named.protocol.as_str(),
-                named.command
-            ),
-            (None, Some(near)) => format!(" (did you mean {near:?}?)"),
-            (None, None) => String::new(),
-        };
-        Err(item.invalid(&format!("{}, not {text:?}{hint}", Self::one_of())))
-    }
-
-    fn one_of() -> String {
-        format!("one of {}", Self::NAMES.join(", "))
-    }
-}
-
-/// How the prompt reaches the program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PromptVia {
-    /// On its standard input, which is then closed.
-    #[default]
-    Stdin,
-    /// As its last argument.
-    Arg,
-}
 
 /// What a variant adds to its executor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -103,6 +34,9 @@ pub struct VariantConfig {
     /// Its own box; `None`: the executor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Level>,
+    /// Its box opens the working folder only for reading.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sandbox_read_only: bool,
     /// Hosts that it reaches besides in the box `strict`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
@@ -145,12 +79,29 @@ pub struct ExecutorConfig {
     /// What the box lets them read beside the usual.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sandbox_read: Vec<String>,
-    /// What the box lets them write: their own state, and caches.
+    /// What the box lets them write beside their own state: caches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sandbox_write: Vec<String>,
+    /// Where its program keeps its own state, of which each attempt has a copy in its box.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<StatePlace>,
+    /// Arguments of its program, after the first word of `command`, with which a person goes on with
+    /// a session in a terminal; `{session}` is its id.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resume: Vec<String>,
+    /// Arguments that a `plain` program's later turns have besides; `None`: they know nothing of those
+    /// before, and get a summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume_args: Option<Vec<String>>,
     /// The hosts that the box `strict` lets them reach: their model's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
+    /// It has no box, and its table does not say that it has none.
+    #[serde(skip)]
+    pub is_box_unsaid: bool,
+    /// Hosts that it refuses without a question to a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refuse_hosts: Vec<String>,
     /// Those of the three lists that come with Provost.
     #[serde(skip)]
     pub shipped: Shipped,
@@ -177,7 +128,7 @@ const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
 pub(super) const KEYS: &str = "protocol command prompt supports_mcp env env_pass default_variant \
-    variants options on_quota fork labels memory_mb max_running on_lease_late sandbox sandbox_read sandbox_write allow_hosts role limits install \
+    variants options on_quota fork labels memory_mb max_running on_lease_late sandbox sandbox_read sandbox_write state resume resume_args allow_hosts refuse_hosts role limits install \
     login_status note";
 
 /// The built-in executors, overridden by the table `[executors]`.
@@ -204,7 +155,7 @@ fn builtin() -> Result<BTreeMap<String, ExecutorConfig>> {
 
 /// A table starts from the built-in executor of its name, or of its protocol's name, if
 /// that speaks the same protocol. The table replaces its values, and adds to its tables, to
-/// `env_pass`, `sandbox_read`, `sandbox_write` and `allow_hosts`. With another name and a
+/// `env_pass`, `sandbox_read`, `sandbox_write`, `allow_hosts` and `refuse_hosts`. With another name and a
 /// `command`, it has no box unless it asks for one.
 fn read_one(
     item: &Item<'_>,
@@ -213,7 +164,7 @@ fn read_one(
 ) -> Result<ExecutorConfig> {
     let table = item.table()?;
     table.only(&KEYS.split(' ').collect::<Vec<_>>())?;
-    let protocol = table.get("protocol").map(|item| Protocol::read(&item, builtin)).transpose()?;
+    let protocol = table.get("protocol").map(|item| read_protocol(&item, builtin)).transpose()?;
     let alike = protocol.and_then(|protocol| builtin.get(protocol.as_str()));
     let speaks_it =
         |base: &&ExecutorConfig| protocol.is_none_or(|protocol| protocol == base.protocol);
@@ -245,6 +196,15 @@ fn read_one(
     executor.sandbox_read.extend(table.value("sandbox_read", read_paths)?);
     executor.sandbox_write.extend(table.value("sandbox_write", read_paths)?);
     executor.allow_hosts.extend(table.value("allow_hosts", read_hosts)?);
+    executor.refuse_hosts.extend(table.value("refuse_hosts", read_hosts)?);
+    table.read("state", &mut executor.state, read_state)?;
+    table.read("resume", &mut executor.resume, Item::texts)?;
+    if let Some(item) = table.get("resume_args") {
+        if protocol != Protocol::Plain {
+            return Err(item.invalid("left out: only `plain` programs have no other way to resume"));
+        }
+        executor.resume_args = Some(item.texts()?);
+    }
     // What is read now is one of the built-in ones.
     if builtin.is_empty() {
         executor.shipped = Shipped {
@@ -264,8 +224,16 @@ fn read_one(
     executor.options.extend(table.value("options", |item| read_options(item, protocol))?);
     executor.limits.extend(table.value("limits", read_limits)?);
     executor.variants.extend(table.value("variants", |item| read_variants(item, protocol))?);
+    executor.is_box_unsaid = table.get("sandbox").is_none()
+        && executor.sandbox == Level::None
+        && !matches!(protocol, Protocol::Fake | Protocol::Codex);
     if protocol == Protocol::Codex && table.get("sandbox").is_none() {
         leave_to_codex(&mut executor);
+    }
+    if let Some(name) = hold_readers(&mut executor) {
+        return Err(item.invalid(&format!(
+            "a table whose variant {name} has a sandbox, for it has `sandbox_read_only`"
+        )));
     }
     let ExecutorConfig { variants, default_variant, .. } = &mut executor;
     table.read("default_variant", default_variant, |item| read_default(item, variants))?;
@@ -284,6 +252,23 @@ fn leave_to_codex(executor: &mut ExecutorConfig) {
     }
 }
 
+/// What may only read, and has no box that holds it to that, has Codex's own sandbox. The name of
+/// a variant of another protocol, which has none.
+fn hold_readers(executor: &mut ExecutorConfig) -> Option<&str> {
+    let ExecutorConfig { protocol, sandbox, variants, .. } = executor;
+    for (name, variant) in variants {
+        let level = variant.sandbox.unwrap_or(*sandbox);
+        if !variant.sandbox_read_only || level != Level::None {
+            continue;
+        }
+        if *protocol != Protocol::Codex {
+            return Some(name);
+        }
+        variant.options.insert("sandbox".to_owned(), "read-only".to_owned());
+    }
+    None
+}
+
 impl ExecutorConfig {
     /// Whether its agents may start attempts of their own.
     pub fn orchestrates(&self) -> bool {
@@ -297,18 +282,29 @@ impl ExecutorConfig {
 }
 
 /// What is wrong with a table that names no protocol: its command may be wrong too.
+/// `builtin`: the built-in executors, one of whose names may stand where the name
+/// of a protocol belongs.
+fn read_protocol(item: &Item<'_>, builtin: &BTreeMap<String, ExecutorConfig>) -> Result<Protocol> {
+    let text = item.text()?;
+    if let Ok(protocol) = Protocol::deserialize(json!(text)) {
+        return Ok(protocol);
+    }
+    let hint = match (builtin.get(&text), nearest(&text, Protocol::NAMES)) {
+        (Some(named), _) => format!(
+            ": use the built-in executor `{text}`, or write `protocol = \"{}\"` and `command = {:?}`",
+            named.protocol.as_str(),
+            named.command
+        ),
+        (None, Some(near)) => format!(" (did you mean {near:?}?)"),
+        (None, None) => String::new(),
+    };
+    Err(item.invalid(&format!("{}, not {text:?}{hint}", Protocol::one_of())))
+}
+
 fn without_protocol(table: &Table<'_>) -> String {
     let protocol = format!("a table with `protocol`, {}", Protocol::one_of());
     let has_command = table.get("command").is_some_and(|item| read_command(&item).is_ok());
     if has_command { protocol } else { format!("{protocol}, and with `command`: {COMMAND}") }
-}
-
-const COMMAND: &str = "the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]";
-
-fn read_command(item: &Item<'_>) -> Result<Vec<String>> {
-    let command = item.texts().ok();
-    let command = command.filter(|words| words.first().is_some_and(|program| !program.is_empty()));
-    command.ok_or_else(|| item.invalid(COMMAND))
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "shaped for serde")]
@@ -320,12 +316,13 @@ fn read_variants(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String,
     let one = |(name, item): (&str, Item<'_>)| {
         item.is_named_well(name)?;
         let table = item.table()?;
-        table.only(&["args", "env", "options", "sandbox", "allow_hosts"])?;
+        table.only(&["args", "env", "options", "sandbox", "sandbox_read_only", "allow_hosts"])?;
         let variant = VariantConfig {
             args: table.value("args", Item::texts)?,
             env: table.value("env", Item::environment)?,
             options: table.value("options", |item| read_options(item, protocol))?,
             sandbox: table.value("sandbox", |item| read_level(item).map(Some))?,
+            sandbox_read_only: table.value("sandbox_read_only", Item::boolean)?,
             allow_hosts: table.value("allow_hosts", read_hosts)?,
         };
         Ok((name.to_owned(), variant))

@@ -5,10 +5,12 @@ mod allowed;
 mod engine;
 mod executors;
 mod forges;
+mod protocol;
 mod reader;
 mod repo_file;
 mod settings;
 mod show;
+mod state;
 mod values;
 
 use std::collections::BTreeMap;
@@ -17,8 +19,10 @@ use std::path::Path;
 
 use allowed::Allowed;
 pub use allowed::{listen, ports};
-pub use executors::{ExecutorConfig, PromptVia, Protocol, VariantConfig};
+pub use executors::{ExecutorConfig, VariantConfig};
 pub use forges::ForgeConfig;
+pub use protocol::{PromptVia, Protocol};
+use provost_actors::environment::Given;
 use provost_actors::journal::checks::CheckCommand;
 use provost_actors::repo_settings::RepoSettings;
 use reader::{Item, Source, Table};
@@ -128,19 +132,36 @@ pub struct ProjectConfig {
     pub checks: BTreeMap<String, CheckCommand>,
     /// What is configured for its repositories, by their names.
     pub repos: BTreeMap<String, RepoSettings>,
+    /// The variables of their scripts, by the name of the script's table.
+    pub given: BTreeMap<String, BTreeMap<&'static str, Given>>,
+    /// The variables of its checks.
+    pub checks_given: Given,
     /// The place in `config.toml` where its table begins.
     pub origin: String,
 }
 
 fn read_project((name, item): (&str, Item<'_>)) -> Result<(String, ProjectConfig)> {
     let table = item.table()?;
-    table.only(&["checks", "repos"])?;
+    table.only(&["checks", "checks_env", "checks_env_pass", "repos"])?;
     let checks = table.value("checks", |item| item.table()?.items().map(read_check).collect())?;
     let repo = |(name, item): (&str, Item<'_>)| -> Result<(String, RepoSettings)> {
         Ok((name.to_owned(), repo_file::read(&item.table()?, false)?))
     };
+    let given =
+        |(name, item): (&str, Item<'_>)| -> Result<(String, BTreeMap<&'static str, Given>)> {
+            Ok((name.to_owned(), repo_file::read_given(&item.table()?)?))
+        };
     let repos = table.value("repos", |item| item.table()?.items().map(repo).collect())?;
-    Ok((name.to_owned(), ProjectConfig { checks, repos, origin: item.origin() }))
+    let given = table.value("repos", |item| item.table()?.items().map(given).collect())?;
+    let checks_given = read_given(&table, ("checks_env", "checks_env_pass"))?;
+    let origin = item.origin();
+    Ok((name.to_owned(), ProjectConfig { checks, repos, given, checks_given, origin }))
+}
+
+/// The variables that a table gives to processes, under the names of these keys.
+fn read_given(table: &Table<'_>, (set, pass): (&str, &str)) -> Result<Given> {
+    let set = table.value(set, Item::environment)?;
+    Ok(Given { set, pass: table.value(pass, values::read_env_pass)? })
 }
 
 fn read_check((name, item): (&str, Item<'_>)) -> Result<(String, CheckCommand)> {

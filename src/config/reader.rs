@@ -158,14 +158,22 @@ impl<'a> Item<'a> {
     }
 
     pub fn texts(&self) -> Result<Vec<String>> {
-        let array = self.value.get_ref().as_array();
-        let array = array.ok_or_else(|| self.invalid("an array of strings"))?;
+        let all = self.items().ok_or_else(|| self.invalid("an array of strings"))?;
+        all.iter().map(Item::text).collect()
+    }
+
+    /// The tables of an array.
+    pub fn each(&self) -> Result<Vec<Self>> {
+        self.items().ok_or_else(|| self.invalid("an array of tables"))
+    }
+
+    fn items(&self) -> Option<Vec<Self>> {
         let item = |(index, value)| Item {
             source: self.source,
             path: format!("{}[{index}]", self.path),
             value,
         };
-        array.iter().enumerate().map(|each| item(each).text()).collect()
+        Some(self.value.get_ref().as_array()?.iter().enumerate().map(item).collect())
     }
 
     /// Labels of hosts.

@@ -1,17 +1,19 @@
 //! Reads what a `provost.toml` or a table `[projects.NAME.repos.REPO]` says of a repository; each
 //! error names file, line and key. Pure.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use provost_actors::environment::Given;
 use provost_actors::journal::checks::CheckCommand;
 use provost_actors::ready_url::ReadyUrl;
 use provost_actors::repo_settings::{
-    DevServerSettings, LIST_MAX, PortSettings, REPO_FILE, RepoSettings, ScriptSettings, Sourced,
-    is_pattern,
+    AfterRestore, DevServerSettings, LIST_MAX, PortSettings, REPO_FILE, RepoSettings,
+    ScriptSettings, Sourced, is_pattern,
 };
 
 use super::reader::{Item, Source, Table};
-use super::{Result, read_command};
+use super::{Result, read_command, read_given as given};
 
 /// Longest timeout of a script, in seconds.
 const TIMEOUT_MAX: u64 = 86_400;
@@ -44,7 +46,7 @@ pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
         // It is a file of its own.
         worktreeinclude: None,
         setup: table.value("setup", |item| {
-            let known = ["run", "timeout_secs", "cache_key", "cache"];
+            let known = ["run", "timeout_secs", "cache_key", "cache", "after_restore"];
             place.script(&item.table()?, &known)
         })?,
         cleanup: table
@@ -56,7 +58,7 @@ pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
         })?,
         dev_server: table.value("dev_server", |item| {
             let table = item.table()?;
-            table.only(&["run", "port", "ready"])?;
+            place.only(&table, &["run", "port", "ready"])?;
             Ok(DevServerSettings {
                 run: place.key(&table, "run", command)?,
                 port: place.key(&table, "port", port)?,
@@ -71,6 +73,18 @@ pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
             table.items().map(check).collect()
         })?,
     })
+}
+
+/// The tables of scripts that the person may give variables to.
+const SCRIPTS: [&str; 3] = ["setup", "cleanup", "dev_server"];
+
+/// The variables that the person gives to the scripts of a repository.
+pub(super) fn read_given(table: &Table<'_>) -> Result<BTreeMap<&'static str, Given>> {
+    let read = |name: &'static str| {
+        Ok((name, table.value(name, |item| given(&item.table()?, ("env", "env_pass")))?))
+    };
+    let all = SCRIPTS.into_iter().map(read).collect::<Result<BTreeMap<_, _>>>()?;
+    Ok(all.into_iter().filter(|(_, given)| !given.is_empty()).collect())
 }
 
 /// Whose values are read.
@@ -93,15 +107,31 @@ impl Place {
         table.get(key).map(|item| self.of(&item, read)).transpose()
     }
 
+    /// Refuses keys of a script's table that are not known. Variables are a person's to give.
+    fn only(self, table: &Table<'_>, known: &[&str]) -> Result<()> {
+        const GIVEN: [&str; 2] = ["env", "env_pass"];
+        if let Some(item) = GIVEN.iter().find_map(|key| table.get(key)).filter(|_| self.is_repos) {
+            return Err(item.invalid(
+                "in config.toml, below [projects.NAME.repos.REPO], where a person gives variables",
+            ));
+        }
+        table.only(&[known, &GIVEN].concat())
+    }
+
     fn script(self, table: &Table<'_>, known: &[&str]) -> Result<ScriptSettings> {
-        table.only(known)?;
+        self.only(table, known)?;
         Ok(ScriptSettings {
             run: self.key(table, "run", command)?,
             timeout_secs: self.key(table, "timeout_secs", seconds)?,
             cache_key: self.key(table, "cache_key", paths)?,
             cache: self.key(table, "cache", paths)?,
+            after_restore: self.key(table, "after_restore", after_restore)?,
         })
     }
+}
+
+fn after_restore(item: &Item<'_>) -> Result<AfterRestore> {
+    item.one_of(&[("run", AfterRestore::Run), ("skip", AfterRestore::Skip)])
 }
 
 fn seconds(item: &Item<'_>) -> Result<u64> {
@@ -203,7 +233,7 @@ mod tests {
     #[test]
     fn every_key_of_a_repositorys_file_is_read_with_its_line() {
         let text = "copy = [\".env\"]\n[setup]\nrun = 'npm ci'\ntimeout_secs = 60\n\
-             cache_key = ['package-lock.json']\ncache = ['node_modules']\n[cleanup]\n\
+             cache_key = ['package-lock.json']\ncache = ['node_modules']\nafter_restore = 'run'\n[cleanup]\n\
              run = ['docker', 'rm', 'x']\n[ports]\nnames = ['PORT', 'API_PORT']\n[dev_server]\n\
              run = 'npm start'\nport = 'PORT'\nready = 'http://localhost:$PORT/'\n[checks]\n\
              test = 'npm test'\n";
@@ -211,13 +241,14 @@ mod tests {
         let told: Vec<String> =
             entries.iter().map(|(key, entry)| format!("{key} {}", entry.origin)).collect();
         let expected = [
-            "checks.test provost.toml:16",
-            "cleanup.run provost.toml:8",
+            "checks.test provost.toml:17",
+            "cleanup.run provost.toml:9",
             "copy provost.toml:1",
-            "dev_server.port provost.toml:13",
-            "dev_server.ready provost.toml:14",
-            "dev_server.run provost.toml:12",
-            "ports.names provost.toml:10",
+            "dev_server.port provost.toml:14",
+            "dev_server.ready provost.toml:15",
+            "dev_server.run provost.toml:13",
+            "ports.names provost.toml:11",
+            "setup.after_restore provost.toml:7",
             "setup.cache provost.toml:6",
             "setup.cache_key provost.toml:5",
             "setup.run provost.toml:3",
@@ -240,6 +271,10 @@ mod tests {
             ("[setup]\nrun = ''", "provost.toml:2: `setup.run` must be a command line"),
             ("[setup]\ntimeout_secs = 0", "`setup.timeout_secs` must be a whole number from 1"),
             ("[setup]\ncache = ['../x']", "`setup.cache` must be an array of paths"),
+            (
+                "[setup]\nenv_pass = ['NPM_TOKEN']",
+                "provost.toml:2: `setup.env_pass` must be in config.toml, below [projects.NAME.repos",
+            ),
             ("[setup]\ncache = ['/etc']", "`setup.cache` must be an array of paths"),
             ("[setup]\ncache_key = ['a/.GIT/b']", "`setup.cache_key` must be an array of paths"),
             ("[ports]\nnames = ['PATH']", "`ports.names` must be an array of at most 10 names"),

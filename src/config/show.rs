@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use provost_actors::environment::Given;
 use provost_actors::secret::{Needle, SecretNames};
 use serde_json::{Value as Json, json};
 
@@ -60,6 +61,20 @@ impl Config {
                 })
             })
         });
+        let given = self.projects.iter().flat_map(|(name, project)| {
+            let checks = (format!("projects.{name}.checks_"), &project.checks_given);
+            let mut all = vec![checks];
+            for (repo, scripts) in &project.given {
+                let of_script = |(script, given): (&&str, _)| {
+                    (format!("projects.{name}.repos.{repo}.{script}."), given)
+                };
+                all.extend(scripts.iter().map(of_script));
+            }
+            let shown = |(key, given): (String, &Given)| {
+                shown_given(&key, given, &project.origin, &secrets)
+            };
+            all.into_iter().flat_map(shown).collect::<Vec<_>>()
+        });
         let forges = self.forges.iter().flat_map(|(host, it)| {
             let token = it.token_env.as_ref().map_or(HIDDEN, |name| name);
             let key = if it.token_env.is_some() { "token_env" } else { "token" };
@@ -68,8 +83,22 @@ impl Config {
                 Shown::new(format!("forges.{host}.{key}"), json!(value), it.origin.clone())
             })
         });
-        settings.chain(executors).chain(projects).chain(repos).chain(forges).collect()
+        settings.chain(executors).chain(projects).chain(repos).chain(given).chain(forges).collect()
     }
+}
+
+/// The variables that are given to processes, with the secrets among them hidden.
+fn shown_given(key: &str, given: &Given, origin: &str, secrets: &SecretNames) -> Vec<Shown> {
+    let mut env = json!(given.set);
+    hide(&mut env, secrets, &[]);
+    let all = [
+        ("env", env, given.set.is_empty()),
+        ("env_pass", json!(given.pass), given.pass.is_empty()),
+    ];
+    let given = all.into_iter().filter(|(.., is_empty)| !is_empty);
+    given
+        .map(|(name, value, _)| Shown::new(format!("{key}{name}"), value, origin.to_owned()))
+        .collect()
 }
 
 /// Replaces a value that is a secret or contains one.

@@ -322,6 +322,34 @@ fn another_name_for_a_built_in_protocol_begins_as_the_built_in_executor() {
 }
 
 #[test]
+fn every_variant_of_a_built_in_agent_but_unsafe_has_a_box() {
+    let built_in = parse("").unwrap().executors;
+    for (name, executor) in &built_in {
+        assert_eq!(executor.sandbox, Level::Workspace, "{name}");
+        for (variant, config) in &executor.variants {
+            let own = if variant == "unsafe" { Some(Level::None) } else { None };
+            assert_eq!(config.sandbox, own, "{name} {variant}");
+        }
+    }
+    assert!(built_in["codex"].variants["read-only"].sandbox_read_only);
+}
+
+#[test]
+fn what_may_only_read_is_held_to_that_or_refused() {
+    let held = |text: &str| {
+        let executor = parse(text).unwrap().executors["codex"].clone();
+        executor.variants["read-only"].options["sandbox"].clone()
+    };
+    assert_eq!(held(""), "danger-full-access", "the box opens nothing to write");
+    assert_eq!(held("[executors.codex]\nsandbox = \"none\""), "read-only", "Codex's own");
+    let open = "[executors.a]\nprotocol = \"plain\"\ncommand = [\"x\"]\n\
+                [executors.a.variants.b]\nsandbox_read_only = true";
+    let error = parse(open).unwrap_err();
+    assert!(error.contains("variant b has a sandbox"), "{error}");
+    assert!(parse(&format!("{open}\nsandbox = \"strict\"")).is_ok());
+}
+
+#[test]
 fn options_are_those_of_the_protocol() {
     let error = parse("[executors.codex]\noptions = { sandbx = \"x\" }").unwrap_err();
     assert_eq!(

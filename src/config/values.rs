@@ -7,6 +7,14 @@ use super::Result;
 use super::allowed::HOSTS;
 use super::reader::Item;
 
+pub const COMMAND: &str = "the program and its arguments, such as [\"/usr/bin/agent\", \"-b\"]";
+
+pub fn read_command(item: &Item<'_>) -> Result<Vec<String>> {
+    let command = item.texts().ok();
+    let command = command.filter(|words| words.first().is_some_and(|program| !program.is_empty()));
+    command.ok_or_else(|| item.invalid(COMMAND))
+}
+
 pub fn read_whole(item: &Item<'_>, most: u64) -> Result<u64> {
     let value = item.integer().filter(|value| *value <= most);
     value.ok_or_else(|| item.invalid(&format!("a whole number from 0 to {most}")))

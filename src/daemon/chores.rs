@@ -4,11 +4,14 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::process::Shims;
 
+use crate::domain::Domain;
+use crate::home::Home;
 use crate::store::Store;
 
 /// How often stored answers are pruned.
@@ -20,8 +23,13 @@ const MEASURE_LOG_EVERY: Duration = Duration::from_secs(5);
 /// How often orphans of killed shims are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
 
+/// How often the modes of the home are put right.
+const CLOSE_EVERY: Duration = Duration::from_secs(5);
+
 /// Periodic maintenance.
-pub async fn run(store: Store, shims: Shims, log: PathBuf) {
+pub async fn run(store: Store, shims: Shims, home: Home, domain: Arc<Domain>) {
+    let log = home.log_file.clone();
+    let mut close = tokio::time::interval(CLOSE_EVERY);
     let mut measure = tokio::time::interval(MEASURE_LOG_EVERY);
     let mut prune = tokio::time::interval(PRUNE_EVERY);
     let mut strays = tokio::time::interval(REAP_EVERY);
@@ -32,6 +40,7 @@ pub async fn run(store: Store, shims: Shims, log: PathBuf) {
                     tracing::warn!(%error, "the daemon's log can't be rotated");
                 }
             }
+            _ = close.tick() => keep_private(&home, &domain).await,
             _ = prune.tick() => match store.prune().await {
                 Ok(0) => {}
                 Ok(count) => tracing::info!(count, "old answers pruned"),
@@ -44,6 +53,20 @@ pub async fn run(store: Store, shims: Shims, log: PathBuf) {
                     tracing::error!(%error, "reaping orphans panicked");
                 }
             }
+        }
+    }
+}
+
+/// Puts right what an agent in a box may have done to the modes of the home.
+async fn keep_private(home: &Home, domain: &Domain) {
+    let home = home.clone();
+    if let Err(error) = tokio::task::spawn_blocking(move || home.put_right()).await {
+        tracing::error!(%error, "the modes of the home can't be put right");
+    }
+    if domain.is_token_exposed() {
+        match domain.keep_owner().await {
+            Ok(()) => tracing::warn!("others could read the owner's token: it was renewed"),
+            Err(refusal) => tracing::error!(%refusal, "the owner's token can't be renewed"),
         }
     }
 }

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use super::DaemonError;
+use super::{DaemonError, orphans};
 use crate::config;
 use crate::home::Home;
 use crate::secret;
-use crate::store::{Durability, HostKind, HostRoleMade, Server, Store, TimesToLive};
+use crate::store::{Durability, OpenError, Server, Store, TimesToLive};
 
 /// What takes the lock of a host for a visit; no host can have this name.
 const VISITOR: &str = "a visitor";
@@ -56,59 +56,52 @@ pub async fn open(
             let (config, note) = (home.config_file(), home.engine_file());
             return Err(EngineError::OnServer { place, config, note }.into());
         }
-        return Ok(Store::open(&home.database(), times).await?);
+        if !is_in_file(home) {
+            orphans::refuse(home, None).await?;
+        }
+        let store = Store::open(&home.database(), times).await?;
+        orphans::refuse(home, Some(&store)).await?;
+        return Ok(store);
     }
-    let file = home.database();
-    if fs::metadata(&file).is_ok_and(|found| found.len() > 0) {
-        return Err(EngineError::InFile { file }.into());
+    if is_in_file(home) {
+        return Err(EngineError::InFile { file: home.database() }.into());
     }
-    let server = server(engine)?;
-    let store = Store::open_server(&server, host, times).await?;
+    let server = server(engine)?.of_home(&mark(home)?, home.board());
+    let store = match Store::open_server(&server, host, times).await {
+        Err(OpenError::OtherBoard) => {
+            let (place, note) = (home.engine().unwrap_or_default(), home.engine_file());
+            return Err(EngineError::OtherBoard { place, note }.into());
+        }
+        opened => opened?,
+    };
     let board = store.board_id().await.map_err(|it| DaemonError::Host(it.message, it.hint))?;
-    if let (Some(place), Some(known)) = (home.engine(), home.board())
-        && known != board
-    {
-        return Err(EngineError::OtherBoard { place, note: home.engine_file() }.into());
-    }
+    orphans::refuse(home, Some(&store)).await?;
     note(home, &server.place(), &board)?;
     Ok(store)
 }
 
-/// Opens the board of a server for a while, as the daemon of no host.
-pub async fn visit(engine: &config::Engine) -> Result<Store, DaemonError> {
+fn is_in_file(home: &Home) -> bool {
+    fs::metadata(home.database()).is_ok_and(|found| found.len() > 0)
+}
+
+/// What the sessions of this home have in common at the server, as long as the machine runs: a copy of the home
+/// has another one. It is no proof, and anybody may see it.
+fn mark(home: &Home) -> io::Result<String> {
+    let kept = secret::kept_or_made(&home.host_secret(), &home.scratch())?;
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let mark = secret::hash(&format!("{kept} {boot} {}", home.host_secret().display()));
+    Ok(mark.chars().take(16).collect())
+}
+
+/// Opens the board of a server for a while, as the daemon of no host. `migrates`: its schema is brought up
+/// to date.
+pub async fn visit(engine: &config::Engine, migrates: bool) -> Result<Store, DaemonError> {
     if engine.url.is_empty() {
         return Err(EngineError::Url("it names no server".to_owned()).into());
     }
-    Ok(Store::open_server(&server(engine)?, VISITOR, TimesToLive::default()).await?)
-}
-
-/// Makes the role of a host at the server, or changes it. A new role gets a password that is made here,
-/// if it needs one: then it is returned.
-pub async fn make_role(
-    engine: &config::Engine,
-    host: &str,
-    kind: HostKind,
-    password: Option<&str>,
-    needs_one: bool,
-) -> Result<(HostRoleMade, Option<String>), DaemonError> {
-    let new = if needs_one { Some(secret::make()?) } else { None };
-    let store = visit(engine).await?;
-    let made = store.make_host_role(host, kind, password, new.as_deref()).await;
-    store.close().await;
-    let made = made.map_err(|it| DaemonError::Host(it.message, it.hint))?;
-    let new = new.filter(|_| made.is_new);
-    Ok((made, new))
-}
-
-/// Drops the role of a host: its name, and why it is still there, if it is.
-pub async fn drop_role(
-    engine: &config::Engine,
-    host: &str,
-) -> Result<(String, Option<String>), DaemonError> {
-    let store = visit(engine).await?;
-    let dropped = store.drop_host_role(host).await;
-    store.close().await;
-    dropped.map_err(|it| DaemonError::Host(it.message, it.hint))
+    let server = server(engine)?;
+    let server = if migrates { server } else { server.as_it_is() };
+    Ok(Store::open_server(&server, VISITOR, TimesToLive::default()).await?)
 }
 
 fn server(engine: &config::Engine) -> Result<Server, EngineError> {

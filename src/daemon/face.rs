@@ -1,13 +1,16 @@
 //! Where the HTTP face listens: a TCP port, and a Unix socket in the home. Accepts connections,
-//! speaks TLS if it is to, and looks where the peer's process is; what is served is `http`'s.
+//! speaks TLS if it is to, and knows where the peer's process is; what is served is `http`'s.
+//! A connection that has proved no user is a stranger's: few of them are open at once, and nothing
+//! is looked up for them.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use axum::Router;
@@ -15,7 +18,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use provost_actors::blocking::if_there;
+use provost_actors::blocking::{if_there, lock};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -35,8 +38,10 @@ use crate::mcp::Limits;
 
 /// Connections at once; further ones wait in the kernel.
 const CONNECTIONS: usize = 1024;
+/// Connections at once of those that have proved no user yet; one more ends the oldest of them.
+const STRANGERS: usize = 256;
 /// How long a client may take for a TLS handshake, and for the headers of a request.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// How long a client may take no byte of an answer.
 const STALLED: Duration = Duration::from_mins(1);
 /// A pause after a failed accept(2), usually for lack of descriptors.
@@ -104,6 +109,7 @@ impl Sockets {
             tls,
             port,
             room: Arc::new(Semaphore::new(CONNECTIONS)),
+            strangers: Strangers::default(),
             ending: ending.clone(),
         };
         let mut open = JoinSet::new();
@@ -138,7 +144,33 @@ struct Server {
     tls: Option<TlsAcceptor>,
     port: u16,
     room: Arc<Semaphore>,
+    strangers: Strangers,
     ending: CancellationToken,
+}
+
+/// The connections that have proved no user yet, oldest first: each with what lives as long as it
+/// is one of them, and what ends it.
+#[derive(Clone, Default)]
+struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
+
+/// Whether its connection is there still, and what ends it.
+type Stranger = (Weak<()>, CancellationToken);
+
+impl Strangers {
+    /// Adds a connection, until the first of the two is dropped; the second one says that it is to
+    /// end.
+    fn enter(&self) -> (Arc<()>, CancellationToken) {
+        let mut all = lock(&self.0);
+        all.retain(|(seat, _)| seat.strong_count() > 0);
+        if all.len() >= STRANGERS
+            && let Some((_, oldest)) = all.pop_front()
+        {
+            oldest.cancel();
+        }
+        let (seat, end) = (Arc::new(()), CancellationToken::new());
+        all.push_back((Arc::downgrade(&seat), end.clone()));
+        (seat, end)
+    }
 }
 
 impl Server {
@@ -146,18 +178,20 @@ impl Server {
         // Small answers and events are not to wait for more of them.
         let _ = stream.set_nodelay(true);
         let (domain, port) = (Arc::clone(&self.domain), self.port);
-        let place = move || domain.place_of_port(port, from);
-        let Ok(place) = tokio::task::spawn_blocking(place).await else { return };
-        let connection = Connection { place, is_unix: false, from: from.to_string() };
-        match self.tls.clone() {
-            None => self.http(stream, connection).await,
-            Some(tls) => {
-                let shaken = tokio::time::timeout(HEADERS_WITHIN, tls.accept(stream)).await;
-                if let Ok(Ok(stream)) = shaken {
-                    self.http(stream, connection).await;
-                }
+        let (seat, end) = self.strangers.enter();
+        let place = move || {
+            drop(seat);
+            domain.place_of_port(port, from)
+        };
+        let connection = Connection::new(false, from.to_string(), place);
+        let serving = async move {
+            let Some(tls) = self.tls.clone() else { return self.http(stream, connection).await };
+            let shaken = tokio::time::timeout(HEADERS_WITHIN, tls.accept(stream)).await;
+            if let Ok(Ok(stream)) = shaken {
+                self.http(stream, connection).await;
             }
-        }
+        };
+        end.run_until_cancelled(serving).await;
         drop(permit);
     }
 
@@ -168,7 +202,7 @@ impl Server {
         }
         let Ok(place) = self.domain.place_of(&stream) else { return };
         let process = peer.pid().map_or_else(String::new, |pid| format!(", process {pid}"));
-        let connection = Connection { place, is_unix: true, from: format!("socket{process}") };
+        let connection = Connection::new(true, format!("socket{process}"), move || place);
         self.http(stream, connection).await;
         drop(permit);
     }
@@ -242,4 +276,22 @@ fn acceptor(http: &Http) -> Result<Option<TlsAcceptor>, String> {
         .with_single_cert(certificates, private)
         .map_err(|error| format!("the certificate in {chain} can't be used: {error}"))?;
     Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_stranger_too_many_ends_the_oldest_and_no_one_who_is_known() {
+        let strangers = Strangers::default();
+        let (seat, known) = strangers.enter();
+        let mut others: Vec<_> = (1..STRANGERS).map(|_| strangers.enter()).collect();
+        drop(seat);
+        others.push(strangers.enter());
+        assert!(!known.is_cancelled() && others.iter().all(|(_, end)| !end.is_cancelled()));
+        others.push(strangers.enter());
+        let ended = others.iter().map(|(_, end)| end.is_cancelled()).collect::<Vec<_>>();
+        assert!(ended[0] && !ended[1..].contains(&true) && !known.is_cancelled());
+    }
 }

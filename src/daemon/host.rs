@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provost_actors::attempt;
-use provost_actors::event::Timestamp;
 use provost_actors::gateway::{self, GatewayMessage};
 use provost_actors::host::{Host, HostRole, LOCAL, Registration, is_label};
 use provost_actors::journal::{Bundles as _, Hosts as _};
@@ -15,7 +14,7 @@ use provost_actors::refusal::{Code, Refusal};
 use provost_actors::workspace::Places;
 use provost_actors::world::{OwnHost, World};
 use ractor::ActorRef;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{DaemonError, strangers};
@@ -23,7 +22,7 @@ use crate::config::Config;
 use crate::domain::Domain;
 use crate::home::Home;
 use crate::secret;
-use crate::store::{HostKind, Store};
+use crate::store::Store;
 use crate::tools::{Rates, carried};
 
 /// Between two tries to write a registration.
@@ -104,20 +103,6 @@ pub async fn note_repositories(store: &Store) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a role of the database that is for less than the host is configured to do.
-fn check_rights(config: &Config, store: &Store) -> Result<(), DaemonError> {
-    if store.rights() != Some(HostKind::Worker) || role(config) == HostRole::Worker {
-        return Ok(());
-    }
-    let host = store.host();
-    let why = format!("the role that host {host} has at the database is that of a worker");
-    let way = format!(
-        "Write role = \"worker\" below [host], or run `provost cluster role {host} --role gateway` with \
-         the configuration of the board's owner."
-    );
-    Err(DaemonError::Host(why, way))
-}
-
 /// Registers the host once more, before the daemon takes up what an earlier one left.
 pub async fn register(
     home: &Home,
@@ -125,7 +110,6 @@ pub async fn register(
     store: &Store,
     shims: &Shims,
 ) -> Result<OwnHost, DaemonError> {
-    check_rights(config, store)?;
     let kept = secret::kept_or_made(&home.host_secret(), &home.scratch())?;
     // A file serves one home, whose lock this daemon holds.
     let is_shared = !config.settings.engine.url.is_empty();
@@ -151,9 +135,7 @@ pub async fn register(
         },
     };
     tracing::info!(host = host.host_id, incarnation = host.incarnation, "registered");
-    let mut own = OwnHost::new(&host);
-    own.asks = store.rights() != Some(HostKind::Worker);
-    Ok(own)
+    Ok(OwnHost::new(&host))
 }
 
 /// Registers a host that other daemons may give up. Before that it ends what runs of this home and is
@@ -189,10 +171,8 @@ async fn leased(
 
 /// Daemons of several versions understand each other only as far as their schema and calls are alike.
 fn warn_of_versions(hosts: &[Host], own: &Registration) {
-    let now = Timestamp::now();
-    let others = hosts
-        .iter()
-        .filter(|it| it.host_id != own.host_id && it.is_other_version(&own.version, now));
+    let others =
+        hosts.iter().filter(|it| it.host_id != own.host_id && it.is_other_version(&own.version));
     let others: Vec<String> =
         others.map(|it| format!("{} has {}", it.host_id, it.version)).collect();
     if !others.is_empty() {
@@ -232,25 +212,26 @@ async fn registered_before(
     Ok(known)
 }
 
-/// What the host of a shared board does for as long as it is this daemon's: it renews its lease, and has
-/// remotes keep what turns leave.
-pub fn share(gateway: &ActorRef<GatewayMessage>, world: &Arc<World>) -> Option<JoinHandle<()>> {
-    let lease = world.host.lease?;
-    let (gateway, world) = (gateway.clone(), Arc::clone(world));
-    let pushing = attempt::keep_pushed(Arc::clone(&world));
-    Some(tokio::spawn(async move {
-        tokio::join!(gateway::keep_lease(gateway, world, lease), pushing);
-    }))
+/// What the host of a shared board does for as long as it is this daemon's, each in a task of its own: it
+/// renews its lease, and has remotes keep what turns leave. It ends when the set is dropped.
+pub fn share(gateway: &ActorRef<GatewayMessage>, world: &Arc<World>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    if let Some(lease) = world.host.lease {
+        tasks.spawn(gateway::keep_lease(Arc::clone(world), lease));
+        tasks.spawn(gateway::follow_lease(gateway.clone(), Arc::clone(world)));
+        tasks.spawn(attempt::keep_pushed(Arc::clone(world)));
+    }
+    tasks
 }
 
-/// Gives the lease up, unless something runs on: the other hosts need not wait for its end.
+/// Notes that the daemon ends, unless something runs on.
 pub async fn leave(home: &Home, store: &Store, shims: &Shims) {
     let alive = shims.alive_below(&[home.attempts(), home.checks()]).await;
     if !alive.is_ok_and(|alive| alive.is_empty()) {
         return;
     }
-    if let Err(refusal) = store.give_up_lease().await {
-        tracing::warn!(%refusal, "the lease of this host is not given up");
+    if let Err(refusal) = store.end_host().await {
+        tracing::warn!(%refusal, "the end of this daemon is not noted");
     }
 }
 

@@ -43,10 +43,9 @@ use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
 use crate::home::{Home, environment};
 use crate::mcp;
-pub use crate::store::HostKind;
 use crate::store::{OpenError, Store, TimesToLive};
 use crate::tools::{Rate, Rates};
-pub use engine::{EngineError, drop_role, make_role, visit};
+pub use engine::{EngineError, visit};
 pub use lock::{HomeLock, LockError};
 
 /// How long a daemon that may write nothing any more takes to end its connections.
@@ -61,6 +60,8 @@ pub enum DaemonError {
     Store(#[from] OpenError),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Lost(#[from] orphans::LostBoard),
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}. {1}")]
@@ -101,6 +102,7 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     if let Err(error) = if_there(fs::remove_dir_all(home.scratch())) {
         tracing::warn!(path = %home.scratch().display(), %error, "it can't be removed");
     }
+    home.put_all_right();
     process::become_subreaper()?;
     // One thread for all tasks: none of them blocks, most take microseconds, and to wake a second
     // thread for one takes longer. Work that blocks or computes has threads of its own.
@@ -169,7 +171,7 @@ async fn serve_as(
     noted.map_err(|refusal| DaemonError::Host(refusal.message, refusal.hint))?;
     let (owners, world, mut gateway_ended) =
         start_actors(home, config, soft_limits, store, shims.clone(), host).await?;
-    let sharing = host::share(&owners.gateway, &world);
+    let mut sharing = host::share(&owners.gateway, &world);
     // A finish that is taken up may plan a run of checks: before that, for what is not open goes.
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     let count = ractor::call!(owners.gateway, gateway::GatewayMessage::Restore)
@@ -195,8 +197,8 @@ async fn serve_as(
     let socket = listen::bind(home)?;
     let resuming = Arc::clone(&domain);
     let taking_up = tokio::spawn(async move { resuming.take_up_answers().await });
-    let log = home.log_file.clone();
-    let chores = tokio::spawn(chores::run(store.clone(), shims.clone(), log));
+    let chores = chores::run(store.clone(), shims.clone(), home.clone(), Arc::clone(&domain));
+    let chores = tokio::spawn(chores);
     let config::Worker { agent_per_minute, all_per_minute, burst_per_second, .. } =
         config.settings.worker;
     let rates = Rates::new(Rate { agent_per_minute, all_per_minute, burst_per_second });
@@ -230,8 +232,8 @@ async fn serve_as(
     }
     // It is ours: the lock is still held.
     home.remove_socket();
-    if let Some(sharing) = sharing {
-        sharing.abort();
+    if !sharing.is_empty() {
+        sharing.shutdown().await;
         host::leave(home, store, shims).await;
     }
     store.close().await;
@@ -281,7 +283,7 @@ async fn start_actors(
 ) -> Result<(Owners, Arc<World>, JoinHandle<()>), DaemonError> {
     let environment = environment();
     let settings = &config.settings;
-    let executors = Registry::new(config, &environment);
+    let executors = Registry::new(config, home.machine(environment.clone()));
     let checks = checks(config);
     let forges = config.forges.iter();
     let forges = forges.map(|(host, it)| (host.clone(), it.resolved(&environment))).collect();
@@ -355,10 +357,12 @@ fn log_limits(logs: &config::Logs) -> LogLimits {
 fn checks(config: &Config) -> provost_actors::world::Checks {
     let config::Checks { max_running, wall_secs, memory_bytes, processes } = config.settings.checks;
     let projects = config.projects.iter();
+    let given = projects.clone().filter(|(_, it)| !it.checks_given.is_empty());
     provost_actors::world::Checks {
         max_running,
         limits: Limits { wall_secs, memory_bytes, processes, ..Limits::default() },
         projects: projects.map(|(name, it)| (name.clone(), it.checks.clone())).collect(),
+        given: given.map(|(name, it)| (name.clone(), it.checks_given.clone())).collect(),
     }
 }
 
@@ -368,10 +372,10 @@ fn cache(home: &Home, max_bytes: u64) -> Cache {
 
 /// What is configured for the worktrees of repositories.
 fn repos(config: &Config) -> RepoConfig {
-    let projects = config.projects.iter();
-    let projects = projects.filter(|(_, it)| !it.repos.is_empty());
+    let projects = config.projects.iter().filter(|(_, it)| !it.repos.is_empty());
+    let given = projects.clone().map(|(name, it)| (name.clone(), it.given.clone())).collect();
     let projects = projects.map(|(name, it)| (name.clone(), it.repos.clone())).collect();
-    RepoConfig { projects, read: config::read_repo_file }
+    RepoConfig { projects, given, read: config::read_repo_file }
 }
 
 /// Where to create cgroups, if a limit of an executor or of the checks needs one.

@@ -1,5 +1,6 @@
-//! Processes with a folder and no row. Rows are written first, so a part of the database was
-//! lost: that is logged, and nothing is done about it.
+//! Attempts and processes with a folder and no row. Rows are written first, so the board was lost,
+//! or an older copy of it put back. Where it lacks attempts, the daemon does not start: it would not
+//! know whose work they are. Where it lacks processes, that is logged, and nothing is done about it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,9 +9,38 @@ use std::path::{Path, PathBuf};
 use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::process::records::ExitRecord;
 
+use crate::home::Home;
 use crate::store::Store;
 
-/// Logs each of them.
+/// Why a board is not that of this home.
+#[derive(Debug, thiserror::Error)]
+pub enum LostBoard {
+    #[error(
+        "the board ({}) lacks {count} attempts of which this home has files ({first}): it was lost, or \
+         an older copy was put back. Nothing was changed, and executors run on. Put the newest copy \
+         back; or, to go on without these attempts, move their folders out of {}",
+        board.display(),
+        attempts.display()
+    )]
+    Lost { board: PathBuf, count: usize, first: String, attempts: PathBuf },
+    #[error("which attempts the board has can't be read: {0}")]
+    Unread(String),
+}
+
+/// Refuses a board that lacks attempts of this home; `None`: one that is to be made.
+pub async fn refuse(home: &Home, store: Option<&Store>) -> Result<(), LostBoard> {
+    let attempts = home.attempts();
+    let names = below(&attempts).filter_map(|entry| named(&entry));
+    let mut ids: Vec<String> = names.filter(|name| name.parse::<AttemptId>().is_ok()).collect();
+    if let Some(store) = store {
+        let unknown = store.unknown_attempts(&ids).await;
+        ids = unknown.map_err(|refusal| LostBoard::Unread(refusal.message))?;
+    }
+    let Some(first) = ids.first().cloned() else { return Ok(()) };
+    Err(LostBoard::Lost { board: home.database(), count: ids.len(), first, attempts })
+}
+
+/// Logs each process.
 pub async fn report(attempts: PathBuf, store: &Store) {
     let Ok(folders) = tokio::task::spawn_blocking(move || folders(&attempts)).await else { return };
     let ids: Vec<String> = folders.keys().cloned().collect();
@@ -31,8 +61,6 @@ pub async fn report(attempts: PathBuf, store: &Store) {
 
 /// The folders of processes, by process id.
 fn folders(attempts: &Path) -> HashMap<String, PathBuf> {
-    let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
-    let named = |entry: &fs::DirEntry| entry.file_name().into_string().ok();
     let attempts = below(attempts)
         .filter(|entry| named(entry).is_some_and(|name| name.parse::<AttemptId>().is_ok()));
     let processes = attempts.flat_map(|attempt| below(&attempt.path()).collect::<Vec<_>>());
@@ -40,4 +68,12 @@ fn folders(attempts: &Path) -> HashMap<String, PathBuf> {
         .filter_map(|entry| Some((named(&entry)?, entry.path())))
         .filter(|(name, _)| name.parse::<ProcessId>().is_ok())
         .collect()
+}
+
+fn below(dir: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
+    fs::read_dir(dir).into_iter().flatten().flatten()
+}
+
+fn named(entry: &fs::DirEntry) -> Option<String> {
+    entry.file_name().into_string().ok()
 }

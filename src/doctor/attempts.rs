@@ -14,6 +14,7 @@ use provost_actors::log::spool::format::{
 };
 use provost_actors::process::records::{ExitRecord, Manifest};
 use provost_actors::workspace::git;
+use provost_actors::workspace::own::Own;
 
 use super::check::Check;
 use super::place::to_trash;
@@ -121,14 +122,15 @@ fn spool_ends(folder: &Path) -> io::Result<Option<[(Stream, u64); 2]>> {
 /// Locks that a dead git left in the worktrees of an attempt that has ended.
 fn abandoned_locks(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
     let mut checks = Vec::new();
-    for worktree in attempt.repos.iter().map(|(name, _)| worktree(home, attempt, name)) {
-        for lock in locks::of(&worktree) {
+    for (name, _) in &attempt.repos {
+        let (worktree, own) = (worktree(home, attempt, name), own(home, attempt, name));
+        for lock in locks::of(&own) {
             if locks::is_abandoned(&lock, &worktree) {
                 let message = format!("no process holds the lock {}", lock.display());
-                let worktree = worktree.clone();
-                // The lock is in the repository, where nothing is ever deleted.
+                let (worktree, own) = (worktree.clone(), own.clone());
+                // The lock is in a repository, where nothing is ever deleted.
                 let set_aside = move |_: &Home| {
-                    if locks::of(&worktree).contains(&lock) && locks::set_aside(&lock, &worktree)? {
+                    if locks::of(&own).contains(&lock) && locks::set_aside(&lock, &worktree)? {
                         Ok("renamed".to_owned())
                     } else {
                         Err(io::Error::other("a process may hold it"))
@@ -145,62 +147,61 @@ fn worktree(home: &Home, attempt: &InspectedAttempt, name: &str) -> PathBuf {
     home.worktrees().join(&attempt.folder).join(name)
 }
 
-/// What git knows of a repository.
-struct GitState {
-    worktrees: BTreeSet<PathBuf>,
-    branches: BTreeSet<String>,
+fn own(home: &Home, attempt: &InspectedAttempt, name: &str) -> Own {
+    Own::of(&home.attempts().join(&attempt.attempt_id), name)
 }
 
-/// Whether git knows the worktrees and branches of attempts.
+/// Whether the worktrees, the own repositories and the branches of attempts are there.
 pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
-    let mut repos: BTreeMap<&str, Option<GitState>> = BTreeMap::new();
+    let mut branches: BTreeMap<&str, Option<BTreeSet<String>>> = BTreeMap::new();
     let mut findings = Vec::new();
     for attempt in attempts {
         let is_made = home.attempts().join(&attempt.attempt_id).join(MARKER).exists();
         for (name, path) in &attempt.repos {
-            if !repos.contains_key(path.as_str()) {
-                let state = git_state(Path::new(path)).await.map_err(|error| {
+            if !branches.contains_key(path.as_str()) {
+                let found = branches_of(Path::new(path)).await.map_err(|error| {
                     let message = format!("the repository {path} can't be read: {error}");
                     let hint = "Move it back to where it was.";
                     findings.push(Check::warn("repositories", message, hint));
                 });
-                repos.insert(path, state.ok());
+                branches.insert(path, found.ok());
             }
-            if let Some(Some(state)) = repos.get(path.as_str()).filter(|_| is_made) {
-                findings.extend(of_worktree(&worktree(home, attempt, name), attempt, state));
+            if let Some(Some(branches)) = branches.get(path.as_str()).filter(|_| is_made) {
+                let worktree = worktree(home, attempt, name);
+                let has_own = own(home, attempt, name).admin().exists();
+                let has_branch = branches.contains(&attempt.branch);
+                findings.extend(of_worktree(&worktree, &attempt.branch, has_own, has_branch));
             }
         }
     }
-    listed("worktrees", findings, "git knows them and their branches".to_owned())
+    listed(
+        "worktrees",
+        findings,
+        "they, their repositories and their branches are there".to_owned(),
+    )
 }
 
-async fn git_state(repo: &Path) -> Result<GitState, git::GitError> {
-    let worktrees = git::run(repo, &["worktree", "list", "--porcelain"]).await?;
-    let worktrees = worktrees.lines().filter_map(|line| line.strip_prefix("worktree "));
-    let branches = git::run(repo, &["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
-    Ok(GitState {
-        worktrees: worktrees.map(PathBuf::from).collect(),
-        branches: branches.await?.lines().map(str::to_owned).collect(),
-    })
+async fn branches_of(repo: &Path) -> Result<BTreeSet<String>, git::GitError> {
+    let listed = git::run(repo, &["for-each-ref", git::BRANCH, "refs/heads"]).await?;
+    Ok(listed.lines().map(str::to_owned).collect())
 }
 
-fn of_worktree(worktree: &Path, attempt: &InspectedAttempt, state: &GitState) -> Option<Check> {
-    let (shown, branch) = (worktree.display(), &attempt.branch);
-    let (message, hint) = match (worktree.is_dir(), state.worktrees.contains(worktree)) {
+fn of_worktree(worktree: &Path, branch: &str, has_own: bool, has_branch: bool) -> Option<Check> {
+    let shown = worktree.display();
+    let (message, hint) = match (worktree.is_dir(), has_own) {
+        (_, false) => (
+            format!(
+                "{shown} has no git repository of its own: an earlier version of Provost made it"
+            ),
+            "Finish the attempt, or run `provost rm` for it, with the version that made it.",
+        ),
         (false, true) => (
-            format!("{shown} is missing, but git has it registered"),
-            "Restore it; if its work is not needed, start another attempt at the task.",
-        ),
-        (false, false) => (
             format!("{shown} is missing: moved or deleted by hand"),
-            "Its branch has its commits. `git worktree list` shows whether it was moved.",
+            "The attempt's next turn or finish makes it again, as its last turn left it.",
         ),
-        (true, false) => {
-            (format!("git does not know {shown}"), "Run `git worktree repair` with that path.")
-        }
-        (true, true) if !state.branches.contains(branch) => (
+        (true, true) if !has_branch => (
             format!("the branch {branch} of {shown} is missing"),
-            "Run `git branch` with its name in that worktree to create it again.",
+            "The attempt's next turn or finish makes it again.",
         ),
         (true, true) => return None,
     };

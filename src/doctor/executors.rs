@@ -30,12 +30,16 @@ pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     let outgoing = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     checks.extend(of_ports(&config.settings.worktrees.ports, &outgoing.unwrap_or_default()));
     let mut environment = environment();
-    let mut executors = Registry::new(&config, &environment).all();
+    let registry = |environment| Registry::new(&config, home.machine(environment));
+    let mut executors = registry(environment.clone());
     if let Some(path) = daemon_path {
         let own = environment.insert("PATH".to_owned(), path.to_owned()).unwrap_or_default();
-        let shell = std::mem::replace(&mut executors, Registry::new(&config, &environment).all());
-        checks.push(of_path(&own, path, &shell, &executors));
+        let shell = std::mem::replace(&mut executors, registry(environment.clone()));
+        checks.push(of_path(&own, path, &shell.all(), &executors.all()));
     }
+    let search = environment.get("PATH").map_or("", String::as_str);
+    checks.extend(of_planted(&executors.machine().replaceable_folders(search)));
+    let executors = executors.all();
     let asked = executors.iter().map(|executor| of_executor(&**executor, &config));
     checks.extend(futures_util::future::join_all(asked).await);
     checks
@@ -78,6 +82,19 @@ fn of_path(
     Check::warn("PATH", format!("{message}: it does not find {}", missed.join(", ")), hint)
 }
 
+/// Whether agents can put programs on the daemon's `PATH`.
+fn of_planted(folders: &[PathBuf]) -> Option<Check> {
+    let list: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    (!list.is_empty()).then(|| {
+        let list = list.join(", ");
+        let message =
+            format!("agents in a sandbox can write {list}: what they put there would run outside");
+        let hint = "Take it off the daemon's PATH and run `provost shutdown`, or name narrower \
+                    paths in the sandbox_write of executors.";
+        Check::warn("programs", message, hint)
+    })
+}
+
 async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
     let described = executor.describe();
     let name = format!("executor {}", described.name);
@@ -101,18 +118,21 @@ async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
         Ok(launch) => launch.program.display().to_string(),
         Err(reason) => return Check::warn(&name, reason, "Fix it in config.toml."),
     };
-    let version = match executor.version().await {
-        Some(version) => format!(": {version}"),
-        None => "; version unknown".to_owned(),
+    let version = match (executor.version().await, executor.unasked_reason()) {
+        (Some(version), None) => format!(": {version}"),
+        (Some(version), Some(why)) => format!(": {version}; {why}"),
+        (None, Some(why)) => format!("; {why}"),
+        (None, None) => "; version unknown".to_owned(),
     };
+    let note = described.note.map(|note| format!("; {note}")).unwrap_or_default();
     let found = format!("{program}{version}");
     match executor.is_logged_in().await {
         Some(false) => {
             let hint = "Log in with the program itself, or give it a key by `env_pass` or `env`.";
-            Check::note(&name, format!("{found}; not logged in{variants}"), hint)
+            Check::note(&name, format!("{found}; not logged in{variants}{note}"), hint)
         }
-        Some(true) => Check::ok(&name, format!("{found}; logged in{variants}")),
-        None => Check::ok(&name, format!("{found}{variants}")),
+        Some(true) => Check::ok(&name, format!("{found}; logged in{variants}{note}")),
+        None => Check::ok(&name, format!("{found}{variants}{note}")),
     }
 }
 

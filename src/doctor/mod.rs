@@ -7,6 +7,7 @@ mod check;
 mod daemon;
 mod database;
 mod executors;
+mod kept;
 mod machine;
 mod place;
 mod processes;
@@ -39,6 +40,7 @@ pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
         let on_disk = move |home: &Home| attempts::on_disk(home, &known);
         checks.extend(blocking("attempts", home, on_disk).await);
         checks.extend(within("worktrees", attempts::in_git(home, &attempts)).await);
+        checks.extend(within("kept work", kept::checks(&attempts)).await);
         let of_processes = move |home: &Home| processes::checks(home, &attempts);
         checks.extend(blocking("processes", home, of_processes).await);
     }
@@ -56,7 +58,12 @@ fn fix(home: &Home, checks: &mut [Check]) {
     if checks.iter().all(|check| check.cure.is_none()) {
         return;
     }
-    let lock = HomeLock::take(&home.lock);
+    let mut lock = HomeLock::take(&home.lock);
+    if !matches!(lock, Ok(_) | Err(LockError::Held { .. })) {
+        // It lies in a folder that may be closed to its owner, too.
+        home.put_right();
+        lock = HomeLock::take(&home.lock);
+    }
     for check in checks {
         let Some(cure) = check.cure.take() else { continue };
         let done = match &lock {

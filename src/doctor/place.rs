@@ -36,6 +36,7 @@ pub fn checks(home: &Home, is_held: bool) -> Vec<Check> {
     if home.socket.exists() {
         checks.extend(not_private(&home.socket, 0o600));
     }
+    checks.extend(exposed(&home.token_file()));
     if checks.is_empty() {
         checks.push(Check::ok(HOME, format!("{} is private (0700)", data.display())));
     }
@@ -72,8 +73,10 @@ fn not_private(path: &Path, mode: u32) -> Option<Check> {
         Ok(found) if mode == 0o700 && !found.is_dir() => {
             (format!("{shown} is not a folder"), "Move it away.")
         }
-        Ok(found) if found.mode() & 0o077 != 0 => {
-            let message = format!("{shown} is open to others (mode {:o})", found.mode() & 0o777);
+        Ok(found) if found.mode() & 0o077 != 0 || found.mode() & mode != mode => {
+            let (found, open) = (found.mode() & 0o777, found.mode() & 0o077 != 0);
+            let what = if open { "open to others" } else { "closed to its owner" };
+            let message = format!("{shown} is {what} (mode {found:o})");
             let path = path.to_owned();
             let close = move |_: &Home| {
                 let found = fs::symlink_metadata(&path)?;
@@ -81,13 +84,27 @@ fn not_private(path: &Path, mode: u32) -> Option<Check> {
                     return Err(io::Error::other("it is not ours"));
                 }
                 fs::set_permissions(&path, Permissions::from_mode(mode))?;
-                Ok(format!("closed (mode {mode:o})"))
+                Ok(format!("put right (mode {mode:o})"))
             };
             return Some(Check::warn(HOME, message, "").cure(close));
         }
         Ok(_) => return None,
     };
     Some(Check::fail(HOME, message, hint))
+}
+
+/// Whether others could read the token of the HTTP face, which is of no use then.
+fn exposed(token: &Path) -> Option<Check> {
+    let found = fs::symlink_metadata(token).ok()?;
+    (found.mode() & 0o077 != 0).then(|| {
+        let message = format!("{} could be read by others", token.display());
+        let path = token.to_owned();
+        let remove = move |_: &Home| {
+            fs::remove_file(&path)?;
+            Ok("removed: the next daemon makes another".to_owned())
+        };
+        Check::warn(HOME, message, "").cure(remove)
+    })
 }
 
 fn space(data: &Path) -> Check {

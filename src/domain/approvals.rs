@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use provost_actors::attempt::host_asked_for;
-use provost_actors::executor::Verdict;
+use provost_actors::executor::{AgentQuestion, Verdict};
 use provost_actors::gateway;
 use provost_actors::ids::ApprovalId;
 use provost_actors::journal::{self, Approval, Approvals};
@@ -49,11 +49,15 @@ impl ApprovalTools for Domain {
         input: RespondApprovalInput,
     ) -> Refusable<Once<RespondApprovalOutput>> {
         let reason = input.reason.map_or_else(|| "no reason was given".to_owned(), Into::into);
-        let verdict = match input.decision {
-            ApprovalDecision::Approve => Verdict::Approve,
-            ApprovalDecision::Deny => Verdict::Deny { reason },
+        let id = input.approval_id;
+        let verdict = match (input.decision, input.answer) {
+            (Some(ApprovalDecision::Deny), None) => Verdict::Deny { reason },
+            (Some(ApprovalDecision::Approve), None) => Verdict::Approve,
+            (None, Some(text)) => Verdict::Answer { text: text.into() },
+            (None, None) | (Some(_), Some(_)) => return Err(undecided(id)),
         };
-        let (gateway, world, id) = (&self.gateway, &self.world, input.approval_id);
+        let (gateway, world) = (&self.gateway, &self.world);
+        self.fits(id, &verdict).await?;
         self.trust_by_approval(caller, id, &verdict).await?;
         self.host_by_approval(caller, id).await?;
         let answer = gateway::respond(gateway, world, key, id, verdict).await?;
@@ -68,6 +72,37 @@ impl ApprovalTools for Domain {
 }
 
 impl Domain {
+    /// A question is answered with one of its options, a permission given or refused.
+    async fn fits(&self, id: ApprovalId, verdict: &Verdict) -> Result<(), Refusal> {
+        let approval = self.store.approval(id).await?;
+        let question = approval.and_then(|approval| approval.request.question);
+        let refuse = |message: String, path: &str, hint: String| {
+            Err(Refusal::new(Code::InvalidArgument, message).hint(hint).detail("path", path))
+        };
+        match (question, verdict) {
+            (None, Verdict::Answer { .. }) => refuse(
+                format!("{id} asks for permission: it takes a decision"),
+                "answer",
+                "Call the tool again with decision instead of answer.".to_owned(),
+            ),
+            (Some(question), Verdict::Approve) => refuse(
+                format!("{id} is a question: nothing is chosen for whoever answers it"),
+                "decision",
+                format!("Call the tool again with answer instead of decision{}.", among(&question)),
+            ),
+            (Some(question), Verdict::Answer { text })
+                if !question.is_open && !question.options.contains(text) =>
+            {
+                refuse(
+                    format!("{text:?} is no answer that {id} can take"),
+                    "answer",
+                    format!("Call the tool again with another answer{}.", among(&question)),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A box is made wider by persons alone.
     async fn host_by_approval(&self, caller: &Caller, id: ApprovalId) -> Result<(), Refusal> {
         let approval = self.store.approval(id).await?;
@@ -75,11 +110,28 @@ impl Domain {
         match host.filter(|_| !caller.is_person) {
             None => Ok(()),
             Some(host) => {
-                let message = format!("only a person can allow {host} for an attempt");
+                let message = format!("only a person can allow {host} for a project");
                 Err(Refusal::new(Code::NotPermitted, message)
                     .hint("Ask a person to answer it, with `provost approvals` or on the page."))
             }
         }
+    }
+}
+
+fn undecided(id: ApprovalId) -> Refusal {
+    Refusal::new(Code::AmbiguousTarget, format!("{id} takes either a decision or an answer"))
+        .hint(
+            "Call the tool again with decision = \"approve\" or \"deny\", or with answer if list_inbox \
+             shows a question.",
+        )
+        .detail("path", "decision")
+}
+
+/// The answers that a question names.
+fn among(question: &AgentQuestion) -> String {
+    match question.options.as_slice() {
+        [] => String::new(),
+        options => format!(", one of {}", options.join(", ")),
     }
 }
 
@@ -100,6 +152,7 @@ pub(super) fn summary(approval: Approval) -> ApprovalSummary {
         tool_name: request.tool_name,
         tool_call_id: request.tool_call_id,
         action: request.action.bounded(),
+        question: request.question,
         reason: approval.reason,
         asked_at: approval.asked_at,
         expires_at: approval.expires_at,

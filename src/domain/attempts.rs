@@ -1,13 +1,15 @@
 //! Attempts: started, listed, shown, stopped.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use provost_actors::attempt::provision::{trust_command, trusted_by};
 use provost_actors::blocking::blocking;
-use provost_actors::event::Timestamp;
+use provost_actors::event::{ErrorType, Timestamp};
 use provost_actors::gateway::{self, GatewayMessage, StartRequest};
 use provost_actors::host::HostState;
 use provost_actors::ids::{AttemptId, ProcessId};
-use provost_actors::journal::{ApprovalStatus, AttemptRepo, AttemptStopped, State};
+use provost_actors::journal::{ApprovalStatus, AttemptRepo, AttemptStopped, Snapshots as _, State};
 use provost_actors::process::records;
 use provost_actors::sandbox::Decisions;
 use provost_actors::text::{cut, cut_front};
@@ -157,6 +159,9 @@ impl AttemptTools for Domain {
         let (attempt, force) = (input.attempt_id, input.force);
         let stop = |port| GatewayMessage::Stop(key, attempt, force, port);
         let answer = gateway::ask(&self.gateway, stop).await?;
+        // What the next call reads of it then agrees with this answer. A stop needs no store, so it
+        // does not fail where that can't be read.
+        let _ = self.store.snapshot_stands(attempt, SNAPSHOT_PATIENCE).await;
         let worktree = self.worktree(attempt).await;
         Ok(answered(answer, |stopped: AttemptStopped| StopAttemptOutput {
             attempt_id: stopped.attempt_id,
@@ -238,6 +243,7 @@ impl Domain {
         let line = &status.overview.line;
         let (tip, last_activity_at) = self.log_facts(line.attempt_id, line.host.as_deref()).await;
         let is_for_trust = self.waits_for_trust(&status).await?;
+        let snapshot_failed = status.overview.snapshot_failed().map(ToOwned::to_owned);
         let next = if is_for_trust { trust_action(&status) } else { next_action(&status) };
         let AttemptOverview {
             line,
@@ -276,6 +282,7 @@ impl Domain {
             queued_follow_ups: status.queued_follow_ups,
             queue_held: status.queue_held && status.queued_follow_ups > 0,
             latest_snapshot_turn,
+            snapshot_failed,
             conflicts_with: Vec::new(),
             finish: status.finish.map(last_finish),
             usage: status.usage,
@@ -286,6 +293,9 @@ impl Domain {
         })
     }
 }
+
+/// How long a stop waits for the snapshot of the turn that it ended.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(5);
 
 fn turn_number(turn: ToTurn) -> u32 {
     u32::try_from(turn.get()).unwrap_or(u32::MAX)
@@ -300,6 +310,12 @@ fn next_action(status: &store::AttemptRow) -> String {
              wait_for_attempts with attempt_ids [{id}]."
         );
     }
+    if let Some(other) = overview.waits_for_setup {
+        return format!(
+            "It waits for the setup of attempt {other}, whose result it can have; call \
+             wait_for_attempts with attempt_ids [{id}]."
+        );
+    }
     if let Some(quota) = overview.quota {
         return after_quota(quota, overview.resume_at, *id);
     }
@@ -310,6 +326,12 @@ fn next_action(status: &store::AttemptRow) -> String {
         return next;
     }
     match (state, phase) {
+        _ if !is_over && overview.is_snapshot_pending() && *phase == AttemptPhase::Running => {
+            format!(
+                "Its turn has ended, and the snapshot of its files is being made; call \
+             wait_for_attempts with attempt_ids [{id}]."
+            )
+        }
         (State::Running, AttemptPhase::Waiting) => {
             format!("It waits for a permission: call list_inbox with attempt_id {id}, then answer.")
         }
@@ -337,9 +359,19 @@ fn next_action(status: &store::AttemptRow) -> String {
              action send or queue to go on, or cancel to drop them.",
             status.queued_follow_ups
         ),
+        (State::Failed, _) if status.error_type == Some(ErrorType::Context) => format!(
+            "Its conversation does not fit the model any more, so a follow-up would fail again: call \
+             start_task_attempt with from_attempt_id {id}, which goes on with its files in a new \
+             session, with a summary of this one."
+        ),
         (State::Failed, _) => format!(
             "Read failure_summary, then call tail_attempt_logs with attempt_id {id}; follow_up \
              goes on in the same session, start_task_attempt tries the task anew."
+        ),
+        (State::Completed, _) if status.was_denied => format!(
+            "A permission was denied in its last turn, and some agents end there, or are not told the \
+             reason: call follow_up with attempt_id {id} and what to do instead, or \
+             get_attempt_changes to see what it did without."
         ),
         (State::Completed, _) => format!(
             "Call get_attempt_changes with attempt_id {id} to see what it changed, then \

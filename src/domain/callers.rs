@@ -20,12 +20,13 @@ impl Domain {
     }
 
     /// Where the process at the other end of a TCP connection of this machine is; one of another
-    /// machine is outside. Searches `/proc`.
+    /// machine is outside, and one that has closed it counts as inside. Searches `/proc`.
     pub fn place_of_port(&self, ours: u16, theirs: SocketAddr) -> Place {
         if !theirs.ip().is_loopback() {
             return Place::Outside;
         }
-        self.world.shims.place_of_all(&sockets::connected(theirs.port(), ours))
+        let pids = sockets::connected(theirs.port(), ours);
+        pids.map_or(Place::Inside(None), |pids| self.world.shims.place_of_all(&pids))
     }
 
     /// The caller of a connection: inside an attempt by where its process is, outside

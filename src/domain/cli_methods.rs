@@ -79,12 +79,12 @@ impl Domain {
         params: Option<Value>,
     ) -> Result<Value, CustomError> {
         if READS.contains(&method) {
-            return self.run_method(caller, method, params).await;
+            return Box::pin(self.run_method(caller, method, params)).await;
         }
         let none = Map::new();
         let arguments = params.as_ref().and_then(Value::as_object).unwrap_or(&none);
         let change = self.begin_change(caller, method, arguments);
-        let done = self.run_method(caller, method, params).await;
+        let done = Box::pin(self.run_method(caller, method, params)).await;
         let refused = done.as_ref().err().map(|error| {
             error.data.as_ref().and_then(|data| data["code"].as_str()).unwrap_or("invalid_argument")
         });
@@ -110,11 +110,14 @@ impl Domain {
             "provost/conflicts" => answer(self.conflicts(read(params)?).await),
             "provost/doctor" => answer(self.findings().await),
             "provost/environment" => answer(self.environment(read(params)?).await),
+            "provost/by_hand" => answer(self.by_hand(read(params)?).await),
+            "provost/ended_by_hand" => answer(self.ended_by_hand(read(params)?).await),
             "provost/started_as" => answer(self.started_as(read(params)?).await),
             "provost/remove_project" => answer(self.remove_project(caller, read(params)?).await),
             "provost/hosts" => answer(self.list_hosts().await),
             "provost/change_host" => answer(self.change_host(read(params)?).await),
             "provost/gc" => answer(self.gc(read(params)?).await),
+            "provost/gc_kept" => answer(self.gc_kept(read(params)?).await),
             "provost/empty_cache" => answer(self.empty_cache(read(params)?).await),
             "provost/empty_trash" => answer(self.empty_trash(read(params)?).await),
             "provost/import_tasks" => answer(self.import(read(params)?).await),
@@ -127,6 +130,7 @@ impl Domain {
             "provost/plans" => answer(self.list_plans(read(params)?).await),
             "provost/discard" => answer(self.discard(read(params)?).await),
             "provost/remotes" => answer(self.remotes(read(params)?).await),
+            "provost/set_target_branch" => answer(self.set_target_branch(read(params)?).await),
             "provost/repo_settings" => answer(self.repo_settings(read(params)?).await),
             "provost/trust" => answer(self.trust(read(params)?).await),
             "provost/open" => answer(self.open(read(params)?).await),

@@ -140,7 +140,7 @@ fn empty_cache(cache: &Cache, wish: &EmptyTrashParams) -> io::Result<CachedSetup
     Ok(CachedSetups { dry_run: !wish.yes, entries })
 }
 
-fn before(older_than_secs: u64) -> Timestamp {
+pub(super) fn before(older_than_secs: u64) -> Timestamp {
     let age = Duration::from_secs(older_than_secs).as_millis();
     let age = i64::try_from(age).unwrap_or(i64::MAX);
     Timestamp::from_millis(Timestamp::now().millis().saturating_sub(age))

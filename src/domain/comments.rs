@@ -76,7 +76,11 @@ impl CommentTools for Domain {
         let reviews = self.store.reviews(attempt).await?;
         let snapshots = self.store.all_snapshots(attempt).await?;
         let latest_turn = snapshots.last().map(|(turn, _)| *turn);
-        let comments = self.judged(attempt, &kept, &snapshots).await?;
+        let comments = match self.lost_host_of(&attempt.to_string()).await? {
+            // Whether they still stand is seen where the files are.
+            Some(_) => kept.iter().map(KeptComment::told).collect(),
+            None => self.judged(attempt, &kept, &snapshots).await?,
+        };
         Ok(AttemptComments { attempt_id: attempt, comments, reviews, latest_turn })
     }
 }
@@ -96,12 +100,12 @@ impl Domain {
     ) -> Refusable<Once<CommentOnChangesOutput>> {
         // The lines may be gone by the time of a repeated call.
         if let Some(before) = remembered::<Comment>(&self.store, key.as_ref()).await? {
-            return Ok(answered(before, only));
+            return Ok(answered(self.told_now(attempt, before).await, only));
         }
         let on = lines(input)?;
         let comment = self.commented(attempt, &on, text).await?;
         let added = self.store.add_comment(key.as_ref(), attempt, by, &comment).await?;
-        Ok(answered(added, only))
+        Ok(answered(self.told_now(attempt, added).await, only))
     }
 
     async fn amend(
@@ -113,7 +117,19 @@ impl Domain {
         amendment: Amendment,
     ) -> Refusable<Once<CommentOnChangesOutput>> {
         let done = self.store.amend_comment(key.as_ref(), attempt, by, id, &amendment).await?;
-        Ok(answered(done, only))
+        Ok(answered(self.told_now(attempt, done).await, only))
+    }
+
+    /// A comment with where its lines are now, as a list has it. What was asked for is done: where
+    /// that can't be found out, it stays as it was written down.
+    async fn told_now(&self, attempt: AttemptId, mut done: Once<Comment>) -> Once<Comment> {
+        let id = done.value.comment_id;
+        if let Ok(all) = self.comments_of(attempt).await
+            && let Some(it) = all.comments.into_iter().find(|it| it.comment_id == id)
+        {
+            (done.value.now, done.value.outdated) = (it.now, it.outdated);
+        }
+        done
     }
 
     /// Sends the caller's drafts as one follow-up: inside an attempt those that were written
@@ -157,7 +173,7 @@ impl Domain {
         message: Option<&str>,
     ) -> Result<FollowUpRequest, Refusal> {
         let snapshots = self.store.all_snapshots(attempt).await?;
-        let comments = self.judged(attempt, drafts, &snapshots).await?;
+        let comments = Box::pin(self.judged(attempt, drafts, &snapshots)).await?;
         let queue_id = QueueId::new();
         let review = Review {
             review_id: ReviewId::new(),

@@ -71,7 +71,7 @@ impl Domain {
             review: None,
         };
         let output = output(done, self.worktree(attempt_id).await);
-        Ok(FollowUpOutput { action, preview: Some(found.preview), ..output })
+        Ok(FollowUpOutput { action, preview: found.preview, ..output })
     }
 }
 

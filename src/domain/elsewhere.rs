@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
-use provost_actors::gateway::GatewayMessage;
-use provost_actors::host::{self, HostRole, Place as HostPlace};
+use provost_actors::gateway::{GatewayMessage, is_able};
+use provost_actors::host::{self, Host, HostRole, Place as HostPlace};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{Attempts as _, Hosts as _, Placement as _};
 use serde::Serialize;
@@ -21,7 +21,7 @@ use crate::api::{
     Access, Caller, Code, HostCall, Once, Origin, OtherHosts, Place, Refusable, Refusal, Role,
 };
 use crate::store::HostAnswer;
-use crate::work::elsewhere::{About, BASE, Needs, about, needs, needs_a_host};
+use crate::work::elsewhere::{About, Needs, Unplaced, about, needs, unplaced};
 
 /// How often the rows are read without a hint.
 const POLL: Duration = Duration::from_secs(1);
@@ -44,10 +44,11 @@ impl OtherHosts for Domain {
         arguments: &Map<String, Value>,
     ) -> Refusable<Option<String>> {
         let Some(about) = about(call, arguments) else { return Ok(None) };
-        if needs_a_host(call)
-            && self.world.host.has_lease
+        let meets = unplaced(call, arguments);
+        if self.world.host.has_lease
+            && meets != Unplaced::Answered
             && let Some(attempt) = self.store.unplaced_of(about).await?
-            && let Some(other) = self.give_a_host(attempt).await?
+            && let Some(other) = self.give_a_host(attempt, meets).await?
         {
             return Ok(Some(other));
         }
@@ -80,8 +81,7 @@ impl OtherHosts for Domain {
     async fn carry(&self, host: &str, mut call: HostCall) -> Refusable<Once<Value>> {
         let own = &self.world.host;
         // It is at the host that another daemon took it to be for.
-        let may_ask = own.asks || call.tool == BASE;
-        if !own.has_lease || !may_ask || call.caller.origin.host.is_some() || host == own.id {
+        if !own.has_lease || call.caller.origin.host.is_some() || host == own.id {
             return Err(host::elsewhere("what this call is about", host));
         }
         self.check_alive(host).await?;
@@ -163,23 +163,44 @@ impl OtherHosts for Domain {
 impl Domain {
     /// Finds a host for an attempt that none has, because a call needs one: this one, which then
     /// has it, or the one that is returned. It is queued there, also where no slot is free.
-    async fn give_a_host(&self, attempt: AttemptId) -> Refusable<Option<String>> {
+    ///
+    /// # Errors
+    /// The call has to wait until a host has the attempt, and it is left as it was.
+    async fn give_a_host(&self, attempt: AttemptId, meets: Unplaced) -> Refusable<Option<String>> {
         let own = &self.world.host;
         let Some(found) = self.store.attempt(attempt).await? else { return Ok(None) };
-        let (hosts, used) = (self.store.hosts().await?, self.store.used().await?);
-        match host::place(&own.id, true, &found.demand(), &hosts, &used, Timestamp::now()) {
-            HostPlace::On(other) if own.asks => return Ok(Some(other)),
-            HostPlace::Anywhere if own.role == HostRole::Gateway => {
-                let message =
-                    format!("attempt {attempt} waits for a host, and none is there for it");
-                return Err(Refusal::new(Code::DaemonUnavailable, message)
-                    .hint("Call the tool again when the daemon of such a host runs."));
-            }
-            HostPlace::Here | HostPlace::On(_) | HostPlace::Anywhere => {}
+        if meets == Unplaced::Refused {
+            return Err(waits_for_a_host(attempt));
+        }
+        let (hosts, used, demand) =
+            (self.store.hosts().await?, self.store.used().await?, found.demand());
+        let is_able = is_able(&self.world, &found.executor).await.unwrap_or(false);
+        let fits = |it: &&Host| {
+            let may = it.host_id != own.id || is_able;
+            may && it.runs(&demand) && it.liveness().is_there()
+        };
+        let hosts: Vec<Host> = hosts.iter().filter(fits).cloned().collect();
+        let other = match host::place(&own.id, is_able, &demand, &hosts, &used) {
+            HostPlace::Here => None,
+            HostPlace::On(other) => Some(other),
+            // It waits for a slot where it can run.
+            HostPlace::Anywhere if hosts.iter().any(|it| it.host_id == own.id) => None,
+            HostPlace::Anywhere => match hosts.into_iter().next() {
+                Some(first) => Some(first.host_id),
+                // A stop is never refused.
+                None if meets == Unplaced::Stops => None,
+                None => return Err(waits_for_a_host(attempt)),
+            },
+        };
+        if other.is_some() {
+            return Ok(other);
         }
         let claimed = self.store.claim_one(attempt).await;
-        // It needs an owner, whatever becomes of the call; also if only the answer was lost.
-        let _ = self.gateway.send_message(GatewayMessage::TakeUp(attempt));
+        // It needs an owner, whatever becomes of the call; also if only the answer was lost. A stop makes
+        // the owner, which begins nothing before that.
+        if meets != Unplaced::Stops {
+            let _ = self.gateway.send_message(GatewayMessage::TakeUp(attempt));
+        }
         claimed.map(|_| None)
     }
 
@@ -192,6 +213,11 @@ impl Domain {
         match self.store.host_of(about).await? {
             // It waits for a host.
             Some((host, _)) if host.is_empty() => Ok(None),
+            // What reads moves nothing.
+            Some((host, _)) if needs == Needs::Files => {
+                let is_there = host != self.world.host.id && self.alive().await?.contains(&host);
+                Ok(Some(host).filter(|_| is_there))
+            }
             Some((host, Some(attempt))) if needs != Needs::Host => {
                 self.carrier_of(attempt, host, needs).await
             }
@@ -248,7 +274,7 @@ impl Domain {
     async fn check_alive(&self, host: &str) -> Refusable<()> {
         let known = self.store.hosts().await?.into_iter().find(|it| it.host_id == host);
         let why = match known {
-            Some(known) if known.liveness(Timestamp::now()).is_there() => return Ok(()),
+            Some(known) if known.liveness().is_there() => return Ok(()),
             Some(known) => {
                 format!("its daemon has not renewed its lease since {}", known.renewed_at)
             }
@@ -288,6 +314,14 @@ pub(super) fn for_a_page() -> Caller {
         cwd: None,
         origin: Origin { from: "page".to_owned(), ..Origin::default() },
     }
+}
+
+fn waits_for_a_host(attempt: AttemptId) -> Refusal {
+    let message = format!("attempt {attempt} waits for a host: its next turn has not begun");
+    Refusal::new(Code::AttemptRunning, message).hint(
+        "Call wait_for_attempts, and the tool again then. Or queue a prompt (follow_up with action = \
+         \"queue\"), or end the waiting (stop_attempt).",
+    )
 }
 
 fn away(host: &str, message: String) -> Refusal {

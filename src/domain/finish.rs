@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use provost_actors::attempt::provision::Provision;
 use provost_actors::gateway::{self, FinishCall};
 use provost_actors::ids::{AttemptId, FinishId};
 use provost_actors::journal::checks::CheckOutcome;
@@ -95,7 +96,8 @@ impl Domain {
             let finish = self.finish(begun.value).await?;
             if finish.state != FinishState::Open || Instant::now() >= deadline {
                 let receipts = self.receipts(&finish).await?;
-                let value = answer(finish, receipts)?;
+                let provision = self.provision(finish.attempt_id).await.unwrap_or_default();
+                let value = answer(finish, receipts, &provision)?;
                 return Ok(Once { value, deduplicated: begun.deduplicated });
             }
             tokio::select! {
@@ -130,14 +132,21 @@ fn other_attempt(id: &str) -> Refusable<AttemptId> {
 }
 
 /// What a finish has come to.
-fn answer(finish: Finish, checks: Vec<Receipt>) -> Result<FinishAttemptOutput, Refusal> {
+fn answer(
+    finish: Finish,
+    checks: Vec<Receipt>,
+    provision: &Provision,
+) -> Result<FinishAttemptOutput, Refusal> {
     if let Some(refusal) = &finish.error {
         return Err(refusal.clone());
     }
     let hint = hint(&finish, &checks);
     let repos = finish.request.repos.iter().zip(&finish.receipt.repos).map(repo).collect();
     let conflicts = match finish.receipt.ending {
-        Some(Ending::Conflicts(found)) => conflicts(&found.repo, found.conflicts),
+        Some(Ending::Conflicts(found)) => {
+            let by_setup = provision.changed_by_setup(&found.repo);
+            conflicts(&found.repo, found.conflicts, by_setup)
+        }
         _ => Vec::new(),
     };
     Ok(FinishAttemptOutput {
@@ -171,18 +180,21 @@ pub(super) fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> Finished
         target_after: merged.map(|it| it.new.clone()),
         tree: merged.and_then(|it| it.tree.clone()),
         snapshot: receipt.snapshot.clone(),
+        unsigned: receipt.unsigned.clone(),
         merged: merged.is_some_and(|it| it.place != Place::Old || !it.changes()),
     }
 }
 
-fn conflicts(repo: &str, found: Vec<Conflict>) -> Vec<MergeConflict> {
+fn conflicts(repo: &str, found: Vec<Conflict>, by_setup: &[String]) -> Vec<MergeConflict> {
     let mut room = HUNKS_MAX;
     let side = |side: Option<Side>| side.map(|it| format!("{} {}", it.mode, it.object));
     let told = found.into_iter().take(CONFLICTS_MAX).map(|it| {
         let hunks = it.hunks.filter(|hunks| hunks.len() <= room);
         room -= hunks.as_ref().map_or(0, String::len);
+        let path = format!("{repo}/{}", it.path);
         MergeConflict {
-            path: format!("{repo}/{}", it.path),
+            by_setup: by_setup.contains(&path),
+            path,
             kind: it.kind,
             base: side(it.base),
             ours: side(it.ours),
@@ -210,7 +222,8 @@ pub(super) fn after_finish(finish: &store::LastFinish, id: AttemptId) -> Option<
             let why = finish.waits_for.as_ref().map(|why| format!(" ({})", tried_again(why)));
             let why = why.unwrap_or_default();
             return Some(format!(
-                "It is being finished{why}: call wait_for_attempts with attempt_ids [{id}]."
+                "It is being finished{why}: call wait_for_attempts with attempt_ids [{id}] and until \
+                 any_change."
             ));
         }
         (FinishState::Conflicts, _) => "Its merge has conflicts, which follow_up can have resolved",
@@ -234,8 +247,8 @@ pub(super) fn after_finish(finish: &store::LastFinish, id: AttemptId) -> Option<
 fn hint(finish: &Finish, checks: &[Receipt]) -> Option<String> {
     let what = match (finish.state, &finish.receipt.ending) {
         (FinishState::Open, _) => {
-            let until = "Call wait_for_attempts until it has ended, then finish_attempt again. \
-                         Give the same arguments and the same request_id.";
+            let until = "Call wait_for_attempts until it has ended, then finish_attempt again. Wait with \
+                         until any_change; give the same arguments and the same request_id.";
             let why = finish.receipt.waits_for.as_ref();
             let why = why.map(|why| format!(" What it waits for: {}.", tried_again(why)));
             return Some(until.to_owned() + &why.unwrap_or_default());

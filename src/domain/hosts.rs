@@ -1,6 +1,5 @@
 //! The hosts: listed with what runs on them, drained, let go on, removed.
 
-use provost_actors::event::Timestamp;
 use provost_actors::gateway;
 use provost_actors::host::{Host, Used};
 use provost_actors::journal::Hosts as _;
@@ -13,10 +12,9 @@ impl Domain {
     pub(super) async fn list_hosts(&self) -> Refusable<HostsListed> {
         let used = self.store.used().await?;
         let hosts = self.store.hosts().await?.into_iter();
-        let now = Timestamp::now();
         let line = |host: Host| {
             let used = used.get(&host.host_id).copied().unwrap_or_default();
-            line(host, used, now)
+            line(host, used)
         };
         Ok(HostsListed { hosts: hosts.map(line).collect() })
     }
@@ -28,10 +26,10 @@ impl Domain {
     }
 }
 
-fn line(host: Host, used: Used, now: Timestamp) -> HostLine {
+fn line(host: Host, used: Used) -> HostLine {
     HostLine {
-        liveness: host.liveness(now),
-        version_differs: host.is_other_version(env!("CARGO_PKG_VERSION"), now),
+        liveness: host.liveness(),
+        version_differs: host.is_other_version(env!("CARGO_PKG_VERSION")),
         slots_used: used.slots,
         memory_used_bytes: used.memory,
         host: host.host_id,

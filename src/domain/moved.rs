@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use provost_actors::attempt::{have_base, keep_base};
-use provost_actors::event::Timestamp;
 use provost_actors::gateway::{StartRequest, bring_here, is_able};
 use provost_actors::host::{Host, HostRole};
 use provost_actors::ids::AttemptId;
@@ -87,8 +86,7 @@ impl Domain {
 
     /// The hosts whose daemons are there.
     pub(super) async fn alive(&self) -> Refusable<Vec<String>> {
-        let now = Timestamp::now();
-        let is_there = |host: &Host| host.liveness(now).is_there();
+        let is_there = |host: &Host| host.liveness().is_there();
         let hosts = self.store.hosts().await?.into_iter();
         Ok(hosts.filter(is_there).map(|host| host.host_id).collect())
     }

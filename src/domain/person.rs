@@ -1,20 +1,40 @@
 //! The methods behind the verbs for a person at a worktree: its environment, and how the attempt was
 //! started.
 
-use provost_actors::attempt;
+use provost_actors::attempt::{self, resume};
+use provost_actors::gateway::{self, GatewayMessage};
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::Attempt;
+use provost_actors::journal::{Attempt, Phase};
 use provost_actors::refusal::Refusal;
+use provost_actors::sandbox::Level;
+use provost_actors::workspace::turn_snapshot;
 
 use super::Domain;
-use crate::api::person::{Environment, OfAttemptParams, StartedAs, StartedRepo};
+use crate::api::person::{
+    ByHand, EndedByHand, Environment, OfAttemptParams, StartedAs, StartedRepo,
+};
 
 impl Domain {
     pub(super) async fn environment(&self, of: OfAttemptParams) -> Result<Environment, Refusal> {
         let attempt = self.attempt(of.attempt_id).await?;
         let ports = self.provision(of.attempt_id).await.map(|it| it.ports).unwrap_or_default();
         let variables = attempt::own_variables(&self.world.settings, &attempt, &ports);
-        Ok(Environment { variables })
+        let is_boxed = self.world.executors.get(&attempt.executor).is_none_or(|executor| {
+            executor.sandbox(attempt.process.variant.as_deref()).level != Level::None
+        });
+        let notices = if is_boxed { self.quiet(&attempt).await? } else { Vec::new() };
+        Ok(Environment { variables, notices })
+    }
+
+    pub(super) async fn by_hand(&self, of: OfAttemptParams) -> Result<ByHand, Refusal> {
+        let attempt = self.attempt(of.attempt_id).await?;
+        resume::by_hand(&self.world, &attempt).await.map(ByHand)
+    }
+
+    pub(super) async fn ended_by_hand(&self, of: OfAttemptParams) -> Result<EndedByHand, Refusal> {
+        let attempt = self.attempt(of.attempt_id).await?;
+        resume::ended(&self.world, &attempt).await;
+        Ok(EndedByHand {})
     }
 
     pub(super) async fn started_as(&self, of: OfAttemptParams) -> Result<StartedAs, Refusal> {
@@ -38,6 +58,52 @@ impl Domain {
             from_turn,
             last_prompt: attempt.process.prompt,
         })
+    }
+
+    /// Ends what turns have left running in a box, where it can plant what a person's programs would run,
+    /// and puts the worktrees in order after it. What a person may want to go on is named instead.
+    async fn quiet(&self, attempt: &Attempt) -> Result<Vec<String>, Refusal> {
+        let (id, mut notices) = (attempt.attempt_id, Vec::new());
+        let short = id.short();
+        if self.previewed(id).await.is_some_and(|it| it.state.is_alive()) {
+            notices.push(format!(
+                "Its dev server runs in the sandbox, and can change what your programs read: \
+                 `provost preview {short} --stop` ends it."
+            ));
+        }
+        if !matches!(attempt.phase, Phase::Settled | Phase::Idle) {
+            notices.push(
+                "It has a turn that runs or waits: your programs read what its agent writes \
+                 meanwhile."
+                    .to_owned(),
+            );
+            return Ok(notices);
+        }
+        if !attempt.leftovers.is_empty() {
+            let stop = |port| GatewayMessage::Stop(None, id, false, port);
+            let stopped = gateway::ask(&self.gateway, stop).await?.value;
+            notices.extend((!stopped.signals.is_empty()).then(|| {
+                "What its turns had left running was ended: it could change what your programs \
+                 read."
+                    .to_owned()
+            }));
+            notices.extend(
+                (stopped.survivors > 0).then(|| {
+                    format!("{} of its processes could not be killed.", stopped.survivors)
+                }),
+            );
+        }
+        for repo in &attempt.repos {
+            let source = self.world.settings.source(attempt, repo);
+            let putting = Box::pin(turn_snapshot::put_back(&source, &repo.base_commit));
+            if let Err(error) = putting.await {
+                notices.push(format!(
+                    "What git opens in {} could not be put back: {error}. Run no git there.",
+                    source.worktree().display()
+                ));
+            }
+        }
+        Ok(notices)
     }
 
     async fn attempt(&self, id: AttemptId) -> Result<Attempt, Refusal> {

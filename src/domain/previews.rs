@@ -33,6 +33,8 @@ impl Domain {
             let _ = timeout(WAIT, seen.wait_for(is_there)).await;
             let preview = seen.borrow().clone();
             let was_ending = !stop && preview.state == PreviewState::Stopped;
+            // One that never was has no repository.
+            let preview = Some(preview).filter(|it| !it.repo.is_empty());
             last = Some(PreviewedAttempt { attempt_id, preview });
             if !was_ending {
                 break;

@@ -79,14 +79,6 @@ impl Domain {
         host: &str,
         (project, yes): (ProjectId, bool),
     ) -> Result<Collected, Refusal> {
-        if !self.world.host.asks {
-            let message = format!(
-                "host {host} has worktrees of the project, and this host may ask no other one"
-            );
-            return Err(Refusal::new(Code::NotPermitted, message)
-                .hint("Run the command at a gateway.")
-                .detail("host", host));
-        }
         let wish = json!({
             "yes": yes, "snapshot": true, "project_id": project, "timeout_ms": TIMEOUT_MS,
         });

@@ -248,10 +248,8 @@ impl Domain {
                 .hint("Run the command again when the daemon of a host that has it runs.")
                 .detail("hosts", hosts));
         };
-        // The id of the repository lets a host with a role of its own read the project.
         let asked = json!({
             "project_id": project_id, "repo": repo.repo_name, "branch": params.branch,
-            "repo_id": repo.repo_id,
         });
         let arguments = asked.as_object().cloned().unwrap_or_default();
         let (tool, caller) = (SETTINGS.to_owned(), for_a_page());

@@ -2,6 +2,7 @@
 //! which the store keeps a hash.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ impl Domain {
         let kept = fs::read_to_string(self.token_file()).unwrap_or_default();
         let known = self.store.user_of_token(&hash(kept.trim())).await?;
         let owner = self.owner();
-        if known.is_some_and(|user| user.name == owner) {
+        if known.is_some_and(|user| user.name == owner) && !self.is_token_exposed() {
             return Ok(());
         }
         let token = self.new_owner_token()?;
@@ -76,6 +77,11 @@ impl Domain {
             return self.store.renew_user(&owner, &hash(&token)).await;
         }
         self.store.add_user(&owner, Access::Admin, &hash(&token)).await
+    }
+
+    /// Whether others can, or could, read the owner's token: an agent in a box can change its mode.
+    pub fn is_token_exposed(&self) -> bool {
+        fs::symlink_metadata(self.token_file()).is_ok_and(|found| found.mode() & 0o077 != 0)
     }
 
     /// The user that the owner of the home is: each home has a token of its own.

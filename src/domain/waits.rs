@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use provost_actors::journal::FinishState;
 use provost_actors::text::cut;
 use tokio::time::{Instant, timeout_at};
 
@@ -94,6 +95,7 @@ impl Domain {
                 exit_code: status.exit_code,
                 failure_summary: status.failure_summary.map(|it| cut(it, most)),
                 queued_follow_ups: status.queued_follow_ups,
+                finishing: status.finish.is_some_and(|it| it.state == FinishState::Open),
                 latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },
             });
         }
@@ -127,7 +129,12 @@ impl WaitSnapshot {
         Self {
             disk_changed,
             revision: status.revision,
-            settled_revision: status.settled_revision,
+            // That its snapshot stands is one more change.
+            settled_revision: if status.overview.is_snapshot_pending() {
+                0
+            } else {
+                status.settled_revision
+            },
             is_settled: matches!(phase, AttemptPhase::Settled | AttemptPhase::Idle),
         }
     }
@@ -155,8 +162,8 @@ fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[WaitSnapshot]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     revision: i64,
-    /// A bit for each attempt, in the order asked: it waits for the disk. That is
-    /// no change of a row, so it has no number.
+    /// A bit for each attempt, in the order asked: it waits for the disk or for another one's setup.
+    /// That is no change of a row, so it has no number.
     for_disk: u64,
     /// Identifies the attempts that those bits belong to.
     asked: u32,
@@ -166,7 +173,9 @@ const _: () = assert!(ATTEMPTS_MAX <= u64::BITS as usize, "`Seen` has a bit for 
 
 impl Seen {
     fn of(statuses: &[AttemptRow]) -> Self {
-        let waits = |status: &AttemptRow| u64::from(status.overview.waits_for_disk.is_some());
+        let waits = |AttemptRow { overview: it, .. }: &AttemptRow| {
+            u64::from(it.waits_for_disk.is_some() || it.waits_for_setup.is_some())
+        };
         Self {
             revision: statuses.iter().map(|status| status.revision).max().unwrap_or_default(),
             for_disk: statuses.iter().rev().fold(0, |bits, status| bits << 1 | waits(status)),

@@ -1,19 +1,28 @@
-//! Runs an executor's program to ask it about itself: its version, or whether it is logged in.
+//! Runs an executor's program to ask it about itself: its version, or whether it is logged in. One
+//! whose turns have a box runs in one for this as well: it reads what agents of other versions of
+//! it have written.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Stdio;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
+use provost_actors::attempt::Machine;
+use provost_actors::sandbox::{Ready, Sandbox, Wanted};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
 
 /// How long to wait for an answer.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// How much of it is read, in bytes.
 const ANSWER_MAX: u64 = 4096;
+/// The argument by which `main` recognises a process that enters a box and becomes the program.
+const ARGUMENT: &str = "__ask";
 
 /// What a program said, and its exit code; `None` if a signal ended it.
 pub struct Answer {
@@ -21,27 +30,29 @@ pub struct Answer {
     pub code: Option<i32>,
 }
 
-/// Runs a program in an empty folder with this environment alone. `None`: it can't be run, or did
-/// not end in time.
-pub async fn run(
-    program: &Path,
-    args: &[String],
-    env: &BTreeMap<String, String>,
-) -> Option<Answer> {
-    #[expect(clippy::disallowed_methods, reason = "a program asked about itself is no attempt's")]
-    let mut command = Command::new(program);
+/// A program to ask.
+#[derive(Clone)]
+pub struct Asked<'a> {
+    pub program: PathBuf,
+    /// All of its environment.
+    pub env: BTreeMap<String, String>,
+    /// The box of its turns, if they have one.
+    pub held: Option<(&'a Machine, Wanted)>,
+}
+
+/// What the process that enters the box reads from its standard input.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    sandbox: Sandbox,
+    program: PathBuf,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+}
+
+/// Runs a program in an empty folder. `None`: it can't be run, or did not end in time.
+pub async fn run(asked: Asked<'_>, args: &[&str]) -> Option<Answer> {
     let nowhere = tempfile::Builder::new().prefix("provost-ask-").tempdir().ok()?;
-    command
-        .args(args)
-        .env_clear()
-        .envs(env)
-        .current_dir(nowhere.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true);
-    let mut child = command.spawn().ok()?;
+    let mut child = started(asked, args, nowhere.path()).await?;
     let answer = async {
         let mut said = Vec::new();
         let stdout = child.stdout.take()?;
@@ -55,4 +66,55 @@ pub async fn run(
         let _ = killpg(Pid::from_raw(leader.cast_signed()), Signal::SIGKILL);
     }
     answer
+}
+
+async fn started(asked: Asked<'_>, args: &[&str], folder: &Path) -> Option<Child> {
+    let Asked { program, mut env, held } = asked;
+    let Some((machine, wanted)) = held else {
+        return command(&program, folder).args(args).envs(&env).spawn().ok();
+    };
+    let folder = folder.canonicalize().ok()?;
+    let boxed = machine.around(&wanted, &program, &folder).ok()?;
+    boxed.change(&mut env);
+    let args = args.iter().map(|it| (*it).to_owned()).collect();
+    let entry = serde_json::to_vec(&Entry { sandbox: boxed.sandbox, program, args, env }).ok()?;
+    let mut command = command(Path::new("/proc/self/exe"), &folder);
+    let mut child = command.arg(ARGUMENT).stdin(Stdio::piped()).spawn().ok()?;
+    child.stdin.take()?.write_all(&entry).await.ok()?;
+    Some(child)
+}
+
+fn command(program: &Path, folder: &Path) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "a program asked about itself is no attempt's")]
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true);
+    command
+}
+
+/// Enters a box and becomes the program that is asked, if this process is to do that. It has one
+/// thread, and has opened nothing yet.
+pub fn enter() -> Option<ExitCode> {
+    if std::env::args_os().nth(1)? != ARGUMENT {
+        return None;
+    }
+    // What comes back could not become it.
+    let _ = become_asked();
+    Some(ExitCode::FAILURE)
+}
+
+fn become_asked() -> io::Result<()> {
+    let Entry { sandbox, program, args, env } = serde_json::from_reader(io::stdin().lock())?;
+    let ready = Ready::make(&sandbox).map_err(io::Error::other)?;
+    #[expect(clippy::disallowed_methods, reason = "this process becomes it")]
+    let mut command = std::process::Command::new(program);
+    command.args(args).env_clear().envs(env).stdin(Stdio::null());
+    ready.enter()?;
+    Err(command.exec())
 }

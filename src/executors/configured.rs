@@ -2,31 +2,37 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use provost_actors::environment::inherited;
+use provost_actors::attempt::Machine;
+use provost_actors::environment::{Given, inherited};
 use provost_actors::executor::{
-    Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Turn, Verdict,
+    Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Stdin, Turn, Verdict,
 };
 use provost_actors::limits::{Limits, OnLeaseLate};
-use provost_actors::sandbox::Wanted;
+use provost_actors::sandbox::{self, Level, StatePlace, Wanted};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use super::ask::Asked;
 use super::call::Call;
 use super::version::Version;
 use super::{acp, ask, claude, codex, fake, lines, program};
 use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 
+/// What stands for the attempt's id in the arguments of a `plain` program.
+const ATTEMPT: &str = "{attempt}";
+
 pub struct Configured {
     name: String,
     pub config: ExecutorConfig,
     pub limits: Limits,
-    search: String,
     /// The variables that `env_pass` takes from the daemon's environment.
     passed: BTreeMap<String, String>,
     /// The variables that every executor gets.
     base: BTreeMap<String, String>,
+    machine: Arc<Machine>,
     version: Mutex<Option<Version>>,
 }
 
@@ -35,16 +41,12 @@ impl Configured {
         name: String,
         config: ExecutorConfig,
         limits: Limits,
-        environment: &BTreeMap<String, String>,
+        machine: Arc<Machine>,
     ) -> Self {
-        let search = environment.get("PATH").cloned().unwrap_or_default();
-        let passed = environment
-            .iter()
-            .filter(|(name, _)| config.env_pass.iter().any(|pattern| matches(pattern, name)))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
+        let environment = &machine.environment;
+        let passed = Given { pass: config.env_pass.clone(), ..Given::default() }.of(environment);
         let base = inherited(environment);
-        Self { name, config, limits, search, passed, base, version: Mutex::default() }
+        Self { name, config, limits, passed, base, machine, version: Mutex::default() }
     }
 
     /// A reader for one process that was launched with this dialogue.
@@ -74,17 +76,48 @@ impl Configured {
         known.map(Some).ok_or_else(|| format!("executor {} has no variant {name}", self.name))
     }
 
-    /// The program and its environment, to ask it about itself.
-    fn asked(&self) -> Option<(PathBuf, BTreeMap<String, String>)> {
+    /// Where its state is: a variable of its environment may have moved that.
+    fn state(&self, variant: Option<&VariantConfig>) -> Vec<StatePlace> {
+        let moved = |place: &StatePlace| {
+            let name = place.variable.as_ref()?;
+            let of_variant = variant.and_then(|variant| variant.env.get(name));
+            let set = of_variant.or_else(|| self.config.env.get(name));
+            set.or_else(|| self.passed.get(name)).or_else(|| self.base.get(name)).cloned()
+        };
+        let place = |place: &StatePlace| StatePlace {
+            from: moved(place).unwrap_or_else(|| place.from.clone()),
+            ..place.clone()
+        };
+        self.config.state.iter().map(place).collect()
+    }
+
+    /// The program, to ask it about itself.
+    fn asked(&self) -> Option<Asked<'_>> {
         let call = self.call(self.variant(None).ok()?).ok()?;
         let mut env = self.base.clone();
         env.extend(call.env);
-        Some((call.program, env))
+        let wanted = Wanted { level: Level::Workspace, ..self.sandbox(None) };
+        let held = self.has_box().then_some((&*self.machine, wanted));
+        Some(Asked { program: call.program, env, held })
+    }
+
+    /// Whether agents of it write what the program reads from within a box.
+    fn has_box(&self) -> bool {
+        let mut variants = self.config.variants.values();
+        self.config.sandbox != Level::None
+            || variants.any(|it| it.sandbox.is_some_and(|level| level != Level::None))
+    }
+
+    /// The program of that name, if no agent could have put it there.
+    fn program(&self, name: &str) -> Result<PathBuf, String> {
+        let search = self.machine.environment.get("PATH").map_or("", String::as_str);
+        let program = program::find(name, search)?;
+        self.machine.replaceable(&program).map_or(Ok(program), Err)
     }
 
     fn call(&self, variant: Option<&VariantConfig>) -> Result<Call, String> {
         let (program, args) = match self.config.command.split_first() {
-            Some((name, fixed)) => (program::find(name, &self.search)?, fixed.to_vec()),
+            Some((name, fixed)) => (self.program(name)?, fixed.to_vec()),
             None if self.config.protocol == Protocol::Fake => Default::default(),
             None => return Err("it has no command".to_owned()),
         };
@@ -116,24 +149,36 @@ impl Executor for Configured {
             variants: self.config.variants.keys().cloned().collect(),
             default_variant: self.config.default_variant.clone(),
             supports_mcp: self.config.supports_mcp,
-            supports_resume: self.config.protocol != Protocol::Plain,
+            supports_resume: self.config.protocol != Protocol::Plain || self.remembers_turns(),
             supports_interrupt: is_two_way,
             supports_approvals: is_two_way,
             stand_in: self.config.protocol == Protocol::Fake,
             unavailable_reason: self.call(None).err(),
             install: self.config.install.clone(),
-            note: self.config.note.clone(),
+            note: joined([
+                self.config.note.clone(),
+                self.unboxed_reason().map(str::to_owned),
+                self.unasked_reason(),
+            ]),
         }
+    }
+
+    fn unasked_reason(&self) -> Option<String> {
+        let obstacle = sandbox::obstacle().filter(|_| self.has_box())?;
+        Some(format!(
+            "its version and login are not known: it would have to run outside of its sandbox to \
+             say them, for none can be had: {obstacle}"
+        ))
     }
 
     async fn version(&self) -> Option<String> {
         if self.config.protocol == Protocol::Fake {
             return Some(env!("CARGO_PKG_VERSION").to_owned());
         }
-        let (program, env) = self.asked()?;
+        let asked = self.asked()?;
         let mut version = self.version.lock().await;
         let known = version.take();
-        *version = Version::find(program, env, known).await;
+        *version = Version::find(asked, known).await;
         version.as_ref()?.version.clone()
     }
 
@@ -142,8 +187,8 @@ impl Executor for Configured {
         if args.is_empty() {
             return None;
         }
-        let (program, env) = self.asked()?;
-        match ask::run(&program, args, &env).await?.code {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        match ask::run(self.asked()?, &args).await?.code {
             Some(0) => Some(true),
             Some(1) => Some(false),
             _ => None,
@@ -152,14 +197,32 @@ impl Executor for Configured {
 
     fn launch(&self, turn: &Turn) -> Result<Launch, String> {
         let variant = self.variant(turn.variant.as_ref())?;
-        let call = self.call(variant)?;
+        let mut call = self.call(variant)?;
         match self.config.protocol {
-            Protocol::Plain | Protocol::Events => call.with_prompt(&turn.prompt),
+            Protocol::Plain => {
+                let more = self.config.resume_args.iter().flatten();
+                call.args.extend(more.filter(|_| turn.number > 1).cloned());
+                for word in &mut call.args {
+                    *word = word.replace(ATTEMPT, &turn.attempt);
+                }
+                call.with_prompt(&turn.prompt)
+            }
+            Protocol::Events => call.with_prompt(&turn.prompt),
             Protocol::Fake => Ok(fake::launch(turn, call)),
             Protocol::Claude => Ok(claude::launch(turn, call)),
             Protocol::Codex => codex::launch(turn, call),
             Protocol::Acp => acp::launch(turn, call),
         }
+    }
+
+    fn resume(&self, variant: Option<&str>, session: &str) -> Result<Option<Launch>, String> {
+        if self.config.resume.is_empty() {
+            return Ok(None);
+        }
+        let variant = self.variant(variant.map(str::to_owned).as_ref())?;
+        let own = self.config.resume.iter().map(|word| word.replace("{session}", session));
+        let call = Call { args: own.collect(), ..self.call(variant)? };
+        Ok(Some(call.launch(Stdin::Empty)))
     }
 
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer> {
@@ -181,8 +244,12 @@ impl Executor for Configured {
         }
     }
 
-    fn keeps_sessions(&self) -> bool {
-        self.is_two_way()
+    fn takes_recaps(&self) -> bool {
+        self.config.protocol != Protocol::Fake
+    }
+
+    fn remembers_turns(&self) -> bool {
+        self.config.resume_args.is_some()
     }
 
     fn forks_sessions(&self) -> bool {
@@ -197,11 +264,20 @@ impl Executor for Configured {
         let hosts = hosts.chain(variant.into_iter().flat_map(|variant| &variant.allow_hosts));
         Wanted {
             level: own.unwrap_or(self.config.sandbox),
+            reads_only: variant.is_some_and(|variant| variant.sandbox_read_only),
             read: self.config.sandbox_read.clone(),
             write: self.config.sandbox_write.clone(),
             hosts: hosts.cloned().collect(),
+            refused: self.config.refuse_hosts.clone(),
+            state: self.state(variant),
             shipped: self.config.shipped.clone(),
         }
+    }
+
+    fn unboxed_reason(&self) -> Option<&'static str> {
+        self.config.is_box_unsaid.then_some(
+            "its turns run without a sandbox, as its table has no `sandbox` (\"workspace\", \"strict\" or \"none\")",
+        )
     }
 
     fn on_lease_late(&self) -> OnLeaseLate {
@@ -229,18 +305,14 @@ impl Executor for Configured {
     }
 }
 
-/// `NAME`, or `PREFIX_*` for all names that begin so.
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix),
-        None => name == pattern,
-    }
+/// Sentences about one executor, in one.
+fn joined(all: [Option<String>; 3]) -> Option<String> {
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 #[cfg(test)]
 mod tests {
-    use provost_actors::executor::Stdin;
-
     use super::*;
     use crate::config::PromptVia;
 
@@ -250,6 +322,7 @@ mod tests {
             env: BTreeMap::from([("SPEED".into(), "1".into())]),
             options: BTreeMap::new(),
             sandbox: None,
+            sandbox_read_only: false,
             allow_hosts: vec![],
         };
         let config = ExecutorConfig {
@@ -265,7 +338,8 @@ mod tests {
             ("KEY_A".into(), "a".into()),
             ("SECRET".into(), "s".into()),
         ]);
-        Configured::new("echo".into(), config, Limits::default(), &environment)
+        let machine = Machine { environment, ..Machine::default() };
+        Configured::new("echo".into(), config, Limits::default(), Arc::new(machine))
     }
 
     fn turn(variant: Option<&str>) -> Turn {

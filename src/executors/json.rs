@@ -3,16 +3,22 @@
 //! does not know.
 
 use provost_actors::event::{Event, RawEntry, Stream, Timestamp};
-use provost_actors::executor::{Message, Normalizer, Observed};
+use provost_actors::executor::{Message, Normalizer, Observed, TurnEnded};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::lenient;
 
 /// What a reader makes of its lines, in order.
 pub type Out = Vec<Observed>;
 
 /// Longest line parsed as one, in bytes. A longer line is read in pieces.
 const LINE_MAX: usize = 16 * 1024 * 1024;
+
+/// Seconds without output after which a line that can't be read is taken for the one that would have
+/// ended the turn. A tool may work for minutes without a word.
+const GARBLED_SECS: u64 = 600;
 
 /// Reads the messages of one process. Its whole state is what it serializes.
 pub trait Dialect: Serialize + DeserializeOwned + Send {
@@ -21,10 +27,17 @@ pub trait Dialect: Serialize + DeserializeOwned + Send {
 
     /// A line of stdout.
     fn line(&mut self, line: String, at: Timestamp, out: &mut Out) {
-        let message: Option<Value> = serde_json::from_str(&line).ok();
+        let message = lenient::read(line.as_bytes());
+        let is_garbled = message.is_none() && line.starts_with('{');
         let is_known = message.is_some_and(|message| self.message(&message, at, out));
         if !is_known && !line.is_empty() {
             out.push(system(line));
+        }
+        if is_garbled {
+            let error = "a line of its output can't be read, and nothing has followed it";
+            let ended =
+                TurnEnded { failed: true, error: Some(error.into()), ..TurnEnded::default() };
+            out.push(Observed::EndsIfQuiet(Some((GARBLED_SECS, ended))));
         }
     }
 

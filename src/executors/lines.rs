@@ -35,7 +35,7 @@ impl Dialect for EventLines {
 }
 
 fn read(line: &str) -> Option<Observed> {
-    let value: Value = serde_json::from_str(line).ok()?;
+    let value = crate::lenient::read(line.as_bytes())?;
     if value["kind"] == "session"
         && let Some(id) = value["id"].as_str()
     {

@@ -3,7 +3,7 @@
 
 pub mod acp;
 mod action;
-mod ask;
+pub mod ask;
 mod call;
 pub mod claude;
 pub mod codex;
@@ -20,6 +20,7 @@ mod vocabulary;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use provost_actors::attempt::Machine;
 use provost_actors::executor::{Executor, Executors, Normalizer};
 use provost_actors::limits::Limits;
 use serde_json::Value;
@@ -30,22 +31,31 @@ use configured::Configured;
 /// All executors, by name. Built once, when the daemon starts.
 pub struct Registry {
     executors: BTreeMap<String, Arc<Configured>>,
+    machine: Arc<Machine>,
 }
 
 impl Registry {
-    /// `environment` is the daemon's own: programs are looked up by its `PATH`,
-    /// and `env_pass` takes from it.
-    pub fn new(config: &Config, environment: &BTreeMap<String, String>) -> Self {
+    /// The environment of `machine` is the daemon's own: programs are looked up by its `PATH`,
+    /// and `env_pass` takes from it. What executors write is added here.
+    pub fn new(config: &Config, machine: Machine) -> Self {
+        let writes = config.executors.iter().filter(|(_, it)| !it.sandbox_write.is_empty());
+        let writes = writes.map(|(name, it)| (name.clone(), it.sandbox_write.clone())).collect();
+        let machine = Arc::new(Machine { writes, ..machine });
         let mut executors = BTreeMap::new();
         let fake = (fake::NAME.to_owned(), ExecutorConfig::new(Protocol::Fake));
         let configured = config.executors.clone();
         for (name, mut configured) in std::iter::once(fake).chain(configured) {
             configured.allow_hosts.extend(config.settings.sandbox.allow_hosts.iter().cloned());
             let limits = limits(&config.limits(&name));
-            let executor = Configured::new(name.clone(), configured, limits, environment);
+            let executor = Configured::new(name.clone(), configured, limits, Arc::clone(&machine));
             executors.insert(name, Arc::new(executor));
         }
-        Self { executors }
+        Self { executors, machine }
+    }
+
+    /// What the boxes of all of them have in common.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// The reader of a process that an executor of this name was launched for, with

@@ -1,12 +1,11 @@
 //! The version of a program: from the npm package that it is part of, or else from the
 //! program's own `--version`.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::ask;
+use super::ask::{self, Asked};
 
 /// How much of an answer is kept, in characters.
 const KEPT: usize = 60;
@@ -21,13 +20,9 @@ pub struct Version {
 }
 
 impl Version {
-    /// The version of a program; the known one as long as the file is the same. The
-    /// program runs with this environment alone.
-    pub async fn find(
-        program: PathBuf,
-        env: BTreeMap<String, String>,
-        known: Option<Self>,
-    ) -> Option<Self> {
+    /// The version of a program; the known one as long as the file is the same.
+    pub async fn find(asked: Asked<'_>, known: Option<Self>) -> Option<Self> {
+        let program = asked.program.clone();
         let looked = tokio::task::spawn_blocking(move || {
             let program = program.canonicalize().ok()?;
             let changed = fs::metadata(&program).and_then(|found| found.modified()).ok();
@@ -41,7 +36,7 @@ impl Version {
         }
         let version = match package {
             Some(version) => Some(version),
-            None => reported(&of.0, &env).await,
+            None => reported(Asked { program: of.0.clone(), ..asked }).await,
         };
         Some(Self { of, version })
     }
@@ -60,8 +55,8 @@ fn package_version(program: &Path) -> Option<String> {
 }
 
 /// The first line of the program's `--version`.
-async fn reported(program: &Path, env: &BTreeMap<String, String>) -> Option<String> {
-    let answer = ask::run(program, &["--version".to_owned()], env).await?;
+async fn reported(asked: Asked<'_>) -> Option<String> {
+    let answer = ask::run(asked, &["--version"]).await?;
     let said = String::from_utf8_lossy(&answer.said).into_owned();
     let said = Some(said).filter(|_| answer.code == Some(0))?;
     said.lines().map(str::trim).find(|line| !line.is_empty()).map(kept)
@@ -73,6 +68,7 @@ fn kept(version: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
@@ -84,7 +80,8 @@ mod tests {
     }
 
     async fn version(program: &Path, known: Option<Version>) -> Option<Version> {
-        Version::find(program.to_owned(), BTreeMap::new(), known).await
+        let asked = Asked { program: program.to_owned(), env: BTreeMap::new(), held: None };
+        Version::find(asked, known).await
     }
 
     #[tokio::test]

@@ -22,11 +22,28 @@ const ERROR_WORDS: &[(ErrorType, &str)] = &[
     (ErrorType::Setup, "unknown option"),
 ];
 
+/// What says that a conversation does not fit its model any more, whatever the status.
+const CONTEXT_WORDS: &[&str] = &[
+    "prompt is too long",
+    "input is too long",
+    "maximum context length",
+    "context length exceeded",
+    "context_length_exceeded",
+    "exceeds the context window",
+    "model's context window",
+    "context window exceeded",
+    "exceeds the maximum number of tokens",
+    "session too large",
+];
+
 /// The kind of an error, by the HTTP status of the model's answer if there is one, or
 /// else by its text.
 pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
     let text = text.to_lowercase();
     let holds = |words: &str| words.split('|').any(|word| text.contains(word));
+    if CONTEXT_WORDS.iter().any(|words| text.contains(words)) {
+        return ErrorType::Context;
+    }
     let status = status.or_else(|| status_in(&text));
     match status {
         Some(401 | 403) => return ErrorType::Auth,
@@ -252,6 +269,25 @@ pub fn unended() -> Observed {
     Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
 }
 
+/// Seconds without output after which an agent that waits for nothing in the background any more has
+/// nothing more to say: it begins its next round at once.
+pub const QUIET_SECS: u64 = 30;
+
+/// What the log says between two rounds of a turn.
+pub fn goes_on<'a>(background: impl Iterator<Item = &'a String>) -> Observed {
+    super::json::system(format!("goes on by itself when this has ended: {}", names(background)))
+}
+
+/// The end of a turn whose CLI ended while something of its agent ran in the background.
+pub fn cut_off<'a>(background: impl Iterator<Item = &'a String>) -> Observed {
+    let error = format!("what ran in the background was cut off: {}", names(background));
+    Observed::TurnEnded(TurnEnded { failed: true, error: Some(error), ..TurnEnded::default() })
+}
+
+fn names<'a>(background: impl Iterator<Item = &'a String>) -> String {
+    background.map(String::as_str).collect::<Vec<_>>().join("; ")
+}
+
 /// The end of a turn that was interrupted or cancelled.
 pub fn stopped(how: &str) -> Observed {
     let error = Some(format!("the turn was {how}"));
@@ -286,6 +322,16 @@ mod tests {
             (Some(503), "The model is overloaded.", ErrorType::Overloaded),
             (None, "Internal error: the model nope does not exist", ErrorType::Setup),
             (None, "Error: The requested model is not there (HTTP 404)", ErrorType::Setup),
+            (Some(400), "prompt is too long: 210000 tokens > 200000 maximum", ErrorType::Context),
+            (None, "This model's maximum context length is 200000 tokens", ErrorType::Context),
+            (
+                Some(400),
+                "The input token count (9) exceeds the maximum number of tokens allowed (8)",
+                ErrorType::Context,
+            ),
+            (None, "Codex ran out of room in the model's context window.", ErrorType::Context),
+            (None, "Session too large to compact", ErrorType::Context),
+            (Some(429), "too many tokens per minute", ErrorType::Quota),
             (None, "copied 404 files", ErrorType::Other),
             (None, "", ErrorType::Other),
         ] {

@@ -82,7 +82,11 @@ fn arguments(
         return Ok(arguments);
     };
     // A quoted string, as the draft has it, or the bare text that most clients send.
-    let key = key.to_str().unwrap_or_default().trim().trim_matches('"');
+    let key = key.to_str().map_err(|_| {
+        wrong("the header Idempotency-Key has other characters than those of ASCII".to_owned())
+            .hint("Send a key of letters, digits and dashes, such as a UUID.")
+    })?;
+    let key = key.trim().trim_matches('"');
     match arguments.get(REQUEST_ID).and_then(Value::as_str) {
         Some(own) if own != key => {
             let message = "Idempotency-Key and request_id are two ids for one call";
@@ -134,5 +138,13 @@ mod tests {
             assert!(arguments(&headers(&[("content-type", kind)]), b"{}", true).is_err(), "{kind}");
         }
         assert!(arguments(&HeaderMap::new(), b"{}", true).is_err());
+    }
+
+    #[test]
+    fn a_key_that_is_not_ascii_is_refused_by_its_name() {
+        let mut headers = HeaderMap::new();
+        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_bytes("é".as_bytes()).unwrap());
+        let refused = arguments(&headers, b"", true).unwrap_err();
+        assert!(refused.message.contains("Idempotency-Key"), "{refused}");
     }
 }

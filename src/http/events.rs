@@ -14,7 +14,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt};
 use provost_actors::blocking::lock;
 use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
@@ -166,7 +166,7 @@ pub async fn stream(
             Err(refusal) => return problem::as_json(&refusal),
         },
     };
-    let ending = face.ending.clone();
+    let (ending, lost) = (face.ending.clone(), desk.standing.clone().lost());
     let reader = Reader { desk, feed: face.feed.clone(), last, ending, _permit: permit };
     // The first event says where the stream begins, for a browser that is cut off before the next.
     let begin = Event::default().id(last.to_string()).event("begin").data("{}");
@@ -175,7 +175,7 @@ pub async fn stream(
         let batch = reader.next().await?;
         Some((stream::iter(batch.into_iter().map(|change| Ok(event(&change)))), reader))
     });
-    let events = stream::StreamExt::chain(first, stream::StreamExt::flatten(rest));
+    let events = first.chain(rest.flatten()).take_until(Box::pin(lost));
     let beat = KeepAlive::new().interval(BEAT);
     let mut response = Sse::new(events).keep_alive(beat).into_response();
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));

@@ -15,16 +15,19 @@ mod mcp;
 mod openapi;
 mod page;
 mod problem;
+mod standing;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value};
@@ -35,11 +38,16 @@ pub use guard::Names;
 use crate::api::users::User;
 use crate::api::{Access, Caller, Once, Origin, Place, Role, Service};
 use crate::mcp::Limits;
-use crate::tools::{Calls, Rates, Room, Seats, table};
-use guard::Proof;
+use crate::tools::{Calls, Left, Rates, Room, Seats, table};
+use standing::Standing;
 
 /// Longest body of a request, in bytes.
 const BODY_MAX: usize = 4 * 1024 * 1024;
+/// How long a client may take for it.
+const BODY_WITHIN: Duration = Duration::from_secs(15);
+
+/// What tells a caller how often it may still call.
+const RATE: [&str; 3] = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 
 /// What a page may load, and who may frame it (CSP level 3): everything from here, nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -73,11 +81,26 @@ impl Face {
 /// The connection that a request came by.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// Where its process is, if that is of this machine.
-    pub place: Place,
-    pub is_unix: bool,
+    /// Where its process is, if that is of this machine. It is looked up, which blocks, once a user
+    /// is proved.
+    place: Arc<LazyLock<Place, Lookup>>,
+    is_unix: bool,
     /// Its address, for the audit log.
-    pub from: String,
+    from: String,
+}
+
+type Lookup = Box<dyn FnOnce() -> Place + Send>;
+
+impl Connection {
+    /// `place` is asked for once, if at all.
+    pub fn new(
+        is_unix: bool,
+        from: String,
+        place: impl FnOnce() -> Place + Send + 'static,
+    ) -> Self {
+        let place: Lookup = Box::new(place);
+        Self { place: Arc::new(LazyLock::new(place)), is_unix, from }
+    }
 }
 
 /// Who asks, let in by the guard.
@@ -88,6 +111,7 @@ pub struct Desk {
     /// The newest change when the request came, if any was read yet.
     pub as_of: Option<u64>,
     calls: Arc<Calls>,
+    standing: Standing,
 }
 
 impl Desk {
@@ -127,7 +151,7 @@ pub fn router(face: Arc<Face>) -> Router {
         .route("/assets/{file}", get(assets::serve))
         .merge(inside)
         .fallback(page::not_found)
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX))
+        .layer(axum::extract::DefaultBodyLimit::disable())
         .layer(from_fn_with_state(Arc::clone(&face), enter))
         .with_state(face)
 }
@@ -153,25 +177,22 @@ async fn let_in(face: &Face, request: &mut Request) -> Result<(), Refusal> {
     let names = face.names.as_ref().filter(|_| !connection.is_unix);
     let authority = request.uri().authority().map(Authority::as_str);
     let proof = guard::judge(request.method(), request.headers(), authority, names);
-    let user = match proof.map_err(problem::refused)? {
-        // The socket's file lets in its owner alone.
-        None if connection.is_unix => {
-            Some(User { name: crate::api::users::OWNER.to_owned(), access: Access::Admin })
-        }
-        None => None,
-        Some(Proof::Token(token)) => face.service.user_of_token(&token).await?,
-        Some(Proof::Cookie(cookie)) => face.service.user_of_cookie(&cookie).await?,
-    };
-    if let Some(user) = user {
-        request.extensions_mut().insert(face.desk(user, connection)?);
-    }
+    // The socket's file lets in its owner alone.
+    let proof = proof.map_err(problem::refused)?;
+    let owner = User { name: crate::api::users::OWNER.to_owned(), access: Access::Admin };
+    let owner = (proof.is_none() && connection.is_unix).then_some(owner);
+    let Some(standing) = Standing::of(&face.service, proof, owner).await? else { return Ok(()) };
+    let place = Arc::clone(&connection.place);
+    let place = tokio::task::spawn_blocking(move || **place).await;
+    let place = place.map_err(|error| Refusal::internal(error.to_string()))?;
+    request.extensions_mut().insert(face.desk(standing, place, connection.from)?);
     Ok(())
 }
 
 impl Face {
-    fn desk(&self, user: User, connection: Connection) -> Result<Desk, Refusal> {
-        let User { name, access } = user;
-        if connection.place.is_inside() {
+    fn desk(&self, standing: Standing, place: Place, from: String) -> Result<Desk, Refusal> {
+        let User { name, access } = standing.user.clone();
+        if place.is_inside() {
             let message = "the HTTP face is for people and programs outside of attempts";
             return Err(Refusal::new(Code::NotPermitted, message)
                 .hint("Inside an attempt, call the tools of `provost mcp`."));
@@ -179,32 +200,48 @@ impl Face {
         let caller = Caller {
             role: Role::All,
             attempt: None,
-            place: connection.place,
+            place,
             is_person: access == Access::Admin,
             agent: format!("user {name}"),
             access,
             cwd: None,
-            origin: Origin { user: Some(name), from: connection.from, host: None },
+            origin: Origin { user: Some(name), from, host: None },
         };
         let service = Arc::clone(&self.service);
         let (rates, seats) = (Arc::clone(&self.rates), self.seats.clone());
         let calls = Calls::new(Arc::clone(&service), caller.clone(), rates, seats);
         let as_of = self.feed.newest();
-        Ok(Desk { service, caller, as_of, calls: Arc::new(calls) })
+        Ok(Desk { service, caller, as_of, calls: Arc::new(calls), standing })
     }
 }
 
-/// Refuses what needs a user and has none.
+/// Refuses what needs a user and has none, or has none any more before it is answered; reads the
+/// body of what has one.
 async fn need_proof(request: Request, next: Next) -> Response {
-    if request.extensions().get::<Desk>().is_some() {
-        return next.run(request).await;
+    let wants_page = wants_page(request.headers());
+    if let Some(desk) = request.extensions().get::<Desk>().cloned() {
+        let (parts, body) = request.into_parts();
+        let body = match tokio::time::timeout(BODY_WITHIN, to_bytes(body, BODY_MAX)).await {
+            Ok(Ok(body)) => Body::from(body),
+            Ok(Err(_)) => return StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+            Err(_) => return StatusCode::REQUEST_TIMEOUT.into_response(),
+        };
+        tokio::select! {
+            biased;
+            mut response = next.run(Request::from_parts(parts, body)) => {
+                if let Some(Left { limit, remaining, reset }) = desk.calls.left() {
+                    for (name, value) in RATE.into_iter().zip([limit, remaining, reset]) {
+                        response.headers_mut().insert(name, value.into());
+                    }
+                }
+                return response;
+            }
+            () = desk.standing.lost() => {}
+        }
     }
     let refusal = problem::without_proof();
-    let mut response = if wants_page(request.headers()) {
-        page::refused(&refusal)
-    } else {
-        problem::as_json(&refusal)
-    };
+    let mut response =
+        if wants_page { page::refused(&refusal) } else { problem::as_json(&refusal) };
     *response.status_mut() = StatusCode::UNAUTHORIZED;
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response

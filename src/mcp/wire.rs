@@ -3,14 +3,15 @@
 //!
 //! The rules are those of JSON-RPC 2.0 §4-6 as MCP narrows them: one object a
 //! line, no batches, ids are strings or integers. Every line is answered save
-//! notifications, responses and blanks, so that every caller gets an answer.
+//! notifications, responses and blanks, so that every caller gets an answer, under its
+//! id if that can be read at all.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, JsonRpcMessage, RequestId,
 };
 use serde_json::{Map, Value, json};
 
-use crate::jsonrpc;
+use crate::{jsonrpc, lenient};
 
 /// What to do with a line.
 #[derive(Debug)]
@@ -68,19 +69,36 @@ pub fn read(line: &[u8]) -> InputLine {
     if line.is_empty() {
         return InputLine::Nothing;
     }
-    let read = match serde_json::from_slice::<Value>(line) {
+    let read = match parsed(line) {
         Ok(Value::Object(object)) => read_object(object),
         Ok(Value::Array(_)) => {
             let message = "Provost takes no batches: send each message on a line of its own";
             Err(Rejection::invalid(None, message))
         }
         Ok(_) => Err(Rejection::invalid(None, "a message is a JSON object")),
-        Err(_) => {
-            let message = "the line is not one JSON text in UTF-8 of at most 127 levels";
-            Err(Rejection::new(None, ErrorCode::PARSE_ERROR, message))
+        Err(id) => {
+            let message = "the line is not one JSON text of at most 127 levels";
+            Err(Rejection::new(id, ErrorCode::PARSE_ERROR, message))
         }
     };
     read.unwrap_or_else(InputLine::Rejected)
+}
+
+/// The line as JSON; else its id, if that can be read. Odd characters are put right, but nothing that
+/// the caller said is left out.
+fn parsed(line: &[u8]) -> Result<Value, Option<RequestId>> {
+    serde_json::from_slice(line).or_else(|error| {
+        let mended = lenient::read(line);
+        let is_whole = !error.to_string().starts_with("recursion limit");
+        match mended {
+            Some(value) if is_whole => Ok(value),
+            mended => {
+                let id = mended.and_then(|value| value.get("id").cloned());
+                let id = id.or_else(|| jsonrpc::id_in_head(line));
+                Err(id.and_then(|id| serde_json::from_value(id).ok()))
+            }
+        }
+    })
 }
 
 fn read_object(object: Map<String, Value>) -> Result<InputLine, Rejection> {
@@ -180,13 +198,32 @@ mod tests {
     #[test]
     fn malformed_json_is_a_parse_error_without_id() {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-        for line in ["{", "nonsense", r#"{"id":1} {"id":2}"#, deep.as_str()] {
+        for line in ["{", "nonsense", deep.as_str()] {
             assert_eq!(rejection(line), (None, -32700), "{line}");
         }
-        assert!(matches!(
-            read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}"),
-            InputLine::Rejected(Rejection { id: None, code: ErrorCode::PARSE_ERROR, .. })
-        ));
+    }
+
+    #[test]
+    fn a_line_that_is_no_json_is_answered_with_its_id() {
+        let one = (Some("1".to_owned()), -32700);
+        assert_eq!(rejection(r#"{"id":1} {"id":2}"#), one);
+        assert_eq!(rejection(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"#), one);
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"a":{deep}}},"id":1}}"#);
+        assert_eq!(rejection(&line), one);
+    }
+
+    #[test]
+    fn an_odd_character_costs_that_character_alone() {
+        for text in [&b"\\ud83d"[..], b"\xff", b"\0"] {
+            let line = [
+                &br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"#[..],
+                text,
+                b"\"}}",
+            ]
+            .concat();
+            assert!(matches!(read(&line), InputLine::Message(_)), "{}", text.escape_ascii());
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ const HERE: &str = ".";
 /// What all its connections share.
 struct Proxy {
     allowed: Allowed,
+    /// What no person is asked for.
+    refused: Allowed,
     /// The file with what a person has allowed since, for the attempt.
     asked: PathBuf,
     record: Mutex<Record>,
@@ -64,14 +66,18 @@ fn run() -> io::Result<()> {
     let network = Network::receive()?;
     let proxy = Proxy {
         allowed: Allowed::default().with(sandbox.hosts.iter().map(String::as_str)),
+        refused: Allowed::default().with(sandbox.refused.iter().map(String::as_str)),
         asked: Path::new(HERE).join("..").join(ALLOWED_FILE),
         record: Mutex::new(Record::new(HERE.into())),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let listener = network.listener.try_clone()?;
+        let (listener, proxy) = (network.listener.try_clone()?, Arc::new(proxy));
+        for listener in &network.passed {
+            tokio::spawn(serve::pass(listener.try_clone()?, Arc::clone(&proxy)));
+        }
         tokio::select! {
-            served = serve::serve(listener, Arc::new(proxy)) => served,
+            served = serve::serve(listener, proxy) => served,
             gone = network.gone() => gone,
         }
     })?;

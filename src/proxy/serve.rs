@@ -20,7 +20,7 @@ use provost_actors::blocking::lock;
 use provost_actors::sandbox::hosts::{Host, Refused, Target};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::Proxy;
@@ -47,16 +47,36 @@ impl From<Refused> for Failure {
     }
 }
 
-/// Serves until the listener is broken.
+/// What listens in the namespace.
+struct Door {
+    listener: TcpListener,
+    room: Arc<Semaphore>,
+}
+
+impl Door {
+    fn new(listener: std::net::TcpListener) -> io::Result<Self> {
+        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        Ok(Self { listener: TcpListener::from_std(listener)?, room })
+    }
+
+    /// The next connection, with its place among those at once.
+    async fn next(&self) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+        // It is never closed.
+        let place = Arc::clone(&self.room).acquire_owned().await.ok();
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => return (stream, place),
+                Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        }
+    }
+}
+
+/// Serves what asks as a proxy is asked.
 pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Result<()> {
-    let listener = TcpListener::from_std(listener)?;
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let door = Door::new(listener)?;
     loop {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(AGAIN).await;
-            continue;
-        };
+        let (stream, place) = door.next().await;
         let (proxy, place) = (Arc::clone(&proxy), Arc::new(place));
         tokio::spawn(async move {
             let service = service_fn(move |request| {
@@ -75,6 +95,22 @@ pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Re
     }
 }
 
+/// Serves connections to an allowed address of the loopback, which lead to the same one outside.
+pub async fn pass(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Result<()> {
+    let address = listener.local_addr()?;
+    let door = Door::new(listener)?;
+    loop {
+        let (mut stream, place) = door.next().await;
+        lock(&proxy.record).keep(&address.to_string(), &Ok(()));
+        tokio::spawn(async move {
+            if let Ok(Ok(mut there)) = timeout(PATIENCE, TcpStream::connect(address)).await {
+                let _ = copy_bidirectional(&mut stream, &mut there).await;
+            }
+            drop(place);
+        });
+    }
+}
+
 async fn answer<P: Send + 'static>(
     proxy: &Proxy,
     request: Request<Incoming>,
@@ -85,7 +121,8 @@ async fn answer<P: Send + 'static>(
         Ok((authority, target)) => (authority.to_string(), Ok(target.clone())),
         Err(refused) => (request.uri().to_string(), Err(refused.clone())),
     };
-    let line = target.as_ref().map(Target::line).ok();
+    let is_asked_for = |target: &&Target| proxy.refused.judge(target).is_err();
+    let line = target.as_ref().ok().filter(is_asked_for).map(Target::line);
     let reached = match target {
         Ok(target) => reach(proxy, &target).await,
         Err(refused) => Err(Failure::Refused(refused)),
@@ -93,7 +130,7 @@ async fn answer<P: Send + 'static>(
     let decided = match &reached {
         Err(Failure::Refused(refused)) => Err(Refusal {
             reason: refused.to_string(),
-            allow: line.filter(|_| refused.is_by_list()),
+            allow: line.clone().filter(|_| refused.is_by_list()),
         }),
         Ok(_) | Err(Failure::Unreachable(_)) => Ok(()),
     };
@@ -111,7 +148,9 @@ async fn answer<P: Send + 'static>(
         (Err(Failure::Unreachable(error)), _) => {
             told(StatusCode::BAD_GATEWAY, format!("{text} can't be reached: {error}\n"))
         }
-        (Err(Failure::Refused(refused)), _) | (Ok(_), Err(refused)) => refusal(&text, &refused),
+        (Err(Failure::Refused(refused)), _) | (Ok(_), Err(refused)) => {
+            refusal(&text, &refused, line.is_some())
+        }
     }
 }
 
@@ -121,10 +160,10 @@ fn told(status: StatusCode, text: String) -> Response<Body> {
     response
 }
 
-fn refusal(host: &str, refused: &Refused) -> Response<Body> {
-    let way_out = if refused.is_by_list() {
+fn refusal(host: &str, refused: &Refused, is_asked_for: bool) -> Response<Body> {
+    let way_out = if refused.is_by_list() && is_asked_for {
         "If the task needs this host, say so and try again later: a person can allow it, for this \
-         attempt (`provost approvals` lists what its agent asked for) or for good in config.toml, \
+         project (`provost approvals` lists what its agent asked for) or for good in config.toml, \
          by allow_hosts."
     } else {
         "If the task needs this host, say so: a person can change allow_hosts in config.toml."

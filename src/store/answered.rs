@@ -21,7 +21,7 @@ const SCHEMA_CLASS: i32 = 0x5052_4f58;
 const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a server may take to answer a statement.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// The id of the transaction, if it has written something. Then all daemons of the board get the
 /// name of the host, `$1`, once it is committed; NULL: they do not.
@@ -33,6 +33,14 @@ const TOLD: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
 pub async fn answered<T>(asked: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     let silent = || sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
     timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(silent()))
+}
+
+/// A server that is cut off is noticed within half a minute, and so is a daemon by its server. The
+/// statements are too small for compilation.
+pub async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
+    let sql = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;
+               SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000; SET jit = off";
+    sqlx::raw_sql(sql).execute(connection).await.map(drop)
 }
 
 /// Which writes of other daemons a transaction waits for.
@@ -95,30 +103,71 @@ pub async fn begin_write(
     order: Order,
     writer: &Writer<'_>,
 ) -> sqlx::Result<Begun<Transaction<'static, Postgres>>> {
-    // The second one does not wait: it would keep a connection from reads.
-    let (begin, lock, class) = match order {
-        Order::OneByOne => (POSTGRES.begin_write, "pg_advisory_xact_lock", WRITE_CLASS),
-        Order::Beside => ("BEGIN READ WRITE", "pg_try_advisory_xact_lock_shared", SCHEMA_CLASS),
+    let mut writing = answered(pool.begin_with(begin(order))).await?;
+    Ok(look(&mut writing, order, writer).await?.map(|()| writing))
+}
+
+/// The same on a connection of the caller's, who ends it with [`commit_on`], or closes it.
+pub async fn begin_on(
+    connection: &mut PgConnection,
+    order: Order,
+    writer: &Writer<'_>,
+) -> sqlx::Result<Begun<()>> {
+    answered(sqlx::raw_sql(begin(order)).execute(&mut *connection)).await?;
+    look(connection, order, writer).await
+}
+
+pub async fn commit_on(connection: &mut PgConnection) -> sqlx::Result<()> {
+    answered(sqlx::raw_sql("COMMIT").execute(connection)).await.map(drop)
+}
+
+fn begin(order: Order) -> &'static str {
+    match order {
+        Order::OneByOne => POSTGRES.begin_write,
+        Order::Beside => "BEGIN READ WRITE",
+    }
+}
+
+/// Takes the lock of a transaction that has begun, and looks whether it may write.
+async fn look(
+    writing: &mut PgConnection,
+    order: Order,
+    writer: &Writer<'_>,
+) -> sqlx::Result<Begun<()>> {
+    if order == Order::Beside {
+        // It does not wait, neither for this lock nor for the tables that a migration changes: it would
+        // keep a connection from reads.
+        let sql = format!(
+            "SELECT pg_try_advisory_xact_lock_shared({SCHEMA_CLASS}, hashtext(current_schema()))"
+        );
+        let locking = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *writing);
+        let is_free: bool = answered(locking).await?;
+        if !is_free {
+            return Ok(Begun::Changing);
+        }
+    }
+    let lock = match order {
+        Order::OneByOne => {
+            format!("pg_advisory_xact_lock({WRITE_CLASS}, hashtext(current_schema()))")
+        }
+        Order::Beside => "true".to_owned(),
     };
-    let mut writing = pool.begin_with(begin).await?;
     // One round trip, and two statements: the second one sees what was committed before the lock was
     // taken.
     let (host, incarnation) = (writer.host.replace('\'', "''"), writer.incarnation.unwrap_or(0));
     let sql = format!(
-        "SELECT CAST({lock}({class}, hashtext(current_schema())) AS text);
+        "SELECT CAST({lock} AS text);
          SELECT (SELECT count(*) FROM hosts WHERE host_id = '{host}'
                      AND incarnation = {incarnation} AND fenced_at IS NULL),
                 (SELECT max(version) FROM _sqlx_migrations)"
     );
-    let rows = answered(sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut *writing)).await?;
-    let [locked, found] = &rows[..] else { return Err(sqlx::Error::RowNotFound) };
-    let (locked, found, newest): (String, i64, i64) =
-        (locked.try_get(0)?, found.try_get(0)?, found.try_get(1)?);
+    let rows = answered(sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(writing)).await?;
+    let [_, found] = &rows[..] else { return Err(sqlx::Error::RowNotFound) };
+    let (found, newest): (i64, i64) = (found.try_get(0)?, found.try_get(1)?);
     Ok(match found {
-        _ if locked == "false" => Begun::Changing,
         _ if newest > writer.schema => Begun::Newer(newest),
         0 if writer.incarnation.is_some() => Begun::NotOurs,
-        _ => Begun::Writing(writing),
+        _ => Begun::Writing(()),
     })
 }
 
@@ -148,7 +197,9 @@ async fn outcome(id: &str, error: sqlx::Error, pool: &PgPool) -> sqlx::Result<()
         loop {
             let sql = AssertSqlSafe(sql.as_str());
             let status: sqlx::Result<Option<String>> = match pool.acquire().await {
-                Ok(mut connection) => sqlx::query_scalar(sql).fetch_one(&mut *connection).await,
+                Ok(mut connection) => {
+                    answered(sqlx::query_scalar(sql).fetch_one(&mut *connection)).await
+                }
                 Err(error) => Err(error),
             };
             match status.as_ref().map(Option::as_deref) {

@@ -5,6 +5,7 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{ApprovalId, AttemptId, ProcessId};
 use provost_actors::journal::{Approval, ApprovalStatus, Approvals, Decision, Key, Once};
 use serde_json::json;
+use sqlx::AssertSqlSafe;
 
 use super::{Db, Page, Patience, Refusal, Result, Sql, Store, now};
 
@@ -33,6 +34,17 @@ impl Approvals for Store {
     async fn ask(&self, asked: &Approval) -> Result<Approval, Refusal> {
         let written = self
             .write(Patience::OneTry, "approval", async |db| {
+                if asked.of_attempt {
+                    let of_other = format!(
+                        "SELECT p.* {OF_PROJECT} AND p.attempt_id <> $1
+                         AND p.request_key = $2 AND p.status <> 'withdrawn' ORDER BY 1 LIMIT 1"
+                    );
+                    let key = &asked.request.key;
+                    let found = db.find(AssertSqlSafe(of_other), (asked.attempt_id, key)).await?;
+                    if let Some(found) = found {
+                        return Ok(found);
+                    }
+                }
                 // An executor repeats a request under the same key.
                 let row = json!({
                     "approval_id": asked.approval_id, "attempt_id": asked.attempt_id,
@@ -66,6 +78,11 @@ impl Approvals for Store {
             .await?;
         self.changes.announce(asked.attempt_id);
         Ok(written)
+    }
+
+    async fn approved_of_project(&self, attempt: AttemptId) -> Result<Vec<String>, Refusal> {
+        let sql = format!("SELECT DISTINCT p.request_key {OF_PROJECT} AND p.status = 'approved'");
+        self.read(async |db| db.all(AssertSqlSafe(sql.clone()), (attempt,)).await).await
     }
 
     async fn approval(&self, id: ApprovalId) -> Result<Option<Approval>, Refusal> {
@@ -120,6 +137,12 @@ impl Approvals for Store {
     }
 }
 
+/// Those of attempts themselves, in the project of the attempt `$1`.
+const OF_PROJECT: &str = "FROM approvals p
+     JOIN attempts a ON a.attempt_id = p.attempt_id JOIN tasks t ON t.task_id = a.task_id
+     WHERE p.of_attempt = 1 AND t.project_id = (
+         SELECT own.project_id FROM attempts b JOIN tasks own ON own.task_id = b.task_id
+         WHERE b.attempt_id = $1)";
 const BY_ID: &str = "SELECT * FROM approvals WHERE approval_id = $1";
 
 /// Notes that the attempt waits now, or goes on: a change that waiters are woken for.

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use provost_actors::event::Timestamp;
+use provost_actors::event::{ErrorType, Timestamp};
 use provost_actors::host::HostState;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId, TaskId};
 use provost_actors::journal::{AttemptRepo, FinishAction, FinishState, State};
+use provost_actors::plain;
 use provost_actors::sandbox::Receipt;
 use serde::Deserialize;
 
@@ -27,11 +28,16 @@ pub struct AttemptOverview {
     /// Why it waits for the disk, if it does: no row says so.
     #[serde(skip)]
     pub waits_for_disk: Option<String>,
+    /// The attempt whose setup it waits for, if it does: no row says so.
+    #[serde(skip)]
+    pub waits_for_setup: Option<AttemptId>,
     pub pending_approvals: u32,
     /// Of its host; `None`: that is not registered any more.
     pub host_state: Option<HostState>,
     /// The last turn that has a snapshot.
     pub latest_snapshot_turn: Option<u32>,
+    /// Its last turn has ended, and the snapshot of that is being made ("") or can't be made: why.
+    snapshot_due: Option<String>,
     /// A limit ended its last turn, and nothing has begun since.
     pub quota: Option<Quota>,
     /// When that limit is over, if the executor said so.
@@ -40,6 +46,18 @@ pub struct AttemptOverview {
     pub latest_session_id: Option<SessionId>,
     #[serde(rename = "session_executor")]
     pub latest_session_executor: Option<String>,
+}
+
+impl AttemptOverview {
+    /// The snapshot of its last turn is being made.
+    pub fn is_snapshot_pending(&self) -> bool {
+        self.snapshot_due.as_deref() == Some("")
+    }
+
+    /// Why the snapshot of its last turn can't be made; it is tried again before the next turn.
+    pub fn snapshot_failed(&self) -> Option<&str> {
+        self.snapshot_due.as_deref().filter(|why| !why.is_empty())
+    }
 }
 
 /// Who resumes an attempt after the limit that ended its turn.
@@ -63,6 +81,8 @@ pub struct AttemptRow {
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
     pub failure_summary: Option<String>,
+    /// Of the error that it failed by.
+    pub error_type: Option<ErrorType>,
     pub final_message: Option<String>,
     /// What all its turns that have ended used.
     #[serde(rename = "spent")]
@@ -71,6 +91,8 @@ pub struct AttemptRow {
     pub limits: Vec<AttemptLimit>,
     /// What holds that process; `None`: it has no box.
     pub sandbox: Option<Receipt>,
+    /// A permission that it asked for was denied.
+    pub was_denied: bool,
     pub queued_follow_ups: u32,
     pub queue_held: bool,
     /// What its work became after its latest process.
@@ -91,13 +113,26 @@ pub struct LastFinish {
 }
 
 /// Where an attempt's work is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct WorkspaceView {
     pub task_id: TaskId,
+    #[serde(deserialize_with = "plain::branch")]
     pub branch: String,
     /// The name of its folder under `worktrees/`.
+    #[serde(deserialize_with = "plain::name")]
     pub folder: String,
+    #[serde(skip)]
     pub repos: Vec<AttemptRepo>,
+}
+
+/// Where one repository of an attempt is checked out.
+#[derive(Deserialize)]
+struct FolderRow {
+    attempt_id: AttemptId,
+    #[serde(deserialize_with = "plain::name")]
+    folder: String,
+    #[serde(deserialize_with = "plain::name")]
+    name: String,
 }
 
 /// The statuses of attempts for a condition. The usage of a process is that of its turn alone, so
@@ -114,10 +149,18 @@ macro_rules! statuses {
                      WHERE f.attempt_id = o.attempt_id AND f.state <> 'refused'
                        AND f.finish_id > o.process_id
                      ORDER BY f.finish_id DESC LIMIT 1) AS finish,
+                    (SELECT e.error_type FROM processes e
+                     WHERE e.process_id = o.process_id) AS error_type,
+                    EXISTS (SELECT 1 FROM approvals a
+                            WHERE a.attempt_id = o.attempt_id AND a.process_id = o.process_id
+                              AND a.of_attempt = 0 AND a.status = 'denied') AS was_denied,
                     (SELECT b.sandbox FROM processes b
                      WHERE b.process_id = o.process_id) AS sandbox,
                     (SELECT max(turn) FROM turn_snapshots n
                      WHERE n.attempt_id = o.attempt_id) AS latest_snapshot_turn,
+                    (SELECT coalesce(d.snapshot_failed, '') FROM processes d
+                     WHERE d.attempt_id = o.attempt_id AND d.snapshot_due = 1
+                     ORDER BY d.turn DESC LIMIT 1) AS snapshot_due,
                     (SELECT CASE WHEN count(*) > 0 THEN
                          json_object('input_tokens', sum(CAST(p.usage ->> 'input_tokens' AS BIGINT)),
                                      'output_tokens', sum(CAST(p.usage ->> 'output_tokens' AS BIGINT)),
@@ -132,20 +175,30 @@ macro_rules! statuses {
 }
 
 impl Store {
-    /// Adds whether it waits, and for what: one that waits for an answer does not run.
+    /// Adds whether it waits, and for what: one that waits for an answer does not run, and one whose
+    /// last turn gets its snapshot has not settled yet.
     fn with_waits(&self, mut overview: AttemptOverview) -> AttemptOverview {
+        let is_kept =
+            overview.line.phase == AttemptPhase::Settled && overview.is_snapshot_pending();
         let line = &mut overview.line;
+        if is_kept {
+            (line.phase, line.state) = (AttemptPhase::Running, State::Running);
+        }
         overview.waits_for_disk = self.changes.waits_for_disk(line.attempt_id);
+        overview.waits_for_setup = self.changes.waits_for_setup(line.attempt_id);
         let may_ask = matches!(line.phase, AttemptPhase::Preparing | AttemptPhase::Running);
         let is_asking = may_ask && overview.pending_approvals > 0;
         let waiting_on = match line.phase {
             _ if overview.waits_for_disk.is_some() => Some("disk"),
             _ if is_asking => Some("approval"),
+            _ if is_kept => Some("snapshot"),
+            AttemptPhase::Preparing if overview.waits_for_setup.is_some() => Some("setup"),
             AttemptPhase::Queued if overview.host_state == Some(HostState::Draining) => {
                 Some("host")
             }
             AttemptPhase::Queued => Some("a running slot"),
             AttemptPhase::Settled if overview.quota.is_some() => Some("quota"),
+            AttemptPhase::Running => self.changes.waits_for(line.attempt_id),
             _ => None,
         };
         line.waiting_on = waiting_on.map(str::to_owned);
@@ -161,6 +214,7 @@ impl Store {
         AttemptRow {
             overview: self.with_waits(status.overview),
             failure_summary: status.failure_summary.filter(|_| has_ended),
+            error_type: status.error_type.filter(|_| has_ended),
             ..status
         }
     }
@@ -258,7 +312,10 @@ impl Store {
         let sql = "SELECT a.attempt_id, a.folder, r.name
              FROM json_each($1) e JOIN attempts a ON a.attempt_id = e.value
              JOIN attempt_repos r ON r.attempt_id = a.attempt_id WHERE a.host = $2";
-        let read = async |db: Db<'_>| db.all(sql, (attempts, &self.host)).await;
+        let read = async |db: Db<'_>| {
+            let rows: Vec<FolderRow> = db.all(sql, (attempts, &self.host)).await?;
+            Ok(rows.into_iter().map(|it| (it.attempt_id, it.folder, it.name)).collect())
+        };
         self.read_once("worktree folders", attempts, read).await
     }
 
@@ -266,14 +323,10 @@ impl Store {
     pub async fn workspace(&self, attempt: AttemptId) -> Result<WorkspaceView, Refusal> {
         let sql = "SELECT task_id, branch, folder FROM attempts WHERE attempt_id = $1";
         self.read(async |db| {
-            let found = db.find(sql, (attempt,)).await?;
-            let (task_id, branch, folder) = found.ok_or_else(|| missing::attempt(attempt))?;
-            Ok(WorkspaceView {
-                task_id,
-                branch,
-                folder,
-                repos: repos_of(db, attempt, &self.places).await?,
-            })
+            let found: Option<WorkspaceView> = db.find(sql, (attempt,)).await?;
+            let found = found.ok_or_else(|| missing::attempt(attempt))?;
+            let repos = repos_of(db, attempt, &self.places).await?;
+            Ok(WorkspaceView { repos, ..found })
         })
         .await
     }

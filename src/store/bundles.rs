@@ -9,7 +9,7 @@ use provost_actors::journal::{Bundle, Bundles, DuePush, MovedFrom, Pushed, TurnB
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Code, Db, Patience, Refusal, Result, Sql, Store, missing, now};
+use super::{Code, Db, Patience, Refusal, Result, Sql, Store, missing, now, sweep};
 
 /// How long parts stay whose bundle is not recorded, in milliseconds.
 const UNRECORDED_MS: i64 = 86_400_000;
@@ -119,8 +119,10 @@ impl Bundles for Store {
         let row = json!({
             "sha256": sha256, "part": part, "content": STANDARD.encode(content), "made_at": now(),
         });
-        self.write(Patience::Short, "bundle_part", async |db| {
-            db.insert_new("INTO bundle_parts", row).await.map(drop)
+        // Their names are hashes: they wait for no other write, and none for them.
+        self.beside(Patience::Short, "bundle_part", async |db| {
+            // One that is there may be old, and is not to be pruned before its bundle is recorded.
+            db.replace("bundle_parts", "sha256, part", row).await.map(drop)
         })
         .await
     }
@@ -214,7 +216,7 @@ impl Bundles for Store {
     }
 
     async fn move_here(&self, attempt: AttemptId, from: &MovedFrom) -> Result<u64, Refusal> {
-        let epoch = self
+        let (epoch, changed) = self
             .write(Patience::Long, "moved", async |db| {
                 let sql = "SELECT host, epoch, phase IN ('settled', 'idle') AS rests,
                      EXISTS (SELECT 1 FROM finishes f WHERE f.state = 'open'
@@ -237,12 +239,13 @@ impl Bundles for Store {
                 let found: Option<Standing> = db.find(sql, (attempt,)).await?;
                 let found = found.ok_or_else(|| missing::attempt(attempt))?;
                 if found.host == *self.host {
-                    return Ok(found.epoch);
+                    return Ok((found.epoch, Vec::new()));
                 }
-                self.check_move(db, attempt, &found, from).await?;
-                set_host(db, attempt, &found, &self.host).await
+                let changed = check_move(db, attempt, &found, from).await?;
+                Ok((set_host(db, attempt, &found, &self.host).await?, changed))
             })
             .await?;
+        self.announce_all(changed);
         self.changes.announce(attempt);
         Ok(epoch)
     }
@@ -264,61 +267,54 @@ struct Standing {
     got_more: bool,
 }
 
-impl Store {
-    async fn check_move(
-        &self,
-        db: Db<'_>,
-        attempt: AttemptId,
-        found: &Standing,
-        from: &MovedFrom,
-    ) -> Result<()> {
-        let (MovedFrom::Lost(host) | MovedFrom::Alive(host)) = from;
-        let refuse = |why: &str| {
-            let message =
-                format!("attempt {attempt} can't be moved from host {}: {why}", found.host);
-            Err(Refusal::new(Code::DaemonUnavailable, message)
-                .hint(format!(
-                    "Call the tool again when the daemon of host {} runs again.",
-                    found.host
-                ))
-                .detail("host", found.host.as_str())
-                .into())
-        };
-        if found.host != *host {
-            return refuse("it has just come there");
-        }
-        if !found.rests {
-            return refuse("it is queued or runs");
-        }
-        if found.finishes {
-            return refuse("a finish of it is under way");
-        }
-        if found.is_due {
-            return refuse("the snapshot of its last turn is still to be made there");
-        }
-        if found.got_more {
-            return refuse(
-                "its branch got work of another attempt since its last turn, and that host alone \
-                 has it: a follow-up there makes a snapshot of it",
-            );
-        }
-        if matches!(from, MovedFrom::Alive(_)) {
-            return if found.works {
-                refuse("something that it started is alive there")
-            } else {
-                Ok(())
-            };
-        }
-        let now = self.writer.dialect().now;
-        let sql = format!(
-            "SELECT EXISTS (SELECT 1 FROM hosts WHERE host_id = $1 AND fenced_at IS NULL
-                            AND (lease_until IS NULL OR lease_until >= {now}))
-                 OR EXISTS (SELECT 1 FROM cluster WHERE no_sweep_before > {now})"
+/// Refuses a move of what is not at rest, or whose host is not lost. A host that something is taken from
+/// because it is lost is given up with that: the other attempts that this changes.
+async fn check_move(
+    db: Db<'_>,
+    attempt: AttemptId,
+    found: &Standing,
+    from: &MovedFrom,
+) -> Result<Vec<AttemptId>> {
+    let (MovedFrom::Lost(host) | MovedFrom::Alive(host)) = from;
+    let refuse = |why: &str| {
+        let message = format!("attempt {attempt} can't be moved from host {}: {why}", found.host);
+        Err(Refusal::new(Code::DaemonUnavailable, message)
+            .hint(format!("Call the tool again when the daemon of host {} runs again.", found.host))
+            .detail("host", found.host.as_str())
+            .into())
+    };
+    if found.host != *host {
+        return refuse("it has just come there");
+    }
+    if !found.rests {
+        return refuse("it is queued or runs");
+    }
+    if found.finishes {
+        return refuse("a finish of it is under way");
+    }
+    if found.is_due {
+        return refuse("the snapshot of its last turn is still to be made there");
+    }
+    if found.got_more {
+        return refuse(
+            "its branch got work of another attempt since its last turn, and that host alone \
+             has it: a follow-up there makes a snapshot of it",
         );
-        if db.one(sqlx::AssertSqlSafe(sql), (&found.host,)).await? {
-            return refuse("its daemon is there, or may come back at once");
-        }
-        Ok(())
+    }
+    if matches!(from, MovedFrom::Alive(_)) {
+        return if found.works {
+            refuse("something that it started is alive there")
+        } else {
+            Ok(Vec::new())
+        };
+    }
+    let sql = "SELECT EXISTS (SELECT 1 FROM hosts WHERE host_id = $1 AND fenced_at IS NULL)";
+    if !db.one::<bool>(sql, (host,)).await? {
+        return Ok(Vec::new());
+    }
+    match sweep::give_up(db, host).await? {
+        Some(changed) => Ok(changed),
+        None => refuse("its daemon is there, or may come back at once"),
     }
 }
 
@@ -334,12 +330,6 @@ async fn set_host(db: Db<'_>, attempt: AttemptId, found: &Standing, host: &str) 
     let sql = "UPDATE attempts SET host = $2, epoch = $3, updated_at = $4,
              revision = (SELECT max(revision) + 1 FROM attempts)
          WHERE attempt_id = $1";
-    if db.run(sql, (attempt, host, epoch, now)).await? == 0 {
-        // Where each host has a role of its own, a worker takes what a gateway has called it for.
-        let message = format!("host {host} may not take attempt {attempt} from {}", found.host);
-        return Err(Refusal::new(Code::NotPermitted, message)
-            .hint("Call the tool again at a gateway.")
-            .into());
-    }
+    db.run(sql, (attempt, host, epoch, now)).await?;
     Ok(epoch)
 }

@@ -1,7 +1,8 @@
 //! Wake-ups for calls that wait for attempts or questions to change. They are hints: a
 //! waiter that is woken reads the tables, which are the truth. It registers before it reads,
-//! so it misses no later change. One fact is kept here and in no table: which attempts wait
-//! for the disk, for then there may be no room for a row.
+//! so it misses no later change. What is kept here and in no table: which attempts wait for the disk, for
+//! then there may be no room for a row, which for the setup of another one, and what executors wait for;
+//! every start of a daemon finds these out anew.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -46,6 +47,9 @@ struct Waiting {
     /// Of each attempt or question, by its id.
     by_topic: HashMap<String, HashMap<u64, Arc<Notify>>>,
     for_disk: HashMap<AttemptId, String>,
+    /// What executors wait for: their work in the background, or their model.
+    for_other: HashMap<AttemptId, &'static str>,
+    for_setup: HashMap<AttemptId, AttemptId>,
 }
 
 impl Changes {
@@ -76,8 +80,42 @@ impl Changes {
         }
     }
 
+    /// Notes whose setup an attempt waits for; `None`: it no longer does.
+    pub(super) fn wait_for_setup(&self, attempt: AttemptId, of: Option<AttemptId>) {
+        let mut waiting = lock(&self.0);
+        let before = match of {
+            Some(of) => waiting.for_setup.insert(attempt, of),
+            None => waiting.for_setup.remove(&attempt),
+        };
+        drop(waiting);
+        if before != of {
+            self.announce(attempt);
+        }
+    }
+
+    pub(super) fn waits_for_setup(&self, attempt: AttemptId) -> Option<AttemptId> {
+        lock(&self.0).for_setup.get(&attempt).copied()
+    }
+
     pub(super) fn waits_for_disk(&self, attempt: AttemptId) -> Option<String> {
         lock(&self.0).for_disk.get(&attempt).cloned()
+    }
+
+    /// Notes what the executor of an attempt waits for.
+    pub(super) fn wait_for(&self, attempt: AttemptId, what: Option<&'static str>) {
+        let mut waiting = lock(&self.0);
+        let before = match what {
+            Some(what) => waiting.for_other.insert(attempt, what),
+            None => waiting.for_other.remove(&attempt),
+        };
+        drop(waiting);
+        if before != what {
+            self.announce(attempt);
+        }
+    }
+
+    pub(super) fn waits_for(&self, attempt: AttemptId) -> Option<&'static str> {
+        lock(&self.0).for_other.get(&attempt).copied()
     }
 
     pub(super) fn watch<T: ToString>(&self, topics: &[T]) -> ChangeWatch {

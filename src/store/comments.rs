@@ -312,12 +312,6 @@ pub(super) async fn give_back_unbegun(db: Db<'_>, process: ProcessId) -> Result<
     }
 }
 
-/// Whether a new snapshot may be news of an attempt's comments.
-pub(super) async fn has_sent(db: Db<'_>, attempt: AttemptId) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM comments WHERE attempt_id = $1 AND state = 'sent')";
-    db.one(sql, (attempt,)).await
-}
-
 const LIST_INSTEAD: &str = "Call the tool again with action = \"list\" instead of comment_id.";
 
 fn refused(message: String) -> Refusal {

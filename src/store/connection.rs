@@ -13,6 +13,8 @@ pub enum Connection {
     SqliteTransaction(Transaction<'static, Sqlite>),
     Postgres(PoolConnection<Postgres>),
     PostgresTransaction(Transaction<'static, Postgres>),
+    /// One that is in no pool, in a transaction that its owner ends.
+    Single(Box<PgConnection>),
 }
 
 /// The connection itself, as its driver knows it.
@@ -29,6 +31,7 @@ impl Connection {
             Self::SqliteTransaction(transaction) => Driver::Sqlite(transaction),
             Self::Postgres(connection) => Driver::Postgres(connection),
             Self::PostgresTransaction(transaction) => Driver::Postgres(transaction),
+            Self::Single(connection) => Driver::Postgres(connection),
         }
     }
 
@@ -36,7 +39,7 @@ impl Connection {
     pub fn dialect(&self) -> &'static Dialect {
         match self {
             Self::Sqlite(_) | Self::SqliteTransaction(_) => &SQLITE,
-            Self::Postgres(_) | Self::PostgresTransaction(_) => &POSTGRES,
+            Self::Postgres(_) | Self::PostgresTransaction(_) | Self::Single(_) => &POSTGRES,
         }
     }
 }
@@ -105,7 +108,7 @@ impl Pool {
             (Connection::PostgresTransaction(transaction), Self::Sqlite(_)) => {
                 transaction.commit().await
             }
-            (Connection::Sqlite(_) | Connection::Postgres(_), _) => Ok(()),
+            (Connection::Sqlite(_) | Connection::Postgres(_) | Connection::Single(_), _) => Ok(()),
         }
     }
 

@@ -4,6 +4,7 @@
 //! [`keyed`](super::Store::keyed) return.
 
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::retry;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::sqlite::SqliteError;
 
@@ -65,6 +66,9 @@ impl From<StoreError> for Refusal {
 
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 pub(super) fn fault(error: sqlx::Error) -> Refusal {
+    if is_of_a_server(&error) && is_unavailable(&error) {
+        retry::store_is_away();
+    }
     if is_full(&error) {
         let message = format!("the database can't be written: {error}");
         let refusal = Refusal::new(Code::StorageFull, message);
@@ -78,12 +82,10 @@ pub(super) fn fault(error: sqlx::Error) -> Refusal {
         return locked("another program holds what the call needs of the database");
     }
     if is_forbidden(&error) {
-        tracing::warn!(%error, "the role of this host may not do this");
-        let message = format!("the role of this host at the database may not do this: {error}");
-        return Refusal::new(Code::NotPermitted, message).hint(
-            "Ask the daemon of a gateway, as `provost hosts` lists them; the owner of the board says \
-             with `provost cluster role` what a host may do.",
-        );
+        tracing::warn!(%error, "the role of this daemon may not do this");
+        let message = format!("the role of this daemon at the database may not do this: {error}");
+        return Refusal::new(Code::NotPermitted, message)
+            .hint("Write the url of the role that owns the board below [engine] in config.toml.");
     }
     tracing::error!(%error, "the store failed");
     if is_unavailable(&error) {
@@ -100,7 +102,7 @@ fn is_of_a_server(error: &sqlx::Error) -> bool {
     sql_state(error).is_some() || matches!(error, Io(_) | Tls(_) | Configuration(_))
 }
 
-/// The role may not do that: insufficient_privilege, also of a row policy.
+/// The role may not do that: insufficient_privilege.
 pub(super) fn is_forbidden(error: &sqlx::Error) -> bool {
     sql_state(error).is_some_and(|state| state == "42501")
 }
@@ -159,5 +161,6 @@ fn sql_state(error: &sqlx::Error) -> Option<String> {
 
 /// The caller is not at fault, and the same call works soon.
 pub(super) fn locked(message: &str) -> Refusal {
+    retry::store_is_away();
     Refusal::new(Code::DbLocked, message).detail("retry_after_seconds", RETRY_AFTER_SECS)
 }

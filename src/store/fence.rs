@@ -87,10 +87,11 @@ impl Store {
         }
     }
 
-    /// Gives the lease up: nothing of this host runs, and its daemon ends.
-    pub async fn give_up_lease(&self) -> Result<(), Refusal> {
+    /// Notes that the daemon of this host ends, and nothing of it runs: another home may have the host at
+    /// once. What it has waits for its next daemon as long as the lease.
+    pub async fn end_host(&self) -> Result<(), Refusal> {
         let now = self.writer.dialect().now;
-        let sql = format!("UPDATE hosts SET lease_until = {now} WHERE host_id = $1");
+        let sql = format!("UPDATE hosts SET ended_at = {now} WHERE host_id = $1");
         self.write(Patience::OneTry, "lease", async |db| {
             db.run(AssertSqlSafe(sql), (&self.host,)).await.map(drop)
         })

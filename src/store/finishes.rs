@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, CheckRunId, FinishId, RepoId, TaskId};
 use provost_actors::journal::checks::Submission;
-use provost_actors::journal::{CheckRun, Finish, FinishState, Finishes, Key, Once};
+use provost_actors::journal::{CheckRun, Finish, FinishState, Finishes, Histories, Key, Once};
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::approvals::count_change;
 use super::follow::{POLL, hint_all};
+use super::histories;
 use super::work::checks::{self, NewRun};
 use super::{Db, Patience, Refusal, Result, Sql, Store, now};
 
@@ -69,9 +70,23 @@ impl Finishes for Store {
         Ok(recorded)
     }
 
+    async fn join_finish(
+        &self,
+        key: Option<&Key>,
+        finish: FinishId,
+    ) -> Result<Once<FinishId>, Refusal> {
+        let joined =
+            self.keyed(Patience::OneTry, key, "finish_joined", async |_| Ok(finish)).await?;
+        Ok(Once { deduplicated: true, ..joined })
+    }
+
     async fn finish(&self, finish: FinishId) -> Result<Option<Finish>, Refusal> {
         let sql = "SELECT * FROM finishes WHERE finish_id = $1";
         self.read(async |db| db.find(sql, (finish,)).await).await
+    }
+
+    async fn histories(&self, attempts: &[AttemptId]) -> Result<Histories, Refusal> {
+        self.read(async |db| histories::of(db, attempts).await).await
     }
 
     async fn keep_finish(&self, finish: &Finish) -> Result<(), Refusal> {
@@ -111,6 +126,17 @@ impl Finishes for Store {
         Ok(())
     }
 
+    async fn attempt_with_branch(
+        &self,
+        repo: RepoId,
+        branch: &str,
+    ) -> Result<Option<AttemptId>, Refusal> {
+        let sql = "SELECT a.attempt_id FROM attempts a
+             JOIN attempt_repos r ON r.attempt_id = a.attempt_id
+             WHERE r.repo_id = $1 AND a.branch = $2";
+        self.read(async |db| db.find(sql, (repo, branch)).await).await
+    }
+
     async fn host_of_target(&self, onto: AttemptId) -> Result<Option<String>, Refusal> {
         let sql = "SELECT host FROM attempts WHERE attempt_id = $1";
         self.read(async |db| db.find(sql, (onto,)).await).await
@@ -118,7 +144,8 @@ impl Finishes for Store {
 
     async fn begin_applying(&self, finish: FinishId) -> Result<bool, Refusal> {
         let sql = "UPDATE finishes SET applied_by = $2
-             WHERE finish_id = $1 AND state = 'open' AND (applied_by IS NULL OR applied_by = $2)
+             WHERE finish_id = $1 AND state = 'open' AND applied_at IS NULL
+               AND (applied_by IS NULL OR applied_by = $2)
                AND EXISTS (SELECT 1 FROM attempts a
                            WHERE a.attempt_id = finishes.request ->> 'onto' AND a.host = $2)";
         let begin = async |db: Db<'_>| db.run(sql, (finish, &self.host)).await;
@@ -128,7 +155,7 @@ impl Finishes for Store {
     async fn end_applying(&self, finish: &Finish) -> Result<(), Refusal> {
         self.write(Patience::OneTry, "finish_applied", async |db| {
             let sql = "UPDATE finishes SET receipt = $2, applied_at = $3
-                 WHERE finish_id = $1 AND state = 'open'";
+                 WHERE finish_id = $1 AND state = 'open' AND applied_at IS NULL";
             db.run(sql, (finish.finish_id, &finish.receipt, now())).await?;
             tell(db, finish).await
         })
@@ -144,13 +171,12 @@ impl Finishes for Store {
     }
 
     async fn to_apply(&self) -> Result<Vec<Finish>, Refusal> {
-        // A worker's role may not see the other attempt.
         let sql = "SELECT f.* FROM finishes f
              JOIN attempts o ON o.attempt_id = f.request ->> 'onto'
-             LEFT JOIN attempts s ON s.attempt_id = f.attempt_id
+             JOIN attempts s ON s.attempt_id = f.attempt_id
              WHERE f.state = 'open' AND f.applied_at IS NULL
                AND (f.applied_by IS NULL OR f.applied_by = $1)
-               AND o.host = $1 AND coalesce(s.host, '') <> $1";
+               AND o.host = $1 AND s.host <> $1";
         self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 

@@ -10,8 +10,8 @@ use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answered::answered;
+use super::answered::prepare;
 use super::connection::{Driver, Pool};
-use super::postgres::prepare;
 use super::{Db, Refusal, Result, Sql, Store};
 
 type Hints = BoxStream<'static, sqlx::Result<PgNotification>>;

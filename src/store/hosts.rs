@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
-use provost_actors::host::{Host, HostChange, HostState, Registration, Used, next_incarnation};
+use provost_actors::host::{
+    Host, HostChange, HostState, Lease, Registration, Used, next_incarnation,
+};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::Hosts;
 use provost_actors::refusal::{Code, Refusal};
@@ -14,23 +16,24 @@ use sqlx::AssertSqlSafe;
 
 use super::approvals::count_change;
 use super::fence::{engine_is_there, millis};
-use super::{Db, Patience, Result, Sql, Store, word};
+use super::{Connection, Db, Patience, Result, Sql, Store, word};
 
 /// Milliseconds that the clock of a host may differ from that of the engine without a warning.
 const SKEW_MAX: u64 = 2000;
 
-/// The hosts; `secret` is empty where this daemon's role may not see it.
-macro_rules! hosts {
-    ($rest:literal) => {
-        concat!(
-            "SELECT h.*, coalesce(s.secret, '') AS secret
-             FROM hosts h LEFT JOIN host_homes s ON s.host_id = h.host_id ",
-            $rest
-        )
-    };
+/// The hosts that a condition picks, by the engine's clock.
+fn hosts(db: &Connection, which: &str) -> AssertSqlSafe<String> {
+    let now = db.dialect().now;
+    AssertSqlSafe(format!(
+        "SELECT h.*, s.secret, {now} AS read_at
+         FROM hosts h JOIN host_homes s ON s.host_id = h.host_id {which}"
+    ))
 }
 
-const BY_ID: &str = hosts!("WHERE h.host_id = $1");
+async fn by_id(db: Db<'_>, host: &str) -> Result<Option<Host>> {
+    let sql = hosts(db, "WHERE h.host_id = $1");
+    db.find(sql, (host,)).await
+}
 
 impl Store {
     /// Registers a host once more: it keeps its state. From then on this daemon writes nothing more
@@ -79,8 +82,11 @@ impl Store {
 #[async_trait]
 impl Hosts for Store {
     async fn hosts(&self) -> Result<Vec<Host>, Refusal> {
-        let sql = hosts!("ORDER BY h.host_id");
-        self.read(async |db| db.all(sql, ()).await).await
+        self.read(async |db| {
+            let sql = hosts(db, "ORDER BY h.host_id");
+            db.all(sql, ()).await
+        })
+        .await
     }
 
     async fn used(&self) -> Result<BTreeMap<String, Used>, Refusal> {
@@ -99,7 +105,7 @@ impl Hosts for Store {
         lease: Duration,
     ) -> Result<Option<HostState>, Refusal> {
         // It waits for no other host's write, and wakes no other daemon.
-        let renewed = self.beside(Patience::OneTry, "renewal", async |db| {
+        let renewed = self.renewing(Lease(lease).renew_every(), async |db| {
             // The engine's clock: those of the hosts may differ.
             let now = db.dialect().now;
             let sql = format!(
@@ -120,7 +126,9 @@ impl Hosts for Store {
             // It may be tried again soon.
             Err(refusal) if refusal.code == Code::DbLocked => Err(refusal),
             Err(refusal) => {
-                self.look_at_fence().await;
+                // The next try does not wait for this.
+                let store = self.clone();
+                tokio::spawn(async move { store.look_at_fence().await });
                 Err(refusal)
             }
         }
@@ -133,8 +141,7 @@ impl Hosts for Store {
     ) -> Result<Option<HostState>, Refusal> {
         let (state, waiting) = self
             .write(Patience::Short, "host", async |db| {
-                let found: Option<Host> = db.find(BY_ID, (host,)).await?;
-                let found = found.ok_or_else(|| no_host(host))?;
+                let found = by_id(db, host).await?.ok_or_else(|| no_host(host))?;
                 match change {
                     HostChange::Drain => set_state(db, &found, HostState::Draining).await,
                     HostChange::Resume => set_state(db, &found, HostState::Active).await,
@@ -152,7 +159,7 @@ impl Hosts for Store {
 async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
     let Registration { host_id, secret, labels, slots, memory, version, role, lease, .. } =
         registration;
-    let known: Option<Host> = db.find(BY_ID, (host_id,)).await?;
+    let known = by_id(db, host_id).await?;
     let now = db.dialect().now;
     // The engine's clock: those of the hosts may differ.
     let now = Timestamp::from_millis(db.one(AssertSqlSafe(format!("SELECT {now}")), ()).await?);
@@ -167,6 +174,7 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
     }
     let incarnation = next_incarnation(known.as_ref(), registration, now)?;
     let last = known.as_ref().and_then(|known| known.lease_until).map(Timestamp::millis);
+    let has_ended = known.as_ref().is_some_and(|known| known.ended_at.is_some());
     if known.is_some_and(|known| known.secret != *secret) {
         tracing::warn!(host = host_id, "another home had this host: its attempts are taken up");
     }
@@ -189,11 +197,15 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
         return Err(Refusal::new(Code::NotPermitted, message).into());
     }
     db.run("UPDATE hosts SET role = $2 WHERE host_id = $1", (host_id, role)).await?;
+    if has_ended {
+        db.run("UPDATE hosts SET ended_at = NULL WHERE host_id = $1", (host_id,)).await?;
+    }
     db.replace("host_homes", "host_id", json!({"host_id": host_id, "secret": secret})).await?;
     if let Some(lease) = lease {
         engine_is_there(db, *lease).await?;
     }
-    db.one(BY_ID, (host_id,)).await
+    let sql = hosts(db, "WHERE h.host_id = $1");
+    db.one(sql, (host_id,)).await
 }
 
 /// What has become of a host, and the attempts whose status shows that.
@@ -219,12 +231,12 @@ async fn remove(db: Db<'_>, host: &Host) -> Result<Changed> {
              OR EXISTS (SELECT 1 FROM finishes f
                         WHERE f.attempt_id = a.attempt_id AND f.state = 'open'))";
     let unsettled = db.one(sql, (&host.host_id,)).await?;
-    host.check_removal(unsettled, Timestamp::now())?;
+    host.check_removal(unsettled)?;
     db.run("DELETE FROM hosts WHERE host_id = $1", (&host.host_id,)).await?;
     Ok((None, Vec::new()))
 }
 
 fn no_host(host: &str) -> Refusal {
-    Refusal::new(Code::InvalidArgument, format!("there is no host {host}"))
+    Refusal::new(Code::FileNotFound, format!("there is no host {host}"))
         .hint("`provost hosts` lists them.")
 }

@@ -21,12 +21,14 @@ mod fence;
 mod finishes;
 mod follow;
 mod handles;
+mod histories;
 mod host_calls;
 mod hosts;
 mod inspect;
 mod kept;
 mod missing;
 mod open;
+mod open_doors;
 mod placement;
 mod postgres;
 mod probes;
@@ -34,10 +36,10 @@ mod processes;
 mod projects;
 mod provisions;
 mod reach;
+mod renewal;
 mod requests;
 mod resolve;
 mod retention;
-mod rights;
 mod row;
 mod schema;
 mod session_queue;
@@ -63,7 +65,6 @@ pub use open::OpenError;
 pub use postgres::{Durability, Server};
 pub use projects::busy_project;
 pub use reach::Named;
-pub use rights::{HostKind, HostRoleMade};
 pub use timeline::{Beside, FinishRow};
 pub use wal::is_damaged as is_log_damaged;
 pub use window::OpenFacts;
@@ -100,10 +101,10 @@ pub struct Store {
     /// Where that has the repositories.
     places: Places,
     fence: Arc<fence::Fence>,
+    /// Where a server has the board.
+    renewals: Option<Arc<renewal::Renewals>>,
     /// The newest migration of a board on a server that this version knows.
     schema: i64,
-    /// What the role at the server is for, if it is a host's.
-    rights: Option<HostKind>,
 }
 
 /// How long kept answers and intents live; `None`: forever.

@@ -70,21 +70,24 @@ pub enum OpenError {
     )]
     InUse { host: String, place: String },
     #[error(
-        "the schema of the database {place} is of an older version of Provost (it lacks migration \
-         {lacking}), and the role of a host may not change it: run `provost cluster migrate` of this \
-         version with the configuration of the board's owner, then start this daemon again"
-    )]
-    Older { place: String, lacking: i64 },
-    #[error(
-        "the role of the database {place} may not make or change a board: run `provost cluster role \
-         HOST` with the configuration of the board's owner, for a role that may use it"
+        "the role of the database {place} may not make or change a board: take the role that owns it, or \
+         let this one create tables and functions in its schema"
     )]
     NoRights { place: String },
     #[error(
-        "the role of the database {place} is that of host {of}, and this is host {host}: write name = \
-         \"{of}\" below [host], or take the role of this host"
+        "the schema of the database {place} is of an older version of Provost (it lacks migration \
+         {lacking}): run `provost cluster migrate` of this version first"
     )]
-    OtherHost { place: String, of: String, host: String },
+    Older { place: String, lacking: i64 },
+    #[error(
+        "the server of the database {place} lets {user} in without a password at {door}, so each agent \
+         in a sandbox has the board. Set a password for the role, write scram-sha-256 in place of trust \
+         or peer for it into pg_hba.conf, have the server read that (SELECT pg_reload_conf()), and \
+         name a file with the password in [engine] password_file"
+    )]
+    NoPassword { place: String, door: String, user: String },
+    #[error("it is another board than this home's")]
+    OtherBoard,
     #[error("the database {place} can't hold a board: {why}")]
     Unfit { place: String, why: String },
     #[error(
@@ -142,8 +145,8 @@ impl Store {
             host: LOCAL.into(),
             places: Places::default(),
             fence: Arc::default(),
+            renewals: None,
             schema: 0,
-            rights: None,
         })
     }
 
@@ -170,6 +173,9 @@ impl Store {
 
     /// Ends all connections, and with them the write-ahead log.
     pub async fn close(&self) {
+        if let Some(renewals) = &self.renewals {
+            renewals.close().await;
+        }
         self.reader.close().await;
         self.writer.close().await;
     }

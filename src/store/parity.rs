@@ -67,7 +67,7 @@ const OF_POSTGRES: &[&str] = &[
             || CASE WHEN g.tgtype & 4 > 0 THEN 'insert' WHEN g.tgtype & 8 > 0 THEN 'delete'
                     ELSE 'update' END || ' on ' || t.relname
      FROM pg_trigger g JOIN pg_class t ON t.oid = g.tgrelid
-     WHERE NOT g.tgisinternal AND g.tgname <> 'attempts_of_hosts' AND TABLES",
+     WHERE NOT g.tgisinternal AND TABLES",
 ];
 
 /// The predicates of partial indexes: the engines write them differently, so their words are compared.
@@ -77,7 +77,7 @@ const PREDICATES_OF_POSTGRES: &str = "SELECT n.relname, pg_get_expr(i.indpred, i
     FROM pg_index i JOIN pg_class n ON n.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
     WHERE i.indpred IS NOT NULL AND TABLES";
 
-/// The tables that both have; each engine has its own for the text search, and a server those of rights.
+/// The tables that both have; each engine has its own for the text search.
 fn with_tables(sql: &str, tables: &str) -> sqlx::AssertSqlSafe<String> {
     let columns = "(SELECT string_agg(a.attname, ', ' ORDER BY k.place)
         FROM unnest(c.conkey) WITH ORDINALITY k (attnum, place)
@@ -133,8 +133,7 @@ async fn both_engines_have_the_same_schema() {
     let tables = "m.name NOT LIKE 'plan_passages%' AND m.name NOT IN ('_sqlx_migrations',
         'sqlite_sequence')";
     let of_sqlite = lines(&file, OF_SQLITE, PREDICATES_OF_SQLITE, tables).await;
-    let tables =
-        "t.relname NOT IN ('plan_passages', '_sqlx_migrations', 'host_roles', 'host_projects')
+    let tables = "t.relname NOT IN ('plan_passages', '_sqlx_migrations')
         AND t.relnamespace = CAST(current_schema() AS regnamespace)";
     let of_postgres = lines(&server, OF_POSTGRES, PREDICATES_OF_POSTGRES, tables).await;
     let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| -> Vec<String> {
@@ -143,4 +142,23 @@ async fn both_engines_have_the_same_schema() {
     assert_eq!(only(&of_sqlite, &of_postgres), [""; 0], "only SQLite has these");
     assert_eq!(only(&of_postgres, &of_sqlite), [""; 0], "only PostgreSQL has these");
     assert!(of_sqlite.len() > 300, "{}", of_sqlite.len());
+}
+
+#[tokio::test]
+async fn a_server_has_one_role_for_all_hosts() {
+    let Some(url) = scratch::server_url() else { return };
+    let server = scratch::server(&url, "one role for all hosts").await;
+    let store = Store::open_server(&server, LOCAL, TimesToLive::default()).await.unwrap();
+    for sql in [
+        "SELECT proname FROM pg_proc
+         WHERE prosecdef AND pronamespace = CAST(current_schema() AS regnamespace)",
+        "SELECT relname FROM pg_class
+         WHERE relrowsecurity AND relnamespace = CAST(current_schema() AS regnamespace)",
+        "SELECT policyname FROM pg_policies WHERE schemaname = current_schema()",
+        "SELECT relname FROM pg_class WHERE relkind = 'v' AND reloptions IS NOT NULL
+             AND relnamespace = CAST(current_schema() AS regnamespace)",
+    ] {
+        let found: Vec<String> = store.read(async |db| db.all(sql, ()).await).await.unwrap();
+        assert_eq!(found, [""; 0], "{sql}");
+    }
 }

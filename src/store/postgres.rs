@@ -13,12 +13,14 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::answered::{ANSWER_LIMIT, answered, prepare};
 use super::changes::Changes;
 use super::connection::Pool;
 use super::kept::Kept;
 use super::open::{LATEST_ID, OpenError};
+use super::renewal::Renewals;
 use super::schema::{self, MIGRATIONS};
-use super::{Store, TimesToLive, rights};
+use super::{Store, TimesToLive, open_doors};
 
 /// The oldest server that is supported, as `server_version_num` counts.
 const OLDEST: i32 = 150_000;
@@ -32,6 +34,21 @@ const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
 /// The first number of the advisory lock of a host; the second is of its name and the schema.
 const LOCK_CLASS: i32 = 0x5052_4f57;
+
+/// Ends the other sessions of this home that hold the lock of the host.
+const END_FORMER: &str = "SELECT pg_terminate_backend(l.pid)
+     FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+     WHERE l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
+       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+       AND CAST(l.classid AS bigint) = $1
+       AND CAST(l.objid AS bigint)
+           = (CAST(hashtext(current_schema() || ' ' || $2) AS bigint) & 4294967295)
+       AND a.application_name LIKE 'provost %'
+       AND a.application_name = current_setting('application_name')";
+
+/// How long a connection counts as tested, and how long the test of one that was idle may take.
+const TESTED_FOR: Duration = Duration::from_millis(100);
+const TEST_LIMIT: Duration = Duration::from_secs(3);
 
 /// What is said of the durability of a server that does not show that commits outlive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +66,12 @@ pub struct Server {
     durability: Durability,
     /// Those that the version of a daemon knows.
     migrations: &'static Migrator,
+    /// The id of the board that it has to be; `None`: any.
+    board: Option<String>,
+    /// Whether an older board is brought up to date.
+    migrates: bool,
+    /// Whether a board is made where there is none.
+    makes: bool,
 }
 
 impl Server {
@@ -66,7 +89,26 @@ impl Server {
             options: options.disable_statement_logging(),
             durability,
             migrations: &MIGRATIONS,
+            board: None,
+            migrates: true,
+            makes: true,
         })
+    }
+
+    /// The same for a home with this board, if it has one. `mark` tells the home's sessions at the server from
+    /// those of others: a lock that a former one of these holds is taken from it. A home that is new to an older
+    /// board does not change it, for that ends the daemons that it has.
+    #[must_use]
+    pub fn of_home(self, mark: &str, board: Option<String>) -> Self {
+        let options = self.options.application_name(&format!("provost {mark}"));
+        let migrates = board.is_some();
+        Self { options, board, migrates, ..self }
+    }
+
+    /// The same, without a change of its schema.
+    #[must_use]
+    pub fn as_it_is(self) -> Self {
+        Self { migrates: false, makes: false, ..self }
     }
 
     /// The same for a daemon of another version.
@@ -108,17 +150,22 @@ impl Store {
         let connecting = connecting.unwrap_or(Err(sqlx::Error::PoolTimedOut));
         let mut connection = connecting.map_err(unreachable)?;
         let version = suits(&mut connection, server).await?;
-        let own = rights::own(&mut connection).await?;
-        if let Some((of, _)) = own.as_ref().filter(|(of, _)| of != host) {
-            let (of, host) = (of.clone(), host.to_owned());
-            return Err(OpenError::OtherHost { place: server.place(), of, host });
+        if let Some(door) = open_doors::find(&mut connection, &server.options).await? {
+            let user = server.options.get_username().to_owned();
+            return Err(OpenError::NoPassword { place: server.place(), door, user });
         }
         if !lock(&mut connection, host).await? {
             return Err(OpenError::InUse { host: host.to_owned(), place: server.place() });
         }
-        match &own {
-            Some(_) => schema::check(&mut connection, server.migrations, &server.place()).await?,
-            None => schema::migrate(&mut connection, server.migrations, &server.place()).await?,
+        // Before a migration: the daemons of another board would end with that.
+        let found = schema::board(&mut connection).await?;
+        if server.board.is_some() && server.board != found {
+            return Err(OpenError::OtherBoard);
+        }
+        if server.migrates || server.makes && found.is_none() {
+            schema::migrate(&mut connection, server.migrations, &server.place()).await?;
+        } else {
+            schema::check(&mut connection, server.migrations, &server.place()).await?;
         }
         let latest: Option<String> =
             sqlx::query_scalar(LATEST_ID).fetch_one(&mut connection).await?;
@@ -127,6 +174,7 @@ impl Store {
 
         let writer = writer(server, host).await.map_err(unreachable)?;
         let reader = reader(server).await.map_err(unreachable)?;
+        let renewals = Renewals::open(server.options.clone()).await.map_err(unreachable)?;
         Ok(Self {
             writer: Pool::Postgres(writer),
             reader: Pool::Postgres(reader),
@@ -138,8 +186,8 @@ impl Store {
             host: host.into(),
             places: Places::default(),
             fence: Arc::default(),
+            renewals: Some(Arc::new(renewals)),
             schema: schema::newest(server.migrations),
-            rights: own.map(|(_, kind)| kind),
         })
     }
 }
@@ -184,27 +232,37 @@ fn pool(connections: u32) -> PgPoolOptions {
         .idle_timeout(None)
         .max_lifetime(None)
         .acquire_timeout(CONNECT_LIMIT)
-        // A server hangs up when it ends.
-        .test_before_acquire(true)
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                // One that was in use just now was tested then.
+                if meta.idle_for < TESTED_FOR {
+                    return Ok(true);
+                }
+                answers(connection, TEST_LIMIT).await
+            })
+        })
+        .after_release(|connection, _| Box::pin(answers(connection, ANSWER_LIMIT)))
 }
 
-/// A server that is cut off is noticed within half a minute, and so is a daemon by its server. The
-/// statements are too small for compilation.
-pub(super) async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
-    let sql = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;
-               SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000; SET jit = off";
-    sqlx::raw_sql(sql).execute(connection).await.map(drop)
+/// Whether a server answers on a connection: one that was cut off says nothing, and is closed.
+async fn answers(connection: &mut PgConnection, limit: Duration) -> sqlx::Result<bool> {
+    let silent = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
+    timeout(limit, connection.ping()).await.unwrap_or_else(silent).map(|()| true)
 }
 
-/// Takes the lock of a host for this session. `false`: another session has it.
+/// Takes the lock of a host for this session, also from a former session of this home: the server may not
+/// have noticed that its daemon is gone, or cut off. `false`: another home's session has it.
 async fn lock(connection: &mut PgConnection, host: &str) -> sqlx::Result<bool> {
     let sql = "SELECT pg_try_advisory_lock($1, hashtext(current_schema() || ' ' || $2))";
     let until = Instant::now() + LOCK_LIMIT;
     loop {
         let asked = sqlx::query_scalar(sql).bind(LOCK_CLASS).bind(host);
-        if asked.fetch_one(&mut *connection).await? {
+        if answered(asked.fetch_one(&mut *connection)).await? {
             return Ok(true);
         }
+        let ending = sqlx::query(END_FORMER).bind(LOCK_CLASS).bind(host);
+        answered(ending.execute(&mut *connection)).await?;
         if Instant::now() >= until {
             return Ok(false);
         }

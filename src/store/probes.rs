@@ -61,7 +61,7 @@ impl Store {
     }
 
     /// Wakes the waiters of attempts, after the commit.
-    fn announce_all(&self, attempts: Vec<AttemptId>) {
+    pub(super) fn announce_all(&self, attempts: Vec<AttemptId>) {
         for attempt in attempts {
             self.changes.announce(attempt);
         }

@@ -13,6 +13,13 @@ use super::{
 };
 
 impl Store {
+    /// Those of these attempts that have no row.
+    pub async fn unknown_attempts(&self, ids: &[String]) -> Result<Vec<String>, Refusal> {
+        let sql = "SELECT value FROM json_each($1)
+             WHERE value NOT IN (SELECT attempt_id FROM attempts)";
+        self.read(async |db| db.all(sql, (ids,)).await).await
+    }
+
     /// Those of these processes that have no row.
     pub async fn unknown_processes(&self, ids: &[String]) -> Result<Vec<String>, Refusal> {
         let sql = "SELECT value FROM json_each($1)
@@ -54,6 +61,14 @@ impl Processes for Store {
 
     fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>) {
         self.changes.wait_for_disk(attempt, reason);
+    }
+
+    fn waits_for(&self, attempt: AttemptId, what: Option<&'static str>) {
+        self.changes.wait_for(attempt, what);
+    }
+
+    fn waits_for_setup(&self, attempt: AttemptId, of: Option<AttemptId>) {
+        self.changes.wait_for_setup(attempt, of);
     }
 }
 
@@ -158,9 +173,11 @@ async fn settle(db: Db<'_>, process: ProcessId, outcome: &Outcome) -> Result<()>
                 failure_summary = $5, final_message = $6 WHERE process_id = $1";
     db.run(sql, (process, status, exit_code, exit_signal, failure_summary, final_message)).await?;
     let sql = "UPDATE processes SET usage = $2, ended_at = $3, quota = $4, resume_at = $5,
-                snapshot_due = 1
+                snapshot_due = 1, error_type = $6
          WHERE process_id = $1";
-    db.run(sql, (process, outcome.usage, outcome.at.millis(), quota, resume_at)).await?;
+    let error_type = outcome.error_type;
+    let values = (process, outcome.usage, outcome.at.millis(), quota, resume_at, error_type);
+    db.run(sql, values).await?;
     approvals::withdraw_if_ended(db, process).await?;
     comments::give_back_unbegun(db, process).await
 }

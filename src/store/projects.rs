@@ -2,14 +2,32 @@
 
 use std::collections::BTreeMap;
 
+use provost_actors::event::Timestamp;
 use provost_actors::gateway::NewRepo;
 use provost_actors::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use provost_actors::journal::{Key, Once};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::work::after_removed;
 use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, bundles, missing, now};
 use crate::api::projects::{AddRepoOutput, CreateProjectOutput, ProjectSummary, RepoSummary};
+
+/// A repository's path on the board.
+#[derive(Debug, Deserialize)]
+pub struct RepositoryPath {
+    pub repo_id: RepoId,
+    pub path: String,
+}
+
+/// The attempt whose work a reference keeps.
+#[derive(Debug, Deserialize)]
+pub struct KeptOf {
+    pub task_title: String,
+    pub project_name: String,
+    pub project_id: ProjectId,
+    pub updated_at: Timestamp,
+}
 
 /// The refusal of a removal while an attempt of the project has something to do.
 pub fn busy_project(attempt: AttemptId) -> Refusal {
@@ -69,6 +87,20 @@ impl Store {
         self.read(async |db| db.all(sql, ()).await).await
     }
 
+    /// The repositories of all projects, removed ones included; each path once.
+    pub async fn repository_paths(&self) -> Result<Vec<RepositoryPath>, Refusal> {
+        let sql = "SELECT max(repo_id) AS repo_id, path FROM repos GROUP BY path ORDER BY path";
+        self.read(async |db| db.all(sql, ()).await).await
+    }
+
+    /// Whose work a reference keeps; `None`: no attempt has this id. Removed projects count.
+    pub async fn kept_of(&self, attempt: AttemptId) -> Result<Option<KeptOf>, Refusal> {
+        let sql = "SELECT t.title AS task_title, p.name AS project_name, p.project_id, a.updated_at
+             FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+             JOIN projects p ON p.project_id = t.project_id WHERE a.attempt_id = $1";
+        self.read(async |db| db.find(sql, (attempt,)).await).await
+    }
+
     /// The project of an attempt.
     pub async fn project_of(&self, attempt: AttemptId) -> Result<ProjectId, Refusal> {
         let sql = "SELECT t.project_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
@@ -112,6 +144,21 @@ impl Store {
     ) -> Result<(), Refusal> {
         self.write(Patience::Long, "remotes", async |db| record_remotes(db, repo, remotes).await)
             .await
+    }
+
+    /// Changes the branch that attempts in a repository start from by default.
+    pub async fn set_target_branch(&self, repo: RepoId, branch: &str) -> Result<(), Refusal> {
+        let sql = "UPDATE repos SET default_target_branch = $2 WHERE repo_id = $1";
+        self.write(Patience::Long, "set_target_branch", async |db| {
+            match db.run(sql, (repo, branch)).await? {
+                0 => {
+                    let message = format!("there is no repository {repo}");
+                    Err(Refusal::new(Code::RepoNotFound, message).into())
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
     }
 
     /// `create_project`: the project with all of its repositories, or nothing.

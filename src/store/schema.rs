@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep};
 use super::answered::lock_schema;
 use super::error::{is_contended, is_forbidden};
 use super::open::OpenError;
-use super::rights;
 
 /// How long a migration is tried that others are in the way of: a backup that reads, or another daemon
 /// that migrates.
@@ -73,7 +72,6 @@ async fn bring_up_to_date(
     let mut changing = connection.begin().await?;
     lock_schema(&mut changing).await?;
     migrations.run(&mut *changing).await?;
-    rights::renew(&mut changing).await?;
     failpoint::hit("migration", "written");
     Ok(changing.commit().await?)
 }
@@ -86,7 +84,7 @@ fn said(error: &MigrateError) -> Option<&sqlx::Error> {
     }
 }
 
-/// Refuses a schema that is not this version's: the role may not change it.
+/// Refuses a schema that is not this version's.
 pub(super) async fn check(
     connection: &mut PgConnection,
     migrations: &Migrator,
@@ -102,6 +100,16 @@ pub(super) async fn check(
         }
         None => Ok(()),
     }
+}
+
+/// The id of the board, if there is one, by any version.
+pub(super) async fn board(connection: &mut PgConnection) -> sqlx::Result<Option<String>> {
+    let sql = "SELECT to_regclass('cluster') IS NOT NULL";
+    if !sqlx::query_scalar(sql).fetch_one(&mut *connection).await? {
+        return Ok(None);
+    }
+    let sql = "SELECT to_jsonb(c) ->> 'board_id' FROM cluster c";
+    sqlx::query_scalar(sql).fetch_one(connection).await
 }
 
 /// The migrations that the schema has.

@@ -1,10 +1,14 @@
-//! The sweep of lost hosts: their attempts are given away. One transaction fences the host and
-//! changes its attempts, so that nothing of it is written after that.
+//! Lost hosts, whose attempts are given away. One transaction fences a host and changes its attempts, so
+//! that nothing of it is written after that; whoever takes something from a host does it in such a one.
 
-use provost_actors::ids::ProcessId;
-use provost_actors::journal::{Fate, Phase, State, Stranded, lost};
+use std::collections::BTreeMap;
+
+use provost_actors::ids::{AttemptId, ProcessId};
+use provost_actors::journal::{Fate, Stranded, lost};
+use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
+use super::work::checks;
 use super::{Db, Patience, Refusal, Result, Sql, Store, comments, now, placement, task_status};
 
 /// The attempts of a host that run or wait. The losses are its last turns, without any other end
@@ -25,7 +29,7 @@ const STRANDED: &str = "SELECT a.attempt_id, a.phase, t.kind = 'answer' AS is_an
                              AND e.ended_at IS NOT NULL AND e.lost_host IS NULL
                              AND e.turn > l.turn)) AS losses
      FROM attempts a JOIN tasks t ON t.task_id = a.task_id
-     WHERE a.host = coalesce($1, a.host)
+     WHERE a.host = $1
        AND a.phase IN ('queued', 'preparing', 'running', 'stopping')
      ORDER BY a.created_at, a.attempt_id";
 
@@ -34,33 +38,17 @@ const RESTORED: &str =
     "the board was restored from a backup, so it is not known how far this has come";
 
 impl Store {
+    /// Gives up the hosts that are lost, each in a transaction of its own: others write between them.
     pub(super) async fn sweep_lost_hosts(&self) -> Result<Vec<String>, Refusal> {
-        if self.read(async |db| lost_hosts(db).await).await?.is_empty() {
-            return Ok(Vec::new());
+        let mut given_up = Vec::new();
+        for host in self.read(async |db| lost_hosts(db).await).await? {
+            let sweeping = async |db: Db<'_>| give_up(db, &host).await;
+            if let Some(moved) = self.write(Patience::OneTry, "sweep", sweeping).await? {
+                self.announce_all(moved);
+                given_up.push(host);
+            }
         }
-        let (hosts, moved) = self
-            .write(Patience::OneTry, "sweep", async |db| {
-                let (mut hosts, mut moved) = (Vec::new(), Vec::new());
-                for host in &lost_hosts(db).await? {
-                    if !fence_lost(db, host).await? {
-                        continue;
-                    }
-                    hosts.push(host.clone());
-                    let stranded: Vec<Stranded> = db.all(STRANDED, (Some(host),)).await?;
-                    for attempt in stranded {
-                        if meet(db, host, &attempt, attempt.fate(host)).await? {
-                            moved.push(attempt.attempt_id);
-                        }
-                    }
-                }
-                placement::hint(db).await?;
-                Ok((hosts, moved))
-            })
-            .await?;
-        for attempt in &moved {
-            self.changes.announce(*attempt);
-        }
-        Ok(hosts)
+        Ok(given_up)
     }
 
     /// Takes note that the board was restored from a backup: what has happened since is not on it.
@@ -68,19 +56,18 @@ impl Store {
     /// ended, so that nothing runs twice. Returns the new generation, and how many attempts ended.
     pub async fn restored(&self) -> Result<(u64, usize), Refusal> {
         self.write(Patience::Long, "restored", async |db| {
-            let hosts: Vec<String> = db.all("SELECT host_id FROM hosts", ()).await?;
-            for host in &hosts {
-                fence(db, host).await?;
-            }
+            let now = db.dialect().now;
+            db.run(AssertSqlSafe(format!("UPDATE hosts SET fenced_at = {now}")), ()).await?;
             db.run("DELETE FROM host_calls", ()).await?;
-            let stranded: Vec<Stranded> = db.all(STRANDED, (None::<&str>,)).await?;
-            for attempt in &stranded {
-                let sql = "SELECT host FROM attempts WHERE attempt_id = $1";
-                let host: String = db.one(sql, (attempt.attempt_id,)).await?;
-                meet(db, &host, attempt, Fate::Ends(RESTORED.to_owned())).await?;
+            let hosts: Vec<String> = db.all("SELECT DISTINCT host FROM attempts", ()).await?;
+            let mut ended = 0;
+            for host in &hosts {
+                let stranded: Vec<Stranded> = db.all(STRANDED, (host,)).await?;
+                let ends = stranded.iter().map(|it| (it, Fate::Ends(RESTORED.to_owned())));
+                ended += meet(db, host, ends.collect()).await?.len();
             }
             let sql = "UPDATE cluster SET generation = generation + 1 RETURNING generation";
-            Ok((db.one(sql, ()).await?, stranded.len()))
+            Ok((db.one(sql, ()).await?, ended))
         })
         .await
     }
@@ -101,82 +88,100 @@ async fn lost_hosts(db: Db<'_>) -> Result<Vec<String>> {
     db.all(AssertSqlSafe(sql), ()).await
 }
 
-/// Fences a host unless it has come back meanwhile: its renewals do not wait for this transaction.
-async fn fence_lost(db: Db<'_>, host: &str) -> Result<bool> {
+/// Fences a host if it is lost, and gives its attempts away: from then on its daemon commits nothing. The
+/// attempts that have changed; `None`: it is not lost. Its renewals do not wait for this transaction.
+pub(super) async fn give_up(db: Db<'_>, host: &str) -> Result<Option<Vec<AttemptId>>> {
     let now = db.dialect().now;
     let is_lost = is_lost(now);
     let sql = format!("UPDATE hosts SET fenced_at = {now} WHERE host_id = $1 AND {is_lost}");
-    Ok(db.run(AssertSqlSafe(sql), (host,)).await? > 0)
+    if db.run(AssertSqlSafe(sql), (host,)).await? == 0 {
+        return Ok(None);
+    }
+    let stranded: Vec<Stranded> = db.all(STRANDED, (host,)).await?;
+    let fates = stranded.iter().map(|it| (it, it.fate(host))).collect();
+    let moved = meet(db, host, fates).await?;
+    checks::give_up(db, host).await?;
+    placement::hint(db).await?;
+    Ok(Some(moved))
 }
 
-async fn fence(db: Db<'_>, host: &str) -> Result<()> {
-    let now = db.dialect().now;
-    let sql = format!("UPDATE hosts SET fenced_at = {now} WHERE host_id = $1");
-    db.run(AssertSqlSafe(sql), (host,)).await.map(drop)
-}
-
-/// Writes what becomes of an attempt. `false`: nothing.
-async fn meet(db: Db<'_>, host: &str, attempt: &Stranded, fate: Fate) -> Result<bool> {
-    let (now, id) = (now(), attempt.attempt_id);
-    let ends = match &fate {
-        Fate::Stays => return Ok(false),
-        Fate::Moves => None,
-        Fate::BeginsAnew => Some(lost(host)),
-        Fate::Ends(why) => Some(why.clone()),
-    };
-    leave(db, attempt, now).await?;
-    if let Some(why) = ends {
+/// Writes what becomes of attempts, in statements over all of them: those that have changed.
+async fn meet(db: Db<'_>, host: &str, fates: Vec<(&Stranded, Fate)>) -> Result<Vec<AttemptId>> {
+    let now = now();
+    let (mut waiting, mut over) = (Vec::new(), Vec::new());
+    let (mut ended, mut anew) = (BTreeMap::<String, Vec<ProcessId>>::new(), Vec::new());
+    for (attempt, fate) in &fates {
+        match fate {
+            Fate::Stays => {}
+            Fate::Moves => waiting.push(attempt.attempt_id),
+            Fate::BeginsAnew => {
+                waiting.push(attempt.attempt_id);
+                ended.entry(lost(host)).or_default().push(attempt.process_id);
+                anew.push(json!({"of": attempt.process_id, "id": ProcessId::new()}));
+            }
+            Fate::Ends(why) => {
+                over.push(*attempt);
+                ended.entry(why.clone()).or_default().push(attempt.process_id);
+            }
+        }
+    }
+    let ending: Vec<AttemptId> = over.iter().map(|it| it.attempt_id).collect();
+    let changed = [waiting.as_slice(), &ending].concat();
+    if changed.is_empty() {
+        return Ok(changed);
+    }
+    leave(db, &changed, now).await?;
+    for (why, processes) in &ended {
         let sql = "UPDATE processes SET status = 'killed', failure_summary = $2, ended_at = $3,
-                    closed = 1, lost_host = $4 WHERE process_id = $1";
-        db.run(sql, (attempt.process_id, why, now, host)).await?;
+                    closed = 1, lost_host = $4
+             WHERE process_id IN (SELECT value FROM json_each($1))";
+        db.run(sql, (processes, why, now, host)).await?;
     }
-    if matches!(fate, Fate::BeginsAnew) {
-        begin_anew(db, attempt.process_id, now).await?;
-    }
-    let is_over = matches!(fate, Fate::Ends(_));
-    let (phase, state, host) = if is_over {
-        (Phase::Settled, State::Failed, host)
-    } else {
-        (Phase::Queued, State::Idle, "")
-    };
-    let sql = "UPDATE attempts SET host = $2, phase = $3, state = $4, epoch = epoch + 1,
-                updated_at = $5, revision = (SELECT max(revision) + 1 FROM attempts),
-                queue_held = CASE WHEN $6 THEN 1 ELSE queue_held END,
-                settled_revision = CASE WHEN $6 THEN (SELECT max(revision) + 1 FROM attempts)
-                    ELSE settled_revision END
-         WHERE attempt_id = $1";
-    db.run(sql, (id, host, phase, state, now, is_over)).await?;
-    if is_over {
+    begin_anew(db, &anew, now).await?;
+    let sql = "UPDATE attempts SET host = '', phase = 'queued', state = 'idle', epoch = epoch + 1,
+                updated_at = $2, revision = n.key + 1 + (SELECT max(revision) FROM attempts)
+         FROM json_each($1) n WHERE attempt_id = n.value";
+    db.run(sql, (&waiting, now)).await?;
+    let sql = "UPDATE attempts SET phase = 'settled', state = 'failed', epoch = epoch + 1,
+                updated_at = $2, queue_held = 1,
+                revision = n.key + 1 + (SELECT max(revision) FROM attempts),
+                settled_revision = n.key + 1 + (SELECT max(revision) FROM attempts)
+         FROM json_each($1) n WHERE attempt_id = n.value";
+    db.run(sql, (&ending, now)).await?;
+    for attempt in over {
         comments::give_back_unbegun(db, attempt.process_id).await?;
-        task_status::settled(db, id, now).await?;
+        task_status::settled(db, attempt.attempt_id, now).await?;
     }
-    Ok(true)
+    Ok(changed)
 }
 
-/// Whatever the attempt had on the lost host counts as ended: the agent's session, what earlier
+/// Whatever the attempts had on the lost host counts as ended: the agents' sessions, what earlier
 /// turns left running, scripts and dev servers, permissions that were asked for, and snapshots that
 /// were still to be made.
-async fn leave(db: Db<'_>, attempt: &Stranded, now: i64) -> Result<()> {
-    let id = attempt.attempt_id;
-    let sql = "UPDATE sessions SET executor_session_id = NULL WHERE attempt_id = $1";
-    db.run(sql, (id,)).await?;
+async fn leave(db: Db<'_>, attempts: &[AttemptId], now: i64) -> Result<()> {
+    let sql = "UPDATE sessions SET executor_session_id = NULL
+         WHERE attempt_id IN (SELECT value FROM json_each($1))";
+    db.run(sql, (attempts,)).await?;
     let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = $2
-         WHERE attempt_id = $1 AND status = 'pending'";
-    db.run(sql, (id, now)).await?;
+         WHERE attempt_id IN (SELECT value FROM json_each($1)) AND status = 'pending'";
+    db.run(sql, (attempts, now)).await?;
     let sql = "UPDATE processes SET closed = 1, snapshot_due = 0
-         WHERE attempt_id = $1 AND status <> 'planned' AND (closed = 0 OR snapshot_due = 1)";
-    db.run(sql, (id,)).await?;
+         WHERE attempt_id IN (SELECT value FROM json_each($1)) AND status <> 'planned'
+           AND (closed = 0 OR snapshot_due = 1)";
+    db.run(sql, (attempts,)).await?;
     let sql = "UPDATE processes SET status = 'killed', ended_at = $2
-         WHERE attempt_id = $1 AND run_reason <> 'coding_agent' AND ended_at IS NULL";
-    db.run(sql, (id, now)).await.map(drop)
+         WHERE attempt_id IN (SELECT value FROM json_each($1)) AND run_reason <> 'coding_agent'
+           AND ended_at IS NULL";
+    db.run(sql, (attempts, now)).await.map(drop)
 }
 
-/// Plans another turn with the prompt of one that has ended. A review that it carries stays sent.
-async fn begin_anew(db: Db<'_>, process: ProcessId, now: i64) -> Result<()> {
+/// Plans other turns with the prompts of those that have ended: objects with the ids `of` these and `id`
+/// of the new ones. A review that a turn carries stays sent.
+async fn begin_anew(db: Db<'_>, turns: &[Value], now: i64) -> Result<()> {
     let sql = "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
                                       variant, status, queue_id, created_at)
-         SELECT $2, session_id, attempt_id, run_reason, turn + 1, prompt, variant, 'planned',
-                queue_id, CAST($3 AS BIGINT)
-         FROM processes WHERE process_id = $1";
-    db.run(sql, (process, ProcessId::new(), now)).await.map(drop)
+         SELECT n.value ->> 'id', session_id, attempt_id, run_reason, turn + 1, prompt, variant,
+                'planned', queue_id, CAST($2 AS BIGINT)
+         FROM json_each($1) n JOIN processes ON process_id = n.value ->> 'of'";
+    db.run(sql, (turns, now)).await.map(drop)
 }

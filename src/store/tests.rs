@@ -28,6 +28,7 @@ use crate::api::projects::RepoSummary;
 use crate::api::sessions::{MessageRole, SessionMessage};
 use crate::api::tasks::{CreateTaskInput, ListTasksInput, TaskStatus, UpdateTaskInput};
 
+mod histories;
 mod hosts;
 mod owners;
 mod placement;
@@ -188,6 +189,7 @@ fn failed() -> Change {
         exit_code: None,
         exit_signal: Some(9),
         failure_summary: Some("killed".into()),
+        error_type: None,
         final_message: None,
         usage: None,
         quota: None,
@@ -317,6 +319,7 @@ async fn a_task_is_deleted_once_nothing_of_it_runs_and_its_attempts_stay_readabl
     assert_eq!(store.delete_task(None, id).await.unwrap().value, id);
     assert_eq!(store.delete_task(None, id).await.unwrap().value, id);
     assert_eq!(store.task(id).await.unwrap_err().code, Code::TaskNotFound);
+    store.record_snapshot(running.attempt_id, 1, &[], &[]).await.unwrap();
     assert_eq!(store.status(running.attempt_id).await.unwrap().overview.line.state, State::Failed);
     assert_eq!(store.attempts(id, 5, None).await.unwrap().items.len(), 1);
     let unknown = store.delete_task(None, TaskId::new()).await.unwrap_err();
@@ -364,6 +367,7 @@ async fn a_process_that_has_ended_waits_for_no_permission() {
             tool_name: "Bash".into(),
             text: "Bash make".into(),
             action,
+            question: None,
             context: json!(null),
         };
         Approval {
@@ -698,9 +702,21 @@ async fn a_turn_that_ends_is_due_a_snapshot_until_it_has_one() {
     };
     let watch = store.watch(&[id]);
     let before = store.status(id).await.unwrap();
+    let shown = |row: &AttemptRow| (row.overview.line.phase, row.overview.line.waiting_on.clone());
+    assert_eq!(shown(&before), (AttemptPhase::Running, Some("snapshot".to_owned())));
+    store.snapshot_failed(id, 1, "too large").await.unwrap();
+    let failed = store.status(id).await.unwrap();
+    assert_eq!(shown(&failed), (AttemptPhase::Settled, None));
+    assert_eq!(failed.overview.snapshot_failed(), Some("too large"));
+    let patience = Duration::ZERO;
+    let why = store.snapshot_stands(id, patience).await.unwrap();
+    assert_eq!(why.as_deref(), Some("too large"));
     store.record_snapshot(id, 1, &[snapshot("c")], &[]).await.unwrap();
-    assert!(watch.changed().now_or_never().is_none(), "no change that wakes");
-    assert_eq!(store.status(id).await.unwrap().revision, before.revision);
+    assert!(watch.changed().now_or_never().is_some(), "it has settled");
+    let after = store.status(id).await.unwrap();
+    assert!(after.settled_revision > before.settled_revision);
+    assert_eq!((shown(&after).0, after.overview.snapshot_failed()), (AttemptPhase::Settled, None));
+    assert_eq!(store.snapshot_stands(id, patience).await.unwrap(), None);
     assert_eq!(store.due_snapshot(id).await.unwrap(), None);
     // Again, with another commit: the first one is kept.
     store.record_snapshot(id, 1, &[snapshot("d")], &[]).await.unwrap();
@@ -858,8 +874,15 @@ fn merge_of(attempt: &Attempt) -> Finish {
         action: FinishAction::Merge,
         strategy: Strategy::Squash,
         message: "m".to_owned(),
-        by: Some(Signature { name, email, date }),
-        repos: vec![RepoRequest { name: "a".to_owned(), head, into, push: None, onto: None }],
+        by: Some(Signature { name, email, date, committer: None }),
+        repos: vec![RepoRequest {
+            name: "a".to_owned(),
+            head,
+            into,
+            push: None,
+            onto: None,
+            by: None,
+        }],
         onto: None,
         deletes_branch: false,
         proposal: None,
@@ -910,6 +933,7 @@ async fn the_checks_of_a_finish_touch_no_task() {
     let check = PlannedCheck {
         repo: None,
         work_of: None,
+        given: None,
         name: "test".to_owned(),
         command: CheckCommand::Line("true".to_owned()),
         process_id: ProcessId::new(),

@@ -1,14 +1,16 @@
 //! The snapshots of turns. A turn's outcome makes its snapshot due, in the same transaction; its
 //! rows, or the news that there will be none, end that.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId};
 use provost_actors::journal::{DueSnapshot, Snapshots, TurnBundle, TurnSnapshot};
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 
-use super::approvals::count_change;
-use super::{Patience, Refusal, Sql, Store, bundles, comments, now};
+use super::{Db, Patience, Refusal, Result, Sql, Store, bundles, now};
 
 /// An attempt and its turns that have snapshots.
 pub type SnapshotTurns = (AttemptId, Vec<u32>);
@@ -74,15 +76,13 @@ impl Snapshots for Store {
                 bundles::replace(db, attempt, turn, kept).await?;
             }
             // Those of earlier turns can't be made any more.
-            let sql = "UPDATE processes SET snapshot_due = 0
+            let sql = "UPDATE processes SET snapshot_due = 0, snapshot_failed = NULL
                  WHERE attempt_id = $1 AND turn <= $2 AND snapshot_due = 1";
-            db.run(sql, (attempt, turn)).await?;
-            // It may have changed lines that were commented on.
-            let is_news = !snapshots.is_empty() && comments::has_sent(db, attempt).await?;
-            if is_news {
-                count_change(db, attempt).await?;
+            let was_due = db.run(sql, (attempt, turn)).await? > 0;
+            if was_due {
+                count_settled(db, attempt).await?;
             }
-            Ok(is_news)
+            Ok(was_due)
         })
         .await
         .map(|is_news| {
@@ -90,6 +90,47 @@ impl Snapshots for Store {
                 self.changes.announce(attempt);
             }
         })
+    }
+
+    async fn snapshot_failed(
+        &self,
+        attempt: AttemptId,
+        turn: u32,
+        reason: &str,
+    ) -> Result<(), Refusal> {
+        self.write(Patience::Short, "snapshot_failed", async |db| {
+            let reason = db.dialect().storable(reason);
+            let sql = "UPDATE processes SET snapshot_failed = $3
+                 WHERE attempt_id = $1 AND turn = $2 AND snapshot_due = 1";
+            db.run(sql, (attempt, turn, reason)).await?;
+            count_settled(db, attempt).await
+        })
+        .await?;
+        self.changes.announce(attempt);
+        Ok(())
+    }
+
+    async fn snapshot_stands(
+        &self,
+        attempt: AttemptId,
+        patience: Duration,
+    ) -> Result<Option<String>, Refusal> {
+        let deadline = Instant::now() + patience;
+        let watch = self.watch(&[attempt]);
+        let sql = "SELECT snapshot_failed FROM processes
+             WHERE attempt_id = $1 AND snapshot_due = 1 ORDER BY turn DESC LIMIT 1";
+        loop {
+            let due: Option<Option<String>> =
+                self.read(async |db| db.find(sql, (attempt,)).await).await?;
+            match due {
+                None => return Ok(None),
+                Some(Some(reason)) => return Ok(Some(reason)),
+                Some(None) if timeout_at(deadline, watch.changed()).await.is_err() => {
+                    return Ok(Some("it is still being made".to_owned()));
+                }
+                Some(None) => {}
+            }
+        }
     }
 
     async fn snapshot_turns(&self, attempt: AttemptId) -> Result<Vec<u32>, Refusal> {
@@ -105,4 +146,12 @@ impl Snapshots for Store {
         let sql = "SELECT * FROM turn_snapshots WHERE attempt_id = $1 AND turn = $2 ORDER BY repo";
         self.read(async |db| db.all(sql, (attempt, turn)).await).await
     }
+}
+
+/// Counts a change by which an attempt has settled: its last turn has a snapshot now, or can't have one.
+async fn count_settled(db: Db<'_>, attempt: AttemptId) -> Result<u64> {
+    let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts),
+                settled_revision = (SELECT max(revision) + 1 FROM attempts),
+                updated_at = $2 WHERE attempt_id = $1";
+    db.run(sql, (attempt, now())).await
 }

@@ -27,7 +27,7 @@ impl Store {
                    WHERE users.revoked_at IS NOT NULL";
         let work = async |db: super::Db<'_>| db.run(sql, values).await;
         match self.write(Patience::Short, "add_user", work).await? {
-            0 => Err(Refusal::new(Code::InvalidArgument, format!("there is a user {name}"))
+            0 => Err(Refusal::new(Code::InvalidState, format!("there is a user {name}"))
                 .hint(format!("`provost user renew {name}` gives it another token."))),
             _ => Ok(()),
         }
@@ -60,7 +60,7 @@ impl Store {
         if rows > 0 {
             return Ok(());
         }
-        Err(Refusal::new(Code::InvalidArgument, format!("there is no user {name}"))
+        Err(Refusal::new(Code::FileNotFound, format!("there is no user {name}"))
             .hint("`provost user list` lists them."))
     }
 

@@ -96,8 +96,7 @@ impl Store {
             Order::OneByOne => &self.writer,
             Order::Beside => &self.reader,
         };
-        let incarnation = self.fence.incarnation();
-        let writer = Writer { host: &self.host, incarnation, schema: self.schema };
+        let writer = self.as_writer();
         let mut pauses = patience.pauses().into_iter();
         loop {
             let begun = pool.begin_write(order, &writer).await;
@@ -111,18 +110,27 @@ impl Store {
                 continue;
             }
             return match begun {
-                Ok(Begun::Writing(writing)) => Ok(writing),
-                Ok(Begun::NotOurs) => Err(self.fence.lost(&self.host)),
-                Ok(Begun::Newer(version)) => Err(self.fence.outdated(version)),
-                Ok(Begun::Changing) => {
-                    Err(locked("another daemon is changing the schema of the board"))
-                }
+                Ok(begun) => self.begun(begun),
                 Err(error) if is_busy(&error) => {
                     tracing::warn!(%error, "another program holds the database");
                     Err(locked("another program holds the database, and did not let go of it"))
                 }
                 Err(error) => Err(fault(error)),
             };
+        }
+    }
+
+    pub(super) fn as_writer(&self) -> Writer<'_> {
+        Writer { host: &self.host, incarnation: self.fence.incarnation(), schema: self.schema }
+    }
+
+    /// The transaction that has begun, if this daemon may write.
+    pub(super) fn begun<T>(&self, begun: Begun<T>) -> Result<T, Refusal> {
+        match begun {
+            Begun::Writing(writing) => Ok(writing),
+            Begun::NotOurs => Err(self.fence.lost(&self.host)),
+            Begun::Newer(version) => Err(self.fence.outdated(version)),
+            Begun::Changing => Err(locked("another daemon is changing the schema of the board")),
         }
     }
 

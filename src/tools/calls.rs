@@ -3,6 +3,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -10,7 +11,7 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use super::rates::Rates;
+use super::rates::{Left, Rates};
 use super::refusals;
 use super::row::{Effect, RunKind};
 use super::tool::{Call, Tool};
@@ -55,12 +56,20 @@ pub struct Calls {
     pub service: Arc<dyn Service>,
     pub caller: Caller,
     rates: Arc<Rates>,
+    /// Whether one of them counted.
+    is_rated: AtomicBool,
     seats: Seats,
 }
 
 impl Calls {
     pub fn new(service: Arc<dyn Service>, caller: Caller, rates: Arc<Rates>, seats: Seats) -> Self {
-        Self { service, caller, rates, seats }
+        Self { service, caller, rates, is_rated: AtomicBool::new(false), seats }
+    }
+
+    /// What the caller's rate leaves; `None`: none of these calls counted.
+    pub fn left(&self) -> Option<Left> {
+        let is_rated = self.is_rated.load(Ordering::Relaxed);
+        is_rated.then(|| self.rates.left(&self.caller.agent)).flatten()
     }
 
     /// Calls a tool, if it is one of the caller's. `id` is the client's id of this call, the same
@@ -125,6 +134,7 @@ impl Calls {
     fn take_rate(&self, tool: &Tool) -> Result<(), Refusal> {
         let has_rate = tool.is_workers() || self.caller.role == Role::Worker;
         if has_rate && !self.caller.is_person {
+            self.is_rated.store(true, Ordering::Relaxed);
             self.rates.take(&self.caller.agent)?;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Calls that daemons of other hosts ask this one for: each passes through the same choke point as
 //! a connection's, with the caller that the asking daemon has established.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,22 +19,25 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Carries out the calls until the daemon ends.
 pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: CancellationToken) {
     let seats = Seats::new(Room::default());
-    let (mut running, mut tasks) = (Vec::new(), JoinSet::new());
+    // A task that has panicked has no result: its id is kept beside it.
+    let (mut running, mut tasks) = (HashMap::new(), JoinSet::new());
     loop {
+        let own: Vec<String> = running.values().cloned().collect();
         let taken = tokio::select! {
             () = ending.cancelled() => return,
-            Some(ended) = tasks.join_next() => {
-                running.retain(|id| ended.as_ref().ok() != Some(id));
+            Some(ended) = tasks.join_next_with_id() => {
+                let task = ended.map_or_else(|error| error.id(), |(task, ())| task);
+                running.remove(&task);
                 continue;
             }
-            taken = service.take_calls(&running) => taken,
+            taken = service.take_calls(&own) => taken,
         };
         match taken {
             Ok(calls) => {
                 for (id, call) in calls {
-                    running.push(id.clone());
                     let (service, rates) = (Arc::clone(&service), Arc::clone(&rates));
-                    tasks.spawn(carry_out(service, rates, seats.clone(), id, call));
+                    let carried = carry_out(service, rates, seats.clone(), id.clone(), call);
+                    running.insert(tasks.spawn(carried).id(), id);
                 }
             }
             Err(refusal) => {
@@ -44,14 +48,13 @@ pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: Cancell
     }
 }
 
-/// Returns the call's id.
 async fn carry_out(
     service: Arc<dyn Service>,
     rates: Arc<Rates>,
     seats: Seats,
     id: String,
     call: HostCall,
-) -> String {
+) {
     let HostCall { tool: name, caller, arguments, id: request } = call;
     let calls = Calls::new(Arc::clone(&service), caller, rates, seats);
     let answer = if let Some(tool) = table::find(&name) {
@@ -62,5 +65,4 @@ async fn carry_out(
         calls.quick(&name, method).await.flatten()
     };
     service.answer_call(&id, answer).await;
-    id
 }

@@ -27,7 +27,7 @@ mod validation;
 pub mod worker_error;
 
 pub use calls::{Calls, Room, Seats};
-pub use rates::{Rate, Rates};
+pub use rates::{Left, Rate, Rates};
 pub use refusals::{Unknown, unknown};
 pub use row::RunKind;
 pub use schema::REQUEST_ID;

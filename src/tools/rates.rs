@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use provost_actors::blocking::lock;
 use provost_actors::refusal::{Code, Refusal};
@@ -20,6 +20,17 @@ pub struct Rate {
     pub agent_per_minute: u64,
     pub all_per_minute: u64,
     pub burst_per_second: u64,
+}
+
+/// What an agent may still call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Calls a minute.
+    pub limit: u64,
+    /// Calls at once, now.
+    pub remaining: u64,
+    /// When it is all of the limit again, in seconds of Unix time.
+    pub reset: u64,
 }
 
 /// The buckets of all agents.
@@ -70,6 +81,17 @@ impl Rates {
     }
 }
 
+impl Rates {
+    /// What is left to an agent that has called; `None`: any number.
+    pub fn left(&self, agent: &str) -> Option<Left> {
+        let limit = self.rate.agent_per_minute;
+        let remaining = lock(&self.agents).get(agent)?.minute.available().min(limit);
+        let seconds = ((limit - remaining) * 60).checked_div(limit)?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Some(Left { limit, remaining, reset: now.as_secs() + seconds })
+    }
+}
+
 /// Full at first. A limit of 0 is none, to the library too.
 fn bucket(limit: u64, period: Duration) -> Ratelimiter {
     let built = Ratelimiter::builder(limit).period(period).initial_available(limit).build();
@@ -110,6 +132,19 @@ mod tests {
         let seconds = refusal.details["retry_after_seconds"].as_u64().unwrap();
         assert!((1..=20).contains(&seconds), "{seconds}");
         rates.take("b").unwrap();
+    }
+
+    #[test]
+    fn what_is_left_to_an_agent_is_told() {
+        let rates = rates(3, 0, 0);
+        assert_eq!(rates.left("a"), None);
+        rates.take("a").unwrap();
+        let left = rates.left("a").unwrap();
+        assert_eq!((left.limit, left.remaining), (3, 2));
+        assert!(left.reset > 1_700_000_000, "{left:?}");
+        let unlimited = self::rates(0, 0, 0);
+        unlimited.take("a").unwrap();
+        assert_eq!(unlimited.left("a"), None);
     }
 
     #[test]

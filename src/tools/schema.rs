@@ -29,7 +29,7 @@ pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool, is_workers: bool
     let mut root = root::<T>(Contract::Deserialize, tidy_input, known);
     let mut properties = object(root.remove("properties").unwrap_or_default());
     if changes {
-        let means = "Idempotency key.";
+        let means = "Idempotency key, 128 characters at most.";
         let key = json!({"type": "string", "minLength": 1, "maxLength": 128, "description": means});
         properties.insert(REQUEST_ID.to_owned(), key);
     }

@@ -2,7 +2,7 @@
 //! field, what it should be, and where its values come from. Pure.
 
 use provost_actors::refusal::{Code, Refusal};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::contract::{Fault, ToolContract, property, shown};
 use super::repair::repair;
@@ -28,8 +28,21 @@ impl ToolContract {
 
     fn refuse_rule(&self, arguments: &Value) -> Refusal {
         let tool = self.row.name;
-        let broken = arguments.as_object().and_then(|arguments| {
+        let check = |arguments: &Map<String, Value>| {
             self.row.rules.iter().find_map(|rule| rule.check(tool, arguments))
+        };
+        let broken = arguments.as_object().and_then(|given| {
+            let refusal = check(given)?;
+            let of = |refusal: &Refusal| refusal.details.get("path")?.as_str().map(str::to_owned);
+            let extra = of(&refusal).filter(|_| refusal.code == Code::InvalidArgument);
+            // One hint says both what does not belong and what is missing without it.
+            let mut rest = given.clone();
+            let lacking = extra.as_ref().and_then(|extra| {
+                rest.remove(extra)?;
+                of(&check(&rest).filter(|next| next.code == Code::MissingRequired)?)
+            });
+            let Some((extra, lacking)) = extra.zip(lacking) else { return Some(refusal) };
+            Some(refusal.hint(format!("Call {tool} again with {lacking} instead of {extra}.")))
         });
         broken.unwrap_or_else(|| {
             let message = format!("The fields given to {tool} don't go together.");
@@ -156,8 +169,14 @@ fn expected(node: Option<&Value>) -> String {
     }
 }
 
-/// Whether a list has more items than its schema allows.
+/// Whether a list has more items, or a text more characters, than its schema allows: without it,
+/// what the caller meant would be left out.
 fn is_too_long(node: Option<&Value>, value: &Value) -> bool {
-    let most = node.and_then(|node| node.get("maxItems")).and_then(Value::as_u64);
-    most.zip(value.as_array()).is_some_and(|(most, items)| items.len() as u64 > most)
+    let (bound, length) = match value {
+        Value::Array(items) => ("maxItems", items.len()),
+        Value::String(text) => ("maxLength", text.chars().count()),
+        _ => return false,
+    };
+    let most = node.and_then(|node| node.get(bound)).and_then(Value::as_u64);
+    most.is_some_and(|most| length as u64 > most)
 }

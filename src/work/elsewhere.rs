@@ -29,16 +29,37 @@ const OF_ITS_HOST: [&str; 11] = [
     "provost/check_log",
 ];
 
-/// The method that says where a branch is in the repository of a host. It alone may be asked for with
-/// the database role of a worker.
+/// The method that says where a branch is in the repository of a host.
 pub const BASE: &str = "provost/base";
 
 /// Those that only read: of an attempt that no host has, any daemon answers them.
 const READS: [&str; 2] = ["provost/next_log_page", "provost/environment"];
 
-/// Whether the call needs a host where the attempt that it is about has none.
-pub fn needs_a_host(call: &str) -> bool {
-    OF_ITS_HOST.contains(&call) && !READS.contains(&call)
+/// What becomes of a call about an attempt that no host has, whose next turn waits for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unplaced {
+    /// Rows answer it.
+    Answered,
+    /// It ends the waiting: any host does that.
+    Stops,
+    /// It is taken where the attempt is to run.
+    Placed,
+    /// It has to wait.
+    Refused,
+}
+
+/// What becomes of a call about an attempt that no host has. What would be refused in the end takes the
+/// attempt to no host before.
+pub fn unplaced(call: &str, arguments: &Map<String, Value>) -> Unplaced {
+    let action = arguments.get("action").and_then(Value::as_str).unwrap_or_default();
+    match (call, action) {
+        ("stop_attempt", _) => Unplaced::Stops,
+        ("follow_up", "send") => Unplaced::Refused,
+        ("comment_on_changes", "list") => Unplaced::Answered,
+        ("follow_up" | "comment_on_changes", _) => Unplaced::Placed,
+        _ if !OF_ITS_HOST.contains(&call) || READS.contains(&call) => Unplaced::Answered,
+        _ => Unplaced::Refused,
+    }
 }
 
 /// What the call is about, if it needs the host that has that.
@@ -61,6 +82,8 @@ pub fn about<'a>(call: &str, arguments: &'a Map<String, Value>) -> Option<About<
 pub enum Needs {
     /// Its log, its processes or its approvals.
     Host,
+    /// Its files, to read them: where its host is away, as the board has them.
+    Files,
     /// Its worktrees: a host that has none gets them.
     Worktrees,
     /// Its worktrees, on a host that runs attempts: a turn may begin.
@@ -75,17 +98,14 @@ pub fn needs(call: &str, arguments: &Map<String, Value>) -> Needs {
     match call {
         "finish_attempt" if ["merge", "push", "create_pr"].contains(&action) => Needs::Repository,
         "follow_up" if action != "cancel" => Needs::Turn,
+        "comment_on_changes" if action == "list" => Needs::Files,
         "comment_on_changes" => Needs::Turn,
-        "follow_up"
-        | "finish_attempt"
-        | "provost/environment"
-        | "provost/preview"
-        | "provost/discard"
-        | "provost/comments"
+        "follow_up" | "finish_attempt" | "provost/preview" | "provost/discard" => Needs::Worktrees,
+        "provost/comments"
         | "provost/blob"
         | "get_attempt_changes"
         | "get_attempt_patch"
-        | "get_attempt_file" => Needs::Worktrees,
+        | "get_attempt_file" => Needs::Files,
         _ => Needs::Host,
     }
 }
@@ -102,13 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_branches_needs_the_repository_and_what_reads_files_needs_worktrees() {
+    fn what_changes_branches_needs_the_repository_and_what_reads_files_moves_nothing() {
         let needs = |call, action| needs(call, json!({"action": action}).as_object().unwrap());
         assert_eq!(needs("finish_attempt", "merge"), Needs::Repository);
         assert_eq!(needs("follow_up", "send"), Needs::Turn);
         assert_eq!(needs("follow_up", "cancel"), Needs::Worktrees);
         assert_eq!(needs("finish_attempt", "commit"), Needs::Worktrees);
-        assert_eq!(needs("get_attempt_changes", ""), Needs::Worktrees);
+        assert_eq!(needs("get_attempt_changes", ""), Needs::Files);
+        assert_eq!(needs("comment_on_changes", "list"), Needs::Files);
         assert_eq!(needs("stop_attempt", ""), Needs::Host);
         assert_eq!(needs("tail_attempt_logs", ""), Needs::Host);
     }
@@ -127,9 +148,16 @@ mod tests {
         for of_rows in ["get_attempt_status", "wait_for_attempts", "tail_session_messages"] {
             assert_eq!(about(of_rows, json!({"attempt_id": "a"})), "", "{of_rows}");
         }
-        let of_any = OF_ITS_HOST.into_iter().filter(|call| !needs_a_host(call));
+        let meets =
+            |call, action: &str| unplaced(call, json!({"action": action}).as_object().unwrap());
+        let of_any = OF_ITS_HOST.into_iter().filter(|call| meets(call, "") == Unplaced::Answered);
         assert_eq!(of_any.collect::<Vec<_>>(), READS);
-        assert!(!needs_a_host("get_attempt_status"));
+        assert_eq!(meets("get_attempt_status", ""), Unplaced::Answered);
+        assert_eq!(meets("stop_attempt", ""), Unplaced::Stops);
+        assert_eq!(meets("follow_up", "queue"), Unplaced::Placed);
+        for (call, action) in [("follow_up", "send"), ("finish_attempt", "merge")] {
+            assert_eq!(meets(call, action), Unplaced::Refused);
+        }
         // The answer to a question is a row; its courier is the asker's host.
         assert_eq!(about("answer", json!({"question_id": "q", "answer": "x"})), "");
     }

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { launch } from './lib/browser.mjs';
 import { Provost } from './lib/provost.mjs';
 
-const PARTS = ['pages', 'attacks', 'reviewer', 'loop', 'plain', 'hosts', 'bench'];
+const PARTS = ['pages', 'attacks', 'reviewer', 'presses', 'loop', 'plain', 'hosts', 'bench'];
 const AT_ONCE = 2;
 
 const { BROWSER_SCRATCH: scratch, BROWSER_TARGET: target } = process.env;

@@ -11,7 +11,7 @@ use crate::harness::{Attempt, Provost, eventually, has_python};
 const AGENT: &str = include_str!("agents/acp.py");
 
 /// `None` without Python.
-fn with_agent() -> Option<Provost> {
+pub fn with_agent() -> Option<Provost> {
     if !has_python() {
         return None;
     }

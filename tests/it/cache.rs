@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::cleanup::collected;
-use crate::harness::{Attempt, Provost, wait_until};
+use crate::harness::{Attempt, Board, Provost, wait_until};
 
 /// A setup that counts its runs, and makes `deps` from `lock.txt`.
 fn counting(provost: Provost, more: &str) -> (Provost, PathBuf) {
@@ -193,4 +193,147 @@ fn without_room_nothing_is_cached() {
         assert_eq!(cache_of(&board.start("fake", "say done")), Value::Null);
     }
     assert_eq!(count(&runs), 2);
+}
+
+/// A setup that counts its runs, waits until a test opens the gate, and then runs `then`.
+fn gated(then: &str) -> (Provost, PathBuf) {
+    let provost = Provost::new();
+    let (runs, gate) = (provost.path("runs"), provost.path("gate"));
+    let run = format!(
+        "echo x >> {}; until test -e {}; do sleep 0.05; done; {then}",
+        runs.display(),
+        gate.display()
+    );
+    let config = format!(
+        "[projects.scratch.repos.app.setup]\nrun = \"\"\"{run}\"\"\"\n\
+         cache_key = ['lock.txt']\ncache = ['deps']"
+    );
+    (provost.config(&config), runs)
+}
+
+/// As many attempts as there are, of which the first one runs its setup and the others wait for that.
+fn first_and_waiting<'p, const N: usize>(board: &Board<'p>, runs: &PathBuf) -> [Attempt<'p>; N] {
+    board.repo().commit(".gitignore", "/deps/\n");
+    board.repo().commit("lock.txt", "one\n");
+    let mut all = vec![board.start("fake", "run cat deps/made")];
+    wait_until("the first setup runs", || count(runs) == 1);
+    while all.len() < N {
+        all.push(board.start("fake", "run cat deps/made"));
+    }
+    for attempt in &all[1..] {
+        waits_for(attempt, &all[0]);
+    }
+    all.try_into().unwrap_or_else(|_| panic!("{N} attempts"))
+}
+
+fn waits_for(attempt: &Attempt, other: &Attempt) {
+    let status = attempt.until("it waits for a setup", |it| it["waiting_on"] == "setup");
+    assert_eq!(status["phase"], "preparing", "{status}");
+    let next = status["next_action"].as_str().unwrap();
+    assert!(next.contains(&format!("the setup of attempt {}", other.id)), "{next}");
+}
+
+fn open_the_gate(provost: &Provost) {
+    fs::write(provost.path("gate"), "").unwrap();
+}
+
+#[test]
+fn of_attempts_at_once_with_one_key_the_first_runs_the_setup_and_the_others_take_its_result() {
+    let (provost, runs) = gated("mkdir deps; echo made > deps/made");
+    let provost = provost.started();
+    let board = provost.board();
+    let all: [Attempt; 4] = first_and_waiting(&board, &runs);
+    let ps = provost.verb(["ps"]);
+    assert!(ps.stdout.contains("preparing, waits for setup"), "{ps:?}");
+    open_the_gate(&provost);
+    assert_eq!(cache_of(&all[0])["state"], "kept");
+    for attempt in &all[1..] {
+        let cache = cache_of(attempt);
+        assert_eq!(
+            (&cache["state"], &cache["waited_for"]),
+            (&json!("restored"), &json!(all[0].id)),
+            "{cache}"
+        );
+        assert_eq!(attempt.said("tool_result").concat().trim_end(), "made");
+        assert_eq!(attempt.status()["waiting_on"], Value::Null);
+    }
+    assert_eq!(count(&runs), 1);
+}
+
+#[test]
+fn when_the_first_one_is_stopped_the_next_one_runs_its_setup_for_the_others() {
+    let (provost, runs) = gated("mkdir deps; echo made > deps/made");
+    let provost = provost.started();
+    let board = provost.board();
+    let [first, second, third] = first_and_waiting(&board, &runs);
+    // One that only waits is stopped at once.
+    third.stop();
+    let third = board.start("fake", "run cat deps/made");
+    waits_for(&third, &first);
+    first.stop();
+    wait_until("the next setup runs", || count(&runs) == 2);
+    let waiting = |it: &Attempt| it.status()["waiting_on"] == "setup";
+    wait_until("one of them waits", || waiting(&second) != waiting(&third));
+    open_the_gate(&provost);
+    let states = [&second, &third].map(|it| cache_of(it)["state"].as_str().unwrap().to_owned());
+    assert!(states.contains(&"kept".to_owned()) && states.contains(&"restored".to_owned()));
+    assert_eq!(count(&runs), 2);
+}
+
+#[test]
+fn a_killed_daemon_runs_no_second_setup_beside_the_one_that_goes_on() {
+    let (provost, runs) = gated("mkdir deps; echo made > deps/made");
+    let provost = provost.started();
+    let board = provost.board();
+    let [first, second, third] = first_and_waiting(&board, &runs);
+    provost.kill_and_start();
+    for attempt in [&second, &third] {
+        waits_for(attempt, &first);
+    }
+    open_the_gate(&provost);
+    assert_eq!(cache_of(&first)["state"], "kept");
+    for attempt in [&second, &third] {
+        assert_eq!(cache_of(attempt)["state"], "restored");
+    }
+    assert_eq!(count(&runs), 1);
+}
+
+#[test]
+fn when_the_first_setup_fails_each_of_the_others_runs_its_own() {
+    let first_fails =
+        "if mkdir \"$HOME/first\"; then exit 1; fi; mkdir deps; echo made > deps/made";
+    let (provost, runs) = gated(first_fails);
+    let provost = provost.started();
+    let board = provost.board();
+    let [first, second, third] = first_and_waiting(&board, &runs);
+    open_the_gate(&provost);
+    assert_eq!(first.settled()["state"], "failed");
+    let states = [&second, &third].map(|it| cache_of(it)["state"].clone());
+    assert!(states.contains(&json!("kept")), "{states:?}");
+    assert_eq!(count(&runs), 3);
+    assert_eq!(cache_of(&board.start("fake", "run cat deps/made"))["state"], "restored");
+}
+
+#[test]
+fn nothing_waits_for_a_setup_whose_result_can_not_be_kept() {
+    let (provost, runs) = gated("mkdir deps; ln -s /etc/hosts deps/out; echo made > deps/made");
+    let provost = provost.started();
+    let board = provost.board();
+    let [first, second] = first_and_waiting(&board, &runs);
+    open_the_gate(&provost);
+    let third = || board.start("fake", "run cat deps/made");
+    for attempt in [first, second, third()] {
+        let told = cache_of(&attempt);
+        assert_eq!(told["state"], "not_kept", "{told}");
+        assert!(told["reason"].as_str().unwrap().contains("leads out of the worktree"), "{told}");
+    }
+    assert_eq!(count(&runs), 3);
+    // The next ones run side by side.
+    fs::remove_file(provost.path("gate")).unwrap();
+    let both = [third(), third()];
+    wait_until("both setups run", || count(&runs) == 5);
+    open_the_gate(&provost);
+    for attempt in both {
+        assert_eq!(cache_of(&attempt)["state"], "not_kept");
+    }
 }

@@ -84,7 +84,9 @@ fn a_permission_is_waited_for_and_told_once_it_is_given() {
     let first = provost.call("respond_approval", &approve);
     assert_eq!(first["status"], "approved");
     assert_eq!(provost.call("respond_approval", &approve), first, "the same again is the same");
-    assert_eq!(attempt.settled()["state"], "completed");
+    let settled = attempt.settled();
+    assert_eq!(settled["state"], "completed");
+    assert!(!settled["next_action"].to_string().contains("denied"), "{settled}");
     assert_eq!(attempt.said("assistant_message"), ["allowed make", "done"]);
     let told = attempt.said("system_message");
     assert!(told.iter().any(|text| text == "asks for permission: Bash make"), "{told:?}");
@@ -101,7 +103,8 @@ fn a_denial_reaches_the_agent_with_its_reason_and_stands() {
     let id = pending(&provost, &attempt)["approval_id"].clone();
     let deny = json!({"approval_id": id, "decision": "deny", "reason": "keep it"});
     assert_eq!(provost.call("respond_approval", &deny)["reason"], "keep it");
-    attempt.settled();
+    let next = attempt.settled()["next_action"].to_string();
+    assert!(next.contains("was denied") && next.contains("follow_up"), "{next}");
     assert_eq!(attempt.said("assistant_message"), ["denied rm -rf build: keep it"]);
     let approve = json!({"approval_id": id, "decision": "approve"});
     let refusal = provost.refusal("respond_approval", &approve);

@@ -126,6 +126,18 @@ fn every_mistaken_call_is_refused_with_the_way_out() {
 }
 
 #[test]
+fn a_text_that_is_too_long_is_not_dropped_by_the_hint() {
+    let provost = Provost::running();
+    let task = provost.board().task("t");
+    let long = "x".repeat(1_000_001);
+    let start = json!({"task_id": task, "executor": "fake", "prompt": long});
+    let hint = provost.refusal("start_task_attempt", &start)["hint"].clone();
+    let expected =
+        "Call start_task_attempt again with prompt, a string of 1 to 1000000 characters.";
+    assert_eq!(hint, expected);
+}
+
+#[test]
 fn keys_that_a_client_adds_by_itself_are_ignored() {
     let provost = Provost::running();
     provost.call("list_projects", &json!({"wait_for_previous": true, "cursor": null}));

@@ -25,7 +25,7 @@ fn the_list_is_true_and_all_of_it_can_be_started() {
         json!({"executor": "plain-one", "protocol": "plain", "version": null,
             "variants": ["fast", "slow"], "default_variant": "slow", "supports_mcp": true,
             "available": true, "unavailable_reason": null, "install": null,
-            "supports_resume": false, "supports_interrupt": false,
+            "supports_resume": true, "supports_interrupt": false,
             "supports_approvals": false, "note": null, "stand_in": false})
     );
     let last = listed.as_array().unwrap().last().unwrap();
@@ -287,4 +287,88 @@ fn last_activity_moves_with_every_byte() {
     attempt.until("it was active again", |status| {
         status["last_activity_at"] != first["last_activity_at"]
     });
+}
+
+#[test]
+fn a_program_that_remembers_nothing_is_told_what_was_before_and_another_resumes_by_its_arguments() {
+    let provost = Provost::new()
+        .config("[executors.forgets]\nprotocol = 'plain'\ncommand = ['cat']")
+        .executor("told", EVENTS, "read -r line; echo \"{\\\"kind\\\":\\\"assistant_message\\\",\\\"text\\\":\\\"$line\\\"}\"")
+        .executor("alone", PLAIN, "cat")
+        .config("[executors.resumes]\nprotocol = 'plain'\ncommand = ['sh', '-c', 'echo \"$@\"; cat', 'sh']")
+        .config("resume_args = ['--again', 'of-{attempt}']")
+        .started();
+    let board = provost.board();
+    let later = |executor: &str| {
+        let attempt = board.start(executor, "first words");
+        attempt.settled();
+        let more = json!({"attempt_id": attempt.id, "action": "send", "prompt": "second words"});
+        provost.call("follow_up", &more);
+        attempt.saved(2);
+        let said = attempt.said("assistant_message");
+        (said[1..].join("\n"), attempt)
+    };
+    for executor in ["forgets", "told"] {
+        let (said, attempt) = later(executor);
+        assert!(said.contains("You go on with work"), "{said}");
+        // The one reads a line alone.
+        if executor == "forgets" {
+            assert!(said.contains("first words") && said.ends_with("second words"), "{said}");
+        }
+        // So is a fork.
+        let fork = json!({"from_attempt_id": attempt.id, "prompt": "third words"});
+        let fork = board.start_with(executor, &fork);
+        fork.settled();
+        let said = fork.said("assistant_message").join("\n");
+        assert!(said.contains("You go on with work"), "{said}");
+    }
+    let (said, attempt) = later("resumes");
+    assert!(said.contains(&format!("--again of-{}", attempt.id)), "{said}");
+    assert!(said.ends_with("second words") && !said.contains("You go on"), "{said}");
+    assert!(!later("alone").0.contains("You go on"));
+    let can = |name: &str| {
+        let listed = provost.call("list_executors", &json!({}))["executors"].clone();
+        let all = listed.as_array().unwrap().clone();
+        all.into_iter().find(|it| it["executor"] == name).unwrap()["supports_resume"].clone()
+    };
+    assert_eq!(["forgets", "resumes", "alone"].map(can), [false, true, true]);
+}
+
+#[test]
+fn a_table_that_leaves_the_sandbox_unsaid_has_that_said_in_list_and_log() {
+    let provost = Provost::new()
+        .executor("says", PLAIN, "echo done")
+        .config("[executors.unsaid]\nprotocol = 'plain'\ncommand = ['echo', 'done']")
+        .started();
+    let board = provost.board();
+    let listed = provost.verb(["executors"]).stdout;
+    let notes = |name: &str| {
+        listed.lines().any(|line| line.starts_with(name) && line.contains("without a sandbox"))
+    };
+    assert!(notes("unsaid") && !notes("says"), "{listed}");
+    let log = |name: &str| {
+        let attempt = board.start(name, "x");
+        attempt.settled();
+        attempt.said("system_message").join("\n")
+    };
+    assert!(log("unsaid").contains("run without a sandbox"));
+    assert!(!log("says").contains("sandbox"));
+}
+
+#[test]
+fn an_executor_is_tried_and_nothing_of_the_trial_stays() {
+    let provost = Provost::new()
+        .executor("greets", PLAIN, "echo \"hello to $(cat)\"")
+        .executor("fails", PLAIN, "echo no key; exit 3")
+        .started();
+    let projects = || provost.call("list_projects", &json!({}));
+    let tried = provost.verb(["executors", "--try", "greets"]);
+    assert_eq!(tried.code, 0, "{tried:?}");
+    assert!(tried.stdout.contains("hello to say hello"), "{tried:?}");
+    let failed = provost.verb(["executors", "--try", "fails"]);
+    assert_eq!(failed.code, 7, "{failed:?}");
+    assert!(failed.stdout.contains("failure: ") && failed.stdout.contains("no key"), "{failed:?}");
+    let refused = provost.verb(["executors", "--try", "none"]);
+    assert!(refused.code != 0 && refused.stderr.contains("none"), "{refused:?}");
+    assert_eq!(projects()["projects"], json!([]));
 }

@@ -43,18 +43,18 @@ pub fn is_clean(repo: &Repo, attempt: &Attempt) {
     assert_eq!(repo.git(&["status", "--porcelain"]), "");
     let worktree = worktree(attempt);
     assert_eq!(repo.git(&["-C", worktree.to_str().unwrap(), "status", "--porcelain"]), "");
-    is_unlocked(repo);
+    is_unlocked(repo, &[&repo.path, &worktree]);
 }
 
 /// No lock or copy of an index is left in any checkout.
 #[track_caller]
-fn is_unlocked(repo: &Repo) {
-    for checkout in repo.worktrees() {
+fn is_unlocked(repo: &Repo, checkouts: &[&PathBuf]) {
+    for checkout in checkouts {
         let checkout = checkout.to_str().unwrap();
         let admin = repo.git(&["-C", checkout, "rev-parse", "--absolute-git-dir"]);
-        for name in ["index.lock", "provost.index", "provost.lock"] {
-            let path = PathBuf::from(&admin).join(name);
-            assert!(!path.exists(), "{} is left", path.display());
+        for entry in fs::read_dir(&admin).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(name != "index.lock" && !name.starts_with("provost."), "{name} is left");
         }
     }
 }
@@ -139,11 +139,9 @@ fn merge_by(strategy: &str) {
     is_clean(repo, &attempt);
 
     let more = json!({"strategy": strategy, "request_id": "again"});
-    if strategy == "merge" || strategy == "fast_forward" {
-        let again = finish(&provost, &attempt, "merge", &more);
-        assert_eq!((&again["state"], &again["repos"][0]["merged"]), (&json!("done"), &json!(true)));
-        assert_eq!(tip(repo, "main"), after, "the target has all of it");
-    }
+    let again = finish(&provost, &attempt, "merge", &more);
+    assert_eq!((&again["state"], &again["repos"][0]["merged"]), (&json!("done"), &json!(true)));
+    assert_eq!(tip(repo, "main"), after, "the target has all of it");
 }
 
 #[test]
@@ -238,7 +236,7 @@ fn a_checkout_in_the_way_is_named_and_left_alone_and_the_same_call_works_later()
     assert_eq!(tip(repo, "main"), before);
     assert_eq!(fs::read_to_string(&readme).unwrap(), "precious\n");
     assert_eq!(repo.git(&["status", "--porcelain"]), " M README.md");
-    is_unlocked(repo);
+    is_unlocked(repo, &[&repo.path]);
     repo.git(&["checkout", "--quiet", "README.md"]);
     assert_eq!(finish(&provost, &attempt, "merge", &once)["state"], "done");
     assert!(repo.path.join("new.txt").exists());
@@ -358,6 +356,9 @@ fn a_finish_that_takes_longer_is_told_as_open_and_a_turn_waits_for_it() {
     assert!(open["hint"].as_str().unwrap().contains("wait_for_attempts"), "{open}");
     let other = refused(&provost, &attempt, "commit", &json!({}));
     assert_eq!(other["code"], "attempt_running");
+    let hint = other["hint"].as_str().unwrap();
+    assert!(hint.contains("get_attempt_status until its finish is not open"), "{other}");
+    assert_eq!(attempt.status()["finish"]["state"], "open", "what the hint waits for");
     let send = json!({"attempt_id": attempt.id, "action": "send", "prompt": "write late.txt x"});
     provost.call("follow_up", &send);
     attempt.in_phase("preparing");
@@ -603,4 +604,11 @@ fn a_discard_cut_off_anywhere_takes_the_worktree_and_keeps_the_work() {
     let done = provost.verb(["rm", &other.id]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stdout.contains("went to the trash; commit "), "{done:?}");
+    // Again it changes nothing more, and is answered with the snapshot that is there.
+    let again = finish(&provost, &other, "discard", &json!({}));
+    assert_eq!(again["state"], "done", "{again}");
+    let snapshot = repo.git(&["rev-parse", &format!("refs/provost/snapshots/{}", other.id)]);
+    assert_eq!(again["repos"][0]["snapshot"], snapshot.trim());
+    let hint = refused(&provost, &other, "merge", &json!({}))["hint"].clone();
+    assert!(hint.as_str().unwrap().contains("action = \"send\" and prompt = "), "{hint}");
 }

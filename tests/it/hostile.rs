@@ -50,7 +50,11 @@ fn what_an_attempt_configures_runs_in_no_other_attempts_start() {
         ),
     );
     assert_eq!(first.settled()["state"], "completed");
-    assert!(fs::read_to_string(shared.join("config")).unwrap().contains("filter \"ev\""));
+    let config = fs::read_to_string(shared.join("config")).unwrap();
+    assert!(!config.contains("filter \"ev\""), "{config}");
+    for key in ["filter.ev.smudge", "filter.ev.process", "core.fsmonitor"] {
+        board.repo().git(&["config", key, trap.to_str().unwrap()]);
+    }
     let _ = fs::remove_file(&ran);
     let _ = fs::remove_file(&seen);
     // The person's own filter is asked where the repository names it.
@@ -121,7 +125,12 @@ fn a_pipe_where_git_reads_hangs_neither_a_reading_nor_a_start() {
     }
     let again = board.start("fake", "say here");
     assert_eq!(again.settled()["state"], "completed");
-    pipe(&shared.join("objects/info/alternates"));
+    // So is one where git reads the attempt's own repository.
+    let admin =
+        board.repo().git(&["-C", worktree.to_str().unwrap(), "rev-parse", "--absolute-git-dir"]);
+    let head = Path::new(&admin).join("HEAD");
+    fs::remove_file(&head).unwrap();
+    pipe(&head);
     let refusal = provost.refusal("get_attempt_changes", &changes(&attempt));
     assert_eq!(refusal["code"], "workspace_failed", "{refusal}");
 }

@@ -142,16 +142,21 @@ fn a_wait_for_any_change_is_woken_by_a_drain() {
 #[test]
 fn a_host_that_is_there_is_not_removed_and_one_that_is_lost_is() {
     let provost = Provost::running();
-    let attempt = provost.board().start("fake", "say hello");
-    attempt.settled();
+    let board = provost.board();
+    board.start("fake", "say hello").settled();
     let refused = provost.verb(["host", "remove", "local"]);
     assert_eq!(refused.code, 5, "{refused:?}");
     assert!(refused.stderr.contains("its daemon is there"), "{refused:?}");
     let refused = provost.verb(["host", "drain", "elsewhere"]);
-    assert!(refused.code == 1 && refused.stderr.contains("provost hosts"), "{refused:?}");
-    provost.sql(&["INSERT INTO hosts (host_id, incarnation, labels, slots, memory,
+    assert!(refused.code == 4 && refused.stderr.contains("provost hosts"), "{refused:?}");
+    provost.sql(&[
+        "INSERT INTO hosts (host_id, incarnation, labels, slots, memory,
             version, state, registered_at, renewed_at, lease_until) VALUES
-        ('elsewhere', 4, '[\"gpu\"]', 8, 1073741824, '0', 'active', 1, 1, 2)"]);
+        ('elsewhere', 4, '[\"gpu\"]', 8, 1073741824, '0', 'active', 1, 1, 2)",
+        "INSERT INTO host_homes VALUES ('elsewhere', 'x')",
+    ]);
+    // The daemon reads again what was committed beside it after a commit of its own.
+    board.task("t");
     let listed = provost.verb(["hosts"]).stdout;
     assert!(listed.contains("active, lost") && listed.contains("gpu"), "{listed}");
     // With more than one host, it says which.

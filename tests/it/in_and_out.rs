@@ -222,9 +222,19 @@ fn text(value: &Value) -> String {
 }
 
 /// What the package managers of this machine are told, wherever its home is.
-fn with_registries(mut provost: Provost) -> Provost {
-    const NAMES: [&str; 8] =
-        ["PIP_", "NPM_CONFIG_", "npm_config_", "SSL_", "HTTP_", "HTTPS_", "http", "no_"];
+pub fn with_registries(mut provost: Provost) -> Provost {
+    const NAMES: [&str; 10] = [
+        "PIP_",
+        "NPM_CONFIG_",
+        "npm_config_",
+        "SSL_",
+        "REQUESTS_CA_",
+        "NODE_EXTRA_CA_",
+        "HTTP_",
+        "HTTPS_",
+        "http",
+        "no_",
+    ];
     for (name, value) in std::env::vars() {
         if NAMES.iter().any(|known| name.starts_with(known)) {
             provost = provost.variable(&name, &value);

@@ -95,12 +95,17 @@ fn a_permission_and_a_question_stand_in_one_list() {
     assert_eq!(of_project["questions"][0]["handle"], "TK-001");
     assert_eq!(of_project["approvals"], json!([]));
     let both = json!({"attempt_id": asking.id, "project_id": board.project_id});
-    assert_eq!(provost.refusal("list_inbox", &both)["code"], "mixed_pagination");
+    assert_eq!(provost.refusal("list_inbox", &both)["code"], "invalid_argument");
     let bad = provost.refusal("list_inbox", &json!({"cursor": "nonsense"}));
     assert_eq!(bad["details"]["path"], "cursor");
     let id = &asked["approval_id"];
     let half = provost.refusal("answer", &json!({"approval_id": id, "answer": "yes"}));
-    assert_eq!(half["code"], "mixed_pagination", "{half}");
+    assert_eq!(half["code"], "invalid_argument", "{half}");
+    let hint = "Call answer again with decision instead of answer.";
+    assert_eq!(half["hint"], hint, "{half}");
+    let other = json!({"question_id": "TK-001", "decision": "deny"});
+    let other = provost.refusal("answer", &other);
+    assert_eq!(other["hint"], "Call answer again with answer instead of decision.", "{other}");
     let approve = json!({"approval_id": id, "decision": "approve", "request_id": "yes"});
     let answered = provost.answer("answer", &approve);
     assert_eq!(

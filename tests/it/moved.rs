@@ -111,12 +111,24 @@ fn what_a_lost_home_had_of_an_attempt_at_rest_is_there_on_another_host() {
     attempt.settled();
     attempt.saved(1);
     let asked = json!({"attempt_id": attempt.id});
-    let changes = b.call("get_attempt_changes", &asked);
+    let mut changes = b.call("get_attempt_changes", &asked);
+    changes.as_object_mut().unwrap().remove("hint");
     let repo = board.repo().path.clone();
     lose(&url, &b, "b");
     fs::remove_dir_all(b.home()).unwrap();
     fs::rename(&repo, repo.with_extension("gone")).unwrap();
-    assert_eq!(a.call("get_attempt_changes", &asked), changes);
+    // Looking at it moves nothing.
+    let mut there = a.call("get_attempt_changes", &asked);
+    let told = there.as_object_mut().unwrap().remove("hint").unwrap();
+    assert!(told.as_str().unwrap().contains("host b, which has this attempt, is away"), "{told}");
+    assert_eq!(there, changes);
+    assert!(a.verb(["diff", &attempt.id]).stdout.contains("new.txt"));
+    let patch = json!({"attempt_id": attempt.id, "paths": ["kept.txt"]});
+    assert!(a.call("get_attempt_patch", &patch)["patch"].as_str().unwrap().contains("+changed"));
+    let file =
+        a.refusal("get_attempt_file", &json!({"attempt_id": attempt.id, "path": "kept.txt"}));
+    assert_eq!(file["code"], "daemon_unavailable", "{file}");
+    assert_eq!(rows(&url, "SELECT host FROM attempts"), ["b"]);
     goes_on(&a, "a", &url, &attempt.id);
     // No host with the repository is there.
     let merge = json!({"attempt_id": attempt.id, "action": "merge"});

@@ -104,6 +104,7 @@ fn an_attempt_of_a_host_that_is_lost_begins_anew_on_another_one() {
     assert!(told.iter().any(|it| it.contains("the host of the turn before was lost")), "{told:?}");
     // The host that comes back has lost it.
     a.start();
+    renews(&url, "a");
     assert_eq!(attempt.status()["host"], "b");
     assert_eq!(ledger(&book, &attempt), ["begins", "begins", "ends"]);
 }
@@ -210,6 +211,21 @@ fn what_asks_for_labels_waits_for_a_host_that_has_them() {
     // The other host has a slot, and not the label.
     renews(&url, "a");
     assert!(second.status()["host"].is_null());
+    // A call at that host takes it to none where it can't run, and a refused one to no host at all.
+    let more = |action: &str| {
+        let prompt = two.to_string_lossy();
+        json!({"attempt_id": second.id, "action": action, "prompt": prompt})
+    };
+    let refused = a.refusal("follow_up", &more("send"));
+    assert_eq!(refused["code"], "attempt_running", "{refused}");
+    let merge = json!({"attempt_id": second.id, "action": "merge"});
+    assert_eq!(a.refusal("finish_attempt", &merge)["code"], "attempt_running");
+    assert!(second.status()["host"].is_null());
+    assert_eq!(a.call("follow_up", &more("queue"))["queue"]["status"], "queued");
+    assert_eq!(second.status()["host"], "b");
+    let third = board.start("big", &two.to_string_lossy());
+    assert!(third.status()["host"].is_null());
+    assert_eq!(a.call("stop_attempt", &json!({"attempt_id": third.id}))["phase"], "idle");
     fs::write(&one, "").unwrap();
     runs_on(&second, "b");
     fs::write(&two, "").unwrap();

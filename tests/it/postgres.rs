@@ -127,7 +127,7 @@ fn a_daemon_takes_its_host_again_after_its_connections_were_cut() {
 #[test]
 fn a_home_keeps_to_its_engine_and_no_password_is_shown() {
     let Some(url) = database("engines") else { return };
-    let secret = url.replace("provost@", "provost:sesame@");
+    assert!(url.contains("sesame"), "the password of tests");
     let provost = Provost::new().variable("PROVOST_ENGINE_DURABILITY", "single");
     let with = |url: &str| {
         let mut daemon = provost.command(&["daemon", "--engine", url]);
@@ -138,12 +138,12 @@ fn a_home_keeps_to_its_engine_and_no_password_is_shown() {
     let board = provost.board();
     board.task("in the file");
     provost.kill();
-    let refused = with(&secret);
+    let refused = with(&url);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("provost.db"), "{refused:?}");
     assert!(!refused.stderr.contains("sesame"), "{refused:?}");
 
-    let provost = on(&secret);
+    let provost = on(&url);
     provost.start();
     provost.board();
     let shown = [
@@ -171,4 +171,38 @@ fn a_text_that_postgresql_has_no_place_for_is_refused_by_name() {
     assert_eq!(refusal["code"], "invalid_argument", "{refusal}");
     assert!(refusal["message"].as_str().unwrap().contains("U+0000"), "{refusal}");
     wait_until("nothing of it is left", || rows(&url, "SELECT title FROM tasks").is_empty());
+}
+
+#[test]
+fn a_server_that_asks_for_no_password_is_refused() {
+    let Some(server) = Server::new() else { return };
+    let provost = on(&server.url());
+    server.ask_for_no_password();
+    let refused = provost.fails_to_start();
+    assert_eq!(refused.code, 1, "{refused:?}");
+    for said in ["without a password", "pg_hba.conf", "scram-sha-256", "password_file"] {
+        assert!(refused.stderr.contains(said), "{said}: {refused:?}");
+    }
+    has_no_file(provost.home());
+}
+
+#[test]
+fn what_begins_while_the_server_is_restarted_waits_and_does_not_fail() {
+    let Some(server) = Server::new() else { return };
+    let provost = on(&server.url()).config("[daemon]\nmax_running_attempts = 8").started();
+    let board = provost.board();
+    for round in 1..=3 {
+        for _ in 0..4 {
+            board.start("fake", "write made.txt text\nsay done");
+        }
+        server.crash();
+        server.start();
+        wait_until("all of them have ended", || {
+            let open = "SELECT CAST(count(*) AS text) FROM attempts WHERE phase <> 'settled'";
+            rows(&server.url(), open) == ["0"]
+        });
+        let ended = "SELECT DISTINCT state || coalesce(' ' || failure_summary, '')
+             FROM attempts a JOIN processes p ON p.attempt_id = a.attempt_id";
+        assert_eq!(rows(&server.url(), ended), ["completed"], "in round {round}");
+    }
 }

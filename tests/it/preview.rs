@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::finish::cut_off;
+use crate::finish::{cut_off, finish, refused, rests};
 use crate::harness::{Attempt, Provost, get, has_python, wait_until};
 
 /// `None` without python3, which serves the files of a folder over HTTP.
@@ -74,6 +74,7 @@ fn an_orchestrator_starts_and_ends_a_dev_server_by_a_tool() {
     let call = |action: &str| {
         provost.call("follow_up", &json!({"attempt_id": attempt.id, "action": action}))
     };
+    assert_eq!(call("end_preview")["preview"], json!(null), "there never was one");
     let begun = call("preview");
     assert_eq!(
         (&begun["action"], &begun["preview"]["state"]),
@@ -228,4 +229,24 @@ fn a_daemon_killed_while_it_starts_a_dev_server_leaves_one_or_none() {
         assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped", "{step}");
         has_nobody(&attempt);
     }
+}
+
+#[test]
+fn a_removal_that_is_refused_names_the_true_reason_and_leaves_the_dev_server_alone() {
+    let Some(provost) = serving("") else { return };
+    let board = provost.board();
+    let attempt = board.start("fake", "say done");
+    attempt.settled();
+    rests(&provost, &attempt);
+    let url = preview(&provost, &attempt, &[])["url"].as_str().unwrap().to_owned();
+    let worktree = PathBuf::from(attempt.status()["worktree"].as_str().unwrap());
+    let stray = worktree.with_file_name("stray");
+    fs::write(&stray, "").unwrap();
+    let refusal = refused(&provost, &attempt, "discard", &json!({}));
+    assert!(refusal["message"].as_str().unwrap().contains("stray lies beside"), "{refusal}");
+    assert!(get(&url).is_some(), "nothing was removed");
+    fs::remove_file(&stray).unwrap();
+    assert_eq!(finish(&provost, &attempt, "discard", &json!({}))["state"], "done");
+    assert_eq!(get(&url), None);
+    has_nobody(&attempt);
 }

@@ -138,6 +138,29 @@ fn links_pipes_and_files_outside_are_never_followed() {
     assert_eq!(attempt.said("tool_result").concat(), "");
     let copied = &of_app(&status)["copied"];
     assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(1), &json!(2)), "{copied}");
+    let told = attempt.said("system_message").concat();
+    let named = "data/a.link (it is a link that leads out of the worktree)";
+    assert!(
+        told.contains("some were left out: 2 in the worktree of app") && told.contains(named),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_programs_of_a_copied_node_modules_run() {
+    let provost = configured("copy = ['node_modules/']");
+    let board = provost.board();
+    ignore(board.repo(), "node_modules/\n");
+    write(board.repo(), "node_modules/tool/cli.sh", "#!/bin/sh\necho it ran\n");
+    let tool = board.repo().path.join("node_modules/tool/cli.sh");
+    fs::set_permissions(tool, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(board.repo().path.join("node_modules/.bin")).unwrap();
+    symlink("../tool/cli.sh", board.repo().path.join("node_modules/.bin/tool")).unwrap();
+    let attempt = board.start("fake", "run node_modules/.bin/tool");
+    let copied = of_app(&attempt.settled())["copied"].clone();
+    assert_eq!(attempt.said("tool_result"), ["it ran"]);
+    assert_eq!((&copied["links"], &copied["left_out_count"]), (&json!(1), &json!(0)), "{copied}");
+    assert!(!attempt.said("system_message").concat().contains("left out"));
 }
 
 #[test]
@@ -593,7 +616,7 @@ fn counting(provost: Provost) -> (Provost, PathBuf) {
 }
 
 #[test]
-fn a_start_with_nothing_configured_runs_git_four_times() {
+fn a_start_with_nothing_configured_runs_git_five_times() {
     let (provost, calls) = counting(Provost::new());
     let board = Board::new(&provost, vec![provost.repo("app")]);
     fs::remove_file(&calls).unwrap();
@@ -605,5 +628,6 @@ fn a_start_with_nothing_configured_runs_git_four_times() {
     assert!(!provost.home().join("attempts").join(&attempt.id).join("provision.json").exists());
 }
 
-/// One to find the branch, one to register the worktree, two to write its files.
-const CALLS_OF_A_START: usize = 4;
+/// One to find the branch, one to make the attempt's, one each to read the person's settings and
+/// references, and one to write the files.
+const CALLS_OF_A_START: usize = 5;

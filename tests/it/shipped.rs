@@ -145,11 +145,16 @@ fn a_daemon_that_is_killed_after_shipping_ships_nothing_twice() {
     let Some(url) = database("shipped_killed") else { return };
     let a = of_host(&url, "a");
     a.start_to_die_at("shipment.committed");
-    let attempt = a.board().start("fake", "say one\nsay two");
+    let gate = a.path("gate");
+    let prompt = format!("say one\n{}\nsay two", run_until(&gate));
+    let attempt = a.board().start("fake", &prompt);
     a.ended();
     a.start();
+    fs::write(gate, "").unwrap();
     attempt.settled();
     is_shipped(&url, &attempt);
+    let rounds = "SELECT CAST(count(*) AS text) FROM log_chunks WHERE channel = 'raw'";
+    assert!(rows(&url, rounds)[0].parse::<u32>().unwrap() > 1);
     for channel in ["normalized", "raw"] {
         is_whole(&url, &attempt.id, channel);
     }
@@ -159,9 +164,9 @@ fn a_daemon_that_is_killed_after_shipping_ships_nothing_twice() {
 #[test]
 fn a_flood_is_shipped_in_time() {
     let Some(url) = database("shipped_flood") else { return };
-    let line = "compiling the module number of the crate, with a warning about the name";
-    let flood = format!("yes '{line}' | nl | head -c 2000000");
-    let a = of_host(&url, "a").executor("flood", PLAIN, &flood).started();
+    // It can't be compressed, and is more than one round takes.
+    let flood = "head -c 4000000 /dev/urandom | base64 -w 76";
+    let a = of_host(&url, "a").executor("flood", PLAIN, flood).started();
     let b = of_host(&url, "b").started();
     let attempt = a.board().start("flood", "x");
     attempt.settled();

@@ -144,7 +144,7 @@ fn a_turn_that_follows_at_once_waits_for_the_snapshot_also_when_that_is_cut_off(
 }
 
 #[test]
-fn neither_a_settlement_nor_a_stop_waits_for_a_snapshot() {
+fn a_settlement_waits_for_the_snapshot_and_a_stop_does_not_wait_for_ever() {
     let provost = Provost::running();
     let gate = provost.path("gate");
     // A filter of the person's own, which git runs for the snapshot.
@@ -155,15 +155,19 @@ fn neither_a_settlement_nor_a_stop_waits_for_a_snapshot() {
     let board = provost.board();
     board.repo().commit(".gitattributes", "*.slow filter=slow\n");
     let attempt = board.start("fake", "write a.slow text");
-    let status = attempt.settled();
-    assert_eq!(status["latest_snapshot_turn"], Value::Null);
-    send(&provost, &attempt, "write a.slow more");
-    attempt.in_phase("preparing");
+    let status = attempt.until("its files are kept", |it| it["waiting_on"] == "snapshot");
+    assert_eq!(
+        (&status["phase"], &status["latest_snapshot_turn"]),
+        (&json!("running"), &Value::Null)
+    );
+    queue(&provost, &attempt, "write a.slow more");
     let stopped = attempt.stop();
-    assert_eq!((&stopped["stopped"], &stopped["phase"]), (&json!(true), &json!("settled")));
+    assert_eq!(stopped["phase"], "settled", "{stopped}");
     assert_eq!(attempt.status()["latest_snapshot_turn"], Value::Null, "it still waits");
     fs::write(gate, "").unwrap();
+    // The turn that was stopped had not begun.
     attempt.saved(2);
+    assert_eq!(attempt.settled()["state"], "failed");
     assert_eq!(file_at(board.repo(), &attempt, "a.slow", 1), "text");
 }
 

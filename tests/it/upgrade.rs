@@ -16,23 +16,26 @@ fn host(url: &str, name: &str) -> Provost {
 }
 
 #[test]
-fn one_of_those_that_start_at_once_brings_a_board_up_to_date_and_one_that_is_killed_leaves_it() {
+fn one_of_two_migrations_at_once_changes_a_board_and_a_killed_one_or_a_new_home_leaves_it() {
     let Some(url) = database("upgrade_it") else { return };
     let [before, newest] = of_the_version_before(&url);
     let killed = host(&url, "a").variable("PROVOST_FAILPOINT", "migration.written");
     let killed = killed.command(&["cluster", "migrate"]).stdin(Stdio::null()).output().unwrap();
     assert_eq!(killed.status.code(), None, "{killed:?}");
-    assert_eq!(rows(&url, NEWEST), [before.to_string()]);
     let (b, c) = (host(&url, "b"), host(&url, "c"));
-    let migrated = thread::scope(|scope| {
-        let starting = scope.spawn(|| b.start());
-        let migrated = c.verb(["cluster", "migrate"]);
-        starting.join().unwrap();
-        migrated
+    let refused = b.fails_to_start();
+    assert!(refused.stderr.contains("run `provost cluster migrate`"), "{refused:?}");
+    assert_eq!(rows(&url, NEWEST), [before.to_string()]);
+    let both = thread::scope(|scope| {
+        [&b, &c]
+            .map(|home| scope.spawn(|| home.verb(["cluster", "migrate"])))
+            .map(|it| it.join().unwrap())
     });
-    assert_eq!(migrated.code, 0, "{migrated:?}");
-    assert!(migrated.stdout.contains("that of this version"), "{migrated:?}");
+    for migrated in both {
+        assert_eq!(migrated.code, 0, "{migrated:?}");
+        assert!(migrated.stdout.contains("that of this version"), "{migrated:?}");
+    }
     assert_eq!(rows(&url, NEWEST), [newest.to_string()]);
-    let board = b.board();
-    assert_eq!(board.start("fake", "say done").settled()["state"], "completed");
+    b.start();
+    assert_eq!(b.board().start("fake", "say done").settled()["state"], "completed");
 }

@@ -421,6 +421,24 @@ fn what_is_empty_is_said_in_a_sentence() {
 }
 
 #[test]
+fn what_is_not_there_exits_with_4_and_what_is_there_already_with_5() {
+    let provost = Provost::running();
+    provost.board();
+    for words in [
+        ["user", "revoke", "nobody"],
+        ["user", "renew", "nobody"],
+        ["host", "drain", "nowhere"],
+        ["host", "resume", "nowhere"],
+        ["plan", "remove", "nowhere"],
+    ] {
+        let done = provost.verb(words);
+        assert!(done.code == 4 && done.stderr.contains("There is no"), "{words:?}: {done:?}");
+    }
+    let add = || provost.verb(["user", "add", "ana", "--access", "read"]).code;
+    assert_eq!((add(), add()), (0, 5));
+}
+
+#[test]
 fn a_plan_that_says_something_else_is_a_conflict() {
     let provost = Provost::running();
     provost.board();

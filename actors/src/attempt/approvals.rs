@@ -176,6 +176,7 @@ impl AttemptActorState {
         let text = match &verdict {
             Verdict::Approve => format!("approved: {asked}"),
             Verdict::Deny { reason } => format!("denied: {asked} ({reason})"),
+            Verdict::Answer { text } => format!("answered: {asked}: {text}"),
         };
         let entry = Event::SystemMessage { text };
         self.with(process, |turn| turn.send_verdict(approval.clone(), entry, answer));

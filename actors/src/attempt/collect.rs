@@ -2,12 +2,12 @@
 //! moving the folder that holds them to the trash.
 //!
 //! ```text
-//!  examined ──▶ worktrees.json becomes collected.json ──▶ folder to the trash ──▶ git forgets it
-//!  (a task)     (rename; from here on it has none)        (rename)                (the repository)
+//!  examined ──▶ worktrees.json becomes collected.json ──▶ folders to the trash ──▶ references deleted
+//!  (a task)     (rename; from here on it has none)        (renames)                (the repository)
 //! ```
 //!
-//! After a crash in between, the next user puts the marker back, or the next collection ends
-//! the registration. The actor makes both renames, so a follow-up comes before or after both.
+//! After a crash in between, the next user puts the marker back, or the next collection does the rest.
+//! The actor makes all renames, so a follow-up comes before or after all of them.
 
 use std::fs;
 use std::io;
@@ -19,17 +19,20 @@ use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
 use crate::process::proc;
 use crate::radar;
-use crate::workspace::proof;
+use crate::workspace::own::base_reference;
+use crate::workspace::{git, proof};
 use crate::world::World;
 
 use super::boxed::TEMPORARY;
 use super::message::{
     AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
 };
+use super::own_state;
+use super::prepare;
 use super::provision::preview::Previewing;
 use super::provision::{self, cleanup};
 use super::state::AttemptActorState;
-use super::take_away::{COLLECTED, MARKER, end_registrations, taken_away};
+use super::take_away::{self, COLLECTED, MARKER, taken_away};
 
 impl AttemptActorState {
     pub fn collect(&mut self, how: Collect, port: CollectPort) {
@@ -43,12 +46,12 @@ impl AttemptActorState {
             // The snapshot of the last turn comes first. A finish holds the worktrees itself.
             let locks = busy.is_none() && !how.by_finish;
             let _lock = if locks { Some(worktrees.lock().await) } else { None };
-            let serves = preview.is_some();
+            let mut serves = preview.is_some();
             if busy.is_none() && !how.is_dry {
-                make_way(&world, &attempt, how, preview).await;
+                serves = !make_way(&world, &attempt, how, preview).await && serves;
             }
-            // What the dev server of a dry run has open ends with it.
-            let examined = examine(&world, &attempt, how, busy, serves && how.is_dry).await;
+            // What a dev server has open ends with it, once nothing else keeps the worktrees.
+            let examined = examine(&world, &attempt, how, busy, serves).await;
             if !how.is_dry {
                 failpoint::hit("collect", "examined");
             }
@@ -75,7 +78,8 @@ impl AttemptActorState {
         let worked = || is_stale.then(|| "a turn ran in it meanwhile".to_owned());
         let serves = self.previewing.is_some() && !how.is_dry;
         let served = || serves.then(|| "its dev server runs".to_owned());
-        if let Some(reason) = self.busy(how).or_else(worked).or_else(served) {
+        let is_kept = collection.verdict == CollectVerdict::Kept;
+        if !is_kept && let Some(reason) = self.busy(how).or_else(worked).or_else(served) {
             collection = kept(&collection.folder, reason);
         }
         if !how.is_dry && collection.verdict == CollectVerdict::Collectable {
@@ -118,10 +122,11 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
         if let Err(refusal) = withdrawn {
             tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its questions stay open");
         }
-        end_registrations(&world, &attempt).await;
+        take_away::forget(&world, &attempt).await;
         // Best effort: its files were for processes that have ended.
         let temporary = world.settings.attempt_dir(attempt.attempt_id).join(TEMPORARY);
         let _ = tokio::fs::remove_dir_all(temporary).await;
+        own_state::tidy(&world, &attempt).await;
         radar::look(&world, &[]);
         let _ = port.send(Ok(collection));
     });
@@ -139,17 +144,22 @@ pub(super) fn kept(folder: &Path, reason: String) -> Collection {
 }
 
 /// Ends the dev server of worktrees that can go, and runs their cleanup scripts. What these leave
-/// is examined after them.
-async fn make_way(world: &World, attempt: &Attempt, how: Collect, preview: Option<Previewing>) {
+/// is examined after them. Returns whether no dev server is left.
+async fn make_way(
+    world: &World,
+    attempt: &Attempt,
+    how: Collect,
+    preview: Option<Previewing>,
+) -> bool {
     let has_cleanup = cleanup::is_due(world, attempt).await;
     if !has_cleanup && preview.is_none() {
-        return;
+        return true;
     }
     let dry = Collect { is_dry: true, ..how };
     let examined = examine(world, attempt, dry, None, preview.is_some()).await;
-    let Examined::Collection(it) = examined else { return };
+    let Examined::Collection(it) = examined else { return preview.is_none() };
     if it.verdict != CollectVerdict::Collectable {
-        return;
+        return preview.is_none();
     }
     if let Some(preview) = preview {
         preview.stop();
@@ -158,6 +168,7 @@ async fn make_way(world: &World, attempt: &Attempt, how: Collect, preview: Optio
     if has_cleanup && let Err(error) = cleanup::clean_up(world, attempt).await {
         tracing::warn!(attempt = %attempt.attempt_id, error, "its cleanup can't be run");
     }
+    true
 }
 
 /// `serves`: what runs in the worktrees is a dev server that ends with them.
@@ -189,8 +200,8 @@ async fn examine(
     }
     if !is_made && !is_there {
         for repo in &attempt.repos {
-            let worktree = folder.join(&repo.name);
-            let known = proof::registration(Path::new(&repo.path), &worktree).await;
+            let name = base_reference(attempt.attempt_id);
+            let known = git::ref_tip(repo.path.as_ref(), &name).await;
             if known.is_ok_and(|known| known.is_some()) {
                 return Examined::Registered;
             }
@@ -218,8 +229,14 @@ async fn prove(
     folder: &Path,
     serves: bool,
 ) -> Result<Collection, String> {
-    look(attempt, folder, serves).await?;
     let verdict = CollectVerdict::Collectable;
+    if tokio::fs::symlink_metadata(folder).await.is_err() {
+        // Somebody has deleted them. Their own repositories may still have something.
+        if how.is_dry || prepare::whole(world, attempt).await.is_err() {
+            return Ok(Collection { verdict, reason: None, ..kept(folder, String::new()) });
+        }
+    }
+    look(attempt, folder, serves).await?;
     let cleanup_failures = cleanup::failures(world, attempt).await;
     let mut collection =
         Collection { verdict, reason: None, cleanup_failures, ..kept(folder, String::new()) };
@@ -231,7 +248,7 @@ async fn prove(
         };
         let examined = async {
             let source = provision::source(world, attempt, repo).await?;
-            proof::examine(&source, &repo.base_commit).await
+            proof::examine(&source).await
         };
         let proof = examined.await.map_err(|keep| about(keep.to_string()))?;
         collection.ignored += proof.ignored;

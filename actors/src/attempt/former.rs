@@ -33,13 +33,6 @@ pub async fn collect_former(world: &World, attempt: &Attempt, is_dry: bool) -> O
         Ok(verdict) => verdict,
         Err(reason) => return Some(kept(&folder, reason)),
     };
-    for repo in attempt.repos.iter().filter(|_| !is_dry) {
-        let worktree = folder.join(&repo.name);
-        let forgotten = world.repositories.forget_worktree(repo.path.as_ref(), worktree).await;
-        if let Err(error) = forgotten {
-            tracing::warn!(attempt = %id, %error, "git has not forgotten a worktree that is gone");
-        }
-    }
     let reason = is_dry.then(|| format!("the attempt is on host {}", attempt.host));
     Some(Collection { verdict, reason, ..kept(&folder, String::new()) })
 }

@@ -1,12 +1,14 @@
 //! Asking instead of failing: a host that a proxy has refused, and that a person may allow for the
-//! attempt, becomes an approval of the attempt: asked for once, and open until a person answers or the
-//! worktrees go. The agent goes on; once the host is allowed, it can try again, in a later turn too.
+//! project's attempts, becomes an approval of the attempt: asked for once in the project, and open until
+//! a person answers or the worktrees go. The agent goes on; once the host is allowed, it can try again, in
+//! a later turn too.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use serde_json::{Map, json};
@@ -17,6 +19,7 @@ use super::message::{TurnEvent, TurnHandle};
 use crate::blocking::blocking;
 use crate::event::{Action, ActionKind};
 use crate::executor::{Request, Verdict};
+use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::records::{self, Started};
 use crate::sandbox::{ALLOWED_FILE, Decisions, Level};
@@ -24,6 +27,8 @@ use crate::world::World;
 
 /// The tool of such a request.
 const TOOL: &str = "provost_allow_host";
+/// Between two looks while there are questions: each is a write of the board.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Hosts that one process can have a person asked for.
 const ASKED_MAX: usize = 10;
 
@@ -35,8 +40,9 @@ fn request(host: &str) -> Request {
         key: format!("{TOOL}:{host}"),
         tool_call_id: None,
         tool_name: TOOL.to_owned(),
-        text: format!("connect to {host} until this attempt ends"),
+        text: format!("connect to {host} from the attempts of this project"),
         action: Action { kind: ActionKind::WebFetch, detail },
+        question: None,
         context: json!({ "host": host }),
     }
 }
@@ -79,14 +85,21 @@ async fn watched(
     // SAFETY: the descriptor stays the same, and is open until it is dropped, after its registration.
     let changes = unsafe { AsyncFd::register(changes) };
     let changes = changes.map_err(|error| error.into_parts().1)?;
-    let (mut asked, mut has_ended) = (BTreeSet::new(), false);
+    let (mut asked, mut has_ended) = (BTreeMap::new(), false);
     loop {
         let from = folder.to_owned();
         let read = blocking(move || records::read(&from, Decisions::FILE)).await;
         let decisions: Decisions = read.ok().flatten().unwrap_or_default();
-        let hosts = decisions.newest_refusals.into_iter().rev().filter_map(|it| it.allow);
-        for host in hosts {
-            if asked.len() < ASKED_MAX && asked.insert(host.clone()) {
+        let refused = decisions.newest_refusals.into_iter().rev();
+        // The last refusal of each host.
+        let refused: BTreeMap<_, _> = refused.filter_map(|it| Some((it.allow?, it.at))).collect();
+        let mut has_asked = false;
+        for (host, at) in refused {
+            let known = asked.get(&host);
+            // Refused again: the question of another attempt may have its answer.
+            if known.map_or(asked.len() < ASKED_MAX, |known| *known < at) {
+                asked.insert(host.clone(), at);
+                has_asked = true;
                 let request = Box::new(request(&host));
                 handle.ask(|done| TurnEvent::Asked(request, done)).await;
             }
@@ -103,6 +116,12 @@ async fn watched(
             // What it was refused last is asked for too.
             () = ended(&mut shim) => has_ended = true,
         }
+        if has_asked && !has_ended {
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = ended(&mut shim) => has_ended = true,
+            }
+        }
     }
 }
 
@@ -115,19 +134,20 @@ pub(super) fn decided(attempt_dir: &Path, host: &str, verdict: &Verdict) -> io::
     if *verdict != Verdict::Approve {
         return Ok(());
     }
-    if allowed(attempt_dir).iter().any(|known| known == host) {
+    let path = attempt_dir.join(ALLOWED_FILE);
+    if fs::read_to_string(&path).unwrap_or_default().lines().any(|known| known == host) {
         return Ok(());
     }
-    let path = attempt_dir.join(ALLOWED_FILE);
     let mut file = File::options().append(true).create(true).mode(0o600).open(path)?;
     writeln!(file, "{host}")
 }
 
-/// The hosts that a person has allowed for an attempt.
-pub(super) fn allowed(attempt_dir: &Path) -> Vec<String> {
+/// The hosts that a person has allowed for the attempts of a project.
+pub(super) async fn allowed(world: &World, attempt: AttemptId) -> Vec<String> {
     // What can't be read allows nothing.
-    let known = fs::read_to_string(attempt_dir.join(ALLOWED_FILE)).unwrap_or_default();
-    known.lines().map(str::to_owned).collect()
+    let keys = world.journal.approved_of_project(attempt).await.unwrap_or_default();
+    let host = |key: &String| Some(key.strip_prefix(TOOL)?.strip_prefix(':')?.to_owned());
+    keys.iter().filter_map(host).collect()
 }
 
 #[cfg(test)]

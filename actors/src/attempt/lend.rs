@@ -68,7 +68,7 @@ impl AttemptActorState {
         }
         if self.finishing.is_some() || self.collecting > 0 || self.lent > 0 {
             return Err(refuse("another call finishes or collects it")
-                .hint("Call wait_for_attempts until that has ended, then the tool again."));
+                .hint("Call the tool again when that has ended."));
         }
         Ok(())
     }

@@ -6,29 +6,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::process::proc;
-use crate::workspace::{proof, regular};
+use crate::workspace::own::Own;
 
 /// Taken for most of what git writes in a worktree (gitrepository-layout(5)).
 const LOCKS: [&str; 2] = ["index.lock", "HEAD.lock"];
 
-/// The locks in the folder that git keeps for a worktree, `<worktrees>/<attempt>/<repo>`.
-pub fn of(worktree: &Path) -> Vec<PathBuf> {
-    let locks = admin(worktree).map(|admin| LOCKS.map(|name| admin.join(name)));
+/// The locks in git's folder of a worktree.
+pub fn of(own: &Own) -> Vec<PathBuf> {
+    let locks = LOCKS.map(|name| own.admin().join(name));
     let is_file = |lock: &PathBuf| fs::symlink_metadata(lock).is_ok_and(|found| found.is_file());
-    locks.into_iter().flatten().filter(is_file).collect()
-}
-
-/// The folder that git keeps for a worktree. An agent can write the worktree and its link:
-/// `None` unless the worktree is in its place, and git's own record leads back to it.
-fn admin(worktree: &Path) -> Option<PathBuf> {
-    let all = worktree.parent()?.parent()?;
-    let expected = all.canonicalize().ok()?.join(worktree.strip_prefix(all).ok()?);
-    if worktree.canonicalize().ok()? != expected {
-        return None;
-    }
-    let link = regular::text(&worktree.join(".git")).ok()?;
-    let admin = worktree.join(link.strip_prefix("gitdir: ")?.trim_end()).canonicalize().ok()?;
-    proof::is_registration_of(&admin, worktree).then_some(admin)
+    locks.into_iter().filter(is_file).collect()
 }
 
 /// Whether no process works in the worktree or with its git.
@@ -58,19 +45,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_set_aside_unless_it_may_be_held_or_is_not_gits_own() {
+    fn a_lock_is_set_aside_unless_it_may_be_held_or_is_no_file() {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().canonicalize().unwrap();
-        let (dir, worktree) = (root.join("common/worktrees/tree"), root.join("attempt/tree"));
+        let (own, worktree) = (Own::of(&root, "tree"), root.join("attempt/tree"));
+        let dir = own.admin();
         fs::create_dir_all(&dir).unwrap();
         fs::create_dir_all(&worktree).unwrap();
         let lock = dir.join("index.lock");
+        std::os::unix::fs::symlink("/dev/null", dir.join("HEAD.lock")).unwrap();
+        assert_eq!(of(&own), Vec::<PathBuf>::new());
         let file = fs::File::create(&lock).unwrap();
-        assert_eq!(of(&worktree), Vec::<PathBuf>::new());
-        fs::write(worktree.join(".git"), "gitdir: ../../common/worktrees/tree\n").unwrap();
-        assert_eq!(of(&worktree), Vec::<PathBuf>::new(), "git knows nothing of it");
-        fs::write(dir.join("gitdir"), format!("{}/.git\n", worktree.display())).unwrap();
-        assert_eq!(of(&worktree), std::slice::from_ref(&lock));
+        assert_eq!(of(&own), std::slice::from_ref(&lock));
 
         let mut git = Command::new("sleep").arg("600").stdin(file).spawn().unwrap();
         let aside = set_aside(&lock, &worktree);
@@ -78,7 +64,7 @@ mod tests {
         git.wait().unwrap();
         assert!(!aside.unwrap(), "it is open");
         assert!(set_aside(&lock, &worktree).unwrap());
-        assert_eq!(of(&worktree), Vec::<PathBuf>::new());
+        assert_eq!(of(&own), Vec::<PathBuf>::new());
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 2, "renamed, not deleted");
     }
 }

@@ -128,6 +128,8 @@ pub enum TurnEvent {
     Decided(Box<Approval>),
     /// The log holds all that was written.
     ReadOut,
+    /// What its executor waits for: its work in the background, or its model.
+    WaitsFor(Option<&'static str>),
     /// One of its writers waits for the disk, and why; `None`: no longer.
     Disk(DiskWriter, Option<String>),
 }
@@ -256,9 +258,9 @@ pub struct Saved {
 
 /// What an examination of the worktrees found.
 pub enum Examined {
-    /// They are gone, and git has no registration of them.
+    /// They are gone, and so are the references that they needed.
     Nothing,
-    /// They are gone; git still has a registration of them.
+    /// They are gone; references that they needed are still there.
     Registered,
     Collection(Collection),
 }

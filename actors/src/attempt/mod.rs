@@ -37,6 +37,7 @@ mod message;
 mod moved;
 mod outcome;
 mod output;
+mod own_state;
 mod pending_stops;
 mod prepare;
 pub mod provision;
@@ -44,6 +45,7 @@ mod pushes;
 pub mod queue;
 mod recap;
 mod restore;
+pub mod resume;
 mod row;
 mod say;
 mod snapshot;
@@ -61,8 +63,7 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 pub use boxed::{
-    Boxed, around_check, fits as fits_a_box, obstacle as box_obstacle,
-    of_all_turns as box_of_all_turns,
+    Boxed, Machine, around_check, obstacle as box_obstacle, of_all_turns as box_of_all_turns,
 };
 pub use bundles::{BundleError, have_base, have_commit, have_turn, of_base as keep_base};
 pub use former::collect_former;

@@ -11,10 +11,10 @@ use super::bundles;
 use super::take_away::{COLLECTED, MARKER};
 use crate::blocking::blocking;
 use crate::failpoint;
-use crate::journal::{Attempt, TurnSnapshot};
+use crate::journal::{Attempt, AttemptRepo, TurnSnapshot};
 use crate::process::records;
 use crate::refusal::Refusal;
-use crate::workspace::{NewWorktree, Snapshotted};
+use crate::workspace::{NewWorktree, Snapshotted, add_worktree, restore_worktree};
 use crate::world::World;
 
 /// Makes the worktrees, without what they have beside their commits. `Err` is a sentence.
@@ -26,35 +26,52 @@ pub async fn lay_out(world: &World, attempt: &Attempt, folder: &Path) -> Result<
     let left = if has_moved { have_all(world, attempt).await? } else { Vec::new() };
     for repo in &attempt.repos {
         bundles::have_base(world, repo, attempt.fork.is_some()).await?;
-        let worktree = NewWorktree {
-            path: folder.join(&repo.name),
-            branch: attempt.branch.clone(),
-            base: repo.base_commit.clone(),
-            trash: world.settings.trash_dir.clone(),
-            scratch: world.settings.scratch_dir.clone(),
-        };
+        let worktree = worktree(world, attempt, repo);
         let path = repo.path.as_ref();
         let snapshot = left.iter().find(|snapshot| snapshot.repo == repo.name);
         let commit = snapshot.map(|snapshot| snapshot.commit_id.clone());
         let is_new = !has_moved || attempt.process.turn == 1 && commit.is_none();
-        let new = if is_new {
-            Some(world.repositories.add_worktree(path, worktree.clone()).await)
-        } else {
-            None
-        };
+        let new = if is_new { Some(add_worktree(path, &worktree).await) } else { None };
         let added = match new {
             Some(new) if new.is_ok() || !has_moved => new,
             // Its former host may share the repository, and have a worktree of its branch.
             _ => {
-                let kept = format!("refs/provost/moved/{}", attempt.attempt_id);
-                let left = Snapshotted { commit, kept };
-                world.repositories.restore_worktree(path, worktree, left).await
+                let left = Snapshotted { commit, kept: kept(attempt) };
+                restore_worktree(path, &worktree, &left).await
             }
         };
         added.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))?;
         failpoint::hit("worktree", "made");
     }
     Ok(())
+}
+
+/// Below this reference, what a branch had beyond its attempt's last turn is kept.
+fn kept(attempt: &Attempt) -> String {
+    format!("refs/provost/moved/{}", attempt.attempt_id)
+}
+
+fn worktree(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> NewWorktree {
+    let source = world.settings.source(attempt, repo);
+    NewWorktree {
+        attempt: attempt.attempt_id,
+        path: source.worktree(),
+        own: source.own,
+        branch: source.branch,
+        base: source.base,
+        trash: world.settings.trash_dir.clone(),
+        scratch: source.scratch,
+    }
+}
+
+/// Makes a worktree again that is gone, as the last turn with a snapshot left it. `Err` is a sentence.
+pub async fn lay_again(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> Result<(), String> {
+    let left = have_all(world, attempt).await?;
+    let commit = left.into_iter().find(|snapshot| snapshot.repo == repo.name);
+    let left = Snapshotted { commit: commit.map(|it| it.commit_id), kept: kept(attempt) };
+    let worktree = worktree(world, attempt, repo);
+    let made = restore_worktree(repo.path.as_ref(), &worktree, &left).await;
+    made.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))
 }
 
 /// Whether the worktrees that are to be made are those of another host. What was collected here was

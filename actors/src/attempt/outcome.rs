@@ -50,10 +50,8 @@ pub fn decide(ending: &Ending, summary: &TurnSummary, policy: OnQuota, now: Time
         status,
         exit_code: exit.and_then(|exit| exit.exit_code),
         exit_signal: exit.and_then(|exit| exit.exit_signal),
-        failure_summary: match &stopped {
-            Some(stop) if completed => Some(format!("{}, and it ended well", by_whom(stop))),
-            _ => (!completed).then(|| failure_summary(ending, stopped.as_ref(), summary)),
-        },
+        failure_summary: (!completed).then(|| failure_summary(ending, stopped.as_ref(), summary)),
+        error_type: summary.last_error_type.filter(|_| !completed),
         final_message: summary.answer(),
         usage: summary.usage,
         quota: quota(summary, policy).filter(|_| status == ProcessStatus::Failed),
@@ -103,7 +101,8 @@ fn ended(exit_code: Option<i32>, exit_signal: Option<i32>) -> String {
     }
 }
 
-/// One sentence: who ended it, how it ended, and the executor's last error.
+/// One sentence that begins with the cause: who ended it, or the executor's own last error; then how it
+/// ended.
 fn failure_summary(ending: &Ending, stopped: Option<&StopFacts>, summary: &TurnSummary) -> String {
     let exit = ending.exit.as_ref();
     let mut text = match exit {
@@ -135,7 +134,15 @@ fn failure_summary(ending: &Ending, stopped: Option<&StopFacts>, summary: &TurnS
     let ended = summary.turn_ended.as_ref();
     let error = ended.and_then(|ended| ended.error.as_ref()).or(summary.last_error.as_ref());
     if let Some(error) = error {
-        format!("{text}; last error: {error}")
+        let is_limit = exit.is_some_and(|exit| exit.limit.is_some());
+        if stopped.is_some() || is_limit {
+            format!("{text}; last error: {error}")
+        } else if exit.is_some_and(|exit| exit.exit_code == Some(0)) {
+            // The exit code of a program that ended as it should says nothing.
+            error.clone()
+        } else {
+            format!("{error}; {text}")
+        }
     } else if stopped.is_some() {
         // A stopped turn has no faults of its own to report.
         text
@@ -201,7 +208,7 @@ mod tests {
         };
         let outcome = decide_now(&ended(exit(Some(0), None), None), &failed);
         assert_eq!(outcome.status, ProcessStatus::Failed);
-        assert_eq!(outcome.failure_summary.as_deref(), Some("exit code 0; last error: HTTP 400"));
+        assert_eq!(outcome.failure_summary.as_deref(), Some("HTTP 400"));
 
         let turn_ended = Some(TurnEnded::default());
         let fine = TurnSummary { turn_ended, model_asked: true, ..TurnSummary::default() };
@@ -231,7 +238,7 @@ mod tests {
         let expected = "exit code 1; its last lines on stderr: no such flag";
         assert_eq!(summary(&died).as_deref(), Some(expected));
         let told = TurnSummary { last_error: Some("HTTP 400".into()), ..died.clone() };
-        assert_eq!(summary(&told).as_deref(), Some("exit code 1; last error: HTTP 400"));
+        assert_eq!(summary(&told).as_deref(), Some("HTTP 400; exit code 1"));
     }
 
     #[test]
@@ -267,8 +274,7 @@ mod tests {
         let stop = Some(StopFacts { forced: false, signals: vec!["SIGINT"] });
         let outcome = decide_now(&ended(exit(Some(0), None), stop), &TurnSummary::default());
         assert_eq!(outcome.status, ProcessStatus::Completed);
-        let summary = outcome.failure_summary.as_deref();
-        assert_eq!(summary, Some("stopped by stop_attempt with SIGINT, and it ended well"));
+        assert_eq!(outcome.failure_summary, None, "it has not failed");
     }
 
     #[test]

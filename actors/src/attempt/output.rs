@@ -3,8 +3,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use crate::blocking::lock;
 use crate::executor::OnQuota;
@@ -17,7 +19,7 @@ use super::lifecycle::{Ending, LifeEvent, StopFacts};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::outcome;
 use super::stdin_writer::StdinWriter;
-use super::turn_summary::{Outgoing, SharedSummary};
+use super::turn_summary::{MODEL_QUIET, Outgoing, SharedSummary};
 
 /// One process's output.
 pub struct Output {
@@ -41,6 +43,8 @@ impl Output {
         let mut known = self.session.clone();
         let (mut is_drained, mut has_ended, mut is_turn_over) = (false, false, false);
         let (mut open, mut waits) = (true, false);
+        let (mut written, summary) = (Instant::now(), Arc::clone(&self.summary));
+        let (mut is_quiet, mut waits_for) = (false, None);
         while open || !is_drained || waits {
             tokio::select! {
                 biased;
@@ -53,12 +57,19 @@ impl Output {
                 }
                 changed = self.lengths.changed(), if open => {
                     open = changed.is_ok();
+                    (written, is_quiet) = (Instant::now(), false);
                     self.pump(&mut waits, &disk).await;
                 }
                 () = tokio::time::sleep(PAUSE), if waits => self.pump(&mut waits, &disk).await,
+                () = tokio::time::sleep_until(written + MODEL_QUIET), if !is_quiet => is_quiet = true,
+                () = quiet(&summary, written), if !has_ended => lock(&summary).end_quietly(),
             }
             waits |= !is_drained && self.converse(handle).await.is_err();
             let seen = lock(&self.summary).clone();
+            let now = if has_ended { None } else { seen.waits_for(written.elapsed()) };
+            if std::mem::replace(&mut waits_for, now) != now {
+                handle.send(TurnEvent::WaitsFor(now));
+            }
             if let Some(id) = seen.executor_session_id.filter(|id| known.as_ref() != Some(id)) {
                 known = Some(id.clone());
                 handle.send(TurnEvent::ExecutorSession(Some(id)));
@@ -88,7 +99,7 @@ impl Output {
                     })?;
                 }
                 Outgoing::Ask(request) => {
-                    handle.ask(|done| TurnEvent::Asked(Box::new(request), done)).await;
+                    handle.ask(|done| TurnEvent::Asked(request, done)).await;
                 }
                 Outgoing::Withdraw(key) => {
                     handle.ask(|done| TurnEvent::Withdrawn(key, done)).await;
@@ -153,6 +164,15 @@ impl Output {
         let (log, process) = (Arc::clone(&self.log), self.process);
         let done = tokio::task::spawn_blocking(move || work(&log, process)).await;
         done.unwrap_or_else(|panic| Err(LogError::Damaged(panic.to_string())))
+    }
+}
+
+/// Resolves once the executor has been quiet for so long that its turn counts as ended.
+async fn quiet(summary: &SharedSummary, written: Instant) {
+    let secs = lock(summary).ends_if_quiet.as_ref().map(|(secs, _)| *secs);
+    match secs {
+        Some(secs) => tokio::time::sleep_until(written + Duration::from_secs(secs)).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -18,7 +18,8 @@ use crate::process::Marker;
 use crate::process::records::{self, Manifest, StdinSource};
 use crate::refusal::Refusal;
 use crate::secret::Secrets;
-use crate::workspace::refuse_links;
+use crate::workspace::git::{self, GitError};
+use crate::workspace::{own, refuse_links};
 use crate::world::{ActorSettings, CLI_FILES, World};
 
 use super::boxed::Boxed;
@@ -44,7 +45,9 @@ pub async fn worktrees(
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     if is_made(&dir, &folder).await? {
         real_worktrees(world, attempt).await?;
-        release_locks(&folder, attempt).await;
+        whole(world, attempt).await?;
+        release_locks(world, attempt).await;
+        stay_current(world, attempt).await;
         if attempt.placed_epoch == 0 || is_provided(&dir)? {
             return Ok(());
         }
@@ -116,13 +119,46 @@ pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), Stri
     looked.await.map_err(|panic| panic.to_string())?
 }
 
-/// Sets aside the locks that a killed git of an earlier turn left.
-pub(super) async fn release_locks(folder: &Path, attempt: &Attempt) {
+/// Makes worktrees anew whose folder somebody has deleted, as the last turn left them. `Err` is a sentence.
+pub(super) async fn whole(world: &World, attempt: &Attempt) -> Result<(), String> {
+    let folder = world.settings.worktrees_dir.join(&attempt.folder);
     for repo in &attempt.repos {
         let worktree = folder.join(&repo.name);
+        if tokio::fs::symlink_metadata(&worktree).await.is_err() {
+            tracing::warn!(attempt = %attempt.attempt_id, worktree = %worktree.display(),
+                "a worktree is gone; it is made again");
+            moved::lay_again(world, attempt, repo).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts back what git opens by name in the worktrees, and gives the agent the person's branches of today.
+/// An agent can work without.
+async fn stay_current(world: &World, attempt: &Attempt) {
+    for repo in &attempt.repos {
+        let source = world.settings.source(attempt, repo);
+        let current = async {
+            let common = git::common_dir(&source.repo).await?;
+            let (of, lender) = (source.clone(), common);
+            blocking(move || own::put_back(&of, &lender)).await?;
+            own::refresh(&source.repo, &source.own, &source.branch).await
+        };
+        if let Err(error) = current.await {
+            let error: GitError = error;
+            tracing::warn!(attempt = %attempt.attempt_id, %error, repo = repo.path,
+                "its branches are not those of today");
+        }
+    }
+}
+
+/// Sets aside the locks that a killed git of an earlier turn left.
+pub(super) async fn release_locks(world: &World, attempt: &Attempt) {
+    for repo in &attempt.repos {
+        let source = world.settings.source(attempt, repo);
         let released = tokio::task::spawn_blocking(move || {
-            for lock in locks::of(&worktree) {
-                let is_aside = locks::set_aside(&lock, &worktree);
+            for lock in locks::of(&source.own) {
+                let is_aside = locks::set_aside(&lock, &source.worktree());
                 tracing::warn!(lock = %lock.display(), ?is_aside, "a git lock was left behind");
             }
         });
@@ -199,6 +235,8 @@ pub fn process(
         Beginning::Fork(session) => (process.prompt.clone(), Some(session)),
     };
     let launch = executor.launch(&Turn {
+        attempt: attempt.attempt_id.to_string(),
+        number: process.turn,
         prompt: told(boxed, process, &prompt),
         variant: process.variant.clone(),
         forks: forked.is_some(),
@@ -221,9 +259,13 @@ pub fn process(
     let now = Timestamp::now();
     let start =
         Event::ProcessStart { text: command.join(" "), command, run_reason: process.run_reason };
-    let held = boxed.map(|boxed| Event::SystemMessage { text: boxed.notice() });
+    let unboxed = || executor.unboxed_reason().filter(|_| process.turn == 1).map(str::to_owned);
+    let held = boxed.map(Boxed::notice).or_else(unboxed).map(|text| Event::SystemMessage { text });
     let opening = [Event::UserMessage { text: prompt }].into_iter().chain(held).chain([start]);
-    let opening = notice.into_iter().chain(opening);
+    // The worktree was made for the first turn.
+    let left_out = provision.left_out().filter(|_| process.turn == 1);
+    let left_out = left_out.map(|text| Event::SystemMessage { text });
+    let opening = notice.into_iter().chain(left_out).chain(opening);
     let opening = opening.map(|event| (now, event)).collect();
     let mut env = variables::of(settings, &launch.env, attempt, &provision.ports);
     if let Some(boxed) = boxed {
@@ -268,7 +310,7 @@ fn way_back(settings: &ActorSettings, attempt: &Attempt) -> McpServer {
 }
 
 /// The worktree of the only repository, or the folder that holds them all.
-fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
+pub(super) fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     match attempt.repos.as_slice() {
         [only] => folder.join(&only.name),

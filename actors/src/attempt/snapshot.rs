@@ -1,5 +1,6 @@
-//! The snapshot of an attempt's last turn: made by a task once the turn has settled, and if it is
-//! still missing then, before the process of the next turn is started. It holds the lock of the
+//! The snapshot of an attempt's last turn: made by a task once the turn has ended, and if it is
+//! still missing then, before the process of the next turn is started. For callers an attempt has
+//! settled once its snapshot stands, or the row says why it can't be made. It holds the lock of the
 //! worktrees, for which only the preparation of the next turn waits: neither a settlement nor a
 //! stop does. That a snapshot is due is written with the turn's outcome, so an attempt whose
 //! daemon was killed before gets it from the next daemon.
@@ -9,9 +10,11 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, Semaphore};
 
+use super::say::say;
 use super::{bundles, prepare, provision, pushes};
 use crate::journal::{Attempt, DueSnapshot, TurnSnapshot};
 use crate::radar;
+use crate::retry::while_store_fails;
 use crate::workspace::snapshot::SnapshotError;
 use crate::workspace::turn_snapshot::{TurnEnd, save};
 use crate::world::World;
@@ -36,38 +39,42 @@ pub async fn after_last_turn(world: &Arc<World>, attempt: &Attempt, worktrees: &
 /// the lock of the worktrees.
 pub async fn before_next_turn(world: &Arc<World>, attempt: &Attempt) {
     if let Some(due) = due(world, attempt).await
-        && !make(world, attempt, due).await
+        && let Err(reason) = make(world, attempt, due).await
     {
+        say(world, attempt, format!("Turn {} has no snapshot: {reason}", due.turn)).await;
         record(world, attempt, due, &[]).await;
     }
 }
 
 /// Makes it if it is due, for a caller that holds the lock of the worktrees and changes them.
 pub async fn before_finish(world: &Arc<World>, attempt: &Attempt) {
-    if let Some(due) = due(world, attempt).await.filter(|due| due.is_last) {
-        make(world, attempt, due).await;
+    let Some(due) = due(world, attempt).await.filter(|due| due.is_last) else { return };
+    let id = attempt.attempt_id;
+    if let Err(reason) = make(world, attempt, due).await {
+        tracing::warn!(attempt = %id, turn = due.turn, reason, "a turn gets no snapshot now");
+        let failed = || world.journal.snapshot_failed(id, due.turn, &reason);
+        // Only a fault of the store is tried again: the attempt would seem to run until then.
+        let _ = while_store_fails(format!("a note on the snapshot of {id}"), failed).await;
     }
 }
 
 async fn due(world: &World, attempt: &Attempt) -> Option<DueSnapshot> {
-    world.journal.due_snapshot(attempt.attempt_id).await.unwrap_or_else(|refusal| {
-        tracing::warn!(attempt = %attempt.attempt_id, %refusal, "whether a snapshot is due");
-        None
-    })
+    let id = attempt.attempt_id;
+    let due = while_store_fails(format!("a look for a due snapshot of {id}"), || {
+        world.journal.due_snapshot(id)
+    });
+    due.await.unwrap_or_default()
 }
 
-/// `false`: it could not be made.
-async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> bool {
+/// `Err`: why it can't be made.
+async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> Result<(), String> {
     match prepare::has_worktrees(world, attempt.attempt_id).await {
         Ok(true) => {}
         Ok(false) => {
             record(world, attempt, due, &[]).await;
-            return true;
+            return Ok(());
         }
-        Err(error) => {
-            tracing::warn!(attempt = %attempt.attempt_id, %error, "its folder can't be read");
-            return false;
-        }
+        Err(error) => return Err(format!("its folder can't be read: {error}")),
     }
     let mut pauses = PAUSES.into_iter();
     loop {
@@ -75,14 +82,12 @@ async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> bool {
             Ok(saved) => {
                 record(world, attempt, due, &saved).await;
                 radar::look(world, &[attempt.attempt_id]);
-                return true;
+                return Ok(());
             }
             Err(error) => error,
         };
         let Some(pause) = pauses.next().filter(|_| error.may_pass()) else {
-            tracing::warn!(attempt = %attempt.attempt_id, turn = due.turn, %error,
-                "a turn gets no snapshot now");
-            return false;
+            return Err(error.to_string());
         };
         tokio::time::sleep(pause).await;
     }
@@ -116,10 +121,13 @@ async fn save_all(
 async fn record(world: &World, attempt: &Attempt, due: DueSnapshot, saved: &[TurnSnapshot]) {
     let id = attempt.attempt_id;
     let kept = bundles::of_turn(world, attempt, due.turn, saved).await;
-    match world.journal.record_snapshot(id, due.turn, saved, &kept).await {
+    // The references are kept, so the next try only writes the rows.
+    let recorded = while_store_fails(format!("a note of the snapshot of {id}"), || {
+        world.journal.record_snapshot(id, due.turn, saved, &kept)
+    });
+    match recorded.await {
         Ok(()) if kept.is_empty() || world.settings.snapshot_remote.is_none() => {}
         Ok(()) => pushes::wake(world),
-        // The references are kept, so the next try only writes the rows.
         Err(refusal) => {
             tracing::warn!(attempt = %id, turn = due.turn, %refusal, "a snapshot is not written down");
         }

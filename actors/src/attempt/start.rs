@@ -8,19 +8,23 @@ use crate::blocking::blocking;
 use crate::event::{ErrorType, Event, ProcessStatus, Timestamp};
 use crate::executor::{Executor, Normalizer, PlainLines, Stdin};
 use crate::failpoint;
+use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::log::{AttemptLog, process_dir};
 use crate::process::records::{self, Started, StopKind};
 use crate::process::{Adopted, Control, LOST, Marker, Shim, SpawnError};
 use crate::refusal::Refusal;
 use crate::retry::until_done;
+use crate::sandbox::Level;
 use crate::world::World;
 
 use super::boxed;
 use super::message::TurnEvent;
+use super::own_state::{self, Session};
 use super::prepare;
 use super::provision::Provision;
 use super::recap::{self, Beginning};
+use super::resume;
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
 
 /// Why a process is killed whose shim died before the daemon held its pipes.
@@ -33,34 +37,26 @@ pub async fn record(world: &World, attempt: &Attempt) -> Option<Started> {
     blocking(move || records::read(&dir, Started::FILE)).await.ok().flatten()
 }
 
-/// Why there is no process to attach to.
-pub enum NotStarted {
-    /// None runs. A sentence says why.
-    Certain(String),
-    /// One may run: [`found`] finds out.
-    Unsure,
-}
-
-impl From<String> for NotStarted {
-    fn from(reason: String) -> Self {
-        Self::Certain(reason)
-    }
-}
-
-/// Spawns the attempt's newest process.
+/// Spawns the attempt's newest process. `None`: one may run, and [`found`] finds out. `Err` is a sentence: none
+/// runs.
 pub async fn process(
     world: &World,
     attempt: &Attempt,
     summary: SharedSummary,
-) -> Result<(Shim, Arc<AttemptLog>), NotStarted> {
+) -> Result<Option<(Shim, Arc<AttemptLog>)>, String> {
     let executor = world
         .executors
         .get(&attempt.executor)
         .ok_or_else(|| format!("executor {:?} is not configured any longer", attempt.executor))?;
+    if let Some(obstacle) = resume::obstacle(world, attempt).await {
+        return Err(obstacle);
+    }
+    let attempt = &within_reach(world, attempt, &*executor).await;
     let beginning = beginning(world, attempt, &*executor).await?;
     let provision = Provision::of(world, attempt).await?;
     let hidden = provision.secrets(world, attempt).await;
-    let boxed = boxed::around(world, attempt, &*executor).await?;
+    let session = session(world, attempt, &beginning);
+    let boxed = boxed::around(world, attempt, &*executor, session).await?;
     let around = boxed.as_ref();
     let mut prepared =
         prepare::process(world, attempt, &*executor, beginning, &provision, &hidden, around)?;
@@ -81,24 +77,24 @@ pub async fn process(
     };
     let spawned = world.shims.spawn(&dir, &prepared.manifest, stdin, &prepared.secrets).await;
     let error = match spawned {
-        Ok(shim) => return Ok((shim, log)),
+        Ok(shim) => return Ok(Some((shim, log))),
         Err(error) => error,
     };
     tracing::warn!(attempt = %attempt.attempt_id, %error, "its process was not started");
     match error {
-        SpawnError::Unreachable(_) => Err(NotStarted::Unsure),
+        SpawnError::Unreachable(_) => Ok(None),
         // An orphan may run, and the dying shim may hold the folder's lock for a while.
         // After that its records are read.
         SpawnError::Died => {
             let what = format!("attempt {}: sweeping its process", attempt.attempt_id);
             until_done(what, || world.shims.sweep(&dir, SHIM_DIED)).await;
-            Err(NotStarted::Unsure)
+            Ok(None)
         }
         SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {
             let program = prepared.manifest.program.display();
             let reason = format!("{program} can't be started: {error}");
             log_failure(&log, attempt, reason.clone(), false).await;
-            Err(NotStarted::Certain(reason))
+            Err(reason)
         }
     }
 }
@@ -115,7 +111,8 @@ async fn beginning(
         return Ok(Beginning::Own);
     }
     let text = |refusal: Refusal| refusal.message;
-    if !executor.keeps_sessions() {
+    let remembers = process.turn > 1 && executor.remembers_turns();
+    if remembers || !executor.takes_recaps() {
         if process.turn == 1 || !world.host.has_lease {
             return Ok(Beginning::Own);
         }
@@ -132,6 +129,7 @@ async fn beginning(
     let may_copy = process.turn == 1 && attempt.repos.len() == 1 && executor.forks_sessions();
     if let Some(fork) = attempt.fork.filter(|_| may_copy)
         && let Some(id) = journal.session_at(fork, &attempt.executor).await.map_err(text)?
+        && !is_out_of_reach(world, attempt, executor, fork.attempt_id, &id).await
     {
         return Ok(Beginning::Fork(id));
     }
@@ -148,6 +146,38 @@ async fn beginning(
         prompt if prompt == process.prompt => Beginning::Own,
         prompt => Beginning::Recap(prompt),
     })
+}
+
+/// The attempt as its newest turn may see it: without a session that only its turns in a box may read.
+async fn within_reach(world: &World, attempt: &Attempt, executor: &dyn Executor) -> Attempt {
+    let mut attempt = attempt.clone();
+    if let Some(id) = attempt.process.executor_session_id.clone()
+        && is_out_of_reach(world, &attempt, executor, attempt.attempt_id, &id).await
+    {
+        attempt.process.executor_session_id = None;
+    }
+    attempt
+}
+
+/// Whether a session is in the own state of the attempt `of`, and the newest turn runs without a box.
+async fn is_out_of_reach(
+    world: &World,
+    attempt: &Attempt,
+    executor: &dyn Executor,
+    of: AttemptId,
+    id: &str,
+) -> bool {
+    let wanted = executor.sandbox(attempt.process.variant.as_deref());
+    wanted.level == Level::None && own_state::holds(world, of, wanted.state, id.to_owned()).await
+}
+
+/// The session that the newest turn goes on with.
+fn session(world: &World, attempt: &Attempt, beginning: &Beginning) -> Option<Session> {
+    let (of, id) = match beginning {
+        Beginning::Fork(id) => (attempt.fork?.attempt_id, id.clone()),
+        _ => (attempt.attempt_id, attempt.process.executor_session_id.clone()?),
+    };
+    Some(Session { of, id, cwd: prepare::working_dir(world, attempt) })
 }
 
 /// Logs that the turn failed before its process was started.

@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::retry::PAUSE;
 use crate::world::World;
 
-use super::finish::task::Finishing;
+use super::finish::finishing::Finishing;
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
 use super::message::{DiskWriter, Lend, TurnEvent, TurnHandle};
 use super::pending_stops::PendingStops;
@@ -46,6 +46,8 @@ pub struct AttemptActorState {
     pub(super) collecting: usize,
     /// A finish that is carried out.
     pub(super) finishing: Option<Finishing>,
+    /// The newest finish of another host's attempt whose work is refused here.
+    pub(super) refusing: Option<Finishing>,
     pub(super) lend: Lend,
     /// Finishes of other attempts that have its worktrees, or wait for them.
     pub(super) lent: usize,
@@ -77,6 +79,7 @@ impl AttemptActorState {
             disk_waits: BTreeMap::new(),
             collecting: 0,
             finishing: None,
+            refusing: None,
             lend,
             lent: 0,
             reserved: None,
@@ -92,6 +95,7 @@ impl AttemptActorState {
         }
         // An actor that failed may have reported one.
         state.world.journal.waits_for_disk(state.attempt.attempt_id, None);
+        state.world.journal.waits_for(state.attempt.attempt_id, None);
         for process in state.attempt.leftovers.clone() {
             state.take_turn(process, Life::settled()).find();
         }
@@ -202,11 +206,14 @@ impl AttemptActorState {
                 Adopted::NeverStarted | Adopted::Lost { .. } => {}
             },
             // A leftover process no longer speaks for the conversation.
+            TurnEvent::WaitsFor(what) if process == self.attempt.process.process_id => {
+                self.world.journal.waits_for(self.attempt.attempt_id, what);
+            }
             TurnEvent::ExecutorSession(id) if process == self.attempt.process.process_id => {
                 self.attempt.process.executor_session_id.clone_from(&id);
                 self.advance(process, Change::ExecutorSession(id)).await;
             }
-            TurnEvent::ExecutorSession(_) => {}
+            TurnEvent::ExecutorSession(_) | TurnEvent::WaitsFor(_) => {}
             TurnEvent::Asked(request, done) => self.asked(process, request, done).await,
             TurnEvent::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
             TurnEvent::Trusted(key, done) => self.trusted(process, key, done).await,

@@ -1,4 +1,5 @@
-//! Takes worktrees away: their folder goes to the trash, git forgets them, and their ports are
+//! Takes worktrees away: their folder goes to the trash, the references that
+//! they needed are deleted, and their ports are
 //! free. What an attempt has is said by a marker in its folder.
 
 use std::fs::{self, DirBuilder, File};
@@ -9,23 +10,24 @@ use std::path::Path;
 use crate::blocking::{blocking, if_there};
 use crate::failpoint;
 use crate::journal::Attempt;
+use crate::workspace::{forget_worktree, own};
 use crate::world::World;
 
 /// Written when all worktrees of an attempt are whole. Until it is there,
 /// nothing has run in them and they may be made anew.
 pub const MARKER: &str = "worktrees.json";
+/// What the own repositories are called in the trash, beside their worktrees.
+const OWN_GIT: &str = "repositories";
 /// What the marker is called once the worktrees were taken away.
 pub const COLLECTED: &str = "collected.json";
 
 /// Ends what is left of worktrees whose folder has gone.
-pub async fn end_registrations(world: &World, attempt: &Attempt) {
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+pub async fn forget(world: &World, attempt: &Attempt) {
     for repo in &attempt.repos {
-        let worktree = folder.join(&repo.name);
-        let path = Path::new(&repo.path);
-        if let Err(error) = world.repositories.forget_worktree(path, worktree).await {
+        let forgotten = forget_worktree(repo.path.as_ref(), attempt.attempt_id).await;
+        if let Err(error) = forgotten {
             tracing::warn!(attempt = %attempt.attempt_id, %error, repo = repo.path,
-                "git has not forgotten a worktree that is gone");
+                "references that a worktree needed stay");
         }
         failpoint::hit("collect", "forgotten");
     }
@@ -39,12 +41,14 @@ pub async fn end_registrations(world: &World, attempt: &Attempt) {
 pub async fn take_away_unmarked(world: &World, attempt: &Attempt) {
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     // One that is empty need not go to the trash.
+    let own = world.settings.attempt_dir(attempt.attempt_id).join(own::FOLDER);
+    let has_own = tokio::fs::symlink_metadata(own).await.is_ok();
     let taken = match tokio::fs::remove_dir(&folder).await {
-        Err(_) => taken_away(world, attempt).await,
-        removed => removed,
+        Ok(()) if !has_own => Ok(()),
+        _ => taken_away(world, attempt).await,
     };
     match taken {
-        Ok(()) => end_registrations(world, attempt).await,
+        Ok(()) => forget(world, attempt).await,
         Err(error) => {
             tracing::warn!(attempt = %attempt.attempt_id, %error, "half-made worktrees stay");
         }
@@ -60,7 +64,8 @@ pub async fn taken_away(world: &World, attempt: &Attempt) -> io::Result<()> {
     blocking(move || take_away(&dir, &worktrees, &trash, &name)).await
 }
 
-/// Two renames; when the second fails the first is taken back. Without the marker, only one.
+/// Three renames; when the second fails the first is taken back. Without the marker, only two. Their own
+/// repositories go last: a crash before that leaves what the next worktrees set aside.
 fn take_away(dir: &Path, worktrees: &Path, trash: &Path, name: &str) -> io::Result<()> {
     let (marker, collected) = (dir.join(MARKER), dir.join(COLLECTED));
     DirBuilder::new().recursive(true).mode(0o700).create(trash)?;
@@ -68,13 +73,19 @@ fn take_away(dir: &Path, worktrees: &Path, trash: &Path, name: &str) -> io::Resu
     File::open(dir)?.sync_all()?;
     failpoint::hit("collect", "marked");
     let away = trash.join(format!("{}-{name}", uuid::Uuid::now_v7()));
-    if let Err(error) = fs::rename(worktrees.join(name), away) {
+    if let Err(error) = if_there(fs::rename(worktrees.join(name), &away)) {
         if is_marked {
             fs::rename(&collected, &marker)?;
         }
         return Err(error);
     }
-    for folder in [trash, worktrees] {
+    failpoint::hit("collect", "files_moved");
+    if_there(fs::create_dir(&away)).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Ok(None),
+        _ => Err(error),
+    })?;
+    if_there(fs::rename(dir.join(own::FOLDER), away.join(OWN_GIT)))?;
+    for folder in [trash, worktrees, dir] {
         File::open(folder)?.sync_all()?;
     }
     failpoint::hit("collect", "moved");

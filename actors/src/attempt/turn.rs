@@ -14,7 +14,7 @@ use crate::journal::{Approval, Attempt, Outcome};
 use crate::log::{AttemptLog, LogError};
 use crate::process::records::{ExitRecord, StopKind};
 use crate::process::{Control, ControlError, Shim, ShimEvent, Signal, Target};
-use crate::retry::PAUSE;
+use crate::retry::{PAUSE, outlasting_store};
 use crate::world::World;
 
 use super::end_wider::{Earlier, end_wider};
@@ -22,10 +22,9 @@ use super::lifecycle::{Effect, Life, LifeEvent, StopFacts, Timer};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::output::{Output, may_pass};
 use super::provision::{SetupSignals, SetupWord, set_up};
-use super::start::NotStarted;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
-use super::{frozen, hosts, prepare, snapshot, start};
+use super::{frozen, hosts, own_state, prepare, snapshot, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -141,10 +140,16 @@ impl Turn {
             // The task of a turn that was stopped may still make them.
             let _making = worktrees.lock().await;
             snapshot::before_next_turn(&world, &attempt).await;
+            let what = format!("attempt {}: its preparation", attempt.attempt_id);
+            let making = || {
+                Box::pin(async {
+                    prepare::worktrees(&world, &attempt, &handle, &signals).await?;
+                    set_up(&world, &attempt, &handle, &signals).await
+                })
+            };
             let made = async {
                 end_wider(&world, &attempt, earlier, &handle, &signals).await?;
-                prepare::worktrees(&world, &attempt, &handle, &signals).await?;
-                set_up(&world, &attempt, &handle, &signals).await
+                outlasting_store(what, making).await
             };
             TurnEvent::Life(match made.await {
                 Ok(()) => LifeEvent::Prepared,
@@ -159,10 +164,12 @@ impl Turn {
     fn spawn(&self) {
         let summary = self.summary.clone();
         self.report(|world, attempt| async move {
-            match start::process(&world, &attempt, summary.clone()).await {
-                Ok((shim, log)) => TurnEvent::Started(Box::new(shim), log),
-                Err(NotStarted::Certain(reason)) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
-                Err(NotStarted::Unsure) => start::found(&world, &attempt, summary).await,
+            let what = format!("attempt {}: starting its process", attempt.attempt_id);
+            let starting = || Box::pin(start::process(&world, &attempt, summary.clone()));
+            match outlasting_store(what, starting).await {
+                Ok(Some((shim, log))) => TurnEvent::Started(Box::new(shim), log),
+                Ok(None) => start::found(&world, &attempt, summary).await,
+                Err(reason) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
             }
         });
     }
@@ -185,6 +192,8 @@ impl Turn {
     pub fn attach(&mut self, shim: Shim, log: Arc<AttemptLog>) {
         self.read(log);
         self.connect(shim);
+        let (world, attempt) = (Arc::clone(&self.world), self.attempt.clone());
+        tokio::spawn(own_state::keep_in_step(world, attempt, self.alive.subscribe()));
     }
 
     /// Passes on events of the shim to the actor, and growth of the spool to the output.

@@ -1,8 +1,9 @@
 //! The few facts of a turn's log that an attempt's status shows. A normalizer around the
 //! executor's own sees every entry, so the log's checkpoints keep and restore these facts.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +25,15 @@ const ERROR_MAX: usize = 2000;
 const STDERR_LINES: usize = 3;
 const STDERR_MAX: usize = 400;
 
+/// An executor without an open tool call that writes nothing for so long waits for its model.
+pub const MODEL_QUIET: Duration = Duration::from_secs(30);
+
+/// Most open tool calls that are remembered: an agent may begin any number and end none.
+const CALLS_MAX: usize = 100;
+
 /// The facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 pub struct TurnSummary {
     /// The last assistant message, or all of them where they are the lines of one answer.
     pub(super) final_message: Option<String>,
@@ -52,6 +60,18 @@ pub struct TurnSummary {
     #[serde(default)]
     pub stderr: VecDeque<String>,
     pub turn_ended: Option<TurnEnded>,
+    /// Tokens of the rounds that have ended: a turn has several where its agent goes on by itself.
+    #[serde(default)]
+    pub(super) rounds: Option<TokenUsage>,
+    /// The executor waits for its own work in the background.
+    #[serde(default)]
+    pub(super) is_between: bool,
+    /// Tool calls without a result, 100 at most.
+    #[serde(default)]
+    pub(super) open_calls: BTreeSet<String>,
+    /// How the turn has ended if nothing more is written for so many seconds.
+    #[serde(default)]
+    pub ends_if_quiet: Option<(u64, TurnEnded)>,
     /// What interrupts the turn, if not a signal.
     #[serde(default)]
     pub interrupt: Option<Message>,
@@ -65,7 +85,7 @@ pub struct TurnSummary {
 #[serde(rename_all = "snake_case")]
 pub enum Outgoing {
     Say(Message),
-    Ask(Request),
+    Ask(Box<Request>),
     Withdraw(String),
 }
 
@@ -78,6 +98,28 @@ impl TurnSummary {
     /// The agent's answer so far: 16,000 characters at most.
     pub fn answer(&self) -> Option<String> {
         self.final_message.clone().map(|lines| cut_front(lines, FINAL_MESSAGE_MAX))
+    }
+
+    fn has_ended_well(&self) -> bool {
+        self.turn_ended.as_ref().is_some_and(|ended| !ended.failed)
+    }
+
+    /// What the executor waits for, after so long without a word of it: its own work in the
+    /// background, or its model.
+    pub fn waits_for(&self, quiet: Duration) -> Option<&'static str> {
+        match self {
+            Self { turn_ended: Some(_), .. } => None,
+            Self { is_between: true, .. } => Some("background"),
+            _ if self.open_calls.is_empty() && quiet >= MODEL_QUIET => Some("model"),
+            _ => None,
+        }
+    }
+
+    /// The turn has ended as was announced, since nothing more was heard.
+    pub fn end_quietly(&mut self) {
+        if let Some((_, ended)) = self.ends_if_quiet.take() {
+            self.see(&Observed::TurnEnded(ended), false);
+        }
     }
 
     fn see_stderr(&mut self, line: &str) {
@@ -98,6 +140,10 @@ impl TurnSummary {
         );
         if is_output {
             self.retrying = None;
+        }
+        if is_output || matches!(observed, Observed::InProgress(Some(_))) {
+            self.ends_if_quiet = None;
+            self.is_between = false;
         }
         self.model_asked |= is_output
             || match observed {
@@ -130,27 +176,55 @@ impl TurnSummary {
                 input_tokens, output_tokens, cost_usd, ..
             }) => {
                 let (input_tokens, output_tokens) = (*input_tokens, *output_tokens);
-                self.usage = Some(TokenUsage { input_tokens, output_tokens, cost_usd: *cost_usd });
+                let round = TokenUsage { input_tokens, output_tokens, cost_usd: *cost_usd };
+                self.rounds = Some(added(self.rounds, round));
+                self.usage = self.rounds;
             }
-            Observed::Usage(usage) => self.usage = Some(*usage),
+            Observed::Usage(usage) => self.usage = Some(added(self.rounds, *usage)),
             Observed::ExecutorSession(id) => {
                 (self.executor_session_id, self.session_lost) = (Some(id.clone()), false);
             }
             Observed::SessionLost => (self.executor_session_id, self.session_lost) = (None, true),
+            Observed::Entry(Event::ToolUse { tool_call_id, .. }) => {
+                if self.open_calls.len() < CALLS_MAX {
+                    self.open_calls.insert(tool_call_id.clone());
+                }
+            }
+            Observed::Entry(Event::ToolResult { tool_call_id, .. }) => {
+                self.open_calls.remove(tool_call_id);
+            }
+            Observed::RoundEnded => self.is_between = true,
+            Observed::EndsIfQuiet(how) => self.ends_if_quiet.clone_from(how),
+            // What a program says after its turn has ended well does not undo that.
+            Observed::TurnEnded(ended) if ended.failed && self.has_ended_well() => {}
             Observed::TurnEnded(ended) => {
                 self.turn_ended = Some(ended.clone());
+                self.ends_if_quiet = None;
                 self.last_error_type = ended.error_type.or(self.last_error_type);
                 self.resume_at = ended.resume_at.or(self.resume_at);
                 self.interrupt = None;
             }
             Observed::Interrupt(message) => self.interrupt.clone_from(message),
             Observed::Say(message) => self.outbox.push_back(Outgoing::Say(message.clone())),
-            Observed::Ask(request) => self.outbox.push_back(Outgoing::Ask(request.clone())),
+            Observed::Ask(request) => {
+                self.outbox.push_back(Outgoing::Ask(Box::new(request.clone())));
+            }
             Observed::Withdraw { key } => {
                 self.outbox.push_back(Outgoing::Withdraw(key.clone()));
             }
             Observed::Entry(_) | Observed::InProgress(_) => {}
         }
+    }
+}
+
+/// The sum. A cost is known if both are.
+fn added(before: Option<TokenUsage>, more: TokenUsage) -> TokenUsage {
+    let Some(before) = before else { return more };
+    let cost = before.cost_usd.zip(more.cost_usd).map(|(before, more)| before + more);
+    TokenUsage {
+        input_tokens: before.input_tokens.saturating_add(more.input_tokens),
+        output_tokens: before.output_tokens.saturating_add(more.output_tokens),
+        cost_usd: cost,
     }
 }
 
@@ -241,6 +315,73 @@ mod tests {
         assert_eq!(summary.retrying.as_deref(), Some("429 rate limited"));
         summary.see(&message("Hello", false), false);
         assert_eq!(summary.retrying, None);
+    }
+
+    #[test]
+    fn an_executor_without_a_word_waits_for_its_model_unless_a_tool_runs() {
+        let mut summary = TurnSummary::default();
+        assert_eq!(summary.waits_for(MODEL_QUIET / 2), None);
+        assert_eq!(summary.waits_for(MODEL_QUIET), Some("model"));
+        let call = |id: &str| {
+            let action = crate::event::Action {
+                kind: crate::event::ActionKind::Command,
+                detail: serde_json::Map::default(),
+            };
+            let (text, tool_name, tool_call_id) = (String::new(), "Bash".to_owned(), id.to_owned());
+            Observed::Entry(Event::ToolUse { text, tool_call_id, tool_name, action })
+        };
+        let result = |id: &str| {
+            let status = crate::event::ToolStatus::Success;
+            let (text, tool_call_id) = (String::new(), id.to_owned());
+            Observed::Entry(Event::ToolResult { text, tool_call_id, status, exit_code: None })
+        };
+        for seen in [call("a"), call("b"), result("a")] {
+            summary.see(&seen, false);
+            assert_eq!(summary.waits_for(MODEL_QUIET), None);
+        }
+        summary.see(&result("b"), false);
+        assert_eq!(summary.waits_for(MODEL_QUIET), Some("model"));
+        summary.see(&Observed::RoundEnded, false);
+        assert_eq!(summary.waits_for(Duration::ZERO), Some("background"));
+        summary.see(&message("again", false), false);
+        assert_eq!(summary.waits_for(Duration::ZERO), None);
+    }
+
+    #[test]
+    fn rounds_add_up_and_nothing_undoes_a_good_end() {
+        let mut summary = TurnSummary::default();
+        let used = |input_tokens, output_tokens| {
+            let usage = TokenUsage { input_tokens, output_tokens, cost_usd: Some(0.25) };
+            Observed::Usage(usage)
+        };
+        let told = |input_tokens, output_tokens| {
+            let (text, cost_usd, cached_tokens) = (String::new(), Some(0.25), None);
+            Observed::Entry(Event::TokenUsage {
+                text,
+                input_tokens,
+                output_tokens,
+                cached_tokens,
+                cost_usd,
+            })
+        };
+        for seen in [used(3, 1), told(4, 2), used(5, 1), told(10, 3)] {
+            summary.see(&seen, false);
+        }
+        let both = TokenUsage { input_tokens: 14, output_tokens: 5, cost_usd: Some(0.5) };
+        assert_eq!(summary.usage, Some(both));
+        summary.see(&Observed::TurnEnded(TurnEnded::default()), false);
+        let failed = TurnEnded { failed: true, ..TurnEnded::default() };
+        summary.see(&Observed::TurnEnded(failed.clone()), false);
+        assert_eq!(summary.turn_ended, Some(TurnEnded::default()));
+
+        let mut quiet = TurnSummary::default();
+        quiet.see(&Observed::EndsIfQuiet(Some((1, failed.clone()))), false);
+        quiet.see(&message("more", false), false);
+        quiet.end_quietly();
+        assert_eq!(quiet.turn_ended, None, "it went on");
+        quiet.see(&Observed::EndsIfQuiet(Some((1, failed.clone()))), false);
+        quiet.end_quietly();
+        assert_eq!(quiet.turn_ended, Some(failed));
     }
 
     #[test]

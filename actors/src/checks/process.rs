@@ -183,7 +183,9 @@ impl<'a> CheckProcess<'a> {
         let (attempt, process) = (AttemptId::from(self.run.run_id), self.check.process_id);
         let marker = Marker { attempt, process };
         let command = (PathBuf::from("/bin/sh"), self.check.command.shell_arguments());
-        let mut env = environment(&settings.environment, marker);
+        let given = self.check.given.as_ref().and_then(|of| settings.checks.given.get(of));
+        let given = given.map(|given| given.of(&settings.environment)).unwrap_or_default();
+        let mut env = environment(&settings.environment, given, marker);
         let boxed = self.boxed().await.map_err(SpawnError::Refused)?;
         if let Some(boxed) = &boxed {
             boxed.change(&mut env);
@@ -265,10 +267,16 @@ impl<'a> CheckProcess<'a> {
     }
 }
 
-/// A part of the daemon's environment, `CI` and the marker that identifies an orphan.
-fn environment(own: &BTreeMap<String, String>, marker: Marker) -> BTreeMap<String, String> {
+/// A part of the daemon's environment, `CI`, what the person gives, and the marker that identifies an
+/// orphan.
+fn environment(
+    own: &BTreeMap<String, String>,
+    given: BTreeMap<String, String>,
+    marker: Marker,
+) -> BTreeMap<String, String> {
     let mut env = inherited(own);
     env.insert("CI".to_owned(), "1".to_owned());
+    env.extend(given);
     env.insert(Marker::ATTEMPT.to_owned(), marker.attempt.to_string());
     env.insert(Marker::PROCESS.to_owned(), marker.process.to_string());
     env
@@ -285,7 +293,7 @@ mod tests {
         let own = own.map(|name| (name.to_owned(), "value".to_owned())).into();
         let marker =
             Marker { attempt: AttemptId::from(CheckRunId::new()), process: ProcessId::new() };
-        let made = environment(&own, marker);
+        let made = environment(&own, BTreeMap::new(), marker);
         let names: Vec<&str> = made.keys().map(String::as_str).collect();
         assert_eq!(names, ["CI", "LANG", "PATH", Marker::ATTEMPT, Marker::PROCESS]);
     }

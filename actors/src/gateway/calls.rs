@@ -161,15 +161,7 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     let variant = request.variant.as_deref();
     let next = variant.or(attempt.process.variant.as_deref());
     held::as_its_parent(world, attempt.parent, &attempt.executor, next).await?;
-    if held::can_be(world, &attempt.executor, next).await? {
-        attempt::fits_a_box(&attempt).map_err(|shared| {
-            let task = attempt.task_id;
-            Refusal::new(Code::SandboxUnavailable, shared).hint(format!(
-                "Call start_task_attempt with task_id = \"{task}\" instead. Or call the tool \
-                     again with a variant that has no sandbox, such as \"unsafe\"."
-            ))
-        })?;
-    }
+    held::can_be(world, &attempt.executor, next).await?;
     preflight::executor(&*world.executors, &attempt.executor, variant).map_err(|mut refusal| {
         if refusal.code == Code::VariantNotFound {
             return refusal;

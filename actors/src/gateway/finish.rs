@@ -15,9 +15,8 @@ use crate::journal::{
     remembered,
 };
 use crate::refusal::{Code, Refusal};
-use crate::workspace::checkouts_of;
 use crate::workspace::git;
-use crate::workspace::merge::Strategy;
+use crate::workspace::merge::{Signature, Strategy};
 use crate::world::World;
 
 use super::calls::detached;
@@ -83,10 +82,10 @@ async fn request(
     world.host.require(&attempt)?;
     has_repositories(world, &attempt, call.action).await?;
     let id = attempt.attempt_id;
-    // The branch outlives the worktrees.
-    let is_branch_alone =
-        call.deletes_branch && matches!(attempt::was_collected(world, id).await, Ok(true));
-    if !is_branch_alone {
+    // What was discarded before is answered again, and the branch outlives the worktrees.
+    let is_over = call.action == FinishAction::Discard
+        && matches!(attempt::was_collected(world, id).await, Ok(true));
+    if !is_over {
         has_work(world, &attempt).await?;
     }
     let onto = match call.onto {
@@ -101,9 +100,9 @@ async fn request(
         (FinishAction::Discard, _) => (String::new(), None),
         (_, Some(given)) => {
             let message = compose::signed(given, id, &attempt.executor);
-            (message, Some(signature(&attempt).await?))
+            (message, signatures(&attempt, &mut repos).await?)
         }
-        _ => (message(world, &attempt).await?, Some(signature(&attempt).await?)),
+        _ => (message(world, &attempt).await?, signatures(&attempt, &mut repos).await?),
     };
     let proposal = match call.action {
         FinishAction::CreatePr => {
@@ -115,6 +114,25 @@ async fn request(
     };
     let FinishCall { action, strategy, onto, deletes_branch, .. } = *call;
     Ok(FinishRequest { action, strategy, message, by, repos, onto, deletes_branch, proposal })
+}
+
+/// Who commits in the first repository. Notes who does in others, where that is another one: each is
+/// committed to at the same moment.
+async fn signatures(
+    attempt: &Attempt,
+    repos: &mut [RepoRequest],
+) -> Result<Option<Signature>, Refusal> {
+    let mut first: Option<Signature> = None;
+    for (repo, request) in attempt.repos.iter().zip(repos) {
+        let own = signature(repo).await?;
+        let Some(first) = &first else {
+            first = Some(own);
+            continue;
+        };
+        let own = Signature { date: first.date.clone(), ..own };
+        request.by = Some(own).filter(|own| own != first);
+    }
+    Ok(first)
 }
 
 /// Checks that what is to get the work is here: a mirror is none of a person's.
@@ -182,7 +200,7 @@ async fn repo_request(
     let same =
         onto.and_then(|onto| onto.repos.iter().find(|its| its.board_path == repo.board_path));
     let onto = same.map(|its| OntoRepo { repo_id: its.repo_id, name: its.name.clone() });
-    Ok(RepoRequest { name: repo.name.clone(), head, into, push, onto })
+    Ok(RepoRequest { name: repo.name.clone(), head, into, push, onto, by: None })
 }
 
 /// The attempt whose branch is to get the work. It works on the same repositories. If its host is lost, this
@@ -215,7 +233,7 @@ async fn other(
         return Err(refuse(format!("attempt {onto} waits for a host")));
     }
     if other.host != world.host.id {
-        if !world.journal.is_lost(&other.host).await {
+        if world.journal.is_there(&other.host).await {
             return Ok(other);
         }
         bring_here(gateway, world, onto, MovedFrom::Lost(other.host)).await?;
@@ -236,7 +254,8 @@ async fn has_work(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
         };
         let message = format!("attempt {id} has no worktrees: {why}");
         return Err(refuse(message).hint(
-            "Call follow_up with action = \"send\", then the tool again. It makes the worktrees.",
+            "Call follow_up with action = \"send\" and prompt = \"Go on.\", then the tool again. It \
+             makes the worktrees and runs the agent; the branch has what was committed also without.",
         ));
     }
     attempt::real_worktrees(world, attempt).await.map_err(refuse)
@@ -251,12 +270,14 @@ async fn target(
 ) -> Result<String, Refusal> {
     let into = call.into.as_ref().unwrap_or(&repo.target_branch).clone();
     tip(repo, &into, "into").await?;
-    let checkouts = checkouts_of(Path::new(&repo.path), &into).await;
-    let checkouts = checkouts.map_err(|error| unreadable(repo, &error))?;
-    // git names them without links.
-    let root = &world.settings.worktrees_dir;
-    let root = tokio::fs::canonicalize(root).await.unwrap_or_else(|_| root.clone());
-    if into == attempt.branch || checkouts.iter().any(|path| path.starts_with(&root)) {
+    let owner = world.journal.attempt_with_branch(repo.repo_id, &into).await?;
+    let has_worktrees = match owner {
+        Some(owner) if owner != attempt.attempt_id => {
+            attempt::has_worktrees(world, owner).await.unwrap_or(true)
+        }
+        owner => owner.is_some(),
+    };
+    if into == attempt.branch || has_worktrees {
         let message = format!("{into} is the branch of an attempt, whose files it would change");
         return Err(Refusal::new(Code::InvalidArgument, message)
             .hint("Call the tool again with into, a branch that no attempt works on.")

@@ -2,14 +2,16 @@
 //! begins the new one; where it can't, another host takes the snapshot from the board.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::attempt::finish::compose;
 use crate::attempt::{have_base, have_turn};
-use crate::event::Timestamp;
 use crate::host::{Demand, Host, HostRole};
 use crate::ids::{AttemptId, RepoId};
 use crate::journal::{Attempt, AttemptRepo, Fork, Repo, StartContext, TurnSnapshot};
 use crate::refusal::{Code, Refusal};
+use crate::workspace::git::GitError;
+use crate::workspace::signing::Signing;
 use crate::workspace::turn_snapshot::begin_at;
 use crate::world::World;
 
@@ -33,13 +35,19 @@ impl Source {
         let Some(snapshot) = snapshots.iter().find(|it| it.repo == repo.name) else {
             return Ok(None);
         };
-        let by = signature(attempt).await?;
+        let by = signature(repo).await?;
         let about = format!("As turn {} left it.", fork.turn);
         let (id, title) = (fork.attempt_id, &attempt.task_title);
         let message = compose::message(title, Some(&about), id, &attempt.executor);
         let (path, scratch) = (Path::new(&repo.path), &world.settings.scratch_dir);
-        let begun = begin_at(path, scratch, &snapshot.commit_id, &message, &by).await;
-        begun.map(Some).map_err(|error| unreadable(repo, &error))
+        let failed = |error: GitError| unreadable(repo, &error);
+        let signing = Signing::of_person(path, scratch).await.map_err(failed)?;
+        let by = (&by, &*signing);
+        let begun = begin_at(path, scratch, &snapshot.commit_id, &message, by).await;
+        if let Some(why) = signing.failure() {
+            tracing::warn!(attempt = %id, why, "the commit that a fork begins from is not signed");
+        }
+        begun.map(Some).map_err(failed)
     }
 
     /// The repositories of the other attempt, at the target branches that it has.
@@ -64,10 +72,9 @@ pub async fn host(
     if !world.host.has_lease {
         return Ok(Some(attempt.host));
     }
-    let now = Timestamp::now();
     let begins = |host: &Host| {
         host.host_id == attempt.host
-            && host.liveness(now).is_there()
+            && host.liveness().is_there()
             && host.role != HostRole::Gateway
             && host.has(demand)
     };
@@ -98,7 +105,12 @@ pub async fn source(
             .hint("Call the tool again with from_attempt_id from list_task_attempts.")
             .detail("path", "from_attempt_id"));
     }
+    // A turn that has just ended is the one that is meant.
+    let failed = world.journal.snapshot_stands(id, PATIENCE).await?;
     let turns = world.journal.snapshot_turns(id).await?;
+    if let Some(reason) = failed.filter(|_| turn.is_none_or(|turn| !turns.contains(&turn))) {
+        return Err(no_snapshot(id, &reason, &turns));
+    }
     let turn = pick(id, turn, &turns)?;
     let snapshots = world.journal.turn_snapshot(id, turn).await?;
     if attempt.host != world.host.id {
@@ -139,6 +151,24 @@ fn not_had(attempt: &Attempt, why: &str, is_last: bool) -> Refusal {
         .hint(hint)
         .detail("path", "from_attempt_id")
         .detail("host", host.as_str())
+}
+
+/// How long a start waits for the snapshot that it begins from: it takes seconds where a repository is
+/// large.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn no_snapshot(attempt: AttemptId, reason: &str, turns: &[u32]) -> Refusal {
+    let message = format!("the last turn of attempt {attempt} has no snapshot: {reason}");
+    let hint = match turns.last() {
+        Some(last) => format!(
+            "Call the tool again with from_turn = {last}, or when what the message names is mended."
+        ),
+        None => "Call the tool again when what the message names is mended.".to_owned(),
+    };
+    Refusal::new(Code::WorkspaceFailed, message)
+        .hint(hint)
+        .detail("path", "from_attempt_id")
+        .detail("turns", turns.to_vec())
 }
 
 /// The turn that is asked for, else the last one.

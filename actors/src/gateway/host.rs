@@ -1,5 +1,5 @@
-//! The state of hosts: a person changes it, and each renewal of this host's lease reads it. The
-//! gateway gets the state of its own host, in the order of the reads.
+//! The lease of this host, and the state of hosts: a person changes it, and it is read after each renewal.
+//! The gateway gets the state of its own host, in the order of the reads.
 
 use std::sync::Arc;
 
@@ -42,28 +42,50 @@ pub async fn change_host(
     .await
 }
 
-/// Renews the lease of this host for as long as it is this daemon's.
-pub async fn keep_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>, lease: Lease) {
+/// Renews the lease of this host for as long as it is this daemon's. It waits for nothing but the answers
+/// to renewals.
+pub async fn keep_lease(world: Arc<World>, lease: Lease) {
     let host = &world.host;
     let mut renew = interval(lease.renew_every());
     renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         renew.tick().await;
-        let _telling = host.telling.lock().await;
-        let state = match world.renew(lease).await {
-            Ok(Some(state)) => state,
+        match world.renew(lease).await {
+            Ok(Some(_)) => host.renewed.notify_one(),
             // The daemon starts anew.
             Ok(None) => return,
             Err(refusal) => {
                 tracing::warn!(host = host.id, %refusal, "the lease of this host is not renewed");
-                continue;
             }
-        };
-        if tell(&gateway, state).await.is_err() {
+        }
+    }
+}
+
+/// Does after each renewal what it is a reason for: reads the state of the host, looks for lost hosts, and
+/// claims.
+pub async fn follow_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
+    loop {
+        world.host.renewed.notified().await;
+        if follow(&gateway, &world).await.is_err() {
             return;
         }
         sweep(&world).await;
         let _ = gateway.send_message(GatewayMessage::Claim);
+    }
+}
+
+/// Tells the gateway the state of this host, if it can be read.
+async fn follow(gateway: &ActorRef<GatewayMessage>, world: &World) -> Result<(), Refusal> {
+    let _telling = world.host.telling.lock().await;
+    match world.journal.hosts().await {
+        Ok(hosts) => match hosts.into_iter().find(|it| it.host_id == world.host.id) {
+            Some(own) => tell(gateway, own.state).await,
+            None => Ok(()),
+        },
+        Err(refusal) => {
+            tracing::warn!(%refusal, "the state of this host can't be read");
+            Ok(())
+        }
     }
 }
 

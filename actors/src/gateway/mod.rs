@@ -44,7 +44,7 @@ pub use calls::{ask, collect, follow_up, notify_worker, respond, start};
 pub use claim::keep_claiming;
 pub use finish::{FinishCall, finish};
 pub use held::{as_its_asker as held_as_its_asker, for_a_person};
-pub use host::{change_host, keep_lease};
+pub use host::{change_host, follow_lease, keep_lease};
 pub use message::{GatewayMessage, Port, StartRequest, StoppedAll};
 pub use moved::bring_here;
 pub use preflight::{able as is_able, executor as check_executor};

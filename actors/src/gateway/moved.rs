@@ -10,6 +10,7 @@ use crate::attempt::{AttemptMessage, have_all};
 use crate::ids::AttemptId;
 use crate::journal::MovedFrom;
 use crate::refusal::{Code, Refusal};
+use crate::retry::noticing;
 use crate::world::World;
 
 use super::calls::detached;
@@ -33,7 +34,6 @@ pub async fn bring_here(
 ) -> Result<(), Refusal> {
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     detached(async move {
-        let failed = |why| Refusal::new(Code::WorkspaceFailed, why);
         let mut attempt = world.journal.attempt(id).await?.ok_or_else(|| not_found(id))?;
         for _ in 0..TRIES {
             let is_quiet = !attempt.snapshot_due && attempt.leftovers.is_empty();
@@ -43,7 +43,9 @@ pub async fn bring_here(
             tokio::time::sleep(PAUSE).await;
             attempt = world.journal.attempt(id).await?.ok_or_else(|| not_found(id))?;
         }
-        have_all(&world, &attempt).await.map_err(failed)?;
+        let (had, is_away) = noticing(Box::pin(have_all(&world, &attempt))).await;
+        let code = if is_away { Code::DbUnavailable } else { Code::WorkspaceFailed };
+        had.map_err(|why| Refusal::new(code, why))?;
         world.journal.move_here(id, &from).await?;
         tracing::info!(attempt = %id, ?from, "an attempt has come to this host");
         ask_owner(&gateway, id, false, |_, port| AttemptMessage::Restore(port)).await

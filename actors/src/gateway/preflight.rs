@@ -5,7 +5,7 @@ use ractor::ActorRef;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::event::{ProcessStatus, RunReason, Timestamp};
+use crate::event::{ProcessStatus, RunReason};
 use crate::executor::{Description, Executors};
 use crate::host::{self, Demand, HostRole, Place};
 use crate::ids::{AttemptId, ProcessId, SessionId};
@@ -17,7 +17,7 @@ use crate::world::World;
 
 use super::fork::{self, Source};
 use super::message::{GatewayMessage, StartRequest};
-use super::repository::{no_branch, tip};
+use super::repository::{has_room, no_branch, tip, with_branch};
 use super::{ending, held};
 
 /// A start, down to the last name; its phase is still to be decided.
@@ -63,6 +63,7 @@ pub async fn start(
         let Some(base_commit) = tip(path, branch).await? else {
             return Err(no_branch(path, branch, again).await);
         };
+        Box::pin(has_room(path, &world.settings.branch_prefix)).await?;
         let begun = match &source {
             Some(source) => Box::pin(source.commit_of(world, repo.repo_id)).await?,
             None => None,
@@ -223,9 +224,9 @@ async fn place(
         return Ok(Place::Here);
     }
     let used = world.journal.used().await?;
-    let place = host::place(&world.host.id, is_free, wanted, &hosts, &used, Timestamp::now());
+    let place = host::place(&world.host.id, is_free, wanted, &hosts, &used);
     Ok(match place {
-        Place::On(_) if request.is_carried || !world.host.asks => Place::Anywhere,
+        Place::On(_) if request.is_carried => Place::Anywhere,
         Place::Anywhere if must_be_here => Place::Here,
         place => place,
     })
@@ -356,22 +357,6 @@ fn chosen<'a>(
         chosen.push((repo, branch.as_deref().unwrap_or(&repo.default_target_branch)));
     }
     Ok(chosen)
-}
-
-/// The field, and its value, by which the n-th repository gets another branch.
-fn with_branch(request: &StartRequest, chosen: &[(&Repo, &str)], n: usize, branch: &str) -> String {
-    if request.repos.is_some() {
-        return format!("repos[{n}].target_branch = {branch:?}");
-    }
-    let spelled_out: serde_json::Value = chosen
-        .iter()
-        .enumerate()
-        .map(|(m, (repo, own))| {
-            let branch = if m == n { branch } else { own };
-            json!({"repo_id": repo.repo_id, "target_branch": branch})
-        })
-        .collect();
-    format!("repos = {spelled_out}")
 }
 
 /// A title as part of a branch and a path: lower case ASCII letters and digits, words joined by

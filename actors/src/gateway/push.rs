@@ -75,12 +75,7 @@ async fn recorded(
         given => given.unwrap_or(USUAL).to_owned(),
     };
     let Some(url) = found.get(&name) else {
-        let names: Vec<&str> = found.keys().map(String::as_str).collect();
-        let message = format!("{} has no remote {name:?}; it has: {}", repo.path, names.join(", "));
-        return Err(Refusal::new(Code::InvalidArgument, message)
-            .hint("Call the tool again with remote, one that the repository has.")
-            .detail("path", "remote")
-            .detail("remotes", names));
+        return Err(no_remote(repo, &name, found.keys().map(String::as_str).collect()));
     };
     check_url(url).map_err(|why| {
         let message = format!("the remote {name} of {} is not pushed to: {why}", repo.path);
@@ -100,6 +95,23 @@ async fn recorded(
         ));
     }
     Ok((name, url.clone()))
+}
+
+/// The refusal of a push to a remote that there is not.
+fn no_remote(repo: &AttemptRepo, name: &str, names: Vec<&str>) -> Refusal {
+    let path = &repo.path;
+    if names.is_empty() {
+        let message = format!("{path} has no remote that could be pushed to");
+        return Refusal::new(Code::WorkspaceFailed, message).hint(format!(
+            "Run `git remote add {USUAL} URL` in `{path}` and record it with `provost repo remotes \
+             --yes`, then call the tool again."
+        ));
+    }
+    let message = format!("{path} has no remote {name:?}; it has {}", names.join(", "));
+    Refusal::new(Code::InvalidArgument, message)
+        .hint("Call the tool again with remote, one that the repository has.")
+        .detail("path", "remote")
+        .detail("remotes", names)
 }
 
 pub fn unreadable(repo: &AttemptRepo, error: &GitError) -> Refusal {

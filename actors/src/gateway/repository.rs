@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::json;
 
+use crate::journal::Repo;
 use crate::nearest::nearest;
 use crate::refusal::{Code, Refusal};
 use crate::workspace::git::{self, GitError};
 use crate::workspace::push::remotes;
+
+use super::message::StartRequest;
 
 /// A repository to be registered, which was checked to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -77,6 +81,26 @@ pub(super) async fn tip(repo: &Path, branch: &str) -> Result<Option<String>, Ref
     git::branch_tip(repo, branch).await.map_err(|error| unusable(repo, &error))
 }
 
+/// Checks that branches can begin with this prefix: git has no branch below another one.
+pub(super) async fn has_room(repo: &Path, prefix: &str) -> Result<(), Refusal> {
+    for (at, _) in prefix.match_indices('/') {
+        let above = &prefix[..at];
+        let there = git::has_branch(repo, above).await.map_err(|error| unusable(repo, &error))?;
+        if there {
+            let message = format!(
+                "{} has a branch {above:?}, so that git can't have the attempts' branches below {prefix:?}",
+                repo.display()
+            );
+            return Err(Refusal::new(Code::WorkspaceFailed, message).hint(
+                "Set `branch_prefix` of `[worktrees]` in config.toml to another one, such as \
+                 `branch_prefix = \"attempts/\"`, and restart the daemon, then call the tool again. Or \
+                 rename that branch.",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// The refusal when git can't read a repository.
 fn unusable(repo: &Path, error: &GitError) -> Refusal {
     let repo = repo.display().to_string();
@@ -110,4 +134,34 @@ pub(super) async fn no_branch(
     .hint(hint)
     .detail("target_branch", branch)
     .detail("branches", branches)
+}
+
+/// The field, and its value, by which the n-th repository gets another branch; where that would be
+/// needed each time, also how it becomes the default.
+pub(super) fn with_branch(
+    request: &StartRequest,
+    chosen: &[(&Repo, &str)],
+    n: usize,
+    branch: &str,
+) -> String {
+    let given = request.repos.as_ref().filter(|given| !given.is_empty());
+    if given.is_some_and(|given| given[n].1.is_some()) {
+        return format!("repos[{n}].target_branch = {branch:?}");
+    }
+    let path = &chosen[n].0.path;
+    let lasting = format!(
+        "Or run `provost init --target-branch {branch}` in `{path}`: attempts start from it then"
+    );
+    if given.is_some() {
+        return format!("repos[{n}].target_branch = {branch:?}. {lasting}");
+    }
+    let spelled_out: serde_json::Value = chosen
+        .iter()
+        .enumerate()
+        .map(|(m, (repo, own))| {
+            let branch = if m == n { branch } else { own };
+            json!({"repo_id": repo.repo_id, "target_branch": branch})
+        })
+        .collect();
+    format!("repos = {spelled_out}. {lasting}")
 }

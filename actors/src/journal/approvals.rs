@@ -55,7 +55,7 @@ pub enum Decision {
 impl Decision {
     pub fn status(&self) -> ApprovalStatus {
         match self {
-            Self::Verdict(Verdict::Approve) => ApprovalStatus::Approved,
+            Self::Verdict(Verdict::Approve | Verdict::Answer { .. }) => ApprovalStatus::Approved,
             Self::Verdict(Verdict::Deny { .. }) => ApprovalStatus::Denied,
             Self::Withdrawn => ApprovalStatus::Withdrawn,
         }
@@ -63,7 +63,9 @@ impl Decision {
 
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Self::Verdict(Verdict::Deny { reason }) => Some(reason),
+            Self::Verdict(Verdict::Deny { reason } | Verdict::Answer { text: reason }) => {
+                Some(reason)
+            }
             _ => None,
         }
     }
@@ -73,6 +75,10 @@ impl Approval {
     /// The verdict for the executor, once there is one.
     pub fn verdict(&self) -> Option<Verdict> {
         match self.status {
+            // An answer is kept as the reason.
+            ApprovalStatus::Approved if self.request.question.is_some() => {
+                Some(Verdict::Answer { text: self.reason.clone().unwrap_or_default() })
+            }
             ApprovalStatus::Approved => Some(Verdict::Approve),
             ApprovalStatus::Denied => {
                 Some(Verdict::Deny { reason: self.reason.clone().unwrap_or_default() })
@@ -90,7 +96,9 @@ impl Approval {
             return Ok(true);
         }
         // A withdrawal has no effect once there is a verdict.
-        if self.status == decision.status() || *decision == Decision::Withdrawn {
+        let is_same_answer = !matches!(decision, Decision::Verdict(Verdict::Answer { text })
+            if self.reason.as_ref() != Some(text));
+        if self.status == decision.status() && is_same_answer || *decision == Decision::Withdrawn {
             return Ok(false);
         }
         let message = match (self.status, &self.reason) {
@@ -109,9 +117,12 @@ impl Approval {
 #[async_trait]
 pub trait Approvals {
     /// Writes a request, unless one with its key is on file: of the process, or of the attempt for
-    /// a request of the attempt. Returns the one on file. One of an attempt that was withdrawn is
-    /// asked anew.
+    /// a request of the attempt, for which the one of another attempt of its project counts too.
+    /// Returns the one on file. One of an attempt that was withdrawn is asked anew.
     async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal>;
+
+    /// The keys of what was approved for attempts themselves, in the project of this one.
+    async fn approved_of_project(&self, attempt: AttemptId) -> Result<Vec<String>, Refusal>;
 
     async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal>;
 

@@ -4,11 +4,12 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{ProcessStatus, RunReason, Timestamp, TokenUsage};
+use crate::event::{ErrorType, ProcessStatus, RunReason, Timestamp, TokenUsage};
 use crate::ids::{
     AttemptId, CommentId, FinishId, ProcessId, ProjectId, QueueId, ReviewId, SessionId, TaskId,
 };
 use crate::limits::Applied;
+use crate::plain;
 use crate::refusal::Refusal;
 use crate::sandbox::{Held, Receipt};
 
@@ -58,8 +59,10 @@ pub struct Attempt {
     pub priority: Priority,
     /// It answers a question; see `gateway/admission.rs`.
     pub is_answer: bool,
+    #[serde(deserialize_with = "plain::branch")]
     pub branch: String,
     /// The name of its folder under `worktrees/`.
+    #[serde(deserialize_with = "plain::name")]
     pub folder: String,
     pub repos: Vec<AttemptRepo>,
     pub executor: String,
@@ -286,6 +289,8 @@ pub struct Outcome {
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
     pub failure_summary: Option<String>,
+    /// Of the error that it failed by.
+    pub error_type: Option<ErrorType>,
     /// The last assistant message, at most 16,000 characters.
     pub final_message: Option<String>,
     pub usage: Option<TokenUsage>,
@@ -365,6 +370,12 @@ pub trait Processes {
 
     /// Shows readers why an attempt waits for the disk, if it does. Kept in memory only.
     fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>);
+
+    /// Notes what the executor of an attempt waits for, in a word; no row says it.
+    fn waits_for(&self, attempt: AttemptId, what: Option<&'static str>);
+
+    /// Shows readers whose setup an attempt waits for, if it does. Kept in memory only.
+    fn waits_for_setup(&self, attempt: AttemptId, of: Option<AttemptId>);
 }
 
 /// The queues and the past of sessions.

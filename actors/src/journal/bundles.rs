@@ -5,11 +5,13 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttemptId, RepoId};
+use crate::plain;
 use crate::refusal::Refusal;
 
 /// A commit with its history, in parts that are kept by the hash of the whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
+    #[serde(deserialize_with = "plain::object")]
     pub commit_id: String,
     /// The commit that a repository has to have before; `None`: the history is whole.
     pub needs: Option<String>,
@@ -22,6 +24,7 @@ pub struct Bundle {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnBundle {
     /// The repository's name in the attempt.
+    #[serde(deserialize_with = "plain::name")]
     pub repo: String,
     #[serde(flatten)]
     pub bundle: Bundle,
@@ -51,8 +54,10 @@ pub enum Pushed {
 pub struct DuePush {
     pub attempt_id: AttemptId,
     /// The repository's name in the attempt.
+    #[serde(deserialize_with = "plain::name")]
     pub repo: String,
     pub turn: u32,
+    #[serde(deserialize_with = "plain::object")]
     pub commit_id: String,
     pub pushed: Pushed,
     /// The remote's name, and the URL that was recorded for it.

@@ -60,6 +60,9 @@ pub struct PlannedCheck {
     /// The attempt whose work it runs on, if any: it runs in a box if that attempt's agent does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_of: Option<AttemptId>,
+    /// The project of the configuration whose variables it gets, if any: their values are of no record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<String>,
 }
 
 /// A repository as it was at a report.

@@ -1,7 +1,7 @@
 //! The records of finishes: what is to become of an attempt's work, and how far that is. A
 //! finish that was cut off goes on from its receipt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use crate::ids::{AttemptId, CheckRunId, FinishId, RepoId, TaskId};
 use crate::refusal::Refusal;
 use crate::workspace::merge::conflict::Conflict;
 use crate::workspace::merge::{Signature, Strategy};
+use crate::workspace::parting::{History, Landing};
 
 use super::checks::Submission;
 use super::{CheckRun, Key, Once};
@@ -54,6 +55,23 @@ pub struct FinishRequest {
     pub proposal: Option<(String, String)>,
 }
 
+impl FinishRequest {
+    /// Whether both ask for the same. What the daemon found when it resolved them may differ.
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        let asked = |request: &Self| {
+            let mut asked = Self { by: None, proposal: None, ..request.clone() };
+            for repo in &mut asked.repos {
+                repo.head.clear();
+                if let Some(push) = &mut repo.push {
+                    push.before = None;
+                }
+            }
+            asked
+        };
+        asked(self) == asked(other)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepoRequest {
     pub name: String,
@@ -67,6 +85,9 @@ pub struct RepoRequest {
     /// The same repository in the attempt whose branch gets them.
     #[serde(default)]
     pub onto: Option<OntoRepo>,
+    /// Who commits here, if it is another one than in the first repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Signature>,
 }
 
 /// A repository of the attempt whose branch gets the work of another one.
@@ -138,6 +159,9 @@ pub struct RepoReceipt {
     /// `Some(false)`: there was nothing to push.
     pub pushed: Option<bool>,
     pub pull_request: Option<PullRequest>,
+    /// Why commits have no signature, where the person's own would have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsigned: Option<String>,
 }
 
 /// A computed move of a target branch.
@@ -243,7 +267,21 @@ impl Finish {
         let left = repos.filter(|(receipt, _)| receipt.merged.as_ref().is_some_and(is_left));
         left.map(|(_, request)| &*request.name).collect()
     }
+
+    /// What it merged, or computed, in each repository, by its name.
+    pub fn landings(&self) -> impl Iterator<Item = (&str, Landing)> {
+        let repos = self.request.repos.iter().zip(&self.receipt.repos);
+        repos.filter_map(|(request, receipt)| {
+            let merged = receipt.merged.as_ref()?;
+            let (before, result) = (merged.old.clone(), merged.new.clone());
+            let (commit, branch) = (receipt.commit.clone()?, request.into.clone()?);
+            Some((&*request.name, Landing { commit, branch, before, result }))
+        })
+    }
 }
+
+/// What is on record of the work of attempts, by the attempt and the repository's path on the board.
+pub type Histories = HashMap<(AttemptId, String), History>;
 
 #[async_trait]
 pub trait Finishes {
@@ -254,7 +292,17 @@ pub trait Finishes {
         finish: &Finish,
     ) -> Result<Once<FinishId>, Refusal>;
 
+    /// Writes that the call with this key is answered by a finish that another call began.
+    async fn join_finish(
+        &self,
+        key: Option<&Key>,
+        finish: FinishId,
+    ) -> Result<Once<FinishId>, Refusal>;
+
     async fn finish(&self, finish: FinishId) -> Result<Option<Finish>, Refusal>;
+
+    /// What is on record of the work of these attempts.
+    async fn histories(&self, attempts: &[AttemptId]) -> Result<Histories, Refusal>;
 
     /// Writes how far it is.
     async fn keep_finish(&self, finish: &Finish) -> Result<(), Refusal>;
@@ -269,6 +317,13 @@ pub trait Finishes {
 
     /// Ends it. What was refused does not use up the key of its call.
     async fn end_finish(&self, finish: &Finish) -> Result<(), Refusal>;
+
+    /// The attempt whose branch in a repository has this name.
+    async fn attempt_with_branch(
+        &self,
+        repo: RepoId,
+        branch: &str,
+    ) -> Result<Option<AttemptId>, Refusal>;
 
     /// The host of the attempt whose branch gets the work of another one; `None`: that is not known here.
     async fn host_of_target(&self, onto: AttemptId) -> Result<Option<String>, Refusal>;

@@ -17,12 +17,19 @@ pub struct Contest {
     pub target_branch: String,
     pub attempt_id: AttemptId,
     pub commit_id: String,
-    /// Since which the snapshot counts: the merge base with the target branch at that time.
+    /// Since which the snapshot counted when it was made.
     pub base_id: String,
     /// The commit of the target branch that the snapshot was merged with.
     pub target_commit: Option<String>,
     /// The newest snapshots of later attempts that it was not merged with, newest first.
     pub rivals: Vec<Rival>,
+}
+
+impl Contest {
+    /// Those whose snapshots are merged.
+    pub fn attempts(&self) -> impl Iterator<Item = AttemptId> {
+        self.rivals.iter().map(|rival| rival.attempt_id).chain([self.attempt_id])
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -1,10 +1,13 @@
 //! The snapshots of turns: which one is due, and those that were made.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
 use crate::ids::AttemptId;
+use crate::plain;
 use crate::refusal::Refusal;
 
 use super::TurnBundle;
@@ -22,10 +25,14 @@ pub struct DueSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnSnapshot {
     /// The repository's name in the attempt.
+    #[serde(deserialize_with = "plain::name")]
     pub repo: String,
+    #[serde(deserialize_with = "plain::object")]
     pub commit_id: String,
+    #[serde(deserialize_with = "plain::object")]
     pub tree_id: String,
     /// The merge base with the target branch at that time.
+    #[serde(deserialize_with = "plain::object")]
     pub base_id: String,
 }
 
@@ -43,6 +50,22 @@ pub trait Snapshots {
         snapshots: &[TurnSnapshot],
         bundles: &[TurnBundle],
     ) -> Result<(), Refusal>;
+
+    /// Writes why the snapshot of a turn that is due can't be made now. It stays due.
+    async fn snapshot_failed(
+        &self,
+        attempt: AttemptId,
+        turn: u32,
+        reason: &str,
+    ) -> Result<(), Refusal>;
+
+    /// Waits until the snapshot of its last turn that has ended stands, can't be made, or `patience` is
+    /// over. The reason if it can't be made.
+    async fn snapshot_stands(
+        &self,
+        attempt: AttemptId,
+        patience: Duration,
+    ) -> Result<Option<String>, Refusal>;
 
     /// The turns of an attempt that have snapshots, in their order.
     async fn snapshot_turns(&self, attempt: AttemptId) -> Result<Vec<u32>, Refusal>;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
+use crate::plain;
 use crate::refusal::Refusal;
 
 #[derive(
@@ -99,13 +100,16 @@ pub struct Repo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRepo {
     pub repo_id: RepoId,
+    #[serde(deserialize_with = "plain::name")]
     pub name: String,
     /// Where this host has it: at its path on the board, or in a mirror.
     pub path: String,
     /// Its path on the board.
     pub board_path: String,
+    #[serde(deserialize_with = "plain::branch")]
     pub target_branch: String,
     /// The commit that the attempt's branch starts from.
+    #[serde(deserialize_with = "plain::object")]
     pub base_commit: String,
 }
 

@@ -26,7 +26,8 @@ use super::wire::{self, Hello, ShimMessage, ShimRequest, WireError};
 pub const SOCKET: &str = "sock";
 /// How long a shim may take for its next message.
 pub const DEADLINE: Duration = Duration::from_secs(5);
-const FDS_MAX: usize = 8;
+/// Descriptors of one message.
+pub const FDS_MAX: usize = 64;
 const TAKEOVER_MAX: usize = 128 * 1024;
 
 #[derive(Debug, thiserror::Error)]

@@ -9,8 +9,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use rustix::io::retry_on_intr;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait, waitpid,
@@ -53,6 +56,44 @@ impl Process {
     /// Sends a signal; `false` when it is dead or not ours to signal.
     pub fn signal(self, signal: i32) -> bool {
         self.open().is_some_and(|handle| handle.signal(signal).is_ok())
+    }
+}
+
+/// The process at the other end of a socket.
+pub struct Peer {
+    /// 0: a process that this PID namespace does not show.
+    pub(super) pid: i32,
+    /// `None`: it has ended.
+    pub(super) handle: Option<PidFd>,
+}
+
+impl Peer {
+    pub fn of(socket: &impl AsFd) -> io::Result<Self> {
+        let pid = getsockopt(socket, PeerCredentials)?.pid();
+        let handle = match getsockopt(socket, PeerPidfd) {
+            Ok(handle) => Some(PidFd(handle)),
+            // Linux before 6.5: the process that has the pid now, which may be a later one.
+            Err(Errno::ENOPROTOOPT) if pid > 0 => PidFd::open(pid).ok(),
+            Err(_) => None,
+        };
+        Ok(Self { pid, handle })
+    }
+
+    /// What an answer about its pid is true of: `None` where it has ended, and the pid may be
+    /// another one's.
+    pub(super) fn sure<T>(&self, of: impl FnOnce(i32) -> T) -> Option<T> {
+        if self.pid <= 0 {
+            return None;
+        }
+        let found = of(self.pid);
+        // A process that is alive now had its pid all along.
+        let is_alive = self.handle.as_ref().is_some_and(|it| !it.wait_dead(Duration::ZERO));
+        is_alive.then_some(found)
+    }
+
+    /// The handle on it, if it had not ended at the connection.
+    pub(super) fn into_handle(self) -> Option<PidFd> {
+        self.handle
     }
 }
 

@@ -30,9 +30,11 @@ use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 mod attach;
+pub mod by_hand;
 pub mod cgroup;
 mod control;
 pub mod family;
+mod handshake;
 pub mod identity;
 pub mod kill;
 mod known;

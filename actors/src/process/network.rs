@@ -8,12 +8,13 @@
 //! ```
 //!
 //! A socket belongs to the namespace in which it was made, whoever holds it: so the proxy accepts
-//! inside, and connects outside. It needs neither daemon nor shim to go on, and ends with the last
+//! inside, and connects outside; also at the ports of this machine's loopback that are allowed, for which
+//! programs ask no proxy. It needs neither daemon nor shim to go on, and ends with the last
 //! process of the namespace. If it dies, the network is closed until the next turn.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -26,14 +27,14 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{UnixCredentials, getsockopt};
 use nix::unistd::{getegid, geteuid};
 
-use super::attach::{DEADLINE, receive, send_with_fds};
-use super::identity::PidFd;
+use super::attach::{DEADLINE, FDS_MAX, receive, send_with_fds};
+use super::handshake::hand_shake;
+use super::identity::{Peer, PidFd};
 use super::proc;
-use super::shim;
 use crate::blocking::{blocking, if_there};
 use crate::sandbox;
 
@@ -53,6 +54,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// What the proxy has of its namespace.
 pub struct Network {
     pub listener: TcpListener,
+    /// Those at which connections lead to the same address outside.
+    pub passed: Vec<TcpListener>,
     /// The inode of the namespace, which stays its own while the listener is open.
     namespace: u64,
     shim: PidFd,
@@ -68,12 +71,16 @@ impl Door {
     }
 
     /// Moves this process, which has one thread, into a network of its own that has nothing but
-    /// its loopback, and hands the proxy the socket to listen at.
-    pub fn enter(self) -> io::Result<()> {
+    /// its loopback, and hands the proxy the sockets to listen at: its own, and those of its loopback
+    /// that lead to the same ones outside.
+    pub fn enter(self, passed: &[SocketAddr]) -> io::Result<()> {
         isolate()?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?;
+        let mut listeners = vec![TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?];
+        // Where one can't be had, the connection is refused.
+        listeners.extend(passed.iter().filter_map(|it| TcpListener::bind(it).ok()));
         let namespace = fs::metadata("/proc/self/ns/net")?.ino();
-        send_with_fds(&self.0, &namespace.to_le_bytes(), &[listener.as_fd()])
+        let fds: Vec<_> = listeners.iter().take(FDS_MAX).map(AsFd::as_fd).collect();
+        send_with_fds(&self.0, &namespace.to_le_bytes(), &fds)
     }
 }
 
@@ -85,39 +92,42 @@ impl Network {
         let door = UnixListener::bind(SOCKET)?;
         let own = fs::symlink_metadata(SOCKET)?.ino();
         fs::set_permissions(SOCKET, Permissions::from_mode(0o600))?;
-        shim::hand_shake("ok\n");
+        hand_shake("ok\n");
         let first = first_outside(&door);
         // Whoever comes later must not be heard. The socket of a later proxy stays.
         if fs::symlink_metadata(SOCKET).is_ok_and(|there| there.ino() == own) {
             if_there(fs::remove_file(SOCKET))?;
         }
-        let (stream, peer) = first?;
-        let shim = PidFd::open(peer.pid())?;
+        let (stream, shim) = first?;
         stream.set_read_timeout(Some(DEADLINE))?;
         let (mut inode, mut fds) = ([0; 8], Vec::new());
         let count = receive(&stream, &mut inode, &mut fds)?;
-        let listener =
-            fds.pop().filter(|_| count == inode.len() && peer.uid() == geteuid().as_raw());
-        let listener = TcpListener::from(listener.ok_or(io::ErrorKind::InvalidData)?);
-        listener.set_nonblocking(true)?;
-        Ok(Self { listener, namespace: u64::from_le_bytes(inode), shim })
+        let mut listeners = fds.into_iter().map(TcpListener::from);
+        let listener = listeners.next().filter(|_| count == inode.len());
+        let listener = listener.ok_or(io::ErrorKind::InvalidData)?;
+        let passed: Vec<TcpListener> = listeners.collect();
+        for listener in passed.iter().chain([&listener]) {
+            listener.set_nonblocking(true)?;
+        }
+        Ok(Self { listener, passed, namespace: u64::from_le_bytes(inode), shim })
     }
 
     /// Waits until no process is left in the namespace. The shim, and then another that replaces
     /// it, ends after all of them: as long as the first one lives, nothing has to be looked for.
     pub async fn gone(self) -> io::Result<()> {
-        let Self { namespace, shim, listener } = self;
+        let Self { namespace, shim, listener, passed } = self;
         shim.dead().await?;
         while blocking(move || io::Result::Ok(is_inhabited(namespace))).await? {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
-        drop(listener);
+        drop((listener, passed));
         Ok(())
     }
 }
 
-/// The first to connect that is in no box: what is in one may have learnt the path.
-fn first_outside(door: &UnixListener) -> io::Result<(UnixStream, UnixCredentials)> {
+/// The first of this user's to connect that is in no box, and has not ended: what is in one may
+/// have learnt the path, and what has ended shows no box.
+fn first_outside(door: &UnixListener) -> io::Result<(UnixStream, PidFd)> {
     let timeout = PollTimeout::try_from(FIRST).unwrap_or(PollTimeout::MAX);
     loop {
         let mut fds = [PollFd::new(door.as_fd(), PollFlags::POLLIN)];
@@ -125,9 +135,13 @@ fn first_outside(door: &UnixListener) -> io::Result<(UnixStream, UnixCredentials
             return Err(io::ErrorKind::TimedOut.into());
         }
         let (stream, _) = door.accept()?;
-        let peer = getsockopt(&stream, PeerCredentials)?;
-        if !sandbox::holds(peer.pid()) {
-            return Ok((stream, peer));
+        let is_ours = getsockopt(&stream, PeerCredentials)?.uid() == geteuid().as_raw();
+        let peer = Peer::of(&stream)?;
+        if is_ours
+            && peer.sure(sandbox::holds) == Some(false)
+            && let Some(shim) = peer.into_handle()
+        {
+            return Ok((stream, shim));
         }
     }
 }
@@ -196,4 +210,26 @@ fn raise_loopback() -> io::Result<()> {
     let raised = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     Errno::result(raised)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    /// It may have been in a box, which nothing shows any more.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test needs a real peer")]
+    fn a_peer_that_has_ended_is_not_heard() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(SOCKET);
+        let door = UnixListener::bind(&path).unwrap();
+        let connect = format!("import socket; socket.socket(1).connect('{}')", path.display());
+        assert!(Command::new("python3").args(["-c", &connect]).status().unwrap().success());
+        let mut own = UnixStream::connect(&path).unwrap();
+        own.write_all(b"x").unwrap();
+        let (mut heard, _) = first_outside(&door).unwrap();
+        heard.read_exact(&mut [0]).unwrap();
+    }
 }

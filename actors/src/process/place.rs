@@ -8,18 +8,13 @@
 //! A process in a box counts as inside also where none of its ancestors is known any more.
 
 use std::fs;
-use std::io;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::socket::getsockopt;
-use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::identity::{PidFd, Process};
+pub use super::identity::Peer;
+use super::identity::Process;
 use super::known::{attempt_of, known, learn_leader};
 use super::network;
 use super::proc::{self, Stat};
@@ -53,26 +48,6 @@ impl Place {
     }
 }
 
-pub struct Peer {
-    /// 0: a process that this PID namespace does not show.
-    pid: i32,
-    /// `None`: it has ended.
-    handle: Option<PidFd>,
-}
-
-impl Peer {
-    pub fn of(socket: &impl AsFd) -> io::Result<Self> {
-        let pid = getsockopt(socket, PeerCredentials)?.pid();
-        let handle = match getsockopt(socket, PeerPidfd) {
-            Ok(handle) => Some(PidFd(handle)),
-            // Linux before 6.5: the process that has the pid now, which may be a later one.
-            Err(Errno::ENOPROTOOPT) if pid > 0 => PidFd::open(pid).ok(),
-            Err(_) => None,
-        };
-        Ok(Self { pid, handle })
-    }
-}
-
 /// One in a line of ancestors: what must not change while the line is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
@@ -98,13 +73,7 @@ fn line_of(mut pid: i32, daemon: i32) -> Option<Vec<Link>> {
 impl Shims {
     /// Where a connection's peer belongs. One that has ended counts as inside.
     pub fn place_of(&self, peer: &Peer) -> Place {
-        if peer.pid <= 0 {
-            return Place::Inside(None);
-        }
-        let place = place(peer.pid);
-        // A process that is alive now had its pid all along.
-        let is_alive = peer.handle.as_ref().is_some_and(|it| !it.wait_dead(Duration::ZERO));
-        if is_alive { place } else { Place::Inside(None) }
+        peer.sure(place).unwrap_or(Place::Inside(None))
     }
 
     /// Where several processes that share something belong: inside an attempt if one of them does.
@@ -178,9 +147,11 @@ fn judge(line: &[Link], daemon: i32) -> Place {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests need real children")]
 mod tests {
+    use std::io;
     use std::os::unix::net::UnixStream;
     use std::process::{Child, Command, Stdio};
 
+    use super::super::identity::PidFd;
     use super::*;
 
     fn shims() -> Shims {

@@ -9,19 +9,19 @@ use super::proc;
 
 /// The state of a socket that listens (`TCP_LISTEN`).
 const LISTEN: &str = "0A";
-/// The state of a socket that is connected (`TCP_ESTABLISHED`).
-const ESTABLISHED: &str = "01";
+/// The inode of a socket that no process has open any more.
+const CLOSED: &str = "0";
 
 /// The processes that have a socket open that listens at a port. One of another user is not seen.
 pub fn listeners(port: u16) -> Vec<i32> {
-    holders(|socket| socket.state == LISTEN && socket.local == Some(port))
+    holders(|socket| socket.state == LISTEN && socket.local == Some(port)).unwrap_or_default()
 }
 
 /// The processes that have a socket open that is connected from a port to another one of this
-/// machine.
-pub fn connected(from: u16, to: u16) -> Vec<i32> {
+/// machine; `None`: it is open in no process, not even in one of another user.
+pub fn connected(from: u16, to: u16) -> Option<Vec<i32>> {
     holders(|socket| {
-        socket.state == ESTABLISHED && (socket.local, socket.remote) == (Some(from), Some(to))
+        socket.inode != CLOSED && (socket.local, socket.remote) == (Some(from), Some(to))
     })
 }
 
@@ -42,7 +42,8 @@ impl<'a> Socket<'a> {
     }
 }
 
-fn holders(is_it: impl Fn(&Socket) -> bool) -> Vec<i32> {
+/// `None`: there is no such socket.
+fn holders(is_it: impl Fn(&Socket) -> bool) -> Option<Vec<i32>> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| {
         let text = fs::read_to_string(table).unwrap_or_default();
         let sockets = text.lines().filter_map(Socket::read).filter(&is_it);
@@ -50,9 +51,9 @@ fn holders(is_it: impl Fn(&Socket) -> bool) -> Vec<i32> {
     });
     let sockets: BTreeSet<String> = tables.into_iter().flatten().collect();
     if sockets.is_empty() {
-        return Vec::new();
+        return None;
     }
-    proc::all().into_iter().filter(|pid| has_one_of(*pid, &sockets)).collect()
+    Some(proc::all().into_iter().filter(|pid| has_one_of(*pid, &sockets)).collect())
 }
 
 /// In words.
@@ -86,9 +87,10 @@ mod tests {
             let client = TcpStream::connect(("127.0.0.1".parse::<IpAddr>().unwrap(), port));
             let client = client.or_else(|_| TcpStream::connect(("::1", port))).unwrap();
             let from = client.local_addr().unwrap().port();
-            assert_eq!(connected(from, port), [std::process::id().cast_signed()]);
-            assert_eq!(connected(port, from + 1), [0; 0]);
+            assert_eq!(connected(from, port), Some(vec![std::process::id().cast_signed()]));
+            assert_eq!(connected(port, from + 1), None);
             drop(client);
+            assert_eq!(connected(from, port), None);
             drop(listener);
             assert!(!listeners(port).contains(&std::process::id().cast_signed()));
         }

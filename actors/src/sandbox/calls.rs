@@ -63,6 +63,19 @@ const OF_THIS_MACHINE: &[libc::c_long] =
 #[cfg(not(target_arch = "x86_64"))]
 const OF_THIS_MACHINE: &[libc::c_long] = &[libc::SYS_kexec_file_load];
 
+/// Those that change the process that their first argument names, or the caller if that is 0.
+const OF_A_PROCESS: &[libc::c_long] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setaffinity,
+];
+
+/// Those that change a process, a group or what a user has, by their first argument, which is this
+/// for a process; the second one names it.
+const OF_SOME: [(libc::c_long, u64); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
+
 /// New namespaces (clone(2)): in one of its own a process has capabilities.
 const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWUSER,
@@ -116,9 +129,14 @@ fn forbidden() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     }
     let typed = |value: &u64| one(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *value);
     rules.insert(libc::SYS_ioctl, TYPED.iter().map(typed).collect::<Result<_, _>>()?);
-    // The limits of another process.
-    let others = one(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
-    rules.insert(libc::SYS_prlimit64, vec![others]);
+    // The limits and the scheduling of any process but the caller, which these have as 0.
+    let unless = |argument, own| one(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, own);
+    for call in OF_A_PROCESS {
+        rules.insert(*call, vec![unless(0, 0)?]);
+    }
+    for (call, process) in OF_SOME {
+        rules.insert(call, vec![unless(0, process)?, unless(1, 0)?]);
+    }
     Ok(rules)
 }
 

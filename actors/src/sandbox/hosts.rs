@@ -11,6 +11,8 @@ const USUAL: [u16; 2] = [80, 443];
 const NAME_MAX: usize = 253;
 /// The name that always leads to this machine (RFC 6761, 6.3).
 const LOCALHOST: &str = "localhost";
+/// The addresses that this name has.
+const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// A line of the list: `name`, `*.name`, or an address; and `:port`, else 80 and 443 are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,16 +198,16 @@ impl AllowedHost {
         is_host && (self.port == other.port || self.port.is_some_and(|port| other.is_open(port)))
     }
 
-    /// The host if it is of this machine by its own name: a client must not go around the proxy
-    /// for it.
-    pub fn local_name(&self) -> Option<String> {
-        match &self.host {
-            Pattern::Is(Host::Name(name)) if name == LOCALHOST => Some(name.clone()),
-            Pattern::Is(Host::Address(address)) if address.is_loopback() => {
-                Some(address.to_string())
-            }
-            _ => None,
-        }
+    /// The sockets of this machine's loopback that the line opens. Clients do not ask a proxy for
+    /// these names.
+    pub fn loopback(&self) -> Vec<SocketAddr> {
+        let address = match &self.host {
+            Pattern::Is(Host::Name(name)) if name == LOCALHOST => Ipv4Addr::LOCALHOST.into(),
+            Pattern::Is(Host::Address(address)) if LOOPBACK.contains(address) => *address,
+            _ => return Vec::new(),
+        };
+        let ports = self.port.map_or(USUAL.to_vec(), |port| vec![port]);
+        ports.into_iter().map(|port| SocketAddr::new(address, port)).collect()
     }
 }
 
@@ -396,10 +398,14 @@ mod tests {
         {
             assert!(bad.parse::<AllowedHost>().is_err(), "{bad}");
         }
-        let local = |text: &str| text.parse::<AllowedHost>().unwrap().local_name();
-        assert_eq!(local("127.0.0.1:1").as_deref(), Some("127.0.0.1"));
-        assert_eq!(local("Localhost:1").as_deref(), Some("localhost"));
-        assert_eq!(local("a.b"), None);
+        let local = |text: &str| {
+            let sockets = text.parse::<AllowedHost>().unwrap().loopback();
+            sockets.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(local("127.0.0.1:1"), "127.0.0.1:1");
+        assert_eq!(local("Localhost"), "127.0.0.1:80 127.0.0.1:443");
+        assert_eq!(local("[::1]:1"), "[::1]:1");
+        assert_eq!((local("a.b").as_str(), local("127.0.0.2:1").as_str()), ("", ""));
         for host in ["a.b", "1.2.3.4", "[::1]"] {
             let target = Target { host: host.parse().unwrap(), port: 8443 };
             assert_eq!(Allowed::default().with([target.line().as_str()]).judge(&target), Ok(()));

@@ -20,7 +20,7 @@ use super::{Access, Level, NEEDED, Rule, SCOPES, Sandbox, calls};
 const ASK_VERSION: libc::c_uint = 1;
 /// linux/capability.h: what would let root out, in the order of their numbers. Root keeps those
 /// by which it owns files and processes.
-const DROPPED: [libc::c_int; 18] = [
+const DROPPED: [libc::c_int; 19] = [
     2,  // DAC_READ_SEARCH: open_by_handle_at(2)
     9,  // LINUX_IMMUTABLE
     12, // NET_ADMIN
@@ -30,6 +30,7 @@ const DROPPED: [libc::c_int; 18] = [
     20, // SYS_PACCT
     21, // SYS_ADMIN
     22, // SYS_BOOT
+    23, // SYS_NICE: the scheduling of others, and real-time of one's own
     25, // SYS_TIME
     26, // SYS_TTY_CONFIG
     27, // MKNOD
@@ -51,11 +52,12 @@ pub fn probe() -> u32 {
 }
 
 /// Whether the kernel shows that a process has entered a box since it was one of ours. The process
-/// can't undo that, nor can what it starts, whoever their parents are.
+/// can't undo that, nor can what it starts, whoever their parents are. One of which the kernel shows
+/// nothing counts as held.
 pub fn holds(pid: i32) -> bool {
     static OWN: LazyLock<Option<u32>> = LazyLock::new(|| status("self").map(|own| own.1));
     let (own, found) = (OWN.unwrap_or_default(), status(&pid.to_string()));
-    found.is_some_and(|(has_no_new_privs, filters)| {
+    found.is_none_or(|(has_no_new_privs, filters)| {
         has_no_new_privs && filters >= own.saturating_add(calls::FILTERS)
     })
 }

@@ -14,6 +14,8 @@
 mod calls;
 pub mod hosts;
 mod kernel;
+pub mod places;
+mod state;
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Timestamp;
 
 pub use kernel::{Ready, holds};
+pub use state::{Credentials, StatePlace};
 
 /// How much of a box; a later one holds more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -51,12 +54,18 @@ impl Level {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub level: Level,
+    /// The agent may only read its worktrees. It still writes its own state.
+    pub reads_only: bool,
     /// Paths to read and run beside the usual ones; `~/` begins the person's home.
     pub read: Vec<String>,
     /// Paths to write. A folder, which ends with `/`, is made if it is missing.
     pub write: Vec<String>,
     /// The hosts that `strict` allows ([`hosts::AllowedHost`]).
     pub hosts: Vec<String>,
+    /// Those for which it asks no person.
+    pub refused: Vec<String>,
+    /// Where the executor's own state is: the attempt has a copy of it.
+    pub state: Vec<StatePlace>,
     pub shipped: Shipped,
 }
 
@@ -120,7 +129,7 @@ impl Held {
 }
 
 /// What a process is held to: part of its manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
     pub level: Level,
     /// The version of Landlock that the daemon has found.
@@ -129,6 +138,15 @@ pub struct Sandbox {
     /// The hosts that may be reached with [`Level::Strict`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Those for which no person is asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+    /// The executor's state is the attempt's own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_state: bool,
+    /// What package managers are configured with and it can't read, as a person writes the paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
 }
 
 /// A file, or a folder with all that is in it, that a process may use.
@@ -157,13 +175,16 @@ pub struct Receipt {
     pub mechanism: String,
     /// The kernel's version of Landlock.
     pub abi: u32,
-    /// files, privileges, syscalls, network, devices, signals, `abstract_sockets`.
+    /// files, privileges, syscalls, network, devices, signals, `abstract_sockets`, state.
     pub enforced: Vec<String>,
     /// What the process can still reach.
     pub open: Vec<String>,
     /// What its proxy has decided; `None`: it has none, or nothing was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Decisions>,
+    /// Of a script and a check: what package managers are configured with and it can't read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
 }
 
 /// What a proxy decided about the connections of one process.
@@ -239,7 +260,8 @@ impl Sandbox {
         };
         let network = |is_held: bool| (is_held == is_strict).then_some("network");
         let enforced = ["files", "privileges", "syscalls"].into_iter();
-        let enforced = enforced.chain(network(true)).chain(names(true));
+        let own_state = self.own_state.then_some("state");
+        let enforced = enforced.chain(network(true)).chain(names(true)).chain(own_state);
         let open = network(false).into_iter().chain(["unix_sockets"]).chain(names(false));
         Receipt {
             level: self.level,
@@ -249,6 +271,7 @@ impl Sandbox {
             enforced: enforced.map(str::to_owned).collect(),
             open: open.map(str::to_owned).collect(),
             hosts: None,
+            hidden: self.hidden.clone(),
         }
     }
 }
@@ -262,9 +285,12 @@ mod tests {
         let list = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let wanted = |level, read: &str, write: &str, hosts: &str| Wanted {
             level,
+            reads_only: false,
             read: list(read),
             write: list(write),
             hosts: list(hosts),
+            refused: vec![],
+            state: vec![],
             shipped: Shipped {
                 read: list("~/.program"),
                 write: list("~/.state/"),
@@ -294,7 +320,10 @@ mod tests {
 
     #[test]
     fn the_receipt_says_what_an_older_kernel_does_not_hold() {
-        let held = |level, abi| Sandbox { level, abi, rules: vec![], hosts: vec![] }.receipt();
+        let held = |level, abi| {
+            let hidden = vec![];
+            Sandbox { level, abi, hidden, ..Sandbox::default() }.receipt()
+        };
         let receipt = |abi| held(Level::Workspace, abi);
         let old = receipt(3);
         assert_eq!(old.enforced, ["files", "privileges", "syscalls"]);

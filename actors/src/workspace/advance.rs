@@ -13,11 +13,20 @@
 
 use std::path::{Path, PathBuf};
 
-use super::checked_out::{CheckedOut, InTheWay};
+use super::checked_out::CheckedOut;
+pub use super::checked_out::InTheWay;
 use super::checkouts::{self, Checkout};
 use super::git::{self, GitError};
 use super::index_lock::IndexLock;
+use super::own;
+use super::source::Source;
+use super::under_way::ended_by;
 use crate::failpoint;
+
+/// For how long, in milliseconds, git waits for another program's locks of references, which are held for
+/// moments.
+const PATIENT: [&str; 4] =
+    ["-c", "core.filesRefLockTimeout=5000", "-c", "core.packedRefsTimeout=5000"];
 
 #[derive(Clone, Debug)]
 pub struct Advance {
@@ -31,6 +40,8 @@ pub struct Advance {
     pub mark: String,
     /// For the branch's log.
     pub reason: String,
+    /// The attempt whose branch it is: its own repository and its worktree follow. `None`: it is a person's.
+    pub of_attempt: Option<Source>,
 }
 
 /// How a move ended. No checkout is locked any longer.
@@ -49,7 +60,10 @@ pub enum Advanced {
 /// Moves the branch. Call it in the repository's turn, and again after an error.
 pub async fn advance(to: &Advance) -> Result<Advanced, GitError> {
     let common = git::common_dir(&to.repo).await?;
-    let checkouts = checkouts::all(&to.repo, &to.branch).await?;
+    let mut checkouts = checkouts::all(&to.repo, &to.branch).await?;
+    if let Some(source) = &to.of_attempt {
+        checkouts.push(checkouts::of_attempt(source, &common).await?);
+    }
     let mut why = None;
     if git::branch_tip(&to.repo, &to.branch).await?.as_ref() == Some(&to.old) {
         let moved = match follow(to, &common, &checkouts).await {
@@ -69,6 +83,10 @@ pub async fn advance(to: &Advance) -> Result<Advanced, GitError> {
     // Whatever happened, now or under an earlier daemon: the branch decides.
     let tip = git::branch_tip(&to.repo, &to.branch).await?;
     let has_moved = has_moved(to, tip.as_deref()).await?;
+    if let Some(source) = to.of_attempt.as_ref().filter(|_| has_moved) {
+        own::follow(source, &common, (&to.new, &to.old), &to.reason).await?;
+        failpoint::hit("advance", "followed");
+    }
     settle(to, &common, &checkouts, has_moved).await?;
     Ok(match why {
         _ if has_moved => Advanced::Moved,
@@ -87,7 +105,8 @@ async fn follow(
     for checkout in checkouts.iter().filter(|it| it.is_of_branch) {
         let following = async {
             if let Some(sign) = checkout.under_way {
-                return Err(InTheWay::UnderWay(sign));
+                let ended_by = ended_by(&checkout.admin);
+                return Err(InTheWay::UnderWay { sign, ended_by });
             }
             let mut it = CheckedOut::lock(checkout, common, &to.scratch, &to.mark).await?;
             failpoint::hit("advance", "locked");
@@ -105,7 +124,7 @@ async fn follow(
 async fn swap(to: &Advance) -> Result<(), GitError> {
     let reference = format!("refs/heads/{}", to.branch);
     let update = ["update-ref", "--no-deref", "-m", &to.reason, &reference, &to.new, &to.old];
-    git::run(&to.repo, &update).await?;
+    git::run(&to.repo, &[&PATIENT[..], &update].concat()).await?;
     failpoint::hit("advance", "moved");
     Ok(())
 }
@@ -139,7 +158,9 @@ async fn settle(
         let settled = match CheckedOut::lock(checkout, common, &to.scratch, &to.mark).await {
             Ok(it) => it.settle(from, side).await,
             // Its files are gone, or are another checkout's by now.
-            Err(InTheWay::NotIt) => IndexLock::give_up(&checkout.admin).await.map_err(Into::into),
+            Err(InTheWay::NotIt) => {
+                IndexLock::give_up(&checkout.admin, &to.mark).await.map_err(Into::into)
+            }
             Err(why) => Err(why),
         };
         settled.map_err(|why| {

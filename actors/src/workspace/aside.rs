@@ -1,7 +1,6 @@
 //! A scratch repository beside the real one: it borrows the objects and has no branches, no
-//! history and no hooks. Of the real one's configuration, which an agent can write, it takes
-//! only settings by which git runs nothing. Filters come from the person's and the system's
-//! configuration alone.
+//! history and no hooks. Of the real one's configuration it takes only settings by which git runs
+//! nothing. Filters come from the person's and the system's configuration alone ([`Settings`]).
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,16 +11,13 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::git::{self, Git, GitError, Output};
+use super::git::{self, Git, GitError};
+use super::settings::Settings;
 use super::{quote, regular};
 use crate::blocking::{blocking, if_there};
+use crate::sandbox::{Access, Rule, Sandbox};
 
-const HARMLESS: &str =
-    r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile)$";
-/// How the repository names its objects; git's default is SHA-1.
-const FORMAT: &str = r"^extensions\.objectformat$";
-/// Where a partial clone or Git LFS fetches missing files from.
-const REMOTES: &str = r"^(remote\..*\.(url|promisor|partialclonefilter)|lfs\.url)$";
+const PATTERNS: &str = "info/sparse-checkout";
 const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
 /// git treats larger files as binary, and never holds them in memory.
 const BIG: &str = "core.bigFileThreshold=16m";
@@ -35,46 +31,37 @@ pub struct Aside {
     dir: TempDir,
     /// The folder that the real repository's worktrees share.
     pub common: PathBuf,
+    pub settings: Settings,
     config: Vec<OsString>,
+    /// What holds its git; `None`: nothing does.
+    held: Option<Sandbox>,
 }
 
 impl Aside {
     /// Makes it in the folder `place`, for the repository with the shared folder `common`.
     pub async fn make(place: &Path, common: &Path) -> Result<Self, GitError> {
-        Self::with(place, common, HARMLESS).await
-    }
-
-    /// The same with the repository's settings whose names match `which`.
-    async fn with(place: &Path, common: &Path, which: &str) -> Result<Self, GitError> {
-        let which = format!("{FORMAT}|{which}");
-        // `<scope>\0<key>\n<value>\0`
-        let found = configured(common, &["--show-scope", "--get-regexp", &which]).await?;
-        // 1 is "none of them".
-        if !matches!(found.status.code(), Some(0 | 1)) {
-            return Err(found.failure());
-        }
-        let listed = found.stdout;
-        let (mut format, mut config) = ("sha1", Vec::new());
-        for entry in listed.split(|byte| *byte == 0).collect::<Vec<_>>().chunks_exact(2) {
-            match entry {
-                // Only the repository's own configuration says it; it is no setting for `-c`.
-                [b"local", b"extensions.objectformat\nsha256"] => format = "sha256",
-                [_, setting] if setting.starts_with(b"extensions.") => {}
-                [_, setting] => config.extend(given(setting)),
-                _ => {}
-            }
-        }
+        let settings = Settings::of(common).await?;
+        let mut config = settings.of_content();
         config.extend(["-c".into(), BIG.into()]);
+        let format = settings.object_format();
         let (place, common) = (place.to_owned(), common.to_owned());
-        blocking(move || Ok(Self { dir: scratch(&place, &common, format)?, common, config })).await
+        let made = move || {
+            let dir = scratch(&place, &common, &format)?;
+            Ok(Self { dir, common, settings, config, held: None })
+        };
+        blocking(made).await
     }
 
-    /// Adds the filters (such as Git LFS) of the person's and the system's configuration.
-    pub async fn with_filters(mut self) -> Result<Self, GitError> {
-        let filters = async |of| settings(&self.common, &[of, "--get-regexp", r"^filter\."]).await;
-        let (system, person) = tokio::try_join!(filters("--system"), filters("--global"))?;
-        self.config.extend([system, person].concat());
-        Ok(self)
+    /// Has its git run in a box, which can write this repository besides.
+    pub fn held(mut self, sandbox: Option<Sandbox>) -> Self {
+        self.held = sandbox.map(|mut sandbox| {
+            let path = self.path().to_owned();
+            sandbox.rules.push(Rule { path, access: Access::Write });
+            let files = self.settings.files().into_iter();
+            sandbox.rules.extend(files.map(|path| Rule { path, access: Access::Read }));
+            sandbox
+        });
+        self
     }
 
     fn has_filter(&self, prefix: &[u8]) -> bool {
@@ -127,23 +114,39 @@ impl Aside {
         .await
     }
 
-    /// One that writes the files of a worktree, by the person's filters; [`of`](Self::of) says of which
-    /// one. Needs nothing of the worktree.
+    /// One that writes the files of a worktree, by the person's filters. Needs nothing of the worktree.
     pub async fn for_files(common: &Path, place: &Path) -> Result<Self, GitError> {
-        let mut aside = Self::with(place, common, &format!("{HARMLESS}|{REMOTES}")).await?;
+        let mut aside = Self::make(place, common).await?;
+        aside.config.extend(aside.settings.of_remotes());
         let own = ["core.sparseCheckout=false", "submodule.recurse=false", "core.splitIndex=false"];
         aside.config.extend(own.iter().flat_map(|it| ["-c".into(), it.into()]));
         Ok(aside)
     }
 
-    /// Writes the files of this worktree as it is set up: only those that its sparse checkout has.
-    /// `admin` is the folder that git keeps for the worktree.
-    pub async fn of(mut self, worktree: &Path, admin: &Path) -> Result<Self, GitError> {
-        let patterns = "info/sparse-checkout";
-        let (from, to) = (admin.join(patterns), self.path().join(patterns));
+    /// Writes the files of this checkout of the person's as it is set up: only those that its sparse
+    /// checkout has. `admin` is the folder that git keeps for it.
+    pub async fn of(self, checkout: &Path, admin: &Path) -> Result<Self, GitError> {
+        let set = if tokio::fs::symlink_metadata(admin.join(PATTERNS)).await.is_ok() {
+            settings(checkout, &["--get-regexp", SPARSE]).await?
+        } else {
+            Vec::new()
+        };
+        self.sparse(admin, set).await
+    }
+
+    /// The same for an attempt's worktree, which is set up as the main checkout is.
+    pub async fn of_own(self, admin: &Path) -> Result<Self, GitError> {
+        let set = self.settings.iter().filter(|it| it.key.starts_with("core.sparsecheckout"));
+        let set = set.flat_map(|it| ["-c".into(), format!("{}={}", it.key, it.text()).into()]);
+        let set = set.collect();
+        self.sparse(admin, set).await
+    }
+
+    async fn sparse(mut self, admin: &Path, set: Vec<OsString>) -> Result<Self, GitError> {
+        let (from, to) = (admin.join(PATTERNS), self.path().join(PATTERNS));
         // Without patterns, git writes all files whatever is configured.
         if tokio::fs::symlink_metadata(&from).await.is_ok() {
-            self.config.extend(settings(worktree, &["--get-regexp", SPARSE]).await?);
+            self.config.extend(set);
             blocking(move || regular::copy_small(&from, &to, LIST_MAX)).await?;
         }
         Ok(self)
@@ -155,7 +158,7 @@ impl Aside {
 
     /// git of this repository. `worktree`, a folder, holds the files.
     pub fn git(&self, worktree: &Path) -> Git {
-        let mut git = Git::standing_in(worktree, &self.common);
+        let mut git = Git::standing_in(worktree, &self.common).held(self.held.clone());
         git.command
             .args(&self.config)
             .env("GIT_DIR", self.dir.path())
@@ -178,16 +181,22 @@ impl Aside {
     }
 }
 
-/// Writes the files of `commit` to an empty worktree, which git has just made, by way of one that is
-/// [made for files](Aside::for_files).
-pub async fn lay_out(aside: Aside, worktree: &Path, commit: &str) -> Result<(), GitError> {
-    change(aside, worktree, &["read-tree", "--reset", "-u", commit]).await
+/// Writes the files of `commit` to an empty worktree, by way of one that is [made for
+/// files](Aside::for_files). `admin` is git's folder of it, and gets the index.
+pub async fn lay_out(
+    aside: Aside,
+    worktree: &Path,
+    admin: &Path,
+    commit: &str,
+) -> Result<(), GitError> {
+    change(aside, worktree, admin, &["read-tree", "--reset", "-u", commit]).await
 }
 
 /// Gives a worktree's files the content that they have in a commit; its index stays as it is.
 pub async fn bring(
     repo: &Path,
     worktree: &Path,
+    admin: &Path,
     commit: &str,
     place: &Path,
 ) -> Result<(), GitError> {
@@ -198,39 +207,28 @@ pub async fn bring(
         return Ok(());
     }
     let aside = Aside::for_files(&git::common_dir(repo).await?, place).await?;
-    change(aside, worktree, &["restore", &source, "--worktree", "--", "."]).await
+    change(aside, worktree, admin, &["restore", &source, "--worktree", "--", "."]).await
 }
 
 /// Runs git that writes the files of a worktree.
-async fn change(aside: Aside, worktree: &Path, args: &[&str]) -> Result<(), GitError> {
-    let path = worktree.to_owned();
-    let admin = blocking(move || admin(&path)).await?;
-    let aside = aside.of(worktree, &admin).await?;
+async fn change(
+    aside: Aside,
+    worktree: &Path,
+    admin: &Path,
+    args: &[&str],
+) -> Result<(), GitError> {
+    let aside = aside.of_own(admin).await?;
     let mut git = aside.writing(worktree);
     git.command.env("GIT_INDEX_FILE", admin.join("index"));
     git.text(args).await.map(drop)
 }
 
-/// The folder that git keeps for a worktree, by the worktree's own link to it.
-fn admin(worktree: &Path) -> io::Result<PathBuf> {
-    let link = regular::text(&worktree.join(".git"))?;
-    let path = link.strip_prefix("gitdir: ").map(|path| path.trim_end_matches('\n'));
-    let path = path.ok_or_else(|| io::Error::other("the worktree's .git is no link"))?;
-    // Relative with `worktree.useRelativePaths` (git-config(1)).
-    worktree.join(path).canonicalize()
-}
-
 /// `-c` and a setting, alternating, for each result of `git config`.
 async fn settings(dir: &Path, which: &[&str]) -> Result<Vec<OsString>, GitError> {
-    let listed = configured(dir, which).await?.stdout;
+    let args = [&["config", "-z"], which].concat();
+    let listed = Git::new(dir).output(&args, 64 * 1024).await?.stdout;
     let entries = listed.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
     Ok(entries.flat_map(given).collect())
-}
-
-/// What `git config` lists.
-async fn configured(dir: &Path, which: &[&str]) -> Result<Output, GitError> {
-    let args = [&["config", "-z"], which].concat();
-    Git::new(dir).output(&args, 64 * 1024).await
 }
 
 /// `key\nvalue` as arguments of git; no value at all means true.
@@ -282,9 +280,19 @@ pub fn bare(path: &Path, lenders: &[&Path]) -> io::Result<()> {
 /// Makes a folder of objects that borrows from others (gitrepository-layout(5)).
 pub fn lend_objects(objects: &Path, lenders: &[&Path]) -> io::Result<()> {
     fs::create_dir_all(objects.join("info"))?;
-    // A quoted path may have line feeds.
-    let lines = lenders.iter().map(|lender| quote::quoted(lender.as_os_str().as_bytes()) + "\n");
-    fs::write(objects.join("info/alternates"), lines.collect::<String>())
+    fs::write(objects.join("info/alternates"), alternates(lenders))
+}
+
+/// The list of the folders that are borrowed from. Only a quoted path may have line feeds, and a clone does
+/// not understand one that is quoted.
+pub fn alternates(lenders: &[&Path]) -> String {
+    let line = |lender: &&Path| match lender.to_str() {
+        Some(plain) if !plain.starts_with(['"', '#']) && !plain.contains('\n') => {
+            format!("{plain}\n")
+        }
+        _ => quote::quoted(lender.as_os_str().as_bytes()) + "\n",
+    };
+    lenders.iter().map(line).collect::<Vec<_>>().concat()
 }
 
 /// Checks out a commit of the repository `repo` in a repository of its own, the new folder

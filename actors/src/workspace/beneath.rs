@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
 use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, unlinkat};
 
 /// openat2(2) fails with EAGAIN when something was renamed meanwhile.
 const TRIES: usize = 128;
@@ -93,6 +94,23 @@ pub fn refuse_links(root: &Path, below: &Path) -> Result<(), String> {
             root.join(below).display()
         )),
         Err(error) => Err(format!("{}: {error}", root.join(below).display())),
+    }
+}
+
+/// Removes a file beneath `root`, if it is there; no link on the way is followed.
+pub fn remove_file(root: &Path, below: &Path) -> std::io::Result<()> {
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else { return Ok(()) };
+    let root = folder(root)?;
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+    let removed = if parent.as_os_str().is_empty() {
+        unlinkat(root.as_fd(), name, UnlinkatFlags::NoRemoveDir)
+    } else {
+        let opened = open_beneath(root.as_fd(), parent, flags, Links::Refuse);
+        opened.and_then(|parent| unlinkat(parent.as_fd(), name, UnlinkatFlags::NoRemoveDir))
+    };
+    match removed {
+        Err(Errno::ENOENT) => Ok(()),
+        removed => Ok(removed?),
     }
 }
 

@@ -9,7 +9,8 @@ use super::aside::Aside;
 use super::changes::{self, Change, Status};
 use super::git::{self, Git};
 use super::snapshot::plenty::FILE_MAX;
-use super::snapshot::{LISTING_MAX, SnapshotError, Source, diff, patch, whole};
+use super::snapshot::{LISTING_MAX, SnapshotError, diff, patch, whole};
+use super::source::Source;
 use crate::blocking::blocking;
 
 pub struct Between {
@@ -120,6 +121,7 @@ mod tests {
     fn commit(scene: &Scene, message: &str) -> String {
         scene.git(&["add", "--all"]);
         scene.git(&["commit", "--quiet", "--allow-empty", "--message", message]);
+        scene.take_over();
         scene.git(&["rev-parse", "HEAD"])
     }
 

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::aside::Aside;
 use super::git::{self, Git, GitError};
+use super::references;
 use crate::blocking::blocking;
 
 /// Of a part of a content, in bytes.
@@ -95,8 +96,7 @@ pub async fn fetch(
 
 /// Has a reference name a commit.
 pub async fn refer(repo: &Path, reference: &str, commit: &str) -> Result<(), GitError> {
-    let update = ["update-ref", "--no-deref", "-m", "provost", reference, commit];
-    git::run(repo, &[&["-c", "core.fsync=all"], &update[..]].concat()).await.map(drop)
+    references::set(repo, reference, commit, None, "provost").await
 }
 
 /// Makes a bare repository, unless it is there. It appears whole or not at all.

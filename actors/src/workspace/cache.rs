@@ -1,6 +1,7 @@
 //! What setups have made, for later worktrees with the same key. An entry appears whole, by a
-//! rename, and is never changed; the entries that were used longest ago go first when there is no
-//! room. Blocking.
+//! rename, and its tree is never changed; the entries that were used longest ago go first when there
+//! is no room. An agent may start before the disk has an entry: until then the entry counts for this
+//! boot alone, after which a power failure may have left files of it without content. Blocking.
 //!
 //! ```text
 //! cache/<repository id>/<key>/
@@ -27,10 +28,10 @@ use tokio::sync::RwLock;
 use super::beneath::{self, Links};
 use super::folder_copy::{self, Copied, FolderCopy, FolderError};
 use super::removal::remove;
-use super::snapshot::Source;
+use super::source::Source;
 use crate::blocking::if_there;
 use crate::failpoint;
-use crate::process::records;
+use crate::process::{proc, records};
 use crate::text::hex;
 
 const ENTRY: &str = "entry.json";
@@ -58,6 +59,8 @@ pub struct Recipe {
     pub command: String,
     pub key_files: Vec<String>,
     pub paths: Vec<String>,
+    /// The setup runs after a restoration too, and mends what holds a path that texts do not.
+    pub runs_again: bool,
     /// The worktree that it is about.
     pub source: Source,
 }
@@ -65,6 +68,12 @@ pub struct Recipe {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     command: String,
+    /// The worktree that it was made in, by its names: its texts may hold them. Empty: none does.
+    #[serde(default)]
+    made_in: Vec<PathBuf>,
+    /// The only boot in which it counts; `None`: the disk has all of it.
+    #[serde(default)]
+    boot: Option<String>,
     #[serde(flatten)]
     copied: Copied,
 }
@@ -95,9 +104,19 @@ impl Recipe {
             files.insert(path, file_hash(worktree.as_fd(), Path::new(path))?);
         }
         let platform = [std::env::consts::OS, std::env::consts::ARCH];
-        let what = json!({"command": self.command, "paths": self.paths, "files": files,
+        let mut what = json!({"command": self.command, "paths": self.paths, "files": files,
             "platform": platform});
+        if self.runs_again {
+            what["after_restore"] = json!("run");
+        }
         Ok(hex(&Sha256::digest(what.to_string())))
+    }
+
+    /// The names of the worktree that a program in it may write down.
+    fn places(&self) -> Vec<PathBuf> {
+        let worktree = self.source.worktree();
+        let real = worktree.canonicalize().ok().filter(|real| *real != worktree);
+        std::iter::once(worktree).chain(real).collect()
     }
 
     /// The paths, without those that lie in another one.
@@ -168,12 +187,21 @@ pub fn clear(recipe: &Recipe) -> io::Result<()> {
 }
 
 impl Cache {
-    fn entry(&self, repo: &str, key: &str) -> PathBuf {
+    /// Where an entry stands, if there is one.
+    pub fn entry(&self, repo: &str, key: &str) -> PathBuf {
         self.dir.join(repo).join(key)
     }
 
     pub fn has(&self, recipe: &Recipe, key: &str) -> bool {
-        self.max_bytes > 0 && self.entry(&recipe.repo, key).join(ENTRY).exists()
+        self.max_bytes > 0 && self.record(recipe, key).is_some()
+    }
+
+    /// That of an entry that counts.
+    fn record(&self, recipe: &Recipe, key: &str) -> Option<Record> {
+        let record: Record = records::read(&self.entry(&recipe.repo, key), ENTRY).ok()??;
+        let is_whole =
+            record.boot.as_ref().is_none_or(|of| proc::boot_id().is_ok_and(|now| now == *of));
+        is_whole.then_some(record)
     }
 
     /// The folders that no link of an entry may lead into.
@@ -187,13 +215,17 @@ impl Cache {
     /// entry.
     pub fn take(&self, recipe: &Recipe, key: &str) -> Result<Option<Copied>, FolderError> {
         let _kept = IN_USE.blocking_read();
+        let Some(record) = self.record(recipe, key) else { return Ok(None) };
         let dir = self.entry(&recipe.repo, key);
         let Some(marker) = if_there(File::options().append(true).open(dir.join(ENTRY)))? else {
             return Ok(None);
         };
         marker.set_modified(SystemTime::now())?;
         let (from, to) = (beneath::folder(&dir.join(TREE))?, recipe.open()?);
-        let mut copy = FolderCopy::new(u64::MAX, self.private(recipe)?);
+        let here = recipe.places();
+        let here = here.iter().chain(std::iter::repeat(&here[here.len() - 1])).cloned();
+        let mut copy = FolderCopy::new(u64::MAX, self.private(recipe)?)
+            .moving(record.made_in.into_iter().zip(here).collect());
         for path in recipe.roots() {
             copy.copy(from.as_fd(), to.as_fd(), path)?;
             failpoint::hit("cache", "copied");
@@ -202,7 +234,7 @@ impl Cache {
     }
 
     /// Makes an entry of what stands at the paths of a worktree. Where there is one already, that
-    /// stays. `None`: nothing was made.
+    /// stays. `None`: nothing was made. [`Self::save`] is to follow.
     pub fn keep(&self, recipe: &Recipe, key: &str) -> Result<Option<Copied>, FolderError> {
         let dir = self.entry(&recipe.repo, key);
         if self.max_bytes == 0 || self.has(recipe, key) {
@@ -212,40 +244,66 @@ impl Cache {
         make(&self.scratch)?;
         let scratch = tempfile::Builder::new().prefix("cache-").tempdir_in(&self.scratch)?;
         make(&scratch.path().join(TREE))?;
-        let (from, to) = (recipe.open()?, beneath::folder(&scratch.path().join(TREE))?);
-        let private = self.private(recipe)?;
-        let worktree = recipe.source.worktree();
-        let mut copy = FolderCopy::new(self.max_bytes, private).refusing(&worktree);
-        let made = (|| {
-            for path in recipe.roots() {
-                match copy.copy(from.as_fd(), to.as_fd(), path) {
-                    Err(FolderError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                        let why = format!("the setup did not make {}", path.display());
-                        return Err(FolderError::Refused(why));
-                    }
-                    copied => copied?,
-                }
-            }
-            // Before the rename, so that not even a power failure leaves a file without content.
-            rustix::fs::syncfs(File::open(scratch.path())?).map_err(io::Error::from)?;
-            let record = Record { command: recipe.command.clone(), copied: copy.done };
-            Ok(records::write_durably(scratch.path(), ENTRY, &record)?)
-        })();
+        let made = self.copy_from(recipe, &scratch.path().join(TREE)).and_then(|copied| {
+            let made_in = if recipe.runs_again { recipe.places() } else { Vec::new() };
+            let boot = Some(proc::boot_id()?);
+            let record = Record { command: recipe.command.clone(), made_in, boot, copied };
+            fs::write(
+                scratch.path().join(ENTRY),
+                serde_json::to_vec(&record).map_err(io::Error::from)?,
+            )?;
+            Ok(copied)
+        });
         let scratch = scratch.keep();
-        if let Err(error) = made {
-            let _ = remove(&scratch);
-            return Err(error);
-        }
+        let copied = made.inspect_err(|_| drop(remove(&scratch)))?;
         failpoint::hit("cache", "made");
         let _alone = IN_USE.blocking_write();
         make(&self.dir.join(&recipe.repo))?;
-        if let Err(error) = fs::rename(&scratch, &dir) {
+        if self.has(recipe, key) {
             let _ = remove(&scratch);
-            // Another attempt was faster.
-            return if self.has(recipe, key) { Ok(None) } else { Err(error.into()) };
+            return Ok(None);
         }
+        if dir.exists() {
+            // It is of an earlier boot.
+            self.drop_entry(&dir)?;
+        }
+        fs::rename(&scratch, &dir).inspect_err(|_| drop(remove(&scratch)))?;
         self.shrink()?;
-        Ok(Some(copy.done))
+        Ok(Some(copied))
+    }
+
+    /// Copies what stands at the paths of a worktree into a folder.
+    fn copy_from(&self, recipe: &Recipe, tree: &Path) -> Result<Copied, FolderError> {
+        let (from, to) = (recipe.open()?, beneath::folder(tree)?);
+        let copy = FolderCopy::new(self.max_bytes, self.private(recipe)?);
+        let places = recipe.places();
+        let mut copy = if recipe.runs_again {
+            copy.moving(places.into_iter().map(|place| (place.clone(), place)).collect())
+        } else {
+            copy.refusing(places)
+        };
+        for path in recipe.roots() {
+            match copy.copy(from.as_fd(), to.as_fd(), path) {
+                Err(FolderError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                    let why = format!("the setup did not make {}", path.display());
+                    return Err(FolderError::Refused(why));
+                }
+                copied => copied?,
+            }
+        }
+        Ok(copy.done)
+    }
+
+    /// Waits until the disk has an entry, and has it count from then on in later boots too.
+    pub fn save(&self, recipe: &Recipe, key: &str) -> io::Result<()> {
+        let dir = self.entry(&recipe.repo, key);
+        let Some(file) = if_there(File::open(&dir))? else { return Ok(()) };
+        rustix::fs::syncfs(file).map_err(io::Error::from)?;
+        let _kept = IN_USE.blocking_read();
+        match self.record(recipe, key).filter(|record| record.boot.is_some()) {
+            Some(record) => records::write_durably(&dir, ENTRY, &Record { boot: None, ..record }),
+            None => Ok(()),
+        }
     }
 
     /// All entries, the one that was used longest ago first.
@@ -275,7 +333,7 @@ impl Cache {
             if cost <= self.max_bytes {
                 break;
             }
-            self.drop_entry(&entry)?;
+            self.drop_entry(&entry.path)?;
             cost -= entry.cost;
         }
         Ok(())
@@ -284,13 +342,13 @@ impl Cache {
     /// Removes an entry: it is gone with the rename.
     pub fn remove(&self, entry: &Entry) -> io::Result<()> {
         let _alone = IN_USE.blocking_write();
-        self.drop_entry(entry)
+        self.drop_entry(&entry.path)
     }
 
-    fn drop_entry(&self, entry: &Entry) -> io::Result<()> {
+    fn drop_entry(&self, entry: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.scratch)?;
         let away = self.scratch.join(format!("cache-{}", uuid::Uuid::now_v7()));
-        fs::rename(&entry.path, &away)?;
+        fs::rename(entry, &away)?;
         remove(&away)
     }
 }

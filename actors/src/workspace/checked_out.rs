@@ -13,10 +13,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::aside::Aside;
-use super::checkouts::Checkout;
+use super::beneath;
+use super::checkouts::{Checkout, Whose, leads_to};
 use super::concerned::{Concerned, Found, concerned, decide, find, is_there, names};
 use super::git::{self, Git, GitError, Output};
-use super::index_lock::IndexLock;
+use super::index_lock::{self, IndexLock};
 use super::{regular, snapshot};
 use crate::blocking::{blocking, if_there};
 
@@ -27,9 +28,13 @@ const NAMED: usize = 5;
 #[derive(Debug, thiserror::Error)]
 pub enum InTheWay {
     #[error("a git command is, or was, at work in it (index.lock)")]
-    Locked,
-    #[error("something is under way in it ({0})")]
-    UnderWay(&'static str),
+    Locked { lock: PathBuf },
+    #[error("something is under way in it ({sign})")]
+    UnderWay {
+        sign: &'static str,
+        /// The commands that end it.
+        ended_by: Option<&'static str>,
+    },
     #[error("its .git does not lead to the repository's record of it")]
     NotIt,
     #[error("it has changes that are not committed, or files that git does not have, in {0}")]
@@ -88,9 +93,17 @@ impl CheckedOut {
         mark: &str,
     ) -> Result<Self, InTheWay> {
         let Checkout { path, admin, .. } = checkout;
-        let path = place(path, admin).await?;
-        let aside = Aside::for_files(common, scratch).await?.of(&path, admin).await?;
-        let lock = IndexLock::take(admin, mark).await?.ok_or(InTheWay::Locked)?;
+        let aside = Aside::for_files(common, scratch).await?;
+        let (path, aside) = match &checkout.whose {
+            Whose::Persons => {
+                let path = place(path, admin).await?;
+                let aside = aside.of(&path, admin).await?;
+                (path, aside)
+            }
+            Whose::Attempts(held) => (path.clone(), aside.of_own(admin).await?.held(held.clone())),
+        };
+        let lock = IndexLock::take_within(admin, mark, index_lock::IN_TIME).await?;
+        let lock = lock.ok_or_else(|| InTheWay::Locked { lock: admin.join(index_lock::LOCK) })?;
         let (from, to) = (admin.clone(), aside.path().to_owned());
         let copied = blocking(move || snapshot::copy_indexes(&from, &to)).await;
         match copied {
@@ -231,8 +244,9 @@ impl CheckedOut {
     /// Brings the files and the index from one commit to the other, from wherever they are.
     async fn bring(&self, look: &Look<'_>) -> Result<(), InTheWay> {
         let begun = look.files.iter().filter(|(_, found)| *found == Found::Unfinished);
-        let begun: Vec<_> = begun.map(|(file, _)| self.path.join(&file.path)).collect();
-        let remove = |file: PathBuf| if_there(fs::remove_file(file)).map(drop);
+        let begun: Vec<_> = begun.map(|(file, _)| PathBuf::from(&file.path)).collect();
+        let root = self.path.clone();
+        let remove = move |file: PathBuf| beneath::remove_file(&root, &file);
         blocking(move || begun.into_iter().try_for_each(remove)).await?;
         let mut entries = Vec::new();
         for (file, found) in &look.files {
@@ -322,20 +336,6 @@ async fn place(path: &Path, admin: &Path) -> Result<PathBuf, InTheWay> {
         Ok(_) | Err(GitError::Failed(_)) => Err(InTheWay::NotIt),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Whether the `.git` of a checkout is the folder that git keeps for it, or leads there.
-fn leads_to(path: &Path, admin: &Path) -> io::Result<bool> {
-    let link = path.join(".git");
-    let Some(found) = if_there(fs::metadata(&link))? else { return Ok(false) };
-    let led = if found.is_dir() {
-        link
-    } else {
-        let text = regular::text(&link)?;
-        let Some(led) = text.strip_prefix("gitdir: ") else { return Ok(false) };
-        path.join(led.trim_end_matches('\n'))
-    };
-    Ok(if_there(led.canonicalize())? == Some(admin.canonicalize()?))
 }
 
 /// From `git ls-files -s -v -z`: `H 100644 <id> 0\t<path>`.

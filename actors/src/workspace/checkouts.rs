@@ -4,14 +4,17 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::git::{self, Git, GitError};
-use super::proof::UNDER_WAY;
-use super::registration::{real, registered};
+use super::own::{held, transfer};
 use super::regular;
+use super::source::Source;
+use super::under_way::SIGNS;
 use crate::blocking::{blocking, if_there};
+use crate::sandbox::Sandbox;
 
 /// Where git keeps the branches to which a rebase or a bisection returns.
 const RETURNS: [&str; 4] = [
@@ -29,6 +32,24 @@ pub struct Checkout {
     pub is_of_branch: bool,
     /// What is under way in it: git's file or folder of it.
     pub under_way: Option<&'static str>,
+    pub whose: Whose,
+}
+
+/// Whose checkout it is.
+pub enum Whose {
+    Persons,
+    /// An attempt's worktree: git changes it in a box, if this machine can hold one.
+    Attempts(Option<Sandbox>),
+}
+
+/// The worktree of an attempt, with its own repository of the person's with the shared folder `common`.
+pub async fn of_attempt(source: &Source, common: &Path) -> Result<Checkout, GitError> {
+    let heads = transfer::take_over(source, common).await?;
+    let (path, admin) = (source.worktree(), source.own.admin());
+    let held = held::held(&source.own, common, &path).await?;
+    let under_way = SIGNS.into_iter().find(|sign| admin.join(sign).symlink_metadata().is_ok());
+    let is_of_branch = heads.shows.is_none();
+    Ok(Checkout { path, admin, is_of_branch, under_way, whose: Whose::Attempts(held) })
 }
 
 /// The folders of the checkouts that show the branch, or return to it.
@@ -45,11 +66,16 @@ pub async fn all(repo: &Path, branch: &str) -> Result<Vec<Checkout>, GitError> {
     if !output.status.success() {
         return Err(output.failure());
     }
-    let branch = branch.to_owned();
-    blocking(move || found(&common, &branch, &output.stdout)).await
+    let (repo, branch) = (repo.to_owned(), branch.to_owned());
+    blocking(move || found(&repo, &common, &branch, &output.stdout)).await
 }
 
-fn found(common: &Path, branch: &str, listed: &[u8]) -> Result<Vec<Checkout>, GitError> {
+fn found(
+    repo: &Path,
+    common: &Path,
+    branch: &str,
+    listed: &[u8],
+) -> Result<Vec<Checkout>, GitError> {
     let reference = format!("refs/heads/{branch}");
     let linked = if_there(fs::read_dir(common.join("worktrees")))?.into_iter().flatten();
     let linked = linked.filter_map(|entry| Some(entry.ok()?.path()));
@@ -61,10 +87,16 @@ fn found(common: &Path, branch: &str, listed: &[u8]) -> Result<Vec<Checkout>, Gi
     for lines in listed.split(|byte| *byte == 0).collect::<Vec<_>>().split(|line| line.is_empty()) {
         let value = |name: &[u8]| lines.iter().find_map(|line| line.strip_prefix(name));
         let Some(path) = value(b"worktree ") else { continue };
-        let path = PathBuf::from(OsStr::from_bytes(path));
+        let mut path = PathBuf::from(OsStr::from_bytes(path));
         // The main one comes first.
         let admin = match linked.get(&real(&path).join(".git")) {
-            _ if std::mem::take(&mut is_main) => common.to_owned(),
+            _ if std::mem::take(&mut is_main) => {
+                // git lists it by its git folder where that is another (`--separate-git-dir`).
+                if !leads_to(&path, common)? && leads_to(repo, common)? {
+                    repo.clone_into(&mut path);
+                }
+                common.to_owned()
+            }
             Some(admin) => admin.clone(),
             // No checkout leads there, so that it counts as another one than git lists.
             None => common.join("worktrees"),
@@ -72,12 +104,13 @@ fn found(common: &Path, branch: &str, listed: &[u8]) -> Result<Vec<Checkout>, Gi
         let is_gone = value(b"prunable").is_some() || value(b"bare").is_some();
         let shows = value(b"branch ") == Some(reference.as_bytes());
         let under_way = if shows {
-            UNDER_WAY.into_iter().find(|sign| admin.join(sign).exists())
+            SIGNS.into_iter().find(|sign| admin.join(sign).exists())
         } else {
             returns(&admin, branch, &reference)
         };
         let is_of_branch = !is_gone && (shows || under_way.is_some());
-        found.push(Checkout { path, admin, is_of_branch, under_way });
+        let whose = Whose::Persons;
+        found.push(Checkout { path, admin, is_of_branch, under_way, whose });
     }
     Ok(found)
 }
@@ -89,4 +122,35 @@ fn returns(admin: &Path, branch: &str, reference: &str) -> Option<&'static str> 
         let text = regular::text(&admin.join(sign)).unwrap_or_default();
         text.lines().any(|line| line == reference || line == branch)
     })
+}
+
+/// The `.git` of the worktree whose folder of the repository this is.
+fn registered(admin: &Path) -> Option<PathBuf> {
+    let link = regular::text(&admin.join("gitdir")).ok()?;
+    // Relative with `worktree.useRelativePaths` (git-config(1)).
+    Some(real(admin.join(link.trim_end()).parent()?).join(".git"))
+}
+
+/// A path without links and `..`, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, there)) = there else { return path.to_owned() };
+    match path.strip_prefix(above) {
+        Ok(rest) if !rest.as_os_str().is_empty() => there.join(rest),
+        _ => there,
+    }
+}
+
+/// Whether the `.git` of a checkout is the folder that git keeps for it, or leads there.
+pub(super) fn leads_to(path: &Path, admin: &Path) -> io::Result<bool> {
+    let link = path.join(".git");
+    let Some(found) = if_there(fs::metadata(&link))? else { return Ok(false) };
+    let led = if found.is_dir() {
+        link
+    } else {
+        let text = regular::text(&link)?;
+        let Some(led) = text.strip_prefix("gitdir: ") else { return Ok(false) };
+        path.join(led.trim_end_matches('\n'))
+    };
+    Ok(if_there(led.canonicalize())? == Some(admin.canonicalize()?))
 }

@@ -1,16 +1,20 @@
-//! Commits all that a worktree has and git does not ignore, on the attempt's own branch. The
-//! worktree's files stay as they are; its index follows. The same call continues one that was
-//! cut off: a commit is a function of its files, message and signature.
+//! Commits all that a worktree has and git does not ignore, in the person's repository and on the attempt's
+//! branch there; then the attempt's own repository follows. The worktree's files stay as they are. The same
+//! call continues one that was cut off: it finds the branch where it was, or with all that was to be committed.
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use super::frozen;
 use super::git::{self, GitError};
 use super::index_lock::IndexLock;
+use super::left_out::{LeftOut, left_out};
 use super::merge::Signature;
-use super::proof::UNDER_WAY;
-use super::snapshot::{self, Snapshot, SnapshotError, Source};
+use super::own::{self, branch_reference, head_reference, held};
+use super::signing::Signing;
+use super::snapshot::{self, Snapshot, SnapshotError};
+use super::source::Source;
+use super::{frozen, references};
 use crate::failpoint;
 
 #[derive(Clone, Debug)]
@@ -18,6 +22,7 @@ pub struct Commit {
     pub source: Source,
     pub message: String,
     pub author: Signature,
+    pub signing: Arc<Signing>,
     /// Names this commit, for a daemon that continues it.
     pub mark: String,
 }
@@ -25,10 +30,16 @@ pub struct Commit {
 /// Why nothing was committed: part of a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    #[error("its branch {branch} is not checked out in the worktree, but {found} is")]
+    #[error(
+        "its branch {branch} has commits that what is checked out in the worktree, {found}, lacks"
+    )]
     OtherBranch { branch: String, found: String },
     #[error("something is under way in the worktree ({0})")]
     UnderWay(&'static str),
+    #[error(
+        "{0} has a conflict that is not resolved: resolve it and run `git add` in the worktree"
+    )]
+    Unmerged(String),
     #[error("a git command is, or was, at work in the worktree (index.lock)")]
     Locked,
     #[error(
@@ -36,8 +47,10 @@ pub enum CommitError {
          it out of that commit, not only delete it"
     )]
     Credentials(String),
-    #[error("its branch has moved meanwhile: {0}")]
-    Moved(GitError),
+    #[error(transparent)]
+    LeftOut(#[from] LeftOut),
+    #[error("{0}")]
+    Moved(String),
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     #[error(transparent)]
@@ -54,16 +67,12 @@ impl From<GitError> for CommitError {
 /// the repository's turn, while no turn of the attempt runs.
 pub async fn commit(commit: &Commit) -> Result<(String, bool), CommitError> {
     let source = &commit.source;
-    let common = git::common_dir(&source.repo).await?;
-    let (_, admin) = snapshot::open_worktree(source, &common).await?;
+    snapshot::open_worktree(source).await?;
     // First of all: an earlier daemon's lock goes, whatever is found then.
+    let admin = source.own.admin();
     let index = IndexLock::take(&admin, &commit.mark).await?.ok_or(CommitError::Locked)?;
     failpoint::hit("commit", "locked");
-    let done = match shows_branch(source, &common, &admin).await {
-        Ok(()) => committed(commit, &common, &index).await,
-        Err(error) => Err(error),
-    };
-    match done {
+    match committed(commit, &index).await {
         Ok(done) => {
             index.install().await?;
             Ok(done)
@@ -75,47 +84,106 @@ pub async fn commit(commit: &Commit) -> Result<(String, bool), CommitError> {
     }
 }
 
-/// Whether the attempt's branch is checked out, and nothing is under way.
-async fn shows_branch(source: &Source, common: &Path, admin: &Path) -> Result<(), CommitError> {
-    if let Some(sign) = UNDER_WAY.iter().find(|sign| admin.join(sign).exists()) {
+async fn committed(commit: &Commit, index: &IndexLock) -> Result<(String, bool), CommitError> {
+    let Commit { source, message, author, signing, .. } = commit;
+    own::settle(source).await?;
+    let snapshot = Snapshot::take_from(source, Some(&source.base)).await?;
+    let common = &snapshot.aside.common;
+    let objects = common.join("objects");
+    let head = &snapshot.head;
+    if let Some(path) = snapshot.unmerged.first() {
+        return Err(CommitError::Unmerged(String::from_utf8_lossy(path).into_owned()));
+    }
+    if let Some(sign) = under_way(&source.own.admin()) {
         return Err(CommitError::UnderWay(sign));
     }
-    let git_dir = admin.to_string_lossy();
-    let head = ["--git-dir", &*git_dir, "symbolic-ref", "--quiet", "HEAD"];
-    let found = git::run(common, &head).await.unwrap_or_else(|_| "a commit".to_owned());
-    if found == format!("refs/heads/{}", source.branch) {
-        return Ok(());
-    }
-    Err(CommitError::OtherBranch { branch: source.branch.clone(), found })
-}
-
-async fn committed(
-    commit: &Commit,
-    common: &Path,
-    index: &IndexLock,
-) -> Result<(String, bool), CommitError> {
-    let Commit { source, message, author, .. } = commit;
-    let objects = common.join("objects");
-    let snapshot = Snapshot::take(source).await?;
+    let shown = has_branch(source, &snapshot).await?;
     let tree = frozen::write_tree(&snapshot, &objects).await?;
+    if let Some(left_out) = left_out(source, &snapshot).await? {
+        return Err(left_out.into());
+    }
     index.prepare(&snapshot.index()).await?;
-    let head = &snapshot.head;
     if let Some(commit) = source.credential_in(head, &snapshot.base).await? {
         return Err(CommitError::Credentials(commit));
     }
     if tree == git::run(common, &["rev-parse", &format!("{head}^{{tree}}")]).await? {
+        advance(source, head, &shown).await?;
         return Ok((head.clone(), false));
     }
-    let mut git = snapshot.writing(&objects);
-    git.command.args(["-c", "core.fsync=all"]);
-    author.sign(&mut git, &["AUTHOR", "COMMITTER"]);
-    let new = git.text(&["commit-tree", &tree, "-p", head, "-m", message.trim_end()]).await?;
+    let git = || {
+        let mut git = snapshot.writing(&objects);
+        git.command.args(["-c", "core.fsync=all"]);
+        author.sign(&mut git, &["AUTHOR", "COMMITTER"]);
+        git
+    };
+    let new = match git::run(common, &["rev-parse", &format!("{shown}^{{tree}}")]).await? {
+        // An earlier call has made it.
+        earlier if earlier == tree && is_child(source, &shown, head).await => shown.clone(),
+        _ => signing.commit_tree(git, &[&tree, "-p", head, "-m", message.trim_end()]).await?,
+    };
     failpoint::hit("commit", "made");
-    let reference = format!("refs/heads/{}", source.branch);
-    let update = ["update-ref", "--no-deref", "-m", "provost commit", &reference, &new, head];
-    git::run(common, &update).await.map_err(CommitError::Moved)?;
+    advance(source, &new, &shown).await?;
     failpoint::hit("commit", "moved");
+    follow(source, common, &new, head).await?;
+    snapshot.keep_index(&source.own).await?;
     Ok((new, true))
+}
+
+/// What git does in a worktree in several steps, by its files of it. What else it notes there, such as the
+/// commit that was picked last, changes nothing of what a commit has.
+const STEPS: [&str; 4] = ["rebase-merge", "rebase-apply", "MERGE_HEAD", "sequencer"];
+
+/// git's record of what is under way, if anything is.
+fn under_way(admin: &Path) -> Option<&'static str> {
+    STEPS.into_iter().find(|sign| admin.join(sign).symlink_metadata().is_ok())
+}
+
+/// Where the person's branch of the attempt is: what is checked out has all of it, or is what the call has
+/// committed before.
+async fn has_branch(source: &Source, snapshot: &Snapshot) -> Result<String, CommitError> {
+    let heads = &snapshot.heads;
+    let branch = match &heads.branch {
+        Ok(branch) => branch.clone(),
+        Err(left) => match git::branch_tip(&source.repo, &source.branch).await? {
+            // An earlier call may have committed what is checked out.
+            Some(tip) if is_child(source, &tip, &heads.head).await => return Ok(tip),
+            _ => return Err(CommitError::Moved(left.why.clone())),
+        },
+    };
+    let has = git::merge_base(&source.repo, &branch, &heads.head).await?;
+    if has.as_ref() == Some(&branch) {
+        return Ok(branch);
+    }
+    let found = heads.shows.clone().unwrap_or_else(|| "a commit".to_owned());
+    Err(CommitError::OtherBranch { branch: source.branch.clone(), found })
+}
+
+async fn is_child(source: &Source, commit: &str, parent: &str) -> bool {
+    let parents = git::run(&source.repo, &["rev-parse", &format!("{commit}^")]).await;
+    parents.is_ok_and(|found| found == parent)
+}
+
+/// Moves the person's branch of the attempt.
+async fn advance(source: &Source, to: &str, from: &str) -> Result<(), CommitError> {
+    let (repo, branch) = (&source.repo, source.branch_ref());
+    if to != from {
+        let moved = references::set(repo, &branch, to, Some(from), "provost commit").await;
+        let told = |error| format!("its branch has moved meanwhile: {error}");
+        moved.map_err(|error: GitError| CommitError::Moved(told(error)))?;
+    }
+    let kept = [branch_reference(source.attempt), head_reference(source.attempt)];
+    for name in kept {
+        references::set(repo, &name, to, None, "provost commit").await?;
+    }
+    Ok(())
+}
+
+/// Has the attempt's own repository follow: what is checked out there becomes the new commit.
+async fn follow(source: &Source, common: &Path, new: &str, old: &str) -> Result<(), CommitError> {
+    let held = held::held(&source.own, common, &source.worktree()).await?;
+    let update = ["update-ref", "-m", "provost commit", "HEAD", new, old];
+    held::git(&source.own, held.as_ref()).text(&update).await?;
+    Ok(())
 }
 
 #[cfg(test)]

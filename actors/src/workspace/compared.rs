@@ -9,7 +9,8 @@ use super::between::Between;
 use super::changes::{self, Change};
 use super::git::Git;
 use super::page::Range;
-use super::snapshot::{Snapshot, SnapshotError, Source};
+use super::snapshot::{Snapshot, SnapshotError};
+use super::source::Source;
 use crate::blocking::blocking;
 
 /// Which states: the worktree since the merge base with the target branch or since a commit, or
@@ -22,20 +23,22 @@ pub enum Span {
 }
 
 pub enum Compared {
-    Worktree(Snapshot),
-    Commits(Between),
+    Worktree(Box<Snapshot>),
+    Commits(Box<Between>),
 }
 
 impl Compared {
     pub async fn take(source: &Source, span: &Span) -> Result<Self, SnapshotError> {
         Ok(match span {
-            Span::SinceMergeBase => Self::Worktree(Snapshot::take(source).await?),
+            Span::SinceMergeBase => Self::Worktree(Box::new(Snapshot::take(source).await?)),
             Span::Since(from) => {
                 let mut snapshot = Snapshot::take_from(source, Some(from)).await?;
                 snapshot.base.clone_from(from);
-                Self::Worktree(snapshot)
+                Self::Worktree(Box::new(snapshot))
             }
-            Span::Between(from, to) => Self::Commits(Between::open(source, from, to).await?),
+            Span::Between(from, to) => {
+                Self::Commits(Box::new(Between::open(source, from, to).await?))
+            }
         })
     }
 

@@ -3,7 +3,7 @@
 //! that git would add is never copied. git itself lists and matches the files; of those, only
 //! regular files are opened, beneath the checkout and through no link, and each becomes a new
 //! file beneath the worktree: a clone that shares its blocks where the file system can, else a
-//! copy, up to a limit.
+//! copy, up to a limit. Links are made again as [`LinkRule`] allows.
 
 mod credentials;
 mod folders;
@@ -19,12 +19,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::fcntl::{OFlag, readlinkat};
+use nix::sys::stat::SFlag;
+use nix::unistd::{UnlinkatFlags, symlinkat, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{self, Links};
 use super::git::{self, GitError};
+use super::links::{LEADS_OUT, LinkRule};
 use super::plain_file;
 use super::reflink::Reflink;
 use crate::blocking::blocking;
@@ -63,6 +65,9 @@ pub struct CopyReceipt {
     /// Files that share their blocks with the original.
     pub cloned: u64,
     pub copied: u64,
+    /// Links that were made again; they are no files.
+    #[serde(default)]
+    pub links: u64,
     pub ms: u64,
     pub left_out_count: u64,
     /// The first of those.
@@ -154,6 +159,7 @@ struct Copier<'a> {
     sources: Folders<'a>,
     copies: Folders<'a>,
     named: Named,
+    links: LinkRule,
     reflink: Reflink,
     max_bytes: u64,
     left_bytes: u64,
@@ -166,6 +172,7 @@ impl<'a> Copier<'a> {
             sources: Folders::of_checkout(from),
             copies: Folders::of_worktree(to),
             named: Named::read(&what.patterns),
+            links: LinkRule { private: vec![what.worktrees.clone(), what.repo.clone()] },
             reflink: Reflink::new(),
             max_bytes: what.max_bytes,
             left_bytes: what.max_bytes,
@@ -181,10 +188,7 @@ impl<'a> Copier<'a> {
         for path in paths {
             let path = Path::new(std::ffi::OsStr::from_bytes(path));
             match self.copy(path) {
-                Ok(bytes) => {
-                    self.receipt.files += 1;
-                    self.receipt.bytes += bytes;
-                }
+                Ok(()) => {}
                 Err(Skip::Fault(error)) => {
                     let told = format!("{}: {error}", path.display());
                     return Err(io::Error::new(error.kind(), told));
@@ -202,7 +206,7 @@ impl<'a> Copier<'a> {
         }
     }
 
-    fn copy(&mut self, path: &Path) -> Result<u64, Skip> {
+    fn copy(&mut self, path: &Path) -> Result<(), Skip> {
         if path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(because("it is a repository of its own"));
         }
@@ -211,7 +215,12 @@ impl<'a> Copier<'a> {
             return Err(because("it belongs to git"));
         }
         let at = path.parent().unwrap_or(Path::new(""));
-        let (source, found) = regular(self.sources.at(at)?, name)?;
+        let folder = self.sources.at(at)?;
+        if plain_file::kind_at(folder, name).is_ok_and(|kind| kind == SFlag::S_IFLNK) {
+            let target = readlinkat(folder, name).map_err(io::Error::from)?;
+            return self.link(Path::new(&target), (at, Path::new(name)));
+        }
+        let (source, found) = regular(folder, name)?;
         let secret = self.credential(path, &source)?;
         let size = u64::try_from(found.st_size).unwrap_or(0);
         if !self.reflink.may_share {
@@ -233,7 +242,19 @@ impl<'a> Copier<'a> {
         }
         plain_file::complete(&made, &found).map_err(io::Error::from)?;
         self.receipt.credentials.extend(secret);
-        Ok(size)
+        self.receipt.files += 1;
+        self.receipt.bytes += size;
+        Ok(())
+    }
+
+    /// Makes a link again in a folder of the worktree.
+    fn link(&mut self, target: &Path, (at, name): (&Path, &Path)) -> Result<(), Skip> {
+        if !self.links.allows(target, at.components().count()) {
+            return Err(because(format!("it {LEADS_OUT}")));
+        }
+        symlinkat(target, self.copies.at(at)?, name).map_err(in_the_way)?;
+        self.receipt.links += 1;
+        Ok(())
     }
 
     fn require_room(&self, size: u64) -> Result<(), Skip> {

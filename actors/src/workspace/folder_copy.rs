@@ -1,7 +1,7 @@
 //! Copies a folder from beneath one folder to beneath another, with its files and links. A link
-//! must stay beneath the folder that it is copied from, or lead to a file of the system. Any other
-//! link, a pipe or a device refuses the whole copy: without it, the folder would not work.
-//! Blocking.
+//! that [`LinkRule`] does not allow, a pipe or a device refuses the whole copy: without it, the
+//! folder would not work. A file that holds the path of the worktree that it was made in refuses it
+//! too, or gets the path of the new one. Blocking.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat};
@@ -18,15 +19,16 @@ use nix::unistd::symlinkat;
 use serde::{Deserialize, Serialize};
 
 use super::beneath::{self, Links};
+use super::links::{LEADS_OUT, LinkRule};
 use super::plain_file;
 use super::reflink::Reflink;
 
 /// Folders in folders. A real one has far fewer.
 const DEPTH_MAX: usize = 128;
-/// Where programs and libraries of the system lie.
-const SYSTEM: [&str; 7] = ["/bin", "/lib", "/lib64", "/nix/store", "/opt", "/sbin", "/usr"];
 /// Bytes at the beginning of a file that are searched for a path: scripts and lists are short.
 const SEARCHED: u64 = 64 * 1024;
+/// Bytes of the longest text that gets another path.
+const MOVED_MAX: u64 = 8 << 20;
 /// What a file, a folder or a link takes up beside its content, for the limit: a file system may
 /// run out of inodes before it runs out of bytes.
 const ENTRY_COSTS: u64 = 4096;
@@ -65,27 +67,41 @@ impl From<Errno> for FolderError {
     }
 }
 
+/// What becomes of a file that holds the path of a worktree.
+enum Held {
+    Copied,
+    Refused(Vec<PathBuf>),
+    /// Texts and links get the second path for the first one.
+    Moved(Vec<(PathBuf, PathBuf)>),
+}
+
 /// A copy of one or more folders, which takes up at most so many bytes together.
 pub struct FolderCopy {
     reflink: Reflink,
     max_bytes: u64,
-    /// Real folders that no link may lead into.
-    private: Vec<PathBuf>,
-    /// A path that no file may hold in its first bytes.
-    refused: Option<Vec<u8>>,
+    links: LinkRule,
+    held: Held,
     pub done: Copied,
 }
 
 impl FolderCopy {
+    /// `private` are real folders that no link may lead into.
     pub fn new(max_bytes: u64, private: Vec<PathBuf>) -> Self {
         let (reflink, done) = (Reflink::new(), Copied::default());
-        Self { reflink, max_bytes, private, refused: None, done }
+        Self { reflink, max_bytes, links: LinkRule { private }, held: Held::Copied, done }
     }
 
-    /// Refuses files that hold this path: they would not work at another one.
+    /// Refuses files that hold one of these paths: they would not work at another one.
     #[must_use]
-    pub fn refusing(self, path: &Path) -> Self {
-        Self { refused: Some(path.as_os_str().as_bytes().to_vec()), ..self }
+    pub fn refusing(self, paths: Vec<PathBuf>) -> Self {
+        Self { held: Held::Refused(paths), ..self }
+    }
+
+    /// Puts the second path for the first one into texts and links. The same path twice: links to it
+    /// are allowed.
+    #[must_use]
+    pub fn moving(self, paths: Vec<(PathBuf, PathBuf)>) -> Self {
+        Self { held: Held::Moved(paths), ..self }
     }
 
     /// Copies a file or folder to the same path beneath `to`, where nothing may stand yet.
@@ -138,15 +154,15 @@ impl FolderCopy {
                 self.folder(found.as_fd(), to, path, (above, inner))
             }
             SFlag::S_IFLNK => {
-                let target = readlinkat(from, path)?;
-                let target_path = Path::new(&target);
+                let target = PathBuf::from(readlinkat(from, path)?);
                 let Some(depth) = depth else {
                     return Err(refused(name, "is a link"));
                 };
-                if !stays(target_path, above + depth) && !self.is_of_system(target_path) {
-                    return Err(refused(name, "is a link that leads out of the worktree"));
+                let moved = self.moved(&target);
+                if moved.is_none() && !self.links.allows(&target, above + depth) {
+                    return Err(refused(name, LEADS_OUT));
                 }
-                Ok(symlinkat(target.as_os_str(), to, path)?)
+                Ok(symlinkat(moved.as_ref().unwrap_or(&target), to, path)?)
             }
             _ => Err(refused(name, "is neither a file nor a folder nor a link")),
         }
@@ -160,26 +176,52 @@ impl FolderCopy {
             .ok_or_else(|| FolderError::Refused("it is larger than the limit".to_owned()))
     }
 
-    /// Whether a link leads to a program or library of the system, such as `/usr/bin/python3`.
-    fn is_of_system(&self, target: &Path) -> bool {
+    /// Where a link to the old place leads at the new one.
+    fn moved(&self, target: &Path) -> Option<PathBuf> {
+        let Held::Moved(paths) = &self.held else { return None };
         let is_plain = !target.components().any(|part| part == Component::ParentDir);
-        let Some(real) = target.canonicalize().ok().filter(|_| is_plain) else { return false };
-        [target, &real].iter().all(|path| {
-            SYSTEM.iter().any(|folder| path.starts_with(folder))
-                && !self.private.iter().any(|folder| path.starts_with(folder))
-        })
+        let below =
+            |(old, new): &(PathBuf, PathBuf)| Some(new.join(target.strip_prefix(old).ok()?));
+        is_plain.then(|| paths.iter().find_map(below))?
+    }
+
+    /// The content of a file that holds the old path, with the new one in its place.
+    fn text_of_new_place(&self, source: &File, size: u64) -> io::Result<Option<Vec<u8>>> {
+        let Held::Moved(paths) = &self.held else { return Ok(None) };
+        if size > MOVED_MAX || paths.iter().all(|(old, new)| old == new) {
+            return Ok(None);
+        }
+        let mut text = beginning(source, SEARCHED)?;
+        if text.contains(&0) {
+            return Ok(None);
+        }
+        if size > SEARCHED {
+            text = beginning(source, size)?;
+        }
+        let mut is_changed = false;
+        for (old, new) in paths {
+            let (old, new) = (old.as_os_str().as_bytes(), new.as_os_str().as_bytes());
+            if holds(&text, old) {
+                text = replaced(&text, old, new);
+                is_changed = true;
+            }
+        }
+        Ok(is_changed.then_some(text))
     }
 
     /// Refuses a file that holds the path.
     fn look_for_path(&self, source: &File, path: &Path) -> Result<(), FolderError> {
         // Python names the source in it for error messages alone.
         let is_compiled = path.extension().is_some_and(|it| it == "pyc");
-        let Some(text) = self.refused.as_ref().filter(|_| !is_compiled) else { return Ok(()) };
-        let mut start = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(source, SEARCHED), &mut start)?;
-        io::Seek::rewind(&mut &*source)?;
-        if start.windows(text.len()).any(|window| window == text.as_slice()) {
-            return Err(refused(path.as_os_str(), "holds the path of the worktree"));
+        let Held::Refused(paths) = &self.held else { return Ok(()) };
+        if is_compiled {
+            return Ok(());
+        }
+        let start = beginning(source, SEARCHED)?;
+        if paths.iter().any(|path| holds(&start, path.as_os_str().as_bytes())) {
+            let why =
+                "holds the path of the worktree, which `setup.after_restore = \"run\"` allows";
+            return Err(refused(path.as_os_str(), why));
         }
         Ok(())
     }
@@ -193,13 +235,20 @@ impl FolderCopy {
         let size = u64::try_from(found.st_size).unwrap_or(0);
         self.stay_within(size)?;
         self.look_for_path(source, Path::new(name))?;
+        let text = self.text_of_new_place(source, size)?;
         let made = plain_file::create(to, name, found)?;
-        if self.reflink.share(source, &made) {
+        if let Some(text) = &text {
+            io::Write::write_all(&mut &made, text)?;
+        } else if self.reflink.share(source, &made) {
             self.done.cloned += 1;
         } else {
             io::copy(&mut io::Read::take(source, size), &mut &made)?;
         }
         plain_file::complete(&made, found)?;
+        if text.is_some() {
+            // What was compiled from the old text has its time, and maybe its length.
+            made.set_modified(SystemTime::now())?;
+        }
         self.done.files += 1;
         self.done.bytes += size;
         Ok(())
@@ -224,6 +273,29 @@ impl FolderCopy {
     }
 }
 
+/// The first bytes of a file, which is as if nothing had been read of it afterwards.
+fn beginning(source: &File, most: u64) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(source, most), &mut start)?;
+    io::Seek::rewind(&mut &*source)?;
+    Ok(start)
+}
+
+fn holds(text: &[u8], path: &[u8]) -> bool {
+    memchr::memmem::find(text, path).is_some()
+}
+
+fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let (mut made, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(at) = memchr::memmem::find(rest, old) {
+        made.extend_from_slice(&rest[..at]);
+        made.extend_from_slice(new);
+        rest = &rest[at + old.len()..];
+    }
+    made.extend_from_slice(rest);
+    made
+}
+
 fn refused(name: &OsStr, why: &str) -> FolderError {
     FolderError::Refused(format!("{:?} {why}", name.to_string_lossy()))
 }
@@ -234,16 +306,6 @@ pub(super) fn folder(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
         return root.try_clone_to_owned();
     }
     Ok(beneath::open_beneath(root, path, FOLDER, Links::Refuse)?)
-}
-
-/// Whether a link that lies `depth` folders deep stays beneath the folder. Each `..` stands
-/// before all names, so that no other link on the way changes where it leads.
-fn stays(target: &Path, depth: usize) -> bool {
-    let up = target.components().take_while(|part| *part == Component::ParentDir).count();
-    let goes_down = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-    !target.as_os_str().as_bytes().is_empty()
-        && up <= depth
-        && target.components().skip(up).all(goes_down)
 }
 
 #[cfg(test)]
@@ -275,7 +337,8 @@ mod tests {
         fn copy(&self, path: &str, max: u64) -> Result<Copied, FolderError> {
             let from = beneath::folder(&self.from()).unwrap();
             let to = beneath::folder(&self.to()).unwrap();
-            let mut copy = FolderCopy::new(max, vec!["/usr/share".into()]).refusing(&self.from());
+            let mut copy =
+                FolderCopy::new(max, vec!["/usr/share".into()]).refusing(vec![self.from()]);
             copy.copy(from.as_fd(), to.as_fd(), Path::new(path)).map(|()| copy.done)
         }
     }
@@ -355,12 +418,34 @@ mod tests {
     }
 
     #[test]
-    fn links_are_judged_by_the_folders_that_they_lie_in() {
-        for (target, depth) in [("a", 0), ("./a/b", 0), ("../a", 1), ("../../a", 2), ("..", 1)] {
-            assert!(stays(Path::new(target), depth), "{target}");
-        }
-        for (target, depth) in [("..", 0), ("../../a", 1), ("/a", 9), ("a/../../b", 9), ("", 9)] {
-            assert!(!stays(Path::new(target), depth), "{target}");
-        }
+    fn a_copy_for_another_place_has_the_path_of_that_one_in_its_texts_and_links() {
+        let scene = Scene::new();
+        let (old, tree) = (scene.from().join("tree"), scene.from().join("tree"));
+        let shebang = format!("#!{}/bin/python3\n", old.display());
+        fs::write(tree.join("tool"), &shebang).unwrap();
+        fs::write(tree.join("long"), format!("{}{shebang}", "x".repeat(100_000))).unwrap();
+        fs::write(tree.join("binary"), format!("\0{shebang}")).unwrap();
+        symlink(old.join("sub"), tree.join("link")).unwrap();
+        symlink(old.join("../sub"), tree.join("sub/out")).unwrap();
+        let from = beneath::folder(&scene.from()).unwrap();
+        let to = beneath::folder(&scene.to()).unwrap();
+        let new = PathBuf::from("/another/place");
+        let copy = || {
+            let mut copy =
+                FolderCopy::new(1 << 20, vec![]).moving(vec![(old.clone(), new.clone())]);
+            copy.copy(from.as_fd(), to.as_fd(), Path::new("tree"))
+        };
+        assert!(matches!(copy(), Err(FolderError::Refused(_))), "a link that may lead out");
+        fs::remove_file(tree.join("sub/out")).unwrap();
+        fs::remove_dir_all(scene.to().join("tree")).unwrap();
+        copy().unwrap();
+        let made = scene.to().join("tree");
+        let expected = "#!/another/place/bin/python3\n";
+        assert_eq!(fs::read_to_string(made.join("tool")).unwrap(), expected);
+        assert!(fs::read_to_string(made.join("long")).unwrap().ends_with(expected));
+        assert_eq!(fs::read_to_string(made.join("binary")).unwrap(), format!("\0{shebang}"));
+        assert_eq!(fs::read_link(made.join("link")).unwrap(), new.join("sub"));
+        let time = |path: PathBuf| fs::metadata(path).unwrap().modified().unwrap();
+        assert_ne!(time(made.join("tool")), time(tree.join("tool")));
     }
 }

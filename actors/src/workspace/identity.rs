@@ -1,10 +1,11 @@
-//! The person's name and address, with which git signs what an attempt's work becomes. The
-//! person's own configuration counts first: an agent can write the repository's.
+//! The person's names and addresses, with which git signs what an attempt's work becomes: those that
+//! git itself uses for a commit in their repository, wherever they are configured. What git
+//! would only guess does not count.
 
 use std::path::Path;
 
 use super::git::{self, GitError};
-use super::merge::Signature;
+use super::merge::{Person, Signature};
 
 /// The identity for commits to a repository, at this moment and in this time zone. `None`: git
 /// has none.
@@ -12,25 +13,29 @@ use super::merge::Signature;
 /// # Errors
 /// git can't be run.
 pub async fn of_person(repo: &Path) -> Result<Option<Signature>, GitError> {
-    let Some(name) = setting(repo, "user.name").await? else { return Ok(None) };
-    let Some(email) = setting(repo, "user.email").await? else { return Ok(None) };
-    // git knows the time zone; the identity of this answer is not used.
-    let identity = ["-c", "user.name=x", "-c", "user.email=x", "var", "GIT_COMMITTER_IDENT"];
-    let said = git::run(repo, &identity).await?;
-    let date = said.rsplit_once("> ").map_or(&*said, |(_, date)| date).to_owned();
-    Ok(Some(Signature { name, email, date }))
+    let Some((author, _)) = identity(repo, "GIT_AUTHOR_IDENT").await? else { return Ok(None) };
+    let Some((committer, date)) = identity(repo, "GIT_COMMITTER_IDENT").await? else {
+        return Ok(None);
+    };
+    let Person { name, email } = author.clone();
+    let committer = Some(committer).filter(|committer| *committer != author);
+    Ok(Some(Signature { name, email, date, committer }))
 }
 
-async fn setting(repo: &Path, key: &str) -> Result<Option<String>, GitError> {
-    for place in [&["config", "--global", "--get", key][..], &["config", "--get", key]] {
-        match git::run(repo, place).await {
-            Ok(value) if !value.trim().is_empty() => return Ok(Some(value)),
-            // It is not set there.
-            Ok(_) | Err(GitError::Failed(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
+async fn identity(repo: &Path, which: &str) -> Result<Option<(Person, String)>, GitError> {
+    let said = match git::run(repo, &["-c", "user.useConfigOnly=true", "var", which]).await {
+        Ok(said) => said,
+        // It is not configured.
+        Err(GitError::Failed(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // git takes `<` and `>` out of names and addresses.
+    let parts = said.rsplit_once("> ").and_then(|(person, date)| {
+        let (name, email) = person.split_once(" <")?;
+        Some((Person { name: name.to_owned(), email: email.to_owned() }, date.to_owned()))
+    });
+    let unknown = || GitError::Failed(format!("git var {which} speaks differently: {said}"));
+    parts.map(Some).ok_or_else(unknown)
 }
 
 #[cfg(test)]
@@ -46,10 +51,13 @@ mod tests {
             git::run(repo, &["config", key, value]).await.unwrap();
         }
         let by = of_person(repo).await.unwrap().unwrap();
-        // A person's own configuration may say otherwise.
-        assert!(!by.name.is_empty() && by.email.contains('@'), "{by:?}");
+        assert_eq!((&*by.name, &*by.email, &by.committer), ("Ann B", "ann@localhost", &None));
         let (seconds, zone) = by.date.split_once(' ').unwrap();
         assert!(seconds.parse::<u64>().unwrap() > 1_700_000_000);
         assert!(zone.len() == 5 && zone.starts_with(['+', '-']), "{by:?}");
+        git::run(repo, &["config", "committer.email", "bot@localhost"]).await.unwrap();
+        let by = of_person(repo).await.unwrap().unwrap();
+        let committer = Person { name: "Ann B".to_owned(), email: "bot@localhost".to_owned() };
+        assert_eq!((&*by.email, by.committer), ("ann@localhost", Some(committer)));
     }
 }

@@ -6,17 +6,25 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use tempfile::NamedTempFile;
+use tokio::time::{Duration, Instant, sleep};
+
 use super::regular;
 use crate::blocking::{blocking, if_there};
 
-const LOCK: &str = "index.lock";
-/// The next text of the lock, until it is whole.
-const NEXT: &str = "provost.lock";
-/// The next index, until it is whole.
-const COPY: &str = "provost.index";
+pub const LOCK: &str = "index.lock";
+/// Begins the names of the next text of the lock, until it is whole. Each try has a name of its own: daemons of
+/// several homes and hosts may have one checkout, and two of them would take a fixed name for their own.
+const NEXT: &str = "provost.lock.";
+/// Begins the name of the next index, until it is whole; the mark follows.
+const COPY: &str = "provost.index.";
 /// Follows the mark once files may have changed.
 const BEGUN: &str = "\nbegun";
 const TEXT_MAX: u64 = 1024;
+/// How long another program may have the lock before it is in the way: editors take it for moments all
+/// day. And the time between two looks.
+pub const IN_TIME: Duration = Duration::from_secs(5);
+pub const PAUSE: Duration = Duration::from_millis(50);
 
 /// A held lock. It stays if it is dropped, until a call with the same mark takes it again.
 pub struct IndexLock {
@@ -32,11 +40,8 @@ impl IndexLock {
     pub async fn take(admin: &Path, mark: &str) -> io::Result<Option<Self>> {
         let (folder, text) = (admin.to_owned(), mark.to_owned());
         let has_begun = blocking(move || {
-            let next = write(&folder, &text)?;
             // Whole at once: a lock without a mark would be another program's.
-            let linked = fs::hard_link(&next, folder.join(LOCK));
-            fs::remove_file(next)?;
-            match linked {
+            match fs::hard_link(write(&folder, &text)?, folder.join(LOCK)) {
                 Ok(()) => Ok(Some(false)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => held(&folder, &text),
                 Err(error) => Err(error),
@@ -44,6 +49,19 @@ impl IndexLock {
         });
         let taken = |has_begun| Self { admin: admin.to_owned(), mark: mark.to_owned(), has_begun };
         Ok(has_begun.await?.map(taken))
+    }
+
+    /// Takes the lock once another program has given it up; `None`: that program still has it when the
+    /// time is over, which is [`IN_TIME`] mostly.
+    pub async fn take_within(admin: &Path, mark: &str, time: Duration) -> io::Result<Option<Self>> {
+        let until = Instant::now() + time;
+        loop {
+            let taken = Self::take(admin, mark).await?;
+            if taken.is_some() || Instant::now() >= until {
+                return Ok(taken);
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     /// Whether a call with this mark has the lock.
@@ -55,7 +73,8 @@ impl IndexLock {
     /// Has the lock say that files change from now on.
     pub async fn begin(&mut self) -> io::Result<()> {
         let (admin, text) = (self.admin.clone(), self.mark.clone() + BEGUN);
-        blocking(move || fs::rename(write(&admin, &text)?, admin.join(LOCK))).await?;
+        blocking(move || Ok::<_, io::Error>(write(&admin, &text)?.persist(admin.join(LOCK))?))
+            .await?;
         self.has_begun = true;
         Ok(())
     }
@@ -63,7 +82,7 @@ impl IndexLock {
     /// Copies the next index, with its time, see [`regular::copy`], to where it takes only a
     /// rename to install it.
     pub async fn prepare(&self, index: &Path) -> io::Result<()> {
-        let (from, to) = (index.to_owned(), self.admin.join(COPY));
+        let (from, to) = (index.to_owned(), copy(&self.admin, &self.mark));
         blocking(move || {
             regular::copy(&from, &to)?;
             File::open(&to)?.sync_all()
@@ -73,21 +92,21 @@ impl IndexLock {
 
     /// Puts the prepared index in its place, and gives up the lock.
     pub async fn install(self) -> io::Result<()> {
-        let (copy, index) = (self.admin.join(COPY), self.admin.join("index"));
+        let (copy, index) = (copy(&self.admin, &self.mark), self.admin.join("index"));
         blocking(move || fs::rename(copy, index)).await?;
         self.release().await
     }
 
     /// Gives up the lock, and leaves the index as it is.
     pub async fn release(self) -> io::Result<()> {
-        Self::give_up(&self.admin).await
+        Self::give_up(&self.admin, &self.mark).await
     }
 
-    /// Gives up the lock of a worktree, which the caller has.
-    pub async fn give_up(admin: &Path) -> io::Result<()> {
-        let admin = admin.to_owned();
+    /// Gives up the lock of a worktree, which a call with this mark has.
+    pub async fn give_up(admin: &Path, mark: &str) -> io::Result<()> {
+        let (admin, copy) = (admin.to_owned(), copy(admin, mark));
         blocking(move || {
-            if_there(fs::remove_file(admin.join(COPY)))?;
+            if_there(fs::remove_file(copy))?;
             if_there(fs::remove_file(admin.join(LOCK))).map(drop)
         })
         .await
@@ -110,11 +129,66 @@ fn held(admin: &Path, mark: &str) -> io::Result<Option<bool>> {
     })
 }
 
-fn write(admin: &Path, text: &str) -> io::Result<PathBuf> {
-    let next = admin.join(NEXT);
-    if_there(fs::remove_file(&next))?;
-    let mut file = File::options().write(true).create_new(true).open(&next)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
+/// Where the next index of a call with this mark is.
+fn copy(admin: &Path, mark: &str) -> PathBuf {
+    let plain = mark.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    admin.join(format!("{COPY}{plain}"))
+}
+
+/// A file with the text, which goes unless it is put in the lock's place.
+fn write(admin: &Path, text: &str) -> io::Result<NamedTempFile> {
+    let mut next = NamedTempFile::with_prefix_in(NEXT, admin)?;
+    next.write_all(text.as_bytes())?;
+    next.as_file().sync_all()?;
     Ok(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn one_of_two_daemons_that_have_a_checkout_holds_its_lock() {
+        let admin = tempfile::tempdir().unwrap();
+        let take = |mark: &'static str| {
+            let admin = admin.path().to_owned();
+            tokio::spawn(async move {
+                let mut held = 0;
+                while held < 200 {
+                    let Some(mut lock) = IndexLock::take(&admin, mark).await.unwrap() else {
+                        tokio::task::yield_now().await;
+                        continue;
+                    };
+                    assert!(!lock.has_begun);
+                    lock.begin().await.unwrap();
+                    assert!(IndexLock::is_held(&admin, mark).await.unwrap());
+                    lock.release().await.unwrap();
+                    held += 1;
+                }
+            })
+        };
+        let (one, other) = (take("provost 1"), take("provost 2"));
+        one.await.unwrap();
+        other.await.unwrap();
+        assert_eq!(fs::read_dir(admin.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_is_held_for_a_moment_is_waited_for_and_one_that_stays_is_not() {
+        let admin = tempfile::tempdir().unwrap();
+        let lock = admin.path().join(LOCK);
+        fs::write(&lock, "").unwrap();
+        let take = IndexLock::take_within(admin.path(), "provost 1", Duration::ZERO);
+        assert!(take.await.unwrap().is_none());
+        let folder = admin.path().to_owned();
+        let taking = tokio::spawn(async move {
+            IndexLock::take_within(&folder, "provost 1", Duration::from_hours(1))
+                .await
+                .unwrap()
+                .is_some()
+        });
+        tokio::task::yield_now().await;
+        fs::remove_file(lock).unwrap();
+        assert!(taking.await.unwrap());
+    }
 }

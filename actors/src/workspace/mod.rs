@@ -9,7 +9,7 @@
 
 pub mod advance;
 mod aside;
-mod beneath;
+pub mod beneath;
 mod between;
 pub mod bundle;
 pub mod cache;
@@ -26,26 +26,38 @@ pub mod folder_copy;
 pub mod frozen;
 pub mod git;
 pub mod identity;
-mod index_lock;
+pub mod index_lock;
+pub mod kept_refs;
+mod left_out;
+mod links;
 pub mod merge;
+pub mod own;
 mod owner;
 pub mod page;
+pub mod parting;
 mod places;
 mod plain_file;
 pub mod probe;
 pub mod proof;
 pub mod push;
 pub mod quote;
+mod references;
 mod reflink;
-mod registration;
 pub mod regular;
 pub mod removal;
+mod settings;
+pub mod signing;
 pub mod snapshot;
+pub mod source;
 pub mod tree;
 pub mod turn_snapshot;
+pub mod under_way;
 
 pub use aside::check_out;
 pub use beneath::refuse_links;
 pub use checkouts::of_branch as checkouts_of;
-pub use owner::{NewWorktree, Repositories, Snapshotted};
+pub use owner::{
+    NewWorktree, Repositories, Snapshotted, add_worktree, forget_worktree, restore_worktree,
+};
 pub use places::Places;
+pub use settings::files as settings_files;

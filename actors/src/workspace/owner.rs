@@ -1,21 +1,23 @@
-//! Writes to repositories: makes worktrees, and forgets those that are gone, one change at a
-//! time in each repository.
+//! Makes the worktrees of attempts, each with a repository of its own ([`super::own`]), and has changes of
+//! one repository of the person's come one after the other.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::aside::{self, Aside};
 use super::git::{self, GitError};
-use super::{bundle, proof};
-use crate::blocking::lock;
-
-/// git makes the worktree empty: if it wrote the files, it would run the filters of the
-/// repository's configuration, which agents can write.
-const ADD: [&str; 4] = ["worktree", "add", "--quiet", "--no-checkout"];
+use super::own::make::{Beginning, kept, link, make};
+use super::own::{Own, branch_reference, head_reference};
+use super::{references, regular};
+use crate::blocking::{blocking, lock};
+use crate::ids::AttemptId;
 
 #[derive(Clone, Debug)]
 pub struct NewWorktree {
+    pub attempt: AttemptId,
+    pub own: Own,
     pub path: PathBuf,
     pub branch: String,
     pub base: String,
@@ -40,51 +42,6 @@ pub struct Repositories {
 }
 
 impl Repositories {
-    /// Adds a worktree to the repository at `repo`. Its branch and its registration come after all
-    /// earlier changes; its files, which only this worktree has, are written beside later ones.
-    /// The caller is not to be dropped meanwhile.
-    pub async fn add_worktree(&self, repo: &Path, new: NewWorktree) -> Result<(), GitError> {
-        let (path, fresh) = (repo.to_owned(), new.clone());
-        let made = self.in_turn(repo, async move { make(&path, &fresh).await });
-        // Beside it: what writes the files needs no worktree to begin with.
-        let (made, aside) = tokio::join!(made, for_files(repo, &new));
-        let is_made = made.is_ok();
-        if is_made
-            && let Ok(aside) = aside
-            && aside::lay_out(aside, &new.path, &new.base).await.is_ok()
-        {
-            return Ok(());
-        }
-        // Its branch is there already, or something of an earlier try is in the way. Another
-        // change could move a branch that is not new: the files are written in turn, too.
-        let path = repo.to_owned();
-        let again = async move {
-            if is_made {
-                take_away(&path, &new).await;
-            }
-            add(&path, &new).await
-        };
-        self.in_turn(repo, again).await
-    }
-
-    /// Makes the worktree anew as a turn left it, wherever its branch is now, and whatever other
-    /// worktree has that. What was not committed is not committed then.
-    pub async fn restore_worktree(
-        &self,
-        repo: &Path,
-        new: NewWorktree,
-        left: Snapshotted,
-    ) -> Result<(), GitError> {
-        let path = repo.to_owned();
-        self.in_turn(repo, async move { restore(&path, &new, &left).await }).await
-    }
-
-    /// Ends the registration of a worktree in the repository at `repo`, if it is gone.
-    pub async fn forget_worktree(&self, repo: &Path, worktree: PathBuf) -> Result<(), GitError> {
-        let path = repo.to_owned();
-        self.in_turn(repo, async move { forget(&path, &worktree).await }).await
-    }
-
     /// Runs a change after all earlier ones of this repository, even if the caller is dropped.
     pub async fn in_turn<T, E>(
         &self,
@@ -105,31 +62,49 @@ impl Repositories {
     }
 }
 
-/// Makes the worktree, also after an interrupted try. Only called while nothing has run in it.
-async fn add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
-    if try_add(repo, new).await.is_ok() {
-        return Ok(());
-    }
-    if tokio::fs::symlink_metadata(&new.path).await.is_ok() {
-        set_aside(new).await.map_err(|error| {
-            GitError::Failed(format!("{} is in the way: {error}", new.path.display()))
-        })?;
-    }
-    take_away(repo, new).await;
-    let added = try_add(repo, new).await;
-    // Only this attempt writes its branch, and git has waited longer for the lock than a git
-    // that is being ended can hold it: a killed git left the lock.
-    if added.is_err()
-        && let Ok(common) = git::common_dir(repo).await
-        && let lock = common.join(format!("refs/heads/{}.lock", new.branch))
-        && tokio::fs::remove_file(lock).await.is_ok()
-    {
-        return try_add(repo, new).await;
-    }
-    added
+/// Makes a worktree of the repository at `repo`, also after an interrupted try: its branch is new, or where
+/// that try left it. Only called while nothing has run in it. No other start has to wait for it.
+pub async fn add_worktree(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
+    set_aside(new).await.map_err(|error| in_the_way(new, &error))?;
+    let branch = format!("refs/heads/{}", new.branch);
+    let begin = || {
+        let kept = kept(new.attempt, &new.base, &new.base);
+        let commands = format!("create {branch} {}\n{kept}", new.base);
+        references::all(repo, &new.scratch, commands, "provost: start")
+    };
+    let tip = match begin().await {
+        Ok(()) => new.base.clone(),
+        Err(GitError::Failed(said)) => match git::branch_tip(repo, &new.branch).await? {
+            Some(tip) => {
+                let kept = kept(new.attempt, &tip, &new.base);
+                references::all(repo, &new.scratch, kept, "provost: start").await?;
+                tip
+            }
+            // Nothing but this attempt makes a branch of this name, and git has waited longer for the lock
+            // than a git that is being ended can hold it: a killed git left it.
+            None if references::cut_off(repo, &branch, &said).await? => {
+                begin().await?;
+                new.base.clone()
+            }
+            None => return Err(GitError::Failed(said)),
+        },
+        Err(error) => return Err(error),
+    };
+    lay_out(repo, new, &tip).await
 }
 
-async fn restore(repo: &Path, new: &NewWorktree, left: &Snapshotted) -> Result<(), GitError> {
+/// Makes the worktree anew as a turn left it, wherever its branch is now. What was not committed is not
+/// committed then. Its own repository stays, if it is there.
+pub async fn restore_worktree(
+    repo: &Path,
+    new: &NewWorktree,
+    left: &Snapshotted,
+) -> Result<(), GitError> {
+    let is_there = tokio::fs::symlink_metadata(new.own.admin().join("HEAD")).await.is_ok();
+    if is_there {
+        set_worktree_aside(new).await.map_err(|error| in_the_way(new, &error))?;
+        return lay_again(repo, new, left).await;
+    }
     let head = match &left.commit {
         Some(commit) => {
             let parent = format!("{commit}^1");
@@ -140,78 +115,98 @@ async fn restore(repo: &Path, new: &NewWorktree, left: &Snapshotted) -> Result<(
     let branch = format!("refs/heads/{}", new.branch);
     let tip = git::ref_tip(repo, &branch).await?.filter(|tip| *tip != head);
     if let Some(tip) = tip {
-        bundle::refer(repo, &format!("{}/{tip}", left.kept), &tip).await?;
+        references::set(repo, &format!("{}/{tip}", left.kept), &tip, None, "provost").await?;
     }
-    bundle::refer(repo, &branch, &head).await?;
-    if tokio::fs::symlink_metadata(&new.path).await.is_ok() {
-        set_aside(new).await?;
-    }
-    take_away(repo, new).await;
-    let path = new.path.to_string_lossy();
-    // The worktree that another host had may be registered, with this branch.
-    git::run(repo, &[&ADD[..], &["--force", &path, &new.branch]].concat()).await?;
+    let commands = format!("update {branch} {head}\n{}", kept(new.attempt, &head, &new.base));
+    references::all(repo, &new.scratch, commands, "provost").await?;
+    set_aside(new).await.map_err(|error| in_the_way(new, &error))?;
     lay_out(repo, new, &head).await?;
     match &left.commit {
-        Some(commit) => aside::bring(repo, &new.path, commit, &new.scratch).await,
+        Some(commit) => aside::bring(repo, &new.path, &new.own.admin(), commit, &new.scratch).await,
         None => Ok(()),
     }
 }
 
-/// Ends the registration of a worktree that is gone, and no other.
-async fn forget(repo: &Path, worktree: &Path) -> Result<(), GitError> {
-    // git would delete a folder that was created again.
-    let is_there = tokio::fs::symlink_metadata(worktree).await.is_ok();
-    if is_there || proof::registration(repo, worktree).await?.is_none() {
+/// Makes the own repository and the files of a worktree, at a commit.
+async fn lay_out(repo: &Path, new: &NewWorktree, commit: &str) -> Result<(), GitError> {
+    let common = git::common_dir(repo).await?;
+    let aside = Aside::for_files(&common, &new.scratch).await?;
+    let (own, worktree) = (&new.own, &*new.path);
+    let beginning = Beginning { own, worktree, branch: &new.branch, commit };
+    let admin = own.admin();
+    let made = async {
+        make(repo, &common, &aside.settings, &beginning).await?;
+        aside::lay_out(aside, worktree, &admin, commit).await?;
+        keep_index(own).await
+    };
+    let made = made.await;
+    if made.is_err() {
+        // Nothing has run in it, and it may fill the disk.
+        take_away(new).await;
+    }
+    made
+}
+
+/// Makes the worktree of an own repository that is there.
+async fn lay_again(repo: &Path, new: &NewWorktree, left: &Snapshotted) -> Result<(), GitError> {
+    let common = git::common_dir(repo).await?;
+    let tip = references::tips(repo, &[&head_reference(new.attempt)]).await?.into_values().next();
+    let commit = left.commit.clone().or(tip).unwrap_or_else(|| new.base.clone());
+    let (own, path) = (new.own.clone(), new.path.clone());
+    blocking(move || link(&own, &path)).await?;
+    let aside = Aside::for_files(&common, &new.scratch).await?.of_own(&new.own.admin()).await?;
+    // The agent's own index says what it had staged.
+    let index = aside.path().join("index");
+    let mut git = aside.writing(&new.path);
+    git.command.env("GIT_INDEX_FILE", &index);
+    git.text(&["read-tree", "--reset", "-u", &commit]).await?;
+    Ok(())
+}
+
+/// Provost reads the files with an index of its own from now on.
+async fn keep_index(own: &Own) -> Result<(), GitError> {
+    let (from, to) = (own.admin().join("index"), own.index());
+    Ok(blocking(move || regular::copy(&from, &to)).await?)
+}
+
+/// Deletes what only Provost uses of a worktree that is gone: the references that kept what it borrowed.
+///
+/// # Errors
+/// git can't read or change them.
+pub async fn forget_worktree(repo: &Path, attempt: AttemptId) -> Result<(), GitError> {
+    for name in [head_reference, branch_reference, super::own::base_reference] {
+        references::delete(repo, &name(attempt)).await?;
+    }
+    Ok(())
+}
+
+async fn take_away(new: &NewWorktree) {
+    for path in [new.path.clone(), new.own.root().to_owned()] {
+        let _ = tokio::fs::remove_dir_all(path).await;
+    }
+}
+
+fn in_the_way(new: &NewWorktree, error: &io::Error) -> GitError {
+    GitError::Failed(format!("{} is in the way: {error}", new.path.display()))
+}
+
+/// Moves what an earlier try left to the trash.
+async fn set_aside(new: &NewWorktree) -> io::Result<()> {
+    set_worktree_aside(new).await?;
+    away(new, new.own.root(), "git").await
+}
+
+async fn set_worktree_aside(new: &NewWorktree) -> io::Result<()> {
+    away(new, &new.path, "files").await
+}
+
+async fn away(new: &NewWorktree, path: &Path, what: &str) -> io::Result<()> {
+    if tokio::fs::symlink_metadata(path).await.is_err() {
         return Ok(());
     }
-    let path = worktree.to_string_lossy();
-    git::run(repo, &["worktree", "remove", "--force", &path]).await.map(drop)
-}
-
-async fn try_add(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
-    let path = new.path.to_string_lossy();
-    let commit = if let Some(tip) = git::branch_tip(repo, &new.branch).await? {
-        git::run(repo, &[&ADD[..], &[&path, &new.branch]].concat()).await?;
-        tip
-    } else {
-        make(repo, new).await?;
-        new.base.clone()
-    };
-    let laid_out = lay_out(repo, new, &commit).await;
-    if laid_out.is_err() {
-        take_away(repo, new).await;
-    }
-    laid_out
-}
-
-/// Takes a worktree away whose files could not be written: nothing has run in it, and it may fill
-/// the disk.
-async fn take_away(repo: &Path, new: &NewWorktree) {
-    let path = new.path.to_string_lossy();
-    // A killed try leaves a locked entry, which only goes when forced twice.
-    let _ = git::run(repo, &["worktree", "remove", "--force", "--force", &path]).await;
-}
-
-/// Makes an empty worktree with a new branch. git refuses, before it makes anything, where the
-/// branch is there already.
-async fn make(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
-    let path = new.path.to_string_lossy();
-    let what = ["--no-track", "-b", &new.branch, &path, &new.base];
-    git::run(repo, &[&ADD[..], &what].concat()).await.map(drop)
-}
-
-async fn lay_out(repo: &Path, new: &NewWorktree, commit: &str) -> Result<(), GitError> {
-    aside::lay_out(for_files(repo, new).await?, &new.path, commit).await
-}
-
-async fn for_files(repo: &Path, new: &NewWorktree) -> Result<Aside, GitError> {
-    Aside::for_files(&git::common_dir(repo).await?, &new.scratch).await
-}
-
-async fn set_aside(new: &NewWorktree) -> std::io::Result<()> {
     tokio::fs::create_dir_all(&new.trash).await?;
-    let name = format!("{}-{}", uuid::Uuid::now_v7(), new.branch.replace('/', "-"));
-    tokio::fs::rename(&new.path, new.trash.join(name)).await
+    let name = format!("{}-{}-{what}", uuid::Uuid::now_v7(), new.branch.replace('/', "-"));
+    tokio::fs::rename(path, new.trash.join(name)).await
 }
 
 #[cfg(test)]
@@ -220,6 +215,18 @@ mod tests {
 
     async fn git(dir: &Path, args: &[&str]) -> String {
         git::run(dir, args).await.unwrap()
+    }
+
+    fn new(dir: &Path, name: &str, base: String) -> NewWorktree {
+        NewWorktree {
+            attempt: AttemptId::new(),
+            own: Own::of(&dir.join("attempt").join(name), "repo"),
+            path: dir.join(name),
+            branch: format!("provost/{name}"),
+            base,
+            trash: dir.join("trash"),
+            scratch: dir.join("scratch"),
+        }
     }
 
     #[tokio::test]
@@ -231,35 +238,23 @@ mod tests {
         let who = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
         let commit = [&who[..], &["commit", "--quiet", "--allow-empty", "-m", "first"]].concat();
         git(&repo, &commit).await;
-        let new = NewWorktree {
-            path: scratch.path().join("tree"),
-            branch: "provost/x".to_owned(),
-            base: git(&repo, &["rev-parse", "HEAD"]).await,
-            trash: scratch.path().join("trash"),
-            scratch: scratch.path().join("scratch"),
-        };
-        add(&repo, &new).await.unwrap();
-        // What a `git worktree add` that is killed leaves: its lock.
-        git(&repo, &["worktree", "lock", "--reason", "initializing", "tree"]).await;
-        std::fs::write(new.path.join("half"), "").unwrap();
-        add(&repo, &new).await.unwrap();
-        assert!(!new.path.join("half").exists());
-        assert_eq!(std::fs::read_dir(&new.trash).unwrap().count(), 1, "moved, not deleted");
-        assert_eq!(git(&new.path, &["branch", "--show-current"]).await, "provost/x");
-        std::fs::remove_dir_all(&new.path).unwrap();
-        git(&repo, &["worktree", "lock", "tree"]).await;
-        add(&repo, &new).await.unwrap();
-        assert!(new.path.join(".git").exists());
+        let base = git(&repo, &["rev-parse", "HEAD"]).await;
+        let tree = new(scratch.path(), "tree", base.clone());
+        add_worktree(&repo, &tree).await.unwrap();
+        std::fs::write(tree.path.join("half"), "").unwrap();
+        add_worktree(&repo, &tree).await.unwrap();
+        assert!(!tree.path.join("half").exists());
+        assert_eq!(std::fs::read_dir(&tree.trash).unwrap().count(), 2, "moved, not deleted");
+        assert_eq!(git(&tree.path, &["branch", "--show-current"]).await, "provost/tree");
+        std::fs::remove_dir_all(&tree.path).unwrap();
+        add_worktree(&repo, &tree).await.unwrap();
+        assert!(tree.path.join(".git").exists());
 
         // The lock of a branch that was about to be made.
-        let new = NewWorktree {
-            path: scratch.path().join("other"),
-            branch: "provost/y".to_owned(),
-            ..new
-        };
-        std::fs::write(repo.join(".git/refs/heads/provost/y.lock"), "").unwrap();
-        add(&repo, &new).await.unwrap();
-        assert_eq!(git(&new.path, &["branch", "--show-current"]).await, "provost/y");
+        let other = new(scratch.path(), "other", base);
+        std::fs::write(repo.join(".git/refs/heads/provost/other.lock"), "").unwrap();
+        add_worktree(&repo, &other).await.unwrap();
+        assert_eq!(git(&other.path, &["branch", "--show-current"]).await, "provost/other");
     }
 
     struct Scene {
@@ -284,13 +279,7 @@ mod tests {
         }
 
         async fn worktree(&self, repo: &Path) -> NewWorktree {
-            NewWorktree {
-                path: self.scratch.path().join("tree"),
-                branch: "provost/x".to_owned(),
-                base: git(repo, &["rev-parse", "main"]).await,
-                trash: self.scratch.path().join("trash"),
-                scratch: self.scratch.path().join("scratch"),
-            }
+            new(self.scratch.path(), "tree", git(repo, &["rev-parse", "main"]).await)
         }
     }
 
@@ -313,7 +302,7 @@ mod tests {
         std::fs::create_dir_all(attributes.parent().unwrap()).unwrap();
         std::fs::write(attributes, "* filter=ev\n").unwrap();
         let new = scene.worktree(&scene.repo).await;
-        add(&scene.repo, &new).await.unwrap();
+        add_worktree(&scene.repo, &new).await.unwrap();
         assert_eq!(std::fs::read_to_string(new.path.join("a")).unwrap(), "text\n");
         assert!(!ran.exists());
         assert_eq!(git(&new.path, &["-c", "core.attributesFile=/dev/null", "ls-files"]).await, "a");
@@ -335,9 +324,9 @@ mod tests {
         let new = scene.worktree(&clone).await;
         git(&clone, &["config", "protocol.ext.allow", "always"]).await;
         git(&clone, &["config", "remote.origin.url", &format!("ext::sh -c {trap}")]).await;
-        add(&clone, &new).await.unwrap_err();
+        add_worktree(&clone, &new).await.unwrap_err();
         git(&clone, &["config", "remote.origin.url", &from]).await;
-        add(&clone, &new).await.unwrap();
+        add_worktree(&clone, &new).await.unwrap();
         assert_eq!(std::fs::read_to_string(new.path.join("a")).unwrap(), "text\n");
         assert!(!ran.exists());
         // What was fetched is kept.
@@ -347,21 +336,16 @@ mod tests {
     #[tokio::test]
     async fn many_worktrees_at_once_and_one_that_has_its_branch_are_whole() {
         let scene = Scene::new().await;
-        let repositories = Arc::new(Repositories::default());
-        let first = scene.worktree(&scene.repo).await;
-        let numbered = |number: usize| NewWorktree {
-            path: scene.scratch.path().join(format!("tree-{number}")),
-            branch: format!("provost/{number}"),
-            ..first.clone()
-        };
-        git(&scene.repo, &["branch", "provost/3", "main"]).await;
+        let base = git(&scene.repo, &["rev-parse", "main"]).await;
+        let numbered =
+            |number: usize| new(scene.scratch.path(), &format!("tree-{number}"), base.clone());
+        git(&scene.repo, &["branch", "provost/tree-3", "main"]).await;
         std::fs::create_dir(scene.scratch.path().join("tree-4")).unwrap();
         std::fs::write(scene.scratch.path().join("tree-4/other"), "").unwrap();
         let mut all = tokio::task::JoinSet::new();
         for number in 0..8 {
-            let (repositories, repo) = (Arc::clone(&repositories), scene.repo.clone());
-            let new = numbered(number);
-            all.spawn(async move { repositories.add_worktree(&repo, new).await.unwrap() });
+            let (repo, new) = (scene.repo.clone(), numbered(number));
+            all.spawn(async move { add_worktree(&repo, &new).await.unwrap() });
         }
         all.join_all().await;
         for number in 0..8 {
@@ -376,7 +360,7 @@ mod tests {
     async fn a_worktree_is_restored_as_a_turn_left_it_though_another_one_has_its_branch() {
         let scene = Scene::new().await;
         let old = scene.worktree(&scene.repo).await;
-        add(&scene.repo, &old).await.unwrap();
+        add_worktree(&scene.repo, &old).await.unwrap();
         let commit = async |text: &str| {
             std::fs::write(old.path.join("a"), text).unwrap();
             git(&old.path, &["commit", "--quiet", "--all", "-m", text]).await;
@@ -389,13 +373,15 @@ mod tests {
         let tree = git(&old.path, &["write-tree"]).await;
         let snapshot = git(&old.path, &["commit-tree", &tree, "-p", &head, "-m", "turn"]).await;
         let beyond = commit("beyond").await;
-        let new = NewWorktree { path: scene.scratch.path().join("new"), ..old.clone() };
+        let repo = scene.repo.to_str().unwrap();
+        let push = [format!("+{beyond}:refs/heads/{}", old.branch), format!("{snapshot}:refs/x/y")];
+        git(&old.path, &["push", "--quiet", repo, &push[0], &push[1]]).await;
+        let (path, own) = (scene.scratch.path().join("new"), Own::of(scene.scratch.path(), "new"));
+        let new = NewWorktree { own, path, ..old.clone() };
         let left = Snapshotted { commit: Some(snapshot), kept: "refs/provost/moved/x".to_owned() };
         for _ in 0..2 {
-            let repositories = Repositories::default();
-            let restored = repositories.restore_worktree(&scene.repo, new.clone(), left.clone());
-            restored.await.unwrap();
-            assert_eq!(git(&new.path, &["branch", "--show-current"]).await, "provost/x");
+            restore_worktree(&scene.repo, &new, &left).await.unwrap();
+            assert_eq!(git(&new.path, &["branch", "--show-current"]).await, old.branch);
             assert_eq!(git(&new.path, &["rev-parse", "HEAD"]).await, head);
             assert_eq!(git(&new.path, &["status", "--porcelain"]).await, "?? b\n?? c");
             assert_eq!(std::fs::read_to_string(new.path.join("a")).unwrap(), "committed");
@@ -417,7 +403,7 @@ mod tests {
         let who = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
         git(&repo, &[&who[..], &["commit", "--quiet", "--message=first"]].concat()).await;
         let new = scene.worktree(&repo).await;
-        Repositories::default().add_worktree(&repo, new.clone()).await.unwrap();
+        add_worktree(&repo, &new).await.unwrap();
         assert_eq!(git(&new.path, &["status", "--porcelain"]).await, "");
     }
 
@@ -430,7 +416,7 @@ mod tests {
         git(&scene.repo, &["commit", "--quiet", "--message=second"]).await;
         git(&scene.repo, &["sparse-checkout", "set", "--cone", "e"]).await;
         let new = scene.worktree(&scene.repo).await;
-        add(&scene.repo, &new).await.unwrap();
+        add_worktree(&scene.repo, &new).await.unwrap();
         assert!(new.path.join("a").exists() && !new.path.join("d").exists());
         assert_eq!(git(&new.path, &["status", "--porcelain"]).await, "");
     }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::git::{self, Git, GitError};
+use super::git::{Git, GitError};
 use super::merge::trees::Trees;
+use super::parting::{History, part};
 
 /// Most bytes of the names of the files that a side has changed.
 const NAMES_MAX: usize = 64 << 20;
@@ -18,11 +19,13 @@ pub struct Probed {
     pub paths: Vec<String>,
 }
 
-/// A commit, and the one since which it counts.
+/// A commit, the one since which it counts, and what is on record of the work.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     pub base: &'a str,
     pub commit: &'a str,
+    /// `None`: it is a target.
+    pub history: Option<&'a History>,
 }
 
 /// Merges the changes of `theirs` into `ours`, if they concern the same files. `attributes` is the
@@ -37,7 +40,7 @@ pub async fn probe(
     if !meet(&touched.0, &touched.1) {
         return Ok(Probed::default());
     }
-    let Some(base) = git::merge_base(repo, ours.commit, theirs.commit).await? else {
+    let Some(base) = parted(repo, ours, theirs).await? else {
         let message = format!("{} and {} share no commit", ours.commit, theirs.commit);
         return Err(GitError::Failed(message));
     };
@@ -45,6 +48,23 @@ pub async fn probe(
     let report = trees.merge(&base, ours.commit, theirs.commit).await?;
     let paths = report.conflicts.into_iter().map(|conflict| conflict.path).collect();
     Ok(Probed { tree: report.tree, paths })
+}
+
+/// Where two sides part. Each may have what was merged of the other one.
+async fn parted(repo: &Path, ours: Side<'_>, theirs: Side<'_>) -> Result<Option<String>, GitError> {
+    let landings = |side: Side<'_>| side.history.map(History::of_landings).unwrap_or_default();
+    let history = match ours.history {
+        // Against a target, the work counts since it began, too.
+        None => theirs.history.cloned().unwrap_or_default(),
+        Some(_) => landings(theirs),
+    };
+    let mut parting = part(repo, Some(ours.commit), theirs.commit, &history).await?;
+    let turned = landings(ours);
+    let has_landed = parting.as_ref().is_some_and(|it| it.landed.is_some());
+    if !has_landed && !turned.landings.is_empty() {
+        parting = part(repo, Some(theirs.commit), ours.commit, &turned).await?;
+    }
+    Ok(parting.map(|parting| parting.base))
 }
 
 type Paths = BTreeSet<Vec<u8>>;
@@ -89,6 +109,7 @@ mod tests {
             }
             scene.git(&["add", "--all"]);
             scene.git(&["commit", "--quiet", "--message=changed"]);
+            scene.take_over();
             scene.git(&["rev-parse", "HEAD"])
         };
         let one = commit("t0", &[("a", "x\n"), ("list", "one\n")]);
@@ -101,14 +122,16 @@ mod tests {
         let main = scene.git_in_repo(&["rev-parse", "main"]);
         let refs = scene.git(&["for-each-ref"]);
         let run = |one: &str, other: &str| {
-            let sides = [one, other].map(|commit| Side { base: &main, commit });
+            let none = History::default();
+            let history = Some(&none);
+            let sides = [one, other].map(|commit| Side { base: &main, commit, history });
             let found = probe(&scene.source.repo, &scene.source.scratch, &main, sides);
             scene.runtime.block_on(found)
         };
         for (one, other) in [(&one, &other), (&other, &one)] {
             let found = run(one, other).unwrap();
             assert_eq!(found.paths, ["a"]);
-            let marked = scene.git(&["show", &format!("{}:a", found.tree)]);
+            let marked = scene.git_in_repo(&["show", &format!("{}:a", found.tree)]);
             assert!(marked.starts_with("<<<<<<<"), "{marked}");
         }
         assert_eq!(run(&one, &apart).unwrap(), Probed::default(), "no file in common");

@@ -1,41 +1,35 @@
-//! Whether a worktree may be removed: only if that loses nothing. Everything is read from a
-//! [`Snapshot`], so nothing runs that the agent configured. In doubt the worktree is kept.
+//! Whether a worktree may be removed: only if that loses nothing, or after what it would lose was saved.
+//! Everything is read from a [`Snapshot`], so nothing runs that the agent configured.
 //!
-//! A removal loses what is not committed, the worktree's own HEAD and its log, the git of its
-//! submodules, and repositories in it. Branches, tags and stashes belong to the repository.
+//! A removal takes the attempt's own repository along. It loses what is not committed, and the commits
+//! that only that repository has: of its HEAD, its branches, tags and stashes, now and before. Other
+//! repositories in the worktree go to the trash as they are.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::frozen;
 use super::git::{self, GitError};
-pub use super::registration::{is_registration_of, registration};
-use super::regular;
-use super::snapshot::{self, Snapshot, SnapshotError, Source};
-use crate::blocking::{blocking, if_there};
+use super::own::transfer::{self, Revisions};
+use super::own::{self, held, lost_reference};
+use super::references;
+use super::snapshot::{Snapshot, SnapshotError};
+use super::source::Source;
 
-const STRAYS_MAX: usize = 100;
-const LOG_MAX: u64 = 256 << 20;
-/// git's files and folders of an operation under way.
-pub(super) const UNDER_WAY: [&str; 7] = [
-    "MERGE_HEAD",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "BISECT_LOG",
-    "rebase-merge",
-    "rebase-apply",
-    "sequencer",
-];
+/// Commits that nothing builds on, of those that only the attempt's own repository has.
+const LOST_MAX: usize = 1000;
+const LIST_MAX: usize = 64 << 20;
+/// Parents of one commit.
+const PARENTS_MAX: usize = 50;
 
 pub struct Proof {
     pub unsaved: Option<String>,
     /// Files and folders in it that git ignores.
     pub ignored: usize,
+    source: Source,
     snapshot: Snapshot,
-    admin: PathBuf,
     common: PathBuf,
-    head: String,
-    strays: Vec<String>,
+    lost: Vec<String>,
 }
 
 /// Why a worktree can't be removed: part of a sentence.
@@ -51,40 +45,26 @@ pub enum Keep {
     Io(#[from] std::io::Error),
 }
 
-fn because(reason: impl Into<String>) -> Keep {
-    Keep::Because(reason.into())
-}
-
-pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
-    let common = git::common_dir(&source.repo)
-        .await
-        .map_err(|why| SnapshotError::Repository { repo: source.repo.clone(), why })?;
-    let (_, admin) = snapshot::open_worktree(source, &common).await?;
-    let (worktree, folder) = (source.worktree(), admin.clone());
-    if let Some(reason) = blocking(move || obstacle(&worktree, &folder)).await? {
-        return Err(Keep::Because(reason));
-    }
-    let head = snapshot::head(&source.repo, &admin)
-        .await
-        .map_err(|_| because("a branch without a commit is checked out in it"))?;
-    let branch = git::branch_tip(&source.repo, &source.branch)
-        .await?
-        .ok_or_else(|| because(format!("its branch {} is gone", source.branch)))?;
-    let snapshot = Snapshot::take(source).await?;
-    let target = git::branch_tip(&source.repo, &source.target_branch)
-        .await?
-        .ok_or_else(|| because(format!("its target branch {} is gone", source.target_branch)))?;
-
-    let unmerged = count(&source.repo, &[&head, &branch, "--not", &target, base]).await?;
-    // The commits of the worktree's own references (gitrepository-layout(5)).
-    let git_dir = admin.to_string_lossy();
-    let list = ["--git-dir", &*git_dir, "for-each-ref", "--format=%(objectname)"];
-    let kinds = ["refs/worktree", "refs/bisect", "refs/rewritten"];
-    let own = git::run(&source.repo, &[&list[..], &kinds].concat()).await?;
-    let own: Vec<&str> = std::iter::once(&*head).chain(own.lines()).collect();
-    let strays = strays(source, &common, &admin, &own, &[&target, &branch, base]).await?;
-    let uncommitted = uncommitted(&snapshot, &head).await?;
-    let unsaved = match (uncommitted, strays.len(), unmerged) {
+pub async fn examine(source: &Source) -> Result<Proof, Keep> {
+    let base = &*source.base;
+    own::settle(source).await?;
+    let snapshot = Snapshot::take_from(source, Some(base)).await?;
+    let common = snapshot.aside.common.clone();
+    let head = &snapshot.head;
+    let target = git::branch_tip(&source.repo, &source.target_branch).await?;
+    let branch = git::branch_tip(&source.repo, &source.branch).await?;
+    let mut unmerged = vec![&**head];
+    unmerged.extend(branch.as_deref());
+    unmerged.extend(["--not", base, &*snapshot.base]);
+    unmerged.extend(target.as_deref());
+    let unmerged = count(&source.repo, &unmerged).await?;
+    let held: Vec<&str> = target.iter().chain(&branch).map(String::as_str).collect();
+    let lost = lost(source, &common, &[&held[..], &[base]].concat()).await?;
+    let staged = staged(source, &common).await?;
+    let uncommitted = uncommitted(&snapshot).await? || staged.is_some();
+    let lost: Vec<String> = lost.into_iter().chain(staged).collect();
+    let nested = snapshot.nested.first().map(|path| String::from_utf8_lossy(path).into_owned());
+    let unsaved = match (uncommitted, lost.len(), unmerged) {
         (true, ..) => Some("it has changes that are not committed".to_owned()),
         (false, 1.., _) => Some("it was at commits that no branch holds".to_owned()),
         (false, 0, 1..) => Some(format!(
@@ -92,12 +72,15 @@ pub async fn examine(source: &Source, base: &str) -> Result<Proof, Keep> {
             if unmerged == 1 { "is" } else { "are" },
             source.target_branch
         )),
-        (false, 0, 0) => None,
+        (false, 0, 0) if source.own.admin().join("modules").symlink_metadata().is_ok() => {
+            Some("it has submodules, whose git is its own".to_owned())
+        }
+        (false, 0, 0) => nested.map(|path| format!("it holds another repository, {path}")),
     };
     let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
     let ignored = snapshot.listing(&ignored).await?;
     let ignored = ignored.split(|byte| *byte == 0).filter(|path| !path.is_empty()).count();
-    Ok(Proof { unsaved, ignored, snapshot, admin, common, head, strays })
+    Ok(Proof { unsaved, ignored, source: source.clone(), snapshot, common, lost })
 }
 
 async fn count(repo: &Path, range: &[&str]) -> Result<usize, GitError> {
@@ -106,144 +89,137 @@ async fn count(repo: &Path, range: &[&str]) -> Result<usize, GitError> {
     counted.parse().map_err(|_| GitError::Failed(format!("rev-list said {counted:?}")))
 }
 
-/// Whether the worktree or its index differs from HEAD, ignored files aside.
-async fn uncommitted(snapshot: &Snapshot, head: &str) -> Result<bool, Keep> {
-    for args in [
-        &["diff", "--quiet", "--no-ext-diff", "--no-textconv", head, "--"][..],
-        // A change that was staged and then undone in the file alone.
-        &["diff", "--quiet", "--cached", "--no-ext-diff", head, "--"],
-    ] {
-        let output = snapshot.run().output(args, usize::MAX).await?;
-        match output.status.code() {
-            Some(0) => {}
-            Some(1) => return Ok(true),
-            _ => return Err(output.failure().into()),
+/// Whether the files differ from HEAD, ignored ones aside.
+async fn uncommitted(snapshot: &Snapshot) -> Result<bool, Keep> {
+    let args = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", &snapshot.head, "--"];
+    let output = snapshot.run().output(&args, usize::MAX).await?;
+    match output.status.code() {
+        Some(0) => Ok(false),
+        Some(1) => Ok(true),
+        _ => Err(output.failure().into()),
+    }
+}
+
+/// The commits that nothing builds on, of those that the attempt's own repository has, or had checked out,
+/// beside the commits `kept`.
+async fn lost(source: &Source, common: &Path, kept: &[&str]) -> Result<Vec<String>, Keep> {
+    let held = held::held(&source.own, common, &source.worktree()).await?;
+    let mut list = vec!["rev-list", "--parents", "--ignore-missing", "--all", "--reflog", "HEAD"];
+    // What the person has needs no saving.
+    let tips =
+        ["for-each-ref", "--format=%(objectname)", "refs/heads", "refs/tags", "refs/remotes"];
+    let tips = git::run(common, &tips).await?;
+    list.push("--not");
+    list.extend(kept);
+    list.push("--stdin");
+    let listing = held::git(&source.own, held.as_ref()).patient();
+    let not = tips.lines().map(|tip| format!("^{tip}\n")).collect::<Vec<_>>().concat();
+    let listing = listing.input(&source.scratch, not.into_bytes()).await?;
+    let output = listing.output(&list, LIST_MAX).await?;
+    if !output.status.success() {
+        return Err(output.failure().into());
+    }
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (mut found, mut parents) = (Vec::new(), BTreeSet::new());
+    for line in listed.lines() {
+        let mut commits = line.split(' ');
+        found.extend(commits.next());
+        parents.extend(commits);
+    }
+    let tips = found.into_iter().filter(|commit| !parents.contains(commit));
+    let tips: Vec<String> = tips.map(str::to_owned).collect();
+    if tips.len() > LOST_MAX {
+        let why = format!("it was at more than {LOST_MAX} commits that no branch holds");
+        return Err(Keep::Because(why));
+    }
+    Ok(tips)
+}
+
+/// A commit in the attempt's own repository of what is staged there and nowhere else: not what HEAD has.
+async fn staged(source: &Source, common: &Path) -> Result<Option<String>, Keep> {
+    let held = held::held(&source.own, common, &source.worktree()).await?;
+    let git = || {
+        let mut git = held::git(&source.own, held.as_ref());
+        for who in ["AUTHOR", "COMMITTER"] {
+            git.command.env(format!("GIT_{who}_NAME"), "Provost");
+            git.command.env(format!("GIT_{who}_EMAIL"), "provost@localhost");
+            // The same index gives the same commit.
+            git.command.env(format!("GIT_{who}_DATE"), "@0 +0000");
         }
-    }
-    Ok(false)
-}
-
-/// The commits that the worktree's HEAD is or was at and that neither the commits `held` nor the
-/// branch's own reflog hold: their record goes with the worktree.
-async fn strays(
-    source: &Source,
-    common: &Path,
-    admin: &Path,
-    heads: &[&str],
-    held: &[&str],
-) -> Result<Vec<String>, Keep> {
-    let log_of_branch = common.join("logs/refs/heads").join(&source.branch);
-    let been = logged(&admin.join("logs/HEAD"))?;
-    let kept = logged(&log_of_branch)?;
-    let been: Vec<&String> = been.difference(&kept).collect();
-    let most = format!("--max-count={}", STRAYS_MAX + 1);
-    let mut args = vec!["rev-list", "--ignore-missing", &most];
-    args.extend(heads);
-    args.extend(been.iter().map(|commit| commit.as_str()));
-    args.push("--not");
-    args.extend(held);
-    args.extend(kept.iter().map(String::as_str));
-    let found = git::run(&source.repo, &args).await?;
-    let found: Vec<String> = found.lines().map(str::to_owned).collect();
-    if found.len() > STRAYS_MAX {
-        return Err(because("it was at many commits that no branch holds"));
-    }
-    Ok(found)
-}
-
-fn logged(log: &Path) -> std::io::Result<BTreeSet<String>> {
-    let bytes = if_there(regular::read(log, LOG_MAX))?.unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let is_commit = |id: &&str| {
-        id.len() >= 40 && id.bytes().all(|b| b.is_ascii_hexdigit()) && id.contains(|c| c != '0')
+        git
     };
-    let ids = text.lines().flat_map(|line| line.split(' ').take(2));
-    Ok(ids.filter(is_commit).map(str::to_owned).collect())
-}
-
-/// Why the worktree must not be removed, whatever its state.
-fn obstacle(worktree: &Path, admin: &Path) -> std::io::Result<Option<String>> {
-    if !is_registration_of(admin, worktree) {
-        return Ok(Some("git has it registered at another place".to_owned()));
+    let same = ["diff-index", "--cached", "--quiet", "HEAD", "--"];
+    if git().output(&same, 0).await?.status.code() != Some(1) {
+        return Ok(None);
     }
-    for (sign, reason) in [
-        ("locked", "it is locked (`git worktree lock`)"),
-        ("index.lock", "a git command is, or was, at work in it (index.lock)"),
-        ("reftable", "its references are of a form (reftable) that is not looked into"),
-        ("modules", "it has submodules, whose git is its own"),
-    ] {
-        if admin.join(sign).exists() {
-            return Ok(Some(reason.to_owned()));
-        }
-    }
-    if let Some(sign) = UNDER_WAY.iter().find(|sign| admin.join(sign).exists()) {
-        return Ok(Some(format!("something is under way in it ({sign})")));
-    }
-    let nested = nested_repository(worktree)?;
-    Ok(nested.map(|path| format!("it holds another repository, {}", path.display())))
-}
-
-/// A repository somewhere in the worktree, ignored or not. Links are not followed.
-fn nested_repository(worktree: &Path) -> std::io::Result<Option<PathBuf>> {
-    let mut folders = vec![worktree.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let is_top = folder == worktree;
-            if !is_top && entry.file_name() == ".git" {
-                return Ok(Some(folder));
-            }
-            if entry.file_type()?.is_dir() {
-                folders.push(entry.path());
-            }
-        }
-    }
-    Ok(None)
+    // With a conflict, or names alone, nothing is staged.
+    let Ok(tree) = git().text(&["write-tree"]).await else { return Ok(None) };
+    let commit = ["commit-tree", &*tree, "-p", "HEAD", "-m", "What was staged"];
+    Ok(Some(git().text(&commit).await?))
 }
 
 impl Proof {
     /// Saves what a removal would lose under a reference of this name, which keeps what it held
     /// before. `None`: the branch has it all.
     pub async fn save(&self, reference: &str) -> Result<Option<String>, Keep> {
-        let tree_of = format!("{}^{{tree}}", self.head);
+        let (head, objects) = (&self.snapshot.head, self.common.join("objects"));
+        let tree_of = format!("{head}^{{tree}}");
         let before = git::run(&self.common, &["rev-parse", &tree_of]).await?;
-        let index = self.snapshot.copy_index(&self.admin, "index.staged").await?;
-        self.snapshot.withhold(Some(&index)).await?;
-        let staged = self.write(&["write-tree"], Some(&index)).await?;
-        self.snapshot.aside.keep_lfs().await?;
-        self.write(&["add", "--all"], None).await?;
-        self.snapshot.aside.refuse_storing_filters().await?;
-        self.snapshot.withhold(None).await?;
-        let tree = self.write(&["write-tree"], None).await?;
-        if tree == before && staged == before && self.strays.is_empty() {
+        let tree = frozen::write_tree(&self.snapshot, &objects).await?;
+        if tree == before && self.lost.is_empty() {
             return Ok(None);
         }
-        let mut parents = vec![self.head.clone()];
-        if staged != before && staged != tree {
-            parents.push(self.commit(&staged, &parents, "What was staged").await?);
+        self.take_lost().await?;
+        let mut parents = vec![head.clone()];
+        parents.extend(references::tips(&self.source.repo, &[reference]).await?.into_values());
+        let mut lost: Vec<String> = self.lost.iter().filter(|it| *it != head).cloned().collect();
+        while lost.len() > PARENTS_MAX {
+            let some = lost.split_off(lost.len() - PARENTS_MAX);
+            let tree = git::run(&self.common, &["rev-parse", &tree_of]).await?;
+            lost.insert(0, self.commit(&tree, &some, "What no branch held").await?);
         }
-        let earlier = format!("{reference}^{{commit}}");
-        let earlier = ["rev-parse", "--verify", "--quiet", "--end-of-options", &earlier];
-        parents.extend(git::run(&self.common, &earlier).await.ok());
-        parents.extend(self.strays.iter().filter(|stray| **stray != self.head).cloned());
+        parents.extend(lost);
         let commit = self.commit(&tree, &parents, "What was not committed").await?;
-        let args = ["update-ref", "--no-deref", "-m", "provost gc", reference, &commit];
-        git::run(&self.common, &args).await?;
+        references::set(&self.source.repo, reference, &commit, None, "provost gc").await?;
+        for number in 0..self.lost.len() {
+            let name = lost_reference(self.source.attempt, number);
+            references::delete(&self.source.repo, &name).await?;
+        }
         Ok(Some(commit))
+    }
+
+    /// Has the person's repository get the commits that only the attempt's own one has.
+    async fn take_lost(&self) -> Result<(), Keep> {
+        let names: Vec<String> = (0..self.lost.len())
+            .map(|number| lost_reference(self.source.attempt, number))
+            .collect();
+        let every: Vec<&str> = names.iter().map(String::as_str).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut known = references::tips(&self.source.repo, &every).await?;
+        let moves: Vec<_> = names
+            .iter()
+            .zip(&self.lost)
+            .map(|(name, commit)| (name.clone(), known.remove(name), commit.clone()))
+            .filter(|(_, old, new)| old.as_ref() != Some(new))
+            .collect();
+        let held = held::held(&self.source.own, &self.common, &self.source.worktree()).await?;
+        let revisions = Revisions::tips(self.lost.clone());
+        let source = &self.source;
+        let left =
+            transfer::receive(source, &self.common, held.as_ref(), &moves, revisions).await?;
+        match left.into_iter().next() {
+            Some((_, why)) => Err(Keep::Because(format!("a commit can't be kept: {why}"))),
+            None => Ok(()),
+        }
     }
 
     async fn commit(&self, tree: &str, parents: &[String], about: &str) -> Result<String, Keep> {
         let mut args = vec!["commit-tree", tree, "-m", about];
         args.extend(parents.iter().flat_map(|parent| ["-p", parent]));
-        self.write(&args, None).await
-    }
-
-    /// Runs git from the scratch repository, and writes objects to the real one.
-    async fn write(&self, args: &[&str], index: Option<&Path>) -> Result<String, Keep> {
         let mut git = self.snapshot.writing(&self.common.join("objects"));
-        git.command
-            .args(["-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true"])
-            .envs(index.map(|index| ("GIT_INDEX_FILE", index)));
-        Ok(git.text(args).await?)
+        git.command.args(["-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true"]);
+        Ok(git.text(&args).await?)
     }
 }

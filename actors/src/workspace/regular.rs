@@ -2,7 +2,7 @@
 //! number of bytes, and no open waits. Everything here blocks.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -28,6 +28,29 @@ pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path, 0)?.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The first `max` bytes of a file right below a folder that an agent may write, but not replace: no
+/// link is followed.
+pub fn own(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path, O_NOFOLLOW)?.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Puts a file into such a folder, whole or not at all, over whatever has its name. `next` is its name
+/// until then.
+pub fn replace(folder: &Path, name: &str, next: &str, bytes: &[u8]) -> io::Result<()> {
+    let (path, next) = (folder.join(name), folder.join(next));
+    for taken in [&next, &path] {
+        if if_there(fs::symlink_metadata(taken))?.is_some_and(|found| found.is_dir()) {
+            fs::remove_dir_all(taken)?;
+        }
+    }
+    if_there(fs::remove_file(&next))?;
+    let mut file = File::options().write(true).create_new(true).open(&next)?;
+    file.write_all(bytes)?;
+    fs::rename(next, path)
 }
 
 /// All of a small file, such as a link to a repository.

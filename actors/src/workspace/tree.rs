@@ -92,6 +92,11 @@ impl Tree {
         self.open_at(path, OFlag::O_PATH, Links::Follow).is_ok()
     }
 
+    /// Opens a folder, following no link; `None`: there is none.
+    pub fn folder(&self, path: &[u8]) -> Option<OwnedFd> {
+        self.open_at(path, OFlag::O_PATH | OFlag::O_DIRECTORY, Links::Refuse).ok()
+    }
+
     /// What there is at a path now. Follows no link, and a last one stands for itself.
     fn look(&self, path: &[u8]) -> Option<(OwnedFd, FileStat)> {
         let found = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW, Links::Refuse).ok()?;
@@ -175,15 +180,6 @@ impl Tree {
         names.sort_unstable();
         names.truncate(max);
         Ok(names)
-    }
-
-    /// All of a small file of git's own in the worktree.
-    pub fn read_own(&self, name: &str) -> io::Result<String> {
-        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
-        let fd = self.open_at(name.as_bytes(), flags, Links::Refuse)?;
-        let mut text = String::new();
-        File::from(fd).take(64 * 1024).read_to_string(&mut text)?;
-        Ok(text)
     }
 
     /// Reads a piece of a file.

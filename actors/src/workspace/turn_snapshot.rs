@@ -5,10 +5,14 @@
 use std::path::Path;
 
 use super::aside::Aside;
-use super::frozen;
 use super::git::{self, GitError};
 use super::merge::Signature;
-use super::snapshot::{Snapshot, SnapshotError, Source};
+use super::own;
+use super::signing::Signing;
+use super::snapshot::{Snapshot, SnapshotError};
+use super::source::Source;
+use super::{frozen, parting, references};
+use crate::blocking::blocking;
 use crate::event::Timestamp;
 use crate::failpoint;
 use crate::ids::AttemptId;
@@ -38,20 +42,16 @@ pub fn reference(attempt: AttemptId, turn: u32) -> String {
     format!("refs/provost/attempts/{attempt}/{turn}")
 }
 
-/// Saves what a worktree has. The turn's reference names it then, whatever it named before: an
-/// agent can write references.
+/// Saves what a worktree has, and takes over what was committed in it. The turn's reference names it then,
+/// whatever it named before. What a person's git, or Provost's, opens there by name is put back.
 pub async fn save(end: &TurnEnd) -> Result<Saved, SnapshotError> {
     let repo = &end.source.repo;
     let Made { commit, tree } = make(end).await?;
     let reference = reference(end.attempt, end.turn);
-    // A symbolic reference would lead to a branch.
-    let update = ["update-ref", "--no-deref", "-m", "provost", &reference, &commit];
-    git::run(repo, &[&["-c", "core.fsync=all"], &update[..]].concat()).await?;
+    references::set(repo, &reference, &commit, None, "provost").await?;
     failpoint::hit("snapshot", "referred");
-    let base = match git::branch_tip(repo, &end.source.target_branch).await? {
-        Some(target) => git::merge_base(repo, &commit, &target).await?,
-        None => None,
-    };
+    let Source { target_branch, history, .. } = &end.source;
+    let base = parting::since(repo, target_branch, &commit, history).await?;
     Ok(Saved { commit, tree, base: base.unwrap_or_else(|| end.base.clone()) })
 }
 
@@ -60,10 +60,22 @@ struct Made {
     tree: String,
 }
 
+/// Puts back what a person's git, or Provost's, opens by name in a worktree, also in repositories that lie
+/// there. Call it once what could have changed it has ended. Returns what the worktree has.
+pub async fn put_back(source: &Source, base: &str) -> Result<Snapshot, SnapshotError> {
+    own::settle(source).await?;
+    let snapshot = Snapshot::take_from(source, Some(base)).await?;
+    let nested = snapshot.repositories().await?;
+    let of = source.clone();
+    blocking(move || own::clear_nested(&of, &nested)).await?;
+    Ok(snapshot)
+}
+
 async fn make(end: &TurnEnd) -> Result<Made, SnapshotError> {
-    let snapshot = Snapshot::take_from(&end.source, Some(&end.base)).await?;
+    let snapshot = put_back(&end.source, &end.base).await?;
     let objects = snapshot.aside.common.join("objects");
     let tree = frozen::write_tree(&snapshot, &objects).await?;
+    snapshot.keep_index(&end.source.own).await?;
     let mut git = snapshot.writing(&objects);
     // With the date of the turn's end, the same files give the same commit.
     let date = format!("@{} +0000", end.at.millis().div_euclid(1000));
@@ -76,13 +88,14 @@ async fn make(end: &TurnEnd) -> Result<Made, SnapshotError> {
 
 /// A commit from which another attempt begins where a turn ended: the snapshot's files and parent,
 /// signed by a person, because a merge may bring it to the target branch. It is the parent itself
-/// if all was committed. The same snapshot gives the same commit.
+/// if all was committed. The same snapshot gives the same commit,
+/// apart from a signature by a key.
 pub async fn begin_at(
     repo: &Path,
     scratch: &Path,
     snapshot: &str,
     message: &str,
-    by: &Signature,
+    (by, signing): (&Signature, &Signing),
 ) -> Result<String, GitError> {
     let show = ["log", "-1", "--no-show-signature", "--date=raw", "--format=%P%n%T%n%ad", snapshot];
     let shown = git::run(repo, &show).await?;
@@ -94,22 +107,22 @@ pub async fn begin_at(
     }
     let common = git::common_dir(repo).await?;
     let aside = Aside::make(scratch, &common).await?;
-    let mut git = aside.git(aside.path());
-    git.command.args(["-c", "core.fsync=all"]);
-    git.command.env("GIT_OBJECT_DIRECTORY", common.join("objects"));
-    Signature { date: date.to_owned(), ..by.clone() }.sign(&mut git, &["AUTHOR", "COMMITTER"]);
-    git.text(&["commit-tree", tree, "-p", parent, "-m", message]).await
+    let by = Signature { date: date.to_owned(), ..by.clone() };
+    let git = || {
+        let mut git = aside.git(aside.path());
+        git.command.args(["-c", "core.fsync=all"]);
+        git.command.env("GIT_OBJECT_DIRECTORY", common.join("objects"));
+        by.sign(&mut git, &["AUTHOR", "COMMITTER"]);
+        git
+    };
+    signing.commit_tree(git, &[tree, "-p", parent, "-m", message]).await
 }
 
 /// Deletes the references of these turns, as far as they are there. The commits go when git
 /// collects its garbage.
 pub async fn forget(repo: &Path, attempt: AttemptId, turns: &[u32]) -> Result<(), GitError> {
     for turn in turns {
-        let reference = reference(attempt, *turn);
-        // It may be gone since a call that was cut off.
-        if git::ref_tip(repo, &reference).await?.is_some() {
-            git::run(repo, &["update-ref", "--no-deref", "-d", &reference]).await?;
-        }
+        references::delete(repo, &reference(attempt, *turn)).await?;
         failpoint::hit("snapshot", "forgotten");
     }
     Ok(())

@@ -57,12 +57,12 @@ pub struct PreviewParams {
     pub stop: bool,
 }
 
-/// The dev server of an attempt.
+/// The dev server of an attempt; `None`: it never had one.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PreviewedAttempt {
     pub attempt_id: AttemptId,
     #[serde(flatten)]
-    pub preview: Preview,
+    pub preview: Option<Preview>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,8 +1,6 @@
 //! `provost cluster`: a few hosts on one board, to try what several machines do, which a shell script
 //! sets up and ends; and what a board needs that was restored from a backup.
 
-mod role;
-
 use std::process::{ExitStatus, Stdio};
 
 use futures_util::future::select_all;
@@ -36,15 +34,10 @@ pub enum ClusterCommand {
     /// All attempts that ran or waited at the time of the backup end as failed, and each daemon
     /// ends what runs on its host before it goes on: nothing runs twice.
     Restored,
-    /// Make the database role of a host, or change it
-    ///
-    /// Run it with the configuration of the board's owner. Each host then has a role of its own, and
-    /// may do what its kind needs: see docs/cluster.md. It can be repeated.
-    Role(role::RoleArgs),
     /// Bring the schema of the board up to date
     ///
-    /// Run it with the configuration of the board's owner, where the daemons have roles that may not
-    /// change the schema.
+    /// Run it with the configuration of any host. The first daemon of a new version does the same at its
+    /// start.
     Migrate,
 }
 
@@ -52,15 +45,13 @@ pub async fn cluster(context: &mut Context, command: ClusterCommand) -> Result<E
     match command {
         ClusterCommand::Up { local } => up(local).await,
         ClusterCommand::Restored => restored(context).await,
-        ClusterCommand::Role(args) => role::role(context, args).await,
         ClusterCommand::Migrate => migrate(context).await,
     }
 }
 
 async fn migrate(context: &mut Context) -> Result<Exit, Failure> {
     let config = Config::load(&context.home()?.config_file(), &[])?;
-    // Whoever opens the board as its owner brings it up to date.
-    let store = daemon::visit(&config.settings.engine).await?;
+    let store = daemon::visit(&config.settings.engine, true).await?;
     if !context.out.as_json(&json!({"is_current": true}))? {
         context.out.line("The board's schema is that of this version.")?;
     }
@@ -70,7 +61,7 @@ async fn migrate(context: &mut Context) -> Result<Exit, Failure> {
 
 async fn restored(context: &mut Context) -> Result<Exit, Failure> {
     let config = Config::load(&context.home()?.config_file(), &[])?;
-    let store = daemon::visit(&config.settings.engine).await?;
+    let store = daemon::visit(&config.settings.engine, false).await?;
     let noted = store.restored().await.map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
     let (generation, ended) = noted;
     let noted = json!({"generation": generation, "attempts_ended": ended});

@@ -31,7 +31,11 @@ end() {
 trap end EXIT
 trap 'exit 0' INT TERM HUP
 
-(cd / && $as "$programs/initdb" -D "$root/board" -U provost -E UTF8 --locale=C.UTF-8 -A trust >"$root/initdb.log" 2>&1) || {
+# Agents run as the daemons' user, and could else use the board.
+umask 077
+od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$root/password"
+(cd / && $as "$programs/initdb" -D "$root/board" -U provost -E UTF8 --locale=C.UTF-8 -A scram-sha-256 \
+    --pwfile="$root/password" >"$root/initdb.log" 2>&1) || {
     tail -n 3 "$root/initdb.log" >"$failure"
     exit 1
 }
@@ -51,6 +55,7 @@ while [ "$number" -le "$hosts" ]; do
     cat >"$home/config.toml" <<END
 [engine]
 url = "postgres://provost@localhost/postgres?host=$root"
+password_file = "$root/password"
 durability = "single"
 
 [host]

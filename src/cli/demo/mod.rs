@@ -11,6 +11,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use futures_util::future::select_all;
 use scratch::Scratch;
+pub use scratch::begin_repository;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;

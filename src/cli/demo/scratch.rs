@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use provost_actors::blocking::if_there;
 use provost_actors::workspace::git;
@@ -53,6 +53,7 @@ impl Scratch {
             let worker = json!(["sh", worker.to_string_lossy(), program.to_string_lossy()]);
             config = format!(
                 "{CONFIG}[executors.worker]\nprotocol = \"plain\"\ncommand = {worker}\n\
+                 sandbox = \"none\"\nresume_args = []\n\
                  [projects.demo.checks]\ntest = \"sh check.sh\"\n"
             );
         }
@@ -62,20 +63,7 @@ impl Scratch {
             fs::create_dir_all(file.parent().unwrap_or(&scratch.root))?;
             fs::write(file, content)?;
         }
-        // The settings override the user's own.
-        for command in [
-            "init --quiet --initial-branch=main",
-            "config user.name Provost-demo",
-            "config user.email demo@localhost",
-            "config commit.gpgSign false",
-            "config core.hooksPath /dev/null",
-            "add .",
-            "commit --quiet --message=Begin",
-        ] {
-            let words: Vec<&str> = command.split(' ').collect();
-            let done = git::run(&scratch.root.join("repo"), &words).await;
-            done.map_err(|error| Failure::Fault(format!("git: {error}")))?;
-        }
+        begin_repository(&scratch.root.join("repo")).await?;
         Ok(scratch)
     }
 
@@ -88,6 +76,25 @@ impl Scratch {
         }
         Ok(())
     }
+}
+
+/// Makes a folder a repository, with what is in it as its first commit.
+pub async fn begin_repository(folder: &Path) -> Result<(), Failure> {
+    // The settings override the user's own.
+    for command in [
+        "init --quiet --initial-branch=main",
+        "config user.name Provost-demo",
+        "config user.email demo@localhost",
+        "config commit.gpgSign false",
+        "config core.hooksPath /dev/null",
+        "add .",
+        "commit --quiet --message=Begin",
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let done = git::run(folder, &words).await;
+        done.map_err(|error| Failure::Fault(format!("git: {error}")))?;
+    }
+    Ok(())
 }
 
 impl Drop for Scratch {

@@ -64,9 +64,10 @@ chapter "1. An agent works on its own branch, in its own worktree"
 base=$(git -C "$repo" rev-parse main)
 begin "Greet the world" "$work"
 until_completed
+# A look at the changes takes over what was committed.
+changed=$("$provost" diff "$id" --json | texts path)
 commits=$(git -C "$repo" log --oneline --no-color "main..$branch")
 prove "on the branch $branch: $commits" [ "$(lines "$commits")" = 1 ]
-changed=$("$provost" diff "$id" --json | texts path)
 prove "what it changed: $changed" [ "$changed" = repo/hello.txt ]
 prove "the branch main is unchanged" [ "$(git -C "$repo" rev-parse main)" = "$base" ]
 worked="{\"attempt_id\":\"$id\",\"branch\":\"$branch\",\"commit\":\"$commits\"}"

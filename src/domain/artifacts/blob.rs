@@ -14,7 +14,7 @@ impl Domain {
     /// `None`: there is no such file, or it is too large.
     pub(in crate::domain) async fn blob(&self, input: BlobInput) -> Refusable<Option<Vec<u8>>> {
         let turns = Turns::new(input.from_turn, input.to_turn);
-        let workspace = self.workspace(TOOL, input.attempt_id, turns).await?;
+        let workspace = self.changed(TOOL, input.attempt_id, turns).await?;
         let Some(path) = plain(&input.path).filter(|_| workspace.is_made) else { return Ok(None) };
         let is_old = input.side == FileSide::Old;
         let _turn = self.artifacts.turn().await?;

@@ -27,7 +27,7 @@ impl ChangesTool for Domain {
             return Ok(there);
         }
         let turns = Turns::new(input.from_turn, input.to_turn);
-        let workspace = self.workspace(TOOL, input.attempt_id, turns).await?;
+        let workspace = self.changed(TOOL, input.attempt_id, turns).await?;
         let mut summary = ChangesSummary::default();
         let mut files = Vec::new();
         let mut unread = Vec::new();
@@ -38,13 +38,16 @@ impl ChangesTool for Domain {
                 let changes = workspace.read(TOOL, repo, read).await?;
                 count(&mut summary, &changes);
                 let room = FILES_MAX.saturating_sub(files.len());
+                let by_setup = workspace.provision.changed_by_setup(&repo.name);
                 let listed = changes.iter().take(room);
-                files.extend(listed.map(|change| changed_file(&repo.name, change)));
+                files.extend(listed.map(|change| changed_file(&repo.name, change, by_setup)));
                 let large = changes.iter().filter(|change| !change.is_read);
                 unread.extend(large.map(|change| quote::show(&repo.name, &change.path)));
             }
         }
-        Ok(answer(&self.artifacts.guards, input.force, summary, files, &unread))
+        let answer = answer(&self.artifacts.guards, input.force, summary, files, &unread);
+        let hint = workspace.told(answer.hint);
+        Ok(GetAttemptChangesOutput { merged: workspace.merged, hint, ..answer })
     }
 }
 
@@ -90,6 +93,7 @@ fn answer(
         blocked,
         blocked_reason: blocked.then_some(BlockedReason::ThresholdExceeded),
         truncated,
+        merged: Vec::new(),
         hint: (!hints.is_empty()).then(|| hints.join(" ")),
         files: if blocked { Vec::new() } else { files },
     }

@@ -10,7 +10,8 @@ use provost_actors::workspace::changes::Status;
 use provost_actors::workspace::compared::{Compared, Span as Compares};
 use provost_actors::workspace::file_versions::{self, Span, Version};
 use provost_actors::workspace::quote;
-use provost_actors::workspace::snapshot::{SnapshotError, Source};
+use provost_actors::workspace::snapshot::SnapshotError;
+use provost_actors::workspace::source::Source;
 
 use super::turns::Turns;
 use crate::api::Refusal;

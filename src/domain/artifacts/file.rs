@@ -13,6 +13,7 @@ use provost_actors::workspace::page::Range;
 use provost_actors::workspace::quote;
 use provost_actors::workspace::tree::{FileError, Piece, SCAN_MAX, Tree};
 
+use super::away::host_is_away;
 use super::turns::Turns;
 use super::{DEFAULT_BYTES, Workspace, plain, use_another};
 use crate::api::args::Limit;
@@ -36,6 +37,10 @@ impl FileTool for Domain {
         }
         let attempt = input.attempt_id;
         let workspace = self.workspace(TOOL, attempt, Turns::default()).await?;
+        if let Some((host, _)) = &workspace.away {
+            let why = "its worktrees are there; get_attempt_patch shows what its last turn left";
+            return Err(host_is_away(attempt, host, why));
+        }
         let most = self.artifacts.guards.file_max_bytes;
         let Some(path) = plain(&input.path) else {
             let given = [String::from(input.path.clone())];

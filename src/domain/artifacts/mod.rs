@@ -1,11 +1,13 @@
 //! What an attempt made, as clients may see it: bounded, with a hint how to read on. Paths come
 //! from the store, everything else from git and the worktrees; no actor is asked.
 
+mod away;
 mod blob;
 mod changes;
 mod commented;
 mod course;
 mod file;
+mod merged;
 mod patch;
 mod suggest;
 mod turns;
@@ -18,19 +20,22 @@ use std::time::Duration;
 use provost_actors::attempt;
 use provost_actors::attempt::provision::Provision;
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::AttemptRepo;
+use provost_actors::journal::{AttemptRepo, Finishes as _, Histories};
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::shell_word;
 use provost_actors::workspace::changes::Change;
 use provost_actors::workspace::compared::{Compared, Span};
 use provost_actors::workspace::git::GitError;
+use provost_actors::workspace::own::Own;
+use provost_actors::workspace::parting::History;
 use provost_actors::workspace::quote;
-use provost_actors::workspace::snapshot::{SnapshotError, Source};
+use provost_actors::workspace::snapshot::SnapshotError;
+use provost_actors::workspace::source::Source;
 use provost_actors::workspace::tree::Tree;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Domain, blocking};
-use crate::api::artifacts::ChangedFile;
+use crate::api::artifacts::{ChangedFile, MergedWork};
 use crate::config::Guards;
 use crate::store::WorkspaceView;
 pub(super) use commented::Lines;
@@ -82,6 +87,8 @@ impl Artifacts {
 
 struct Workspace {
     attempt: AttemptId,
+    /// The attempt's folder.
+    dir: PathBuf,
     view: WorkspaceView,
     worktrees: PathBuf,
     scratch: PathBuf,
@@ -90,6 +97,11 @@ struct Workspace {
     is_made: bool,
     /// What is compared, by repository; since the merge base for one that is not in it.
     spans: HashMap<String, Span>,
+    histories: Histories,
+    /// What the spans show, if that is what was merged.
+    merged: Vec<MergedWork>,
+    /// The host that has the files and is away, and the turn that is shown as the board has it.
+    away: Option<(String, u32)>,
 }
 
 impl Domain {
@@ -99,27 +111,50 @@ impl Domain {
         attempt: AttemptId,
         turns: Turns,
     ) -> Result<Workspace, Refusal> {
+        let workspace = self.looked_up(tool, attempt, turns).await?;
+        self.not_collected(workspace).await
+    }
+
+    async fn not_collected(&self, workspace: Workspace) -> Result<Workspace, Refusal> {
+        let Workspace { attempt, is_made, .. } = workspace;
+        if !is_made && attempt::was_collected(&self.world, attempt).await.unwrap_or(false) {
+            return Err(collected(attempt, &workspace.view));
+        }
+        Ok(workspace)
+    }
+
+    /// The same, also of worktrees that were collected.
+    async fn looked_up(
+        &self,
+        tool: &str,
+        attempt: AttemptId,
+        turns: Turns,
+    ) -> Result<Workspace, Refusal> {
         let view = self.store.workspace(attempt).await?;
-        self.require_here(attempt).await?;
+        let away = self.left_by_other(attempt, turns).await?;
+        let turns = away.as_ref().map_or(turns, |(_, turn)| Turns::until(*turn));
+        let histories = self.store.histories(&[attempt]).await?;
         let spans = self.spans(tool, attempt, turns).await?;
         // The snapshots are in the repository, and need no worktrees.
         let is_made = turns.to.is_some()
             || attempt::has_worktrees(&self.world, attempt)
                 .await
                 .map_err(|error| Refusal::internal(format!("the attempt's folder: {error}")))?;
-        if !is_made && attempt::was_collected(&self.world, attempt).await.unwrap_or(false) {
-            return Err(collected(attempt, &view));
-        }
         let dir = self.world.settings.attempt_dir(attempt);
-        let provision = blocking(move || Provision::read(&dir)).await;
+        let of = dir.clone();
+        let provision = blocking(move || Provision::read(&of)).await;
         Ok(Workspace {
             attempt,
+            dir,
             provision: provision?.map_err(|error| Refusal::internal(error.to_string()))?,
             view,
             worktrees: self.world.settings.worktrees_dir.clone(),
             scratch: self.world.settings.scratch_dir.clone(),
             is_made,
             spans,
+            histories,
+            merged: Vec::new(),
+            away,
         })
     }
 }
@@ -152,8 +187,18 @@ impl Workspace {
         repo: &AttemptRepo,
         read: impl Fn(Compared) -> F,
     ) -> Result<T, Refusal> {
-        let source = self.source(repo);
         let span = self.spans.get(&repo.name).unwrap_or(&Span::SinceMergeBase);
+        self.read_in(tool, repo, span, read).await
+    }
+
+    async fn read_in<T, F: Future<Output = Result<T, SnapshotError>>>(
+        &self,
+        tool: &str,
+        repo: &AttemptRepo,
+        span: &Span,
+        read: impl Fn(Compared) -> F,
+    ) -> Result<T, Refusal> {
+        let source = self.source(repo);
         let mut pauses = PAUSES.into_iter();
         loop {
             let found = match Compared::take(&source, span).await {
@@ -178,22 +223,27 @@ impl Workspace {
             worktrees: self.worktrees.clone(),
             folder: self.view.folder.clone(),
             name: repo.name.clone(),
+            attempt: self.attempt,
+            own: Own::of(&self.dir, &repo.name),
             branch: self.view.branch.clone(),
             target_branch: repo.target_branch.clone(),
+            base: repo.base_commit.clone(),
+            history: self.history(repo).cloned().unwrap_or_default(),
             scratch: self.scratch.clone(),
             withheld: self.provision.credentials(&repo.name).to_vec(),
         }
     }
 
+    fn history(&self, repo: &AttemptRepo) -> Option<&History> {
+        self.histories.get(&(self.attempt, repo.board_path.clone()))
+    }
+
     fn refusal(&self, tool: &str, repo: &AttemptRepo, error: &SnapshotError) -> Refusal {
         let AttemptRepo { path, target_branch: target, base_commit: base, .. } = repo;
-        let (place, branch) = (shell_word(path), shell_word(target));
+        let place = shell_word(path);
         let refusal = |code| Refusal::new(code, error.to_string());
         let refusal = match error {
             error if error.is_shortage() => Refusal::shortage(error.to_string()),
-            SnapshotError::TargetGone { .. } => refusal(Code::BranchNotFound).hint(format!(
-                "Run `git -C {place} branch {branch} {base}`, then call {tool} again."
-            )),
             SnapshotError::NoMergeBase { .. } => refusal(Code::WorkspaceFailed).hint(format!(
                 "Run `git -C {place} diff {base} {}` to see its work. What it did not commit lies \
                  in {}. start_task_attempt with task_id {} starts anew from {target} as it is now.",
@@ -290,9 +340,12 @@ fn use_another(tool: &str, field: &str) -> String {
     format!("Call {tool} again with {field} from get_attempt_changes.")
 }
 
-fn changed_file(repo: &str, change: &Change) -> ChangedFile {
+/// `by_setup`: what the setup changed.
+fn changed_file(repo: &str, change: &Change, by_setup: &[String]) -> ChangedFile {
+    let path = quote::show(repo, &change.path);
     ChangedFile {
-        path: quote::show(repo, &change.path),
+        by_setup: by_setup.contains(&path),
+        path,
         status: change.status,
         added: change.added,
         deleted: change.deleted,

@@ -35,7 +35,7 @@ impl PatchTool for Domain {
         let guards = &self.artifacts.guards;
         let (attempt, most) = (input.attempt_id, guards.patch_max_bytes);
         let turns = Turns::new(input.from_turn, input.to_turn);
-        let workspace = self.workspace(TOOL, attempt, turns).await?;
+        let workspace = self.changed(TOOL, attempt, turns).await?;
         if input.paths.len() > guards.patch_max_paths {
             let hint = format!(
                 "Call {TOOL} again with paths, {} at most. It is patch_max_paths of the \
@@ -139,7 +139,9 @@ impl Patch {
                 Some(text) if text.len() <= self.room => {
                     self.room -= text.len();
                     self.text.push_str(&text);
-                    self.files.extend(group.iter().map(|change| changed_file(&repo.name, change)));
+                    let by_setup = workspace.provision.changed_by_setup(&repo.name);
+                    let group = group.iter();
+                    self.files.extend(group.map(|it| changed_file(&repo.name, it, by_setup)));
                 }
                 Some(text) => {
                     self.longest = self.longest.max(text.len());
@@ -184,7 +186,7 @@ impl Patch {
             blocked_reason: blocked.then_some(BlockedReason::SizeExceeded),
             truncated: !left.is_empty() || !giant.is_empty(),
             omitted: [left, giant, unchanged].concat(),
-            hint: (!hints.is_empty()).then(|| hints.join(" ")),
+            hint: workspace.told((!hints.is_empty()).then(|| hints.join(" "))),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! snapshots, or the worktrees as they are now.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{Snapshots as _, TurnSnapshot};
@@ -31,7 +32,15 @@ impl Turns {
     pub fn until(turn: u32) -> Self {
         Self { from: None, to: Some(turn) }
     }
+
+    /// Whether these are all turns until now, or until the last one.
+    pub fn are_all(self, last: Option<u32>) -> bool {
+        self.from.is_none() && self.to.is_none_or(|to| Some(to) == last)
+    }
 }
+
+/// How long a call waits for a snapshot that is being made.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Domain {
     /// What is compared in each repository, by its name.
@@ -65,6 +74,8 @@ impl Domain {
         attempt: AttemptId,
         turn: u32,
     ) -> Result<Vec<TurnSnapshot>, Refusal> {
+        // Of a turn that has just ended it may still be made.
+        self.store.snapshot_stands(attempt, PATIENCE).await?;
         let snapshot = self.store.turn_snapshot(attempt, turn).await?;
         if !snapshot.is_empty() {
             return Ok(snapshot);

@@ -30,7 +30,8 @@ impl Domain {
         }
         let Some(task) = self.store.to_be_checked(worker, task).await? else { return Ok(None) };
         let latest = self.store.task(task).await?.summary.latest_attempt_id;
-        checks::freeze_submission(&self.world, task, worker.attempt_id, latest).await.map(Some)
+        let freezing = checks::freeze_submission(&self.world, task, worker.attempt_id, latest);
+        Box::pin(freezing).await.map(Some)
     }
 
     /// A report has been written down: what was delivered with it is checked.

@@ -26,7 +26,7 @@ impl Domain {
     ) -> Refusable<Once<C::Output>> {
         let worker = self.worker(caller, project).await?;
         let frozen = match call.reports_on() {
-            Some((task, said)) => self.freeze_submission(&worker, task, said).await?,
+            Some((task, said)) => Box::pin(self.freeze_submission(&worker, task, said)).await?,
             None => None,
         };
         let submission = frozen.as_ref().map(|it| &it.submission);

@@ -48,6 +48,8 @@ pub struct Quirks {
     pub notice_prefix: Option<String>,
     /// A turn that ends without a message is a failure of the model.
     pub silence_is_failure: bool,
+    /// It says nothing of what it does after its answer, when work in the background has ended.
+    pub is_silent_between: bool,
     /// What it says when it does not know a session; empty: what most agents say.
     pub lost: Vec<String>,
     /// It does not know a session that it does not list.
@@ -327,6 +329,19 @@ impl Conversation {
                 PromptRequest::new(session.clone(), vec![dialogue.prompt.as_str().into()]);
             self.ask("prompt", 3, AGENT_METHOD_NAMES.session_prompt, &request, out);
             out.push(Observed::Interrupt(self.cancel(&[])));
+        }
+    }
+
+    /// Asks an agent to wait for its own work in the background, within the same turn.
+    pub fn wait_for_background(&mut self, names: &str, out: &mut Out) {
+        if let Some(session) = &self.session {
+            let text = format!(
+                "This still runs in the background: {names}. Wait until it has ended, with your tool for \
+                 that, and then finish your answer."
+            );
+            out.push(system(format!("told by Provost: {text}")));
+            let request = PromptRequest::new(session.clone(), vec![text.into()]);
+            self.ask("prompt-again", 4, AGENT_METHOD_NAMES.session_prompt, &request, out);
         }
     }
 

@@ -2,9 +2,11 @@
 //! (<https://agentclientprotocol.com>), version 1: JSON-RPC 2.0, a message a line.
 //! Options say in what an agent differs from the protocol (`builtin.toml`).
 
+mod background;
 mod call;
 mod conversation;
 mod normalize;
+mod question;
 mod settings;
 mod tools;
 mod usage;
@@ -54,15 +56,28 @@ pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
 /// The answer to a permission request. The protocol has no place for a reason.
 pub fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
     let choice = Choice::deserialize(&request.context).ok()?;
+    let mut answers = None;
     let option = match verdict {
         Verdict::Approve => choice.allow,
         Verdict::Deny { .. } => choice.reject,
+        Verdict::Answer { text } if choice.questions > 0 => {
+            answers = Some(question::answers(text, choice.questions));
+            choice.allow
+        }
+        Verdict::Answer { text } => {
+            let mut named = choice.answers.into_iter();
+            named.find(|(name, _)| name == text).map(|(_, id)| id).or(choice.reject)
+        }
     };
     let outcome = match option {
         Some(id) => json!({ "outcome": "selected", "optionId": id }),
         None => json!({ "outcome": "cancelled" }),
     };
-    Some(respond(&choice.id, &json!({ "outcome": outcome })))
+    let mut result = json!({ "outcome": outcome });
+    if let Some(answers) = answers {
+        result["answers"] = answers;
+    }
+    Some(respond(&choice.id, &result))
 }
 
 /// What an answer to a permission request is made of.
@@ -74,6 +89,17 @@ struct Choice {
     allow: Option<String>,
     /// The one that rejects it.
     reject: Option<String>,
+    /// The answers to a question that are options of the request: their names and ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    answers: Vec<(String, String)>,
+    /// Questions whose answers are texts beside the option (Qwen Code).
+    #[serde(default, skip_serializing_if = "is_none")]
+    questions: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_none(questions: &usize) -> bool {
+    *questions == 0
 }
 
 /// A request of ours. Its parameters hold strings, numbers, and paths that came from JSON.
@@ -117,6 +143,7 @@ impl Dialogue {
                 "session_list" => dialogue.quirks.lists_sessions = value == "yes",
                 "own_tools" => dialogue.quirks.own_tools = Some(value),
                 "mcp_separator" => dialogue.quirks.mcp_separator = Some(value),
+                "background" => dialogue.quirks.is_silent_between = value == "silent",
                 "silence" => dialogue.quirks.silence_is_failure = value == "failure",
                 "mcp_config_arg" => {}
                 _ => dialogue.settings.push((name.clone(), value)),

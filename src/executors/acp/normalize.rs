@@ -5,11 +5,12 @@ use agent_client_protocol_schema::v1::{
     RequestPermissionRequest, SessionUpdate, ToolCallUpdate,
 };
 
+use super::background::Background;
 use super::call::{is_own, text_of};
 use super::conversation::{Conversation, Dialogue, DialogueStage, Quirks, Stuck};
 use super::tools::Calls;
 use super::usage::TurnUsage;
-use super::{Choice, answer, not_found};
+use super::{Choice, answer, not_found, question, respond};
 use crate::executors::prelude::*;
 
 /// Most permission requests that wait for an answer; further ones are denied.
@@ -35,6 +36,11 @@ struct Acp {
     spoke: bool,
     used: TurnUsage,
     plan: String,
+    background: Background,
+    /// The agent has answered, and goes on when what runs in the background has ended.
+    is_between: bool,
+    /// It was asked to wait for that.
+    was_asked_to_wait: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,8 +68,12 @@ impl Dialect for Acp {
         self.close(out);
         self.calls.report(&self.quirks(), out);
         self.used.report(out);
-        if self.conversation.stage != DialogueStage::Over {
-            out.push(vocabulary::unended());
+        match (self.is_between, self.background.is_empty()) {
+            (true, false) => out.push(vocabulary::cut_off(self.background.names())),
+            // It had nothing more to say.
+            (true, true) => out.push(Observed::TurnEnded(TurnEnded::default())),
+            _ if self.conversation.stage == DialogueStage::Over => {}
+            _ => out.push(vocabulary::unended()),
         }
     }
 }
@@ -107,8 +117,18 @@ impl Acp {
             self.permission(id, &request, out);
             return true;
         }
+        // Qwen Code begins another round by itself.
+        if method == "_qwencode/start_turn" && self.is_between {
+            out.push(Observed::EndsIfQuiet(None));
+            out.push(Observed::Say(respond(id, &json!({ "accepted": true }))));
+            return true;
+        }
         if self.conversation.dialogue.is_some() {
             out.push(Observed::Say(not_found(id, method)));
+        }
+        // Of Qwen Code, after each tool call.
+        if method == "craft/drainMidTurnQueue" {
+            return true;
         }
         out.push(system(format!("asks for {method}, which this client does not offer")));
         true
@@ -121,19 +141,28 @@ impl Acp {
             let of_kind = |kind| request.options.iter().find(|option| option.kind == kind);
             kinds.into_iter().find_map(of_kind).map(|option| option.option_id.to_string())
         };
+        let question = question::read(request);
         let choice = Choice {
             id: id.clone(),
             allow: option([PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways]),
             reject: option([PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways]),
+            answers: question.as_ref().map(|it| it.answers.clone()).unwrap_or_default(),
+            questions: question.as_ref().map_or(0, |it| it.questions),
         };
-        let asked = self.calls.asks(id, json!(choice), &request.tool_call, &quirks, out);
+        let mut asked = self.calls.asks(id, json!(choice), &request.tool_call, &quirks, out);
         let tool_call_id = request.tool_call.tool_call_id.to_string();
         if is_own(&request.tool_call, &quirks) {
             self.calls.allowed(&tool_call_id);
             out.extend(answer(&asked, &Verdict::Approve).map(Observed::Say));
             return;
         }
-        out.push(system(format!("asks for permission: {}", asked.text)));
+        let what = if let Some(question) = question {
+            (asked.text, asked.question) = (question.text, Some(question.question));
+            "an answer"
+        } else {
+            "permission"
+        };
+        out.push(system(format!("asks for {what}: {}", asked.text)));
         if self.asked.len() >= ASKED_MAX {
             let denied = Verdict::Deny { reason: String::new() };
             out.push(system("denied: too many requests wait for an answer".to_owned()));
@@ -154,6 +183,12 @@ impl Acp {
             out.push(Observed::Withdraw { key: id.to_string() });
             self.asked.retain(|asked| asked.id != *id);
             self.report_interrupt(out);
+            return true;
+        }
+        if method == "_qwencode/end_turn" && self.is_between {
+            self.close(out);
+            self.used.report(out);
+            self.round_ended(out);
             return true;
         }
         // Qwen Code sends this beside `current_mode_update`.
@@ -197,6 +232,11 @@ impl Acp {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) if is_early => {
                 out.push(system(text_of(&chunk.content)));
+            }
+            SessionUpdate::AgentMessageChunk(chunk)
+                if self.background.see_notice(chunk.meta.as_ref()) =>
+            {
+                self.noticed(&chunk, out);
             }
             SessionUpdate::AgentMessageChunk(chunk) => {
                 if let Some(usage) = chunk.meta.as_ref().and_then(|meta| meta.get("usage")) {
@@ -245,6 +285,19 @@ impl Acp {
         true
     }
 
+    /// Work in the background has ended. Qwen Code says so twice, the second time as it goes on.
+    fn noticed(&mut self, chunk: &ContentChunk, out: &mut Out) {
+        self.close(out);
+        let source = chunk.meta.as_ref().and_then(|meta| meta.get("source"));
+        if source == Some(&json!("background_task_completed")) {
+            out.push(system(text_of(&chunk.content)));
+            if self.is_between && self.background.is_empty() {
+                let quiet = (vocabulary::QUIET_SECS, TurnEnded::default());
+                out.push(Observed::EndsIfQuiet(Some(quiet)));
+            }
+        }
+    }
+
     fn chunk(&mut self, kind: StreamKind, chunk: &ContentChunk, out: &mut Out) {
         let text = text_of(&chunk.content);
         let quirks = self.quirks();
@@ -273,6 +326,11 @@ impl Acp {
         self.asked.retain(|asked| asked.tool_call_id != *update.tool_call_id.0);
         let mut entries = Vec::new();
         self.calls.update(update, &self.quirks(), &mut entries);
+        for entry in &entries {
+            if let Observed::Entry(Event::ToolResult { text, .. }) = entry {
+                self.background.see_result(text);
+            }
+        }
         if !entries.is_empty() {
             self.close(out);
             self.spoke = false;
@@ -319,6 +377,13 @@ impl Acp {
             self.calls.end(&quirks, out);
         }
         self.used.report(out);
+        if reason == "end_turn"
+            && self.conversation.dialogue.is_some()
+            && !self.background.is_empty()
+        {
+            self.round_ended(out);
+            return;
+        }
         self.over();
         let error = match reason {
             "end_turn" if silent => {
@@ -335,6 +400,26 @@ impl Acp {
             }
         };
         vocabulary::fail_as(error.to_owned(), ErrorType::Other, None, out);
+    }
+
+    /// The agent has answered; while something of it runs in the background its turn goes on.
+    fn round_ended(&mut self, out: &mut Out) {
+        self.spoke = false;
+        if self.background.is_empty() {
+            self.is_between = false;
+            self.over();
+            out.push(Observed::TurnEnded(TurnEnded::default()));
+        } else if !self.quirks().is_silent_between {
+            self.is_between = true;
+            out.push(vocabulary::goes_on(self.background.names()));
+            out.push(Observed::RoundEnded);
+        } else if std::mem::replace(&mut self.was_asked_to_wait, true) {
+            self.over();
+            out.push(vocabulary::cut_off(self.background.names()));
+        } else {
+            let names: Vec<&str> = self.background.names().map(String::as_str).collect();
+            self.conversation.wait_for_background(&names.join("; "), out);
+        }
     }
 
     fn fail(&mut self, error: String, status: Option<u16>, at: Timestamp, out: &mut Out) {

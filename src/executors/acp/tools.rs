@@ -71,6 +71,7 @@ impl Calls {
             // In one line, so that a person who permits it sees all of it.
             text: call.text(&action).trim().lines().collect::<Vec<_>>().join(" ⏎ "),
             action,
+            question: None,
             context,
         };
         self.give_up_oldest(quirks, out);

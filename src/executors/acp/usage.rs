@@ -14,6 +14,8 @@ pub struct TurnUsage {
     before_usd: Option<f64>,
     /// No entry has it yet.
     is_news: bool,
+    /// A round before this one has an entry.
+    was_reported: bool,
 }
 
 impl TurnUsage {
@@ -26,7 +28,7 @@ impl TurnUsage {
 
     /// Notes the session's cost so far, which includes earlier turns of a resumed one.
     pub fn costs(&mut self, usd: f64, is_resumed: bool) {
-        let before = if is_resumed { self.before_usd } else { Some(0.0) };
+        let before = if is_resumed || self.was_reported { self.before_usd } else { Some(0.0) };
         self.used.cost_usd = before.map(|before| (usd - before).max(0.0));
         self.is_news |= self.used.cost_usd > Some(0.0);
     }
@@ -53,10 +55,14 @@ impl TurnUsage {
         }
     }
 
-    /// Makes an entry of it, once.
+    /// Makes an entry of it, once. What follows is of another round, which is added to this one.
     pub fn report(&mut self, out: &mut Out) {
         if std::mem::take(&mut self.is_news) {
             self.used.report(out);
+            let told = self.used.cost_usd;
+            self.before_usd = told.map(|told| self.before_usd.unwrap_or_default() + told);
+            self.used = Tokens::default();
+            self.was_reported = true;
         }
     }
 }

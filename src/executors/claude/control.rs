@@ -31,7 +31,9 @@ pub fn verdict(request: &Request, verdict: &Verdict) -> Message {
     let response = match verdict {
         Verdict::Approve if input.to_string().contains(REDACTED) => json!({ "behavior": "allow" }),
         Verdict::Approve => json!({ "behavior": "allow", "updatedInput": input }),
-        Verdict::Deny { reason } => json!({ "behavior": "deny", "message": reason }),
+        Verdict::Deny { reason } | Verdict::Answer { text: reason } => {
+            json!({ "behavior": "deny", "message": reason })
+        }
     };
     respond(id, &json!({ "subtype": "success", "request_id": id, "response": response }))
 }

@@ -1,6 +1,6 @@
 //! Claude Code's stream-json to entries, and its permission requests to requests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::control;
 use crate::executors::action::{action, title};
@@ -19,6 +19,7 @@ pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
 }
 
 #[derive(Default, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 struct StreamJson {
     is_two_way: bool,
     /// The turn of our prompt has ended; the CLI may begin others by itself.
@@ -31,6 +32,18 @@ struct StreamJson {
     session: String,
     streamed: Streamed,
     turn: Turn,
+    /// What the agent has begun in the background and not seen the end of: descriptions by their ids.
+    #[serde(default)]
+    background: BTreeMap<String, String>,
+    /// The CLI lists what runs in the background (since 2.1.3xx), so single notices do not count.
+    #[serde(default)]
+    lists_background: bool,
+    /// It has answered, and goes on by itself when what runs in the background has ended.
+    #[serde(default)]
+    is_between: bool,
+    /// Dollars that the results before have named, where they name the sum of the process.
+    #[serde(default)]
+    cost_before: f64,
 }
 
 /// The newest turn.
@@ -80,7 +93,9 @@ impl Dialect for StreamJson {
 
     fn end(&mut self, out: &mut Out) {
         self.flush(out);
-        if !self.turn.has_ended && !self.is_answered {
+        if self.is_between && !self.background.is_empty() {
+            out.push(vocabulary::cut_off(self.background.values()));
+        } else if !self.turn.has_ended && !self.is_answered {
             out.push(vocabulary::unended());
         }
     }
@@ -102,6 +117,9 @@ impl StreamJson {
             "init" => {
                 self.flush(out);
                 self.turn = Turn::default();
+                if std::mem::take(&mut self.is_between) {
+                    out.push(Observed::EndsIfQuiet(None));
+                }
                 // From here on, a turn can be interrupted.
                 if self.is_two_way {
                     out.push(Observed::Interrupt(Some(control::interrupt())));
@@ -111,7 +129,18 @@ impl StreamJson {
             "status" if text(message, "status") == "compacting" => {
                 "compacting the conversation".to_owned()
             }
-            "status" | "thinking_tokens" | "session_state_changed" => return true,
+            "status" | "thinking_tokens" | "session_state_changed" | "task_progress" => {
+                return true;
+            }
+            "background_tasks_changed" => {
+                self.lists_background = true;
+                self.background = items(message, "tasks").map(task).collect();
+                self.may_end(out);
+                return true;
+            }
+            "task_started" | "task_updated" | "task_notification" => {
+                return self.task(message, out);
+            }
             "api_retry" => {
                 let status = &message["error_status"];
                 let cause = match status.as_u64() {
@@ -138,6 +167,40 @@ impl StreamJson {
         };
         out.push(system(notice));
         true
+    }
+
+    /// News of one task. Only what the agent itself waits for keeps the turn open: a subagent waits
+    /// for its own.
+    fn task(&mut self, message: &Value, out: &mut Out) -> bool {
+        let (id, described) = task(message);
+        let status = match text(message, "subtype") {
+            "task_started" => {
+                let is_agents = message["owned_by_subagent"] != true
+                    && message["is_backgrounded"] != false
+                    && !message["parent_task_id"].is_string();
+                if is_agents && !self.lists_background {
+                    self.background.insert(id, described);
+                }
+                return true;
+            }
+            "task_updated" => text(&message["patch"], "status"),
+            _ => text(message, "status"),
+        };
+        // The report of a task is for the agent: it says what is of interest.
+        if !matches!(status, "" | "pending" | "running") && !self.lists_background {
+            self.background.remove(&id);
+            self.may_end(out);
+        }
+        true
+    }
+
+    /// What ran in the background has ended after an answer: the CLI goes on by itself, or has
+    /// nothing more to say.
+    fn may_end(&self, out: &mut Out) {
+        if self.is_between && self.background.is_empty() {
+            let ended = TurnEnded::default();
+            out.push(Observed::EndsIfQuiet(Some((vocabulary::QUIET_SECS, ended))));
+        }
     }
 
     fn stream_event(&mut self, message: &Value, out: &mut Out) -> bool {
@@ -291,6 +354,7 @@ impl StreamJson {
             tool_name: tool_name.to_owned(),
             text,
             action,
+            question: None,
             context: serde_json::json!({ "input": input }),
         };
         // Our tools act for the attempt, not on the machine.
@@ -321,7 +385,7 @@ impl StreamJson {
             || message["is_error"].is_null() && noted.is_some();
         self.flush(out);
         let said = text(message, "result");
-        let tokens = tokens(message);
+        let tokens = self.tokens(message);
         if !is_error && !self.turn.has_spoken && !said.is_empty() {
             // The answer of one of the CLI's own commands is not the model's.
             let is_models = tokens != Tokens::default();
@@ -332,6 +396,10 @@ impl StreamJson {
         let was_aborted = text(message, "terminal_reason").starts_with("aborted");
         if was_aborted || is_error && self.turn.is_cancelled {
             out.push(vocabulary::stopped("interrupted"));
+        } else if !is_error && self.is_two_way && !self.background.is_empty() {
+            self.is_between = true;
+            out.push(vocabulary::goes_on(self.background.values()));
+            out.push(Observed::RoundEnded);
         } else if !is_error {
             out.push(Observed::TurnEnded(TurnEnded::default()));
         } else {
@@ -343,9 +411,31 @@ impl StreamJson {
             vocabulary::fail(error, status, self.turn.limit, at, out);
         }
         self.turn = Turn { has_ended: true, ..Turn::default() };
-        self.is_answered = self.is_two_way;
+        self.is_answered = self.is_two_way && !self.is_between;
         true
     }
+
+    /// The tokens of the round that this result ends, with all its models and subagents.
+    fn tokens(&mut self, result: &Value) -> Tokens {
+        let mut tokens = tokens(result);
+        // Where it has no count since the last result, its cost is that of the process.
+        if result["model_usage_since_last_result"].is_null()
+            && let Some(cost) = &mut tokens.cost_usd
+        {
+            let whole = *cost;
+            *cost = (whole - self.cost_before).max(0.0);
+            self.cost_before = whole;
+        }
+        tokens
+    }
+}
+
+/// The id and the description of a task.
+fn task(task: &Value) -> (String, String) {
+    let id = text(task, "task_id").to_owned();
+    let described = Some(text(task, "description")).filter(|text| !text.is_empty());
+    let described = described.unwrap_or(&id).to_owned();
+    (id, described)
 }
 
 fn withdraw(message: &Value, out: &mut Out) -> bool {
@@ -381,7 +471,7 @@ fn exit_code(text: &str) -> Option<i32> {
     text.lines().find_map(code)
 }
 
-/// The tokens of the turn that this result ends, with all its models and subagents.
+/// The tokens as the result names them.
 fn tokens(result: &Value) -> Tokens {
     const MODEL: [&str; 4] =
         ["inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens"];

@@ -102,6 +102,7 @@ fn permission(
         tool_name,
         text: text.into_iter().flatten().collect::<Vec<_>>().join(": "),
         action,
+        question: None,
         context: json!({
             "id": id,
             "form": form,

@@ -58,11 +58,11 @@ pub fn launches(protocol: Protocol, options: &[(&str, &str)]) -> [Value; 2] {
 #[test]
 fn what_comes_with_provost_opens_nothing_beyond_another_executor() {
     let registry =
-        Registry::new(&Config::load(Path::new("/nowhere"), &[]).unwrap(), &BTreeMap::new());
+        Registry::new(&Config::load(Path::new("/nowhere"), &[]).unwrap(), Machine::default());
     let all = registry.all();
     assert!(all.len() > 5);
     let own: Vec<_> = all.iter().map(|it| it.sandbox(None)).collect();
-    assert!(own.iter().any(|it| !it.write.is_empty() && !it.hosts.is_empty()));
+    assert!(own.iter().any(|it| !it.read.is_empty() && !it.hosts.is_empty()));
     for (one, other) in own.iter().flat_map(|one| own.iter().map(move |other| (one, other))) {
         assert_eq!(one.beyond(other, None), [] as [&str; 0]);
     }

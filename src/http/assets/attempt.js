@@ -156,7 +156,7 @@ class Log {
   }
 
   poll() {
-    const isShown = document.visibilityState === 'visible' && this.box.checkVisibility();
+    const isShown = document.visibilityState === 'visible' && this.box.checkVisibility() && !this.box.contains(held);
     if (isShown && this.list && this.isFollowing && this.last >= this.latest) this.once(() => this.newer());
   }
 

@@ -51,7 +51,8 @@ function changed(note) {
 }
 
 // At most one request of a part is in flight, and the next one begins a moment later: whatever
-// changed in between is one more request. A part in which somebody writes waits for its end.
+// changed in between is one more request. A part in which somebody writes or presses waits for its
+// end, also with an answer that is there already.
 const FEWEST_MS = 250;
 const parts = new Map();
 
@@ -59,7 +60,7 @@ function refresh(part) {
   const key = part.id || part;
   const state = parts.get(key) || {};
   parts.set(key, state);
-  if (state.isBusy || isWrittenIn(part)) {
+  if (state.isBusy || isInUse(part)) {
     state.isDue = true;
     return;
   }
@@ -78,8 +79,9 @@ function settled(key) {
   if (state.isDue) refresh(part);
 }
 
-function isWrittenIn(part) {
+function isInUse(part) {
   const field = document.activeElement;
+  if (part.contains(held)) return true;
   if (part.contains(field) && field.matches('select, option')) return true;
   for (const text of part.querySelectorAll('textarea, input:not([type=hidden])')) {
     const isChanged = text.type === 'checkbox' ? text.checked !== text.defaultChecked : text.value !== text.defaultValue;
@@ -95,33 +97,65 @@ function refreshDue() {
   }
 }
 
-// A part that is replaced keeps what is open in it, and the item in focus; if that is gone, the
-// one that took its place gets the focus: the next thing to decide.
+// What a pointer or the space bar holds down. A browser makes a click of it only if it is still
+// there when it is let go.
+let held = null;
+const CLICK_MS = 50;
+
+function hold(event) {
+  if (event.type === 'pointerdown' || event.key === ' ') held = event.target;
+}
+
+function letGo() {
+  const was = held;
+  // The click comes a moment later.
+  setTimeout(() => {
+    if (held !== was || was === null) return;
+    held = null;
+    refreshDue();
+  }, CLICK_MS);
+}
+
+// A part that is replaced keeps what is open in it, and the control or item in focus; if that is
+// gone, the item that took its place gets the focus: the next thing to decide.
 let kept = null;
+
+// What a control says, and in which item: so it is found again.
+function nameOf(control) {
+  const item = control.closest('[data-item]');
+  return `${control.localName} ${item ? item.id : ''} ${control.textContent}`;
+}
 
 function keep(event) {
   const part = event.detail.target;
   // What went wrong is said below, and takes the place of nothing.
   if (event.detail.xhr.status >= 400 && part.id !== 'said') event.detail.shouldSwap = false;
   if (!part || !part.dataset.topic) return;
+  if (isInUse(part)) {
+    event.detail.shouldSwap = false;
+    parts.set(part.id, { ...parts.get(part.id), isDue: true });
+    return;
+  }
   const items = [...part.querySelectorAll('[data-item]')];
   const item = document.activeElement.closest('[data-item]');
   const open = [...part.querySelectorAll('details[open][id]')].map((it) => it.id);
-  kept = { id: item && part.contains(item) ? item.id : null, index: items.indexOf(item), open };
+  const control = part.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  kept = { part: part.id, control, id: item && part.contains(item) ? item.id : null, index: items.indexOf(item), open };
 }
 
 function restore() {
   if (!kept) return;
-  const { id, index, open } = kept;
+  const { part, control, id, index, open } = kept;
   kept = null;
   for (const name of open) {
     const details = document.getElementById(name);
     if (details) details.open = true;
   }
-  if (id === null || document.activeElement !== document.body) return;
-  const items = visibleItems();
-  const item = document.getElementById(id) || items[Math.min(index, items.length - 1)];
-  if (item) item.focus({ preventScroll: true });
+  if (control === null || document.activeElement !== document.body) return;
+  const controls = [...document.querySelectorAll(`#${CSS.escape(part)} :is(a, button, summary)`)];
+  const items = id === null ? [] : visibleItems();
+  const next = controls.find((it) => nameOf(it) === control) || document.getElementById(id) || items[Math.min(index, items.length - 1)];
+  if (next) next.focus({ preventScroll: true });
 }
 
 // ---- Forms ----
@@ -151,9 +185,11 @@ function newId() {
 }
 
 // Only what a person sent is worth an alert: a part that could not be refreshed is asked for again.
+// The request itself tells, because a form that was replaced meanwhile tells no document.
 function tellOffline(event) {
   if (event.detail.requestConfig.verb === 'get') return;
-  tell('The daemon does not answer. Nothing is known to have changed; try again.');
+  const text = 'The daemon does not answer. Nothing is known to have changed; try again.';
+  event.detail.xhr.addEventListener('error', () => tell(text));
 }
 
 function tell(text) {
@@ -318,11 +354,14 @@ function start() {
   document.addEventListener('click', openDialog);
   document.addEventListener('change', submitChoice);
   document.addEventListener('focusout', () => setTimeout(refreshDue, 0));
+  for (const type of ['pointerdown', 'keydown']) document.addEventListener(type, hold, true);
+  for (const type of ['pointerup', 'pointercancel', 'keyup', 'dragend']) document.addEventListener(type, letGo, true);
+  addEventListener('blur', letGo);
   for (const type of ['dragstart', 'dragover', 'drop', 'dragend']) document.addEventListener(type, dragging);
   document.addEventListener('htmx:beforeSwap', keep);
   document.addEventListener('htmx:afterSettle', restore);
   document.addEventListener('htmx:afterRequest', answered);
-  document.addEventListener('htmx:sendError', tellOffline);
+  document.addEventListener('htmx:beforeSend', tellOffline);
   new MutationObserver(fade).observe(document.getElementById('said'), { childList: true });
   setInterval(tick, 20000);
   document.addEventListener('visibilitychange', () => (document.hidden ? hush() : listen()));

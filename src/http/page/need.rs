@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use provost_actors::event::{Action, ActionKind, Timestamp};
+use provost_actors::executor::AgentQuestion;
 use serde_json::Value;
 
 use super::form::{Button, Call, Forms, Look};
@@ -288,6 +289,9 @@ fn decide(approval: &ApprovalSummary, forms: &Forms) -> Markup {
     let answer = |decision| {
         Call::new("answer").with("approval_id", approval.approval_id).with("decision", decision)
     };
+    if let Some(question) = &approval.question {
+        return reply(approval, question, forms);
+    }
     let approve = Button::new("Approve").key("a").look(Look::Primary);
     let deny = html! {
         input type="text" name="reason" maxlength="2000" aria-label="Reason for the denial"
@@ -297,6 +301,23 @@ fn decide(approval: &ApprovalSummary, forms: &Forms) -> Markup {
     html! {
         (answer("approve").button(forms, approve))
         (answer("deny").form(forms, "fields", None, &deny))
+    }
+}
+
+/// The answers to a question of an agent: those that it names, another one if it takes that, none.
+fn reply(approval: &ApprovalSummary, question: &AgentQuestion, forms: &Forms) -> Markup {
+    let answer = || Call::new("answer").with("approval_id", approval.approval_id);
+    let other = html! {
+        input type="text" name="answer" maxlength="20000" required aria-label="Your answer"
+            placeholder="Another answer";
+        (Button::new("Answer").markup())
+    };
+    html! {
+        @for option in &question.options {
+            (answer().with("answer", option).button(forms, Button::new(option)))
+        }
+        @if question.is_open { (answer().form(forms, "fields", None, &other)) }
+        (answer().with("decision", "deny").button(forms, Button::new("No answer").key("d")))
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use provost_actors::attempt::Machine;
 use provost_actors::checks::Checks;
 use provost_actors::gateway::Gateway;
 use provost_actors::host::{HostRole, LOCAL, Registration};
@@ -146,7 +147,7 @@ fn world(home: &Home, config: &Config, store: &Store, host: OwnHost) -> World {
         journal: Arc::new(store.clone()),
         host,
         // Without a PATH, no agent that is installed here can run.
-        executors: Arc::new(Registry::new(config, &BTreeMap::new())),
+        executors: Arc::new(Registry::new(config, Machine::default())),
         shims: Shims::new("/proc/self/exe".into()),
         repositories: Repositories::default(),
         logs: Logs::new(home.attempts(), limits),

@@ -21,6 +21,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::{Dialect, Terms, Words};
 use crate::store::Result;
+use crate::store::answered::answered;
 
 pub const DIALECT: Dialect = Dialect {
     holds_nul: false,
@@ -77,11 +78,6 @@ const NAMES: &[(&str, &str)] = &[
     ("json_each(", "json_items("),
     // SQLite takes it as the order of the loops; here it would be another join.
     ("CROSS JOIN", "JOIN"),
-    // A host's role may not see all rows that are counted.
-    ("SELECT max(revision) + 1 FROM attempts", "SELECT newest_revision() + 1"),
-    ("SELECT coalesce(max(revision), 0) FROM attempts", "SELECT newest_revision()"),
-    ("SELECT coalesce(max(position), 0) + 1 FROM follow_ups", "SELECT newest_position() + 1"),
-    ("SELECT coalesce(min(position), 1) FROM follow_ups", "SELECT oldest_position()"),
 ];
 
 fn text(sql: &str) -> String {
@@ -174,7 +170,8 @@ impl Known {
             return Ok(Arc::clone(known));
         }
         let text: Arc<str> = text(sql.as_str()).into();
-        let prepared = connection.prepare(AssertSqlSafe(Arc::clone(&text)).into_sql_str()).await?;
+        let preparing = connection.prepare(AssertSqlSafe(Arc::clone(&text)).into_sql_str());
+        let prepared = answered(preparing).await?;
         let kinds = match prepared.parameters() {
             Some(Either::Left(types)) => types.iter().map(Kind::of).collect(),
             _ => Vec::new(),

@@ -1,9 +1,13 @@
 //! Hosts: registered, drained, renewed and removed.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use provost_actors::host::{Host, HostChange, HostRole, HostState, Liveness, Registration, Used};
 use provost_actors::journal::Hosts;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 
 use super::*;
 use crate::store::answered::Order;
@@ -28,6 +32,12 @@ async fn only(store: &Store) -> Host {
     let mut hosts = store.hosts().await.unwrap();
     assert_eq!(hosts.len(), 1);
     hosts.remove(0)
+}
+
+/// The rows of the hosts.
+async fn read(store: &Store) -> Vec<Host> {
+    let hosts = store.hosts().await.unwrap().into_iter();
+    hosts.map(|it| Host { read_at: Timestamp::default(), ..it }).collect()
 }
 
 async fn forget_lease(store: &Store, host: &'static str) {
@@ -59,12 +69,13 @@ async fn a_lease_keeps_a_host_for_its_home_and_fences_who_has_lost_it() {
     let theirs = registration("a", "theirs", Some(LEASE));
     let refused = store.register_host(&theirs).await.unwrap_err();
     assert_eq!(refused.code, Code::NotPermitted);
-    assert_eq!(only(&store).await, host);
+    let now = only(&store).await;
+    assert_eq!(Host { read_at: host.read_at, ..now }, host);
     assert_eq!(store.renew_host("a", 1, LEASE).await.unwrap(), Some(HostState::Active));
     store.change_host("a", HostChange::Drain).await.unwrap();
     assert_eq!(store.renew_host("a", 1, LEASE).await.unwrap(), Some(HostState::Draining));
     forget_lease(&store, "a").await;
-    assert_eq!(only(&store).await.liveness(Timestamp::now()), Liveness::Lost);
+    assert_eq!(only(&store).await.liveness(), Liveness::Lost);
     assert_eq!(store.register_host(&theirs).await.unwrap().incarnation, 2);
     assert_eq!(store.renew_host("a", 1, LEASE).await.unwrap(), None);
     assert_eq!(store.renew_host("b", 1, LEASE).await.unwrap(), None);
@@ -134,12 +145,12 @@ async fn nothing_is_written_by_a_daemon_whose_host_is_not_its_own_any_more() {
     assert_eq!(marks(&a).await.unwrap(), 1);
     for change in ["fenced_at = 5", "fenced_at = NULL, incarnation = 2"] {
         b.change(&format!("UPDATE hosts SET {change} WHERE host_id = 'a'"), ()).await;
-        let before = a.hosts().await.unwrap();
+        let before = read(&a).await;
         let refused = marks(&a).await.unwrap_err();
         assert!(refused.code.is_of_store() && refused.message.contains("given up"), "{refused}");
         assert!(a.renew_host("a", 1, LEASE).await.is_err());
         a.fenced().await;
-        assert_eq!(a.hosts().await.unwrap(), before);
+        assert_eq!(read(&a).await, before);
     }
     // One that was waiting for its turn does not slip through.
     let next = a.register_host(&registration("a", "mine", Some(LEASE))).await.unwrap();
@@ -216,4 +227,72 @@ async fn hosts_get_the_time_of_a_lease_after_the_engine_was_away() {
     store.renew_host("a", 1, LEASE).await.unwrap();
     let (seen, again) = row().await;
     assert_eq!(again - seen, 30_000);
+}
+
+#[tokio::test]
+async fn a_home_takes_its_lock_from_its_own_former_session_and_no_other_does() {
+    let Some(url) = scratch::server_url() else { return };
+    let server = scratch::server(&url, "former").await;
+    let open = async |mark: &str| {
+        let server = server.clone().of_home(mark, None);
+        Store::open_server(&server, "a", TimesToLive::default()).await
+    };
+    let former = open("one").await.unwrap();
+    assert!(matches!(open("two").await, Err(OpenError::InUse { .. })));
+    // As if its daemon were gone, and the server had not noticed.
+    let next = open("one").await.unwrap();
+    next.register_host(&registration("a", "mine", Some(LEASE))).await.unwrap();
+    drop(former);
+}
+
+/// A way to a server, whose connections can fall silent as behind a firewall that has lost its state.
+struct Way {
+    folder: tempfile::TempDir,
+    silent: watch::Sender<()>,
+}
+
+impl Way {
+    fn to(folder: &str) -> Self {
+        let way = Self { folder: tempfile::tempdir().unwrap(), silent: watch::channel(()).0 };
+        let listener = UnixListener::bind(way.folder.path().join(SOCKET)).unwrap();
+        let (there, silent) = (PathBuf::from(folder).join(SOCKET), way.silent.clone());
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                let (there, mut silenced) = (there.clone(), silent.subscribe());
+                tokio::spawn(async move {
+                    let mut server = UnixStream::connect(there).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+                        _ = silenced.changed() => std::future::pending::<()>().await,
+                    }
+                });
+            }
+        });
+        way
+    }
+}
+
+const SOCKET: &str = ".s.PGSQL.5432";
+
+#[tokio::test]
+async fn a_renewal_whose_connection_is_silent_is_given_up_in_time() {
+    let Some(url) = scratch::server_url() else { return };
+    let (before, folder) = url.split_once("host=").unwrap();
+    let way = Way::to(folder);
+    let url = format!("{before}host={}", way.folder.path().display());
+    let server = scratch::server(&url, "silent").await;
+    let a = Store::open_server(&server, "a", TimesToLive::default()).await.unwrap();
+    a.register_host(&registration("a", "mine", Some(LEASE))).await.unwrap();
+    // Its limit is a sixth of this.
+    let lease = Duration::from_secs(6);
+    let renew = async || a.renew_host("a", 1, lease).await;
+    assert_eq!(renew().await.unwrap(), Some(HostState::Active));
+    way.silent.send_replace(());
+    let refused = renew().await.unwrap_err();
+    assert!(refused.message.contains("in time"), "{refused}");
+    let mut again = 0;
+    while renew().await.is_err() {
+        again += 1;
+        assert!(again < 3, "the next ones have connections of their own");
+    }
 }

@@ -90,6 +90,7 @@ async fn each_host_runs_the_checks_whose_repositories_it_has() {
         let check = PlannedCheck {
             repo: None,
             work_of: None,
+            given: None,
             name: "test".to_owned(),
             command: CheckCommand::Line("true".to_owned()),
             process_id: ProcessId::new(),

@@ -1,10 +1,19 @@
 //! Attempts that no host has, and those of hosts that are lost.
 
 use provost_actors::host::{HostRole, Registration};
-use provost_actors::journal::{Hosts as _, LOSSES_MAX, MaxRunning, Placement as _, Room};
+use std::collections::BTreeSet;
+
+use provost_actors::journal::{
+    Bundles as _, Hosts as _, LOSSES_MAX, MaxRunning, MovedFrom, Placement as _, Room,
+};
+
+use provost_actors::ids::CheckRunId;
+use provost_actors::journal::Finishes as _;
+use provost_actors::journal::checks::{CheckCommand, PlannedCheck, Submission};
 
 use super::*;
 use crate::store::kept::Kept;
+use crate::store::work::checks::{self, NewRun};
 
 async fn run(store: &Store, sql: &'static str, values: impl Serialize) {
     let work = async |db: Db<'_>| db.run(sql, values).await;
@@ -243,4 +252,111 @@ async fn an_attempt_that_was_lost_with_host_after_host_is_not_begun_again() {
     assert_eq!((now.phase, now.state, now.process.turn), (Phase::Settled, State::Failed, 3));
     let why = other.status(runs.attempt_id).await.unwrap().failure_summary.unwrap();
     assert_eq!(why, "host lost-3 was lost, as were those of the 2 turns before");
+}
+
+#[tokio::test]
+async fn a_host_from_which_something_is_taken_is_given_up_with_that() {
+    let board = Board::new().await;
+    let other = host(&board.store, "b", &[]).await;
+    host(&board.store, "a", &[]).await;
+    let [rests, runs] =
+        [board.attempt(Phase::Settled, "a").await, board.attempt(Phase::Running, "a").await];
+    board.lose("a").await;
+    // The lease has just been over.
+    let sql = "UPDATE hosts SET lease_until = read.now - 1, renewed_at = read.now - 30001
+         FROM (SELECT max(seen_at) AS now FROM cluster) read WHERE host_id = 'a'";
+    run(&board.store, sql, ()).await;
+    let from = MovedFrom::Lost("a".to_owned());
+    let refused = other.move_here(rests.attempt_id, &from).await.unwrap_err();
+    assert!(refused.message.contains("may come back at once"), "{refused}");
+    board.lose("a").await;
+    assert_eq!(other.move_here(rests.attempt_id, &from).await.unwrap(), 2);
+    let a = other.hosts().await.unwrap().into_iter().find(|it| it.host_id == "a").unwrap();
+    assert!(a.fenced_at.is_some());
+    let now = other.attempt(runs.attempt_id).await.unwrap().unwrap();
+    assert_eq!((now.host.as_str(), now.phase), ("", Phase::Queued));
+    // So is one whose daemon has ended, which keeps what it has until then.
+    let ends = host(&board.store, "c", &[]).await;
+    let rests = board.attempt(Phase::Settled, "c").await;
+    ends.end_host().await.unwrap();
+    let from = MovedFrom::Lost("c".to_owned());
+    assert!(other.move_here(rests.attempt_id, &from).await.is_err());
+    assert_eq!(other.sweep().await.unwrap(), [""; 0]);
+    board.lose("c").await;
+    assert!(other.move_here(rests.attempt_id, &from).await.is_ok());
+}
+
+#[tokio::test]
+async fn each_attempt_of_a_lost_host_gets_a_revision_and_a_turn_of_its_own() {
+    let board = Board::new().await;
+    let other = host(&board.store, "b", &[]).await;
+    host(&board.store, "a", &[]).await;
+    let mut all = Vec::new();
+    for phase in [Phase::Running, Phase::Queued, Phase::Running, Phase::Stopping, Phase::Running] {
+        all.push(board.attempt(phase, "a").await);
+    }
+    let before = other.newest_revision().await.unwrap();
+    board.lose("a").await;
+    assert_eq!(other.sweep().await.unwrap(), ["a"]);
+    let (mut revisions, mut turns) = (BTreeSet::new(), BTreeSet::new());
+    for attempt in &all {
+        revisions.insert(other.status(attempt.attempt_id).await.unwrap().revision);
+        let now = other.attempt(attempt.attempt_id).await.unwrap().unwrap();
+        turns.insert(now.process.process_id);
+    }
+    assert_eq!((revisions.len(), turns.len()), (5, 5));
+    assert!(*revisions.first().unwrap() > before);
+}
+
+#[tokio::test]
+async fn a_row_that_leads_out_of_a_folder_is_not_read() {
+    let board = Board::new().await;
+    for (table, column, said) in [
+        ("attempts", "folder", "../planted"),
+        ("attempts", "folder", "/etc"),
+        ("attempts", "branch", "--exec=x"),
+        ("attempt_repos", "name", ".."),
+        ("attempt_repos", "base_commit", "--all"),
+        ("attempt_repos", "target_branch", "a..b"),
+    ] {
+        let attempt = board.attempt(Phase::Queued, "a").await;
+        let sql = format!("UPDATE {table} SET {column} = $2 WHERE attempt_id = $1");
+        board.store.change(&sql, (attempt.attempt_id, said)).await;
+        let refused = board.store.attempt(attempt.attempt_id).await.unwrap_err();
+        assert!(refused.message.contains(said), "{refused}");
+        assert!(board.store.workspace(attempt.attempt_id).await.is_err(), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn the_checks_of_a_host_that_is_lost_have_failed_to_run() {
+    let board = Board::new().await;
+    let other = host(&board.store, "b", &[]).await;
+    host(&board.store, "a", &[]).await;
+    let task = task(&board.store, board.project).await;
+    let check = PlannedCheck {
+        name: "unit".to_owned(),
+        command: CheckCommand::Line("true".to_owned()),
+        process_id: ProcessId::new(),
+        repo: None,
+        work_of: None,
+        given: None,
+    };
+    let submission = Submission {
+        host: "a".to_owned(),
+        run_id: CheckRunId::new(),
+        attempt_id: None,
+        repos: Vec::new(),
+        is_empty_diff: None,
+        checks: vec![check],
+    };
+    let of = NewRun { task, finish: None, claims_passed: true };
+    let plan = async |db: Db<'_>| checks::plan(db, &of, &submission).await;
+    assert!(board.store.write(Patience::Short, "test", plan).await.unwrap());
+    board.lose("a").await;
+    assert_eq!(other.sweep().await.unwrap(), ["a"]);
+    let run = other.check_run(submission.run_id).await.unwrap().unwrap();
+    assert!(run.verdict.is_some());
+    let [receipt] = &run.receipts[..] else { panic!("{:?}", run.receipts) };
+    assert_eq!(receipt.reason.as_deref(), Some("host a was lost"));
 }

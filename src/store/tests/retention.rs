@@ -39,9 +39,9 @@ async fn a_base_commit_goes_once_nothing_begins_from_it_or_builds_on_it() {
         store.record_base_bundle(repo, &bundle(commit, needs), true).await.unwrap();
     }
     assert_eq!(store.base_bundle(repo, "on nothing").await.unwrap(), None);
-    let of_a_remote = bundle("on a remote", Some("there"));
+    let of_a_remote = bundle("remote", Some("there"));
     store.record_base_bundle(repo, &of_a_remote, false).await.unwrap();
-    assert!(store.base_bundle(repo, "on a remote").await.unwrap().is_some());
+    assert!(store.base_bundle(repo, "remote").await.unwrap().is_some());
     assert_eq!(store.prune_settled(0).await.unwrap(), 0, "all are young");
     assert_eq!(store.prune_settled(LATER).await.unwrap(), 3);
     let mut left = store.base_commits(repo).await.unwrap();
@@ -63,7 +63,7 @@ async fn what_a_remote_is_to_get_or_to_remove_is_in_the_rows() {
     let left = async |turn: u32| {
         let snapshot = TurnSnapshot {
             repo: "a".into(),
-            commit_id: format!("of {turn}"),
+            commit_id: format!("of{turn}"),
             tree_id: "t".into(),
             base_id: "b".into(),
         };
@@ -155,4 +155,15 @@ async fn an_old_copy_is_cut_down_to_its_newest_chunk_and_goes_on_from_there() {
     assert_eq!((grown.oldest, grown.next_entry), (4, 8));
     assert_eq!(store.prune_settled(LATER).await.unwrap(), 1, "it has grown");
     assert_eq!(copy().await.unwrap().oldest, 6);
+}
+
+#[tokio::test]
+async fn a_part_that_is_kept_again_is_not_pruned_before_its_bundle_is_recorded() {
+    let store = scratch().await;
+    store.keep_part("of it", 0, b"content").await.unwrap();
+    // A daemon that was killed before it recorded the bundle comes back after days.
+    store.change("UPDATE bundle_parts SET made_at = 1", ()).await;
+    store.keep_part("of it", 0, b"content").await.unwrap();
+    store.prune().await.unwrap();
+    assert_eq!(store.part("of it", 0).await.unwrap().unwrap(), b"content");
 }

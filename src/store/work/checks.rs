@@ -2,11 +2,12 @@
 //! what they make of the task.
 
 use async_trait::async_trait;
+use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, CheckRunId, FinishId, TaskId};
 use provost_actors::journal::checks::{
     CheckOutcome, CheckRun, CheckVerdict, Receipt, Submission, all_passed,
 };
-use provost_actors::journal::{Checks, ReviewState, TaskStatus};
+use provost_actors::journal::{Checks, ReviewState, TaskStatus, lost};
 use serde_json::json;
 
 use super::{scope, task_state};
@@ -90,18 +91,8 @@ impl Checks for Store {
     }
 
     async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal> {
-        self.write(Patience::Long, "receipt", async |db| {
-            let row = json!({
-                "run_id": run, "name": receipt.name, "command": receipt.command,
-                "outcome": receipt.outcome, "reason": receipt.reason,
-                "exit_code": receipt.exit_code, "exit_signal": receipt.exit_signal,
-                "duration_ms": receipt.duration_ms, "log": receipt.log,
-                "ended_at": receipt.at.millis(), "sandbox": receipt.sandbox,
-            });
-            db.insert_new("INTO receipts", row).await?;
-            Ok(())
-        })
-        .await
+        self.write(Patience::Long, "receipt", async |db| insert_receipt(db, run, receipt).await)
+            .await
     }
 
     async fn conclude_checks(&self, id: CheckRunId) -> Result<CheckVerdict, Refusal> {
@@ -126,6 +117,45 @@ impl Checks for Store {
         })
         .await
     }
+}
+
+async fn insert_receipt(db: Db<'_>, run: CheckRunId, receipt: &Receipt) -> Result<()> {
+    let row = json!({
+        "run_id": run, "name": receipt.name, "command": receipt.command,
+        "outcome": receipt.outcome, "reason": receipt.reason,
+        "exit_code": receipt.exit_code, "exit_signal": receipt.exit_signal,
+        "duration_ms": receipt.duration_ms, "log": receipt.log,
+        "ended_at": receipt.at.millis(), "sandbox": receipt.sandbox,
+    });
+    db.insert_new("INTO receipts", row).await.map(drop)
+}
+
+/// Ends the runs of a host that is lost: what has no receipt could not be run. Those of finishes wait for
+/// the host with their finish.
+pub async fn give_up(db: Db<'_>, host: &str) -> Result<()> {
+    let open = runs!("r.closed_at IS NULL AND r.finish_id IS NULL AND r.host = $1");
+    let open: Vec<CheckRun> = db.all(open, (host,)).await?;
+    for mut run in open {
+        let id = run.run_id;
+        for check in std::mem::take(&mut run.checks) {
+            let receipt = Receipt {
+                name: check.name,
+                command: check.command.to_string(),
+                reason: Some(lost(host)),
+                at: Timestamp::now(),
+                ..Receipt::default()
+            };
+            insert_receipt(db, id, &receipt).await?;
+        }
+        let run: CheckRun = db.one(runs!("r.run_id = $1"), (id,)).await?;
+        let verdict = match run.verdict {
+            Some(verdict) => verdict,
+            None => conclude(db, &run).await?,
+        };
+        let sql = "UPDATE check_runs SET verdict = $2, closed_at = $3 WHERE run_id = $1";
+        db.run(sql, (id, verdict, now())).await?;
+    }
+    Ok(())
 }
 
 /// A run by its id.

@@ -193,7 +193,7 @@ fn hash(plan: &NewPlan) -> String {
 
 fn is_missing(name: &str, version: Option<&str>) -> Refusal {
     let of = version.map(|version| format!("version {version} of ")).unwrap_or_default();
-    Refusal::new(Code::InvalidArgument, format!("there is no {of}plan {name} in this project"))
+    Refusal::new(Code::FileNotFound, format!("there is no {of}plan {name} in this project"))
         .hint("Name one that `provost plan list` shows.")
         .detail("path", if version.is_some() { "version" } else { "name" })
 }

@@ -3,9 +3,11 @@
 use serde_json::Value;
 
 use super::{Draft, Faults};
+use crate::lenient;
 
 pub fn drafts(text: &str) -> Result<Vec<Draft>, Faults> {
-    let value: Value = serde_json::from_str(text)
+    let value = serde_json::from_str(text)
+        .or_else(|error| lenient::read(text.as_bytes()).ok_or(error))
         .map_err(|error| vec![format!("line {}: it is not JSON: {error}", error.line())])?;
     let tasks = match value {
         Value::Array(tasks) => Some(tasks),

@@ -2,7 +2,8 @@
 
 One command a line: `say TEXT`, `words JSON` (a text of many lines), `run COMMAND` (says what a shell prints), `ask COMMAND` (for permission to run it), `wait`
 (for an interrupt), `limit EPOCH` (a rate limit ends the turn), `forget` (the session), `linger` (after the
-turn, whatever is asked of it), `sneak PROVOST` (approves by itself what it asks for, the id of which is in `heard.asked`). It keeps every line that it hears.
+turn, whatever is asked of it), `background FILE` (begins work that ends once the file is there, answers, and goes on with
+the next line then), `raw LINE` (prints that), `die` (at once), `sneak PROVOST` (approves by itself what it asks for, the id of which is in `heard.asked`). It keeps every line that it hears.
 """
 
 import json
@@ -83,6 +84,19 @@ def sneak(program):
         told.write(done.stderr)
 
 
+def background(number, path):
+    task = {"task_id": f"b{number}", "task_type": "local_bash", "description": f"wait for {os.path.basename(path)}"}
+    say("system", subtype="background_tasks_changed", tasks=[task])
+    say("system", subtype="task_started", is_backgrounded=True, **task)
+    assistant("it runs in the background")
+    end(subtype="success", is_error=False)
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    say("system", subtype="task_notification", status="completed", **task)
+    say("system", subtype="background_tasks_changed", tasks=[])
+    say("system", subtype="init", model="none")
+
+
 def turn(script):
     for number, line in enumerate(script.splitlines()):
         word, _, rest = line.partition(" ")
@@ -105,6 +119,12 @@ def turn(script):
                 if message is None:
                     return
             return interrupted(message)
+        elif word == "background":
+            background(number, rest)
+        elif word == "raw":
+            return print(rest, flush=True)
+        elif word == "die":
+            os._exit(1)
         elif word == "forget":
             open(HEARD + ".forgotten", "w").close()
         elif word == "limit":

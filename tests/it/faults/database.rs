@@ -117,26 +117,54 @@ fn a_damaged_database_is_left_as_it_is_and_its_copy_put_back_works() {
 }
 
 #[test]
-fn after_a_lost_database_each_process_that_nobody_knows_is_named() {
+fn a_board_that_lacks_attempts_of_the_home_is_not_taken_for_a_new_one() {
     let provost = home();
-    let (_, attempt) = with_an_attempt(&provost);
-    let (leader, dir) = (attempt.leader(), attempt.dir());
+    let copy = |from: &str, to: &str| {
+        for end in ["", "-wal", "-shm"] {
+            let name = |of: &str| match of {
+                "" => file(&provost, end),
+                of => provost.path(&format!("{of}{end}")),
+            };
+            let _ = fs::remove_file(name(to));
+            if name(from).exists() {
+                fs::copy(name(from), name(to)).unwrap();
+            }
+        }
+    };
     provost.kill();
-    for end in ["", "-wal", "-shm"] {
-        fs::rename(file(&provost, end), provost.path(&format!("kept{end}"))).unwrap();
-    }
+    copy("", "older");
     provost.start();
-    let said = provost.said();
-    let named =
-        |line: &&str| line.contains(dir.to_str().unwrap()) && line.contains("has_ended=false");
-    assert_eq!(said.lines().filter(named).count(), 1, "{said}");
-    assert!(processes::parent(leader).is_some(), "the executor is alive");
+    let (_, attempt) = with_an_attempt(&provost);
+    let (leader, folder) = (attempt.leader(), attempt.dir());
     provost.kill();
-    for end in ["", "-wal", "-shm"] {
-        fs::rename(provost.path(&format!("kept{end}")), file(&provost, end)).unwrap();
+    copy("", "kept");
+    for board in ["none", "older"] {
+        copy(board, "");
+        let done = refuses(&provost, "lacks 1 attempts of which this home has files");
+        assert!(done.stderr.contains(&attempt.id), "{done:?}");
+        assert_eq!(file(&provost, "").exists(), board == "older", "none is made");
+        assert!(folder.exists() && processes::parent(leader).is_some(), "nothing is touched");
     }
+    copy("kept", "");
     provost.start();
     ends_well(&provost, &attempt);
+}
+
+#[test]
+fn a_home_goes_on_without_the_attempts_that_are_moved_out_of_it() {
+    let provost = home();
+    let board = provost.board();
+    board.start("fake", "say x").settled();
+    provost.kill();
+    let database = file(&provost, "");
+    for end in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(file(&provost, end));
+    }
+    refuses(&provost, "or, to go on without these attempts, move their folders out of");
+    let attempts = database.with_file_name("attempts");
+    fs::rename(&attempts, provost.path("attempts")).unwrap();
+    provost.start();
+    Board::new(&provost, vec![provost.repo("other")]).start("fake", "say x").settled();
 }
 
 #[test]

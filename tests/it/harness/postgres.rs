@@ -108,7 +108,9 @@ impl Server {
         fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
         let programs = std::env::var_os("PROVOST_TEST_POSTGRES_BIN").unwrap().into();
         let server = Self { folder, programs, user: (owner.uid(), owner.gid()) };
-        server.done("initdb", &["-D", "data", "-U", "provost", "-E", "UTF8", "-A", "trust", "-N"]);
+        fs::write(server.folder.path().join("password"), "sesame\n").unwrap();
+        let args = ["-D", "data", "-U", "provost", "-E", "UTF8", "-A", "password", "-N"];
+        server.done("initdb", &[&args[..], &["--pwfile=password"]].concat());
         // What a killed server leaves of its memory goes with its folder.
         let settings = format!(
             "listen_addresses = ''\nunix_socket_directories = '{}'\n\
@@ -133,7 +135,10 @@ impl Server {
     }
 
     pub fn url(&self) -> String {
-        format!("postgres://provost@localhost/postgres?host={}", self.folder.path().display())
+        format!(
+            "postgres://provost:sesame@localhost/postgres?host={}",
+            self.folder.path().display()
+        )
     }
 
     /// Has it listen on the local host with TLS alone, and returns the port.
@@ -154,6 +159,15 @@ impl Server {
         self.crash();
         self.start();
         port
+    }
+
+    /// Has it let everybody in without a password from now on.
+    pub fn ask_for_no_password(&self) {
+        let file = self.folder.path().join("data/pg_hba.conf");
+        let rules = fs::read_to_string(&file).unwrap().replace(" password", " trust");
+        fs::write(&file, rules).unwrap();
+        self.crash();
+        self.start();
     }
 
     pub fn start(&self) {

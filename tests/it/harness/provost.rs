@@ -97,7 +97,14 @@ impl Provost {
     pub fn executor(self, name: &str, protocol: &str, script: &str) -> Self {
         let path = self.script(name, script);
         let path = path.display();
-        self.config(&format!("[executors.{name}]\nprotocol = '{protocol}'\ncommand = ['{path}']"))
+        let table = format!("[executors.{name}]\nprotocol = '{protocol}'\ncommand = ['{path}']");
+        // Without these, a line in each log and a summary in each later prompt say that they are missing.
+        let more = match protocol {
+            "plain" => "\nsandbox = 'none'\nresume_args = []",
+            "events" => "\nsandbox = 'none'",
+            _ => "",
+        };
+        self.config(&format!("{table}{more}"))
     }
 
     /// Adds to the environment of the daemon and of the verbs.

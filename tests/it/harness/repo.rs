@@ -42,10 +42,12 @@ impl Repo {
         all.lines().map(str::to_owned).collect()
     }
 
-    /// The worktrees, the main one included.
+    /// The checkouts that git knows of, and the references of the attempts that borrow from it.
     pub fn worktrees(&self) -> Vec<PathBuf> {
         let listed = self.git(&["worktree", "list", "--porcelain"]);
-        listed.lines().filter_map(|line| line.strip_prefix("worktree ")).map(Into::into).collect()
+        let listed = listed.lines().filter_map(|line| line.strip_prefix("worktree "));
+        let own = self.git(&["for-each-ref", "--format=%(refname)", "refs/provost/own/*/base"]);
+        listed.chain(own.lines()).map(Into::into).collect()
     }
 
     /// What git says, without the last line feed.

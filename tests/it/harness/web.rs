@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -115,7 +116,10 @@ impl Events {
     /// The next event that satisfies, with its id; `None`: the stream ended.
     pub fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Option<(u64, Value)> {
         let mut id = 0;
+        let deadline = Instant::now() + PATIENCE;
         loop {
+            // A silent stream still has its beats.
+            assert!(Instant::now() < deadline, "the stream goes on without what is waited for");
             let mut line = String::new();
             if self.0.read_line(&mut line).ok()? == 0 {
                 return None;

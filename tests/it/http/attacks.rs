@@ -1,7 +1,8 @@
 //! What attackers try on a face that lets them in: floods, slow readers, escapes, and markup in
 //! whatever agents and files say.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 
 use serde_json::json;
 
@@ -20,25 +21,49 @@ fn five_hundred_streams_leave_the_face_alive() {
         web.address,
         web.bearer()
     );
-    let mut streams: Vec<_> = (0..500).map(|_| web.connect()).collect();
-    for stream in &mut streams {
-        stream.write_all(request.as_bytes()).unwrap();
-    }
-    // The Unix socket and the bridges have room of their own, and so have further connections.
-    let task = board.task("made meanwhile");
+    let mut streams = Vec::new();
     let mut served = 0;
-    for stream in &mut streams {
+    for _ in 0..500 {
+        let mut stream = web.connect();
+        stream.write_all(request.as_bytes()).unwrap();
         let mut head = [0; 12];
         stream.read_exact(&mut head).unwrap();
         let status = std::str::from_utf8(&head[9..]).unwrap().to_owned();
         assert!(["200", "503"].contains(&status.as_str()), "{status}");
         served += usize::from(status == "200");
+        streams.push(stream);
     }
+    // The Unix socket and the bridges have room of their own, and so have further connections.
+    let task = board.task("made meanwhile");
     assert!((1..500).contains(&served), "{served} of 500 are served, the others refused");
     assert_eq!(web.call("get_task", &json!({"task_id": task})).status, 200);
     drop(streams);
     // Their places are free again.
-    eventually("a stream begins", || Some(web.events(None).begin()));
+    eventually("a stream begins", || web.events(None).until(|data| *data == json!({})));
+}
+
+#[test]
+fn strangers_with_half_a_head_and_users_with_half_a_body_hold_up_no_one() {
+    let provost = Provost::running();
+    let web = Web::of(&provost);
+    let mut strangers: Vec<_> = (0..400).map(|_| web.connect()).collect();
+    for stream in &mut strangers {
+        // The oldest are cut off.
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: ");
+    }
+    assert_eq!(web.call("list_projects", &json!({})).status, 200);
+    let cut = |stream: &mut TcpStream| match stream.read(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    };
+    assert!(cut(&mut strangers[0]), "the oldest has an answer");
+    let page = web.send(
+        "POST /api/v1/list_projects",
+        &[("authorization", &web.bearer()), ("content-length", "100")],
+        "",
+    );
+    assert_eq!(page.status, 408, "{page:?}");
+    assert!(strangers.iter_mut().all(cut), "no head is waited for for long");
 }
 
 #[test]

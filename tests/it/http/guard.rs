@@ -1,5 +1,7 @@
 //! Who gets in: tokens, links, cookies, names, origins and roles.
 
+use std::thread;
+
 use serde_json::json;
 
 use crate::harness::{PLAIN, Provost, Web, eventually};
@@ -35,6 +37,63 @@ fn without_a_token_that_holds_nothing_is_answered() {
     assert_eq!(web.call("list_projects", &json!({})).status, 401);
     assert_eq!(Web::of(&provost).call("list_projects", &json!({})).status, 200);
     assert_ne!(provost.verb(["user", "revoke", "owner"]).code, 0);
+}
+
+#[test]
+fn what_a_user_has_open_ends_with_the_token() {
+    let provost = Provost::running();
+    let board = provost.board();
+    let hangs = board.start("fake", "hang");
+    let web = Web::of(&provost);
+    let given = |args: &[&str]| {
+        let done = Provost::done(provost.command(&[&["user"], args].concat()));
+        let token = done.stdout.trim().to_owned();
+        Web { token, address: web.address.clone() }
+    };
+    let ends = |user: &Web, action: &dyn Fn()| {
+        let mut events = user.events(None);
+        let mut own = web.events(None);
+        // What is changed before they begin is not in them.
+        events.begin();
+        own.begin();
+        board.task("before");
+        assert!(events.until(|event| event["topic"] == "task").is_some());
+        let waiting = thread::scope(|scope| {
+            let input = json!({"attempt_ids": [hangs.id], "timeout_ms": 300_000});
+            let waiting = scope.spawn(move || user.call("wait_for_attempts", &input));
+            action();
+            waiting.join().unwrap()
+        });
+        assert_eq!(waiting.status, 401, "{waiting:?}");
+        // No change wakes a stream up: it ends by itself.
+        assert_eq!(events.until(|_| false), None);
+        let after = board.task("after");
+        assert!(own.until(|event| event["id"] == after.as_str()).is_some());
+    };
+    let ana = given(&["add", "ana", "--access", "read"]);
+    ends(&ana, &|| _ = given(&["renew", "ana"]));
+    let ana = given(&["renew", "ana"]);
+    ends(&ana, &|| _ = given(&["revoke", "ana"]));
+}
+
+#[test]
+fn answers_to_calls_that_a_rate_limits_say_what_is_left() {
+    let provost = Provost::running();
+    provost.board();
+    let web = Web::of(&provost);
+    let token = provost.verb(["user", "add", "ana", "--access", "write"]).stdout;
+    let ana = Web { token: token.trim().to_owned(), address: web.address.clone() };
+    let left = |tool: &str| {
+        let page = ana.call(tool, &json!({}));
+        let number = |name: &str| page.header(name)?.parse::<u64>().ok();
+        let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+        names.map(number)
+    };
+    assert_eq!(left("list_projects"), [None; 3], "no rate is for it");
+    let [Some(limit), Some(first), Some(_)] = left("getNextTask") else { panic!() };
+    assert_eq!(first, limit - 1);
+    let [_, Some(second), _] = left("getNextTask") else { panic!() };
+    assert!(second <= first, "{first} {second}");
 }
 
 #[test]

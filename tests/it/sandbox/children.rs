@@ -24,7 +24,7 @@ const WAYS: [(&str, &str); 8] = [
 /// What a check tries besides: the worktree that it judges is not its own.
 const OF_CHECKS: [(&str, &str); 2] = [
     ("write the worktree that it judges", "echo x > $(cat path.txt)/judged"),
-    ("write the git of the worktree", "echo x > {repo}/.git/worktrees/$(cat name.txt)/judged"),
+    ("write the git of the worktree", "echo x > $(cat name.txt)/judged"),
 ];
 /// What each of them has to be able to do.
 const WORK: &str = "echo x > made && git status --short > /dev/null && git log -1 > /dev/null && \
@@ -85,7 +85,7 @@ fn scripts_dev_servers_and_checks_are_in_boxes_if_the_agent_is() {
         let out = outside(&provost, executor);
         let text = script(&provost, &board, &out.display().to_string());
         board.repo().commit("ways.sh", &text);
-        let prompt = "run pwd > path.txt; basename $(git rev-parse --git-dir) > name.txt";
+        let prompt = "run pwd > path.txt; git rev-parse --git-dir > name.txt";
         let attempt = board.start(executor, prompt);
         let status = attempt.settled();
         assert_eq!(status["state"], "completed", "{status}");

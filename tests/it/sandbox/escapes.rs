@@ -44,22 +44,51 @@ pub const ESCAPES: &[Escape] = &[
     any("make a socket outside", "python3 -c 'import socket; socket.socket(1).bind(\"{out}/s\")'"),
     // The repository.
     any("write a hook", "echo x > {repo}/.git/hooks/post-{who}"),
-    any("configure the repository", "git config --local escape.{who} x"),
-    any("make another branch", "git branch other-{who}"),
+    any("configure the repository", "git config --file {repo}/.git/config escape.{who} x"),
     any(
-        "move the target branch",
-        "git update-ref refs/heads/main HEAD~0 && echo x >> {repo}/.git/logs/refs/heads/main",
+        "give the own repository a hook",
+        "d=$(git rev-parse --git-common-dir) && mkdir $d/hooks && rmdir $d/hooks",
     ),
+    any("move the target branch", "git rev-parse HEAD > {repo}/.git/refs/heads/main"),
+    any("write the log of a branch", "echo x >> {repo}/.git/logs/refs/heads/main"),
+    any(
+        "make an object",
+        "echo {who} | GIT_OBJECT_DIRECTORY={repo}/.git/objects git hash-object -w --stdin",
+    ),
+    any("put a file among the packs", "echo x > {repo}/.git/objects/pack/{who}"),
+    any(
+        "lend the repository objects",
+        "mkdir -p {repo}/.git/objects/info && echo /none > {repo}/.git/objects/info/{who}",
+    ),
+    any("read the repository's configuration", "cat {repo}/.git/config"),
     any("write another reference", "git rev-parse HEAD > {repo}/.git/refs/heads/raw-{who}"),
-    any("make a tag", "git tag tag-{who}"),
-    any("stash", "git update-ref refs/stash HEAD"),
+    any(
+        "make a tag",
+        "mkdir -p {repo}/.git/refs/tags && git rev-parse HEAD > {repo}/.git/refs/tags/{who}",
+    ),
+    any("write the stash", "git rev-parse HEAD > {repo}/.git/refs/stash"),
+    any(
+        "write attributes of the repository",
+        "mkdir -p {repo}/.git/info && echo x > {repo}/.git/info/{who}",
+    ),
     any(
         "write packed references",
         "touch {repo}/.git/packed-refs && printf '' >> {repo}/.git/packed-refs",
     ),
     any("write the main checkout", "echo x > {repo}/{who}"),
     any("read the main checkout", "cat {repo}/README.md"),
-    any("write another worktree's git", "echo x > {repo}/.git/worktrees/app/{who}"),
+    any(
+        "write another attempt's git",
+        "echo x > {home}/attempts/{attempt}/git/app/common/worktrees/tree/{who}",
+    ),
+    any(
+        "write another attempt's objects",
+        "echo x > {home}/attempts/{attempt}/git/app/common/objects/{who}",
+    ),
+    any(
+        "write Provost's view of the own repository",
+        "echo x > {home}/attempts/$PROVOST_ATTEMPT_ID/git/app/kept/{who}",
+    ),
     any("move another attempt's branch", "git rev-parse HEAD > {repo}/.git/refs/heads/{branch}"),
     // Other attempts, and Provost.
     any("read another worktree", "cat {other}/secret"),
@@ -122,6 +151,36 @@ pub const ESCAPES: &[Escape] = &[
         "python3 -c 'import socket; socket.socket(1).connect(\"\\0{abstract}\")'",
     ),
     any("limit the daemon", "prlimit --pid {daemon} --nproc"),
+    // Each sets what is set already: it does no harm where it works.
+    any(
+        "the daemon's priority",
+        "python3 -c 'import os; os.setpriority(0, {daemon}, os.getpriority(0, {daemon}))'",
+    ),
+    any(
+        "the priority of a group",
+        "python3 -c 'import os; os.setpriority(1, 0, os.getpriority(1, 0))'",
+    ),
+    any(
+        "the daemon's scheduler",
+        "python3 -c 'import os; os.sched_setscheduler({daemon}, os.SCHED_OTHER, os.sched_param(0))'",
+    ),
+    any(
+        "the parameters of the daemon's scheduler",
+        "python3 -c 'import os; os.sched_setparam({daemon}, os.sched_param(0))'",
+    ),
+    any(
+        "the attributes of the daemon's scheduler",
+        "python3 -c '{call}; a=ctypes.create_string_buffer(48); call(315,275,{daemon},a,48,0); call(314,274,{daemon},a,0)'",
+    ),
+    any(
+        "the daemon's processors",
+        "python3 -c 'import os; os.sched_setaffinity({daemon}, os.sched_getaffinity({daemon}))'",
+    ),
+    any("the daemon's place at the disk", "ionice -c 2 -n 4 -p {daemon}"),
+    any(
+        "a group's place at the disk",
+        "ionice -c 2 -n 4 -P $(python3 -c 'import os; print(os.getpgrp())')",
+    ),
     root(
         "read the daemon's memory",
         "python3 -c 'a=int(open(\"/proc/{daemon}/maps\").readline().split(\"-\")[0],16); f=open(\"/proc/{daemon}/mem\",\"rb\"); f.seek(a); f.read(4)'",
@@ -181,6 +240,7 @@ pub const TOOLS: &[&str] = &[
     "unshare --version && prlimit --version && setsid --version && mount --version",
     "git rev-parse HEAD && awk 'BEGIN{exit 0}' && chroot --version && which id",
     "cat call.py > copy && cp copy copied && mkdir f && ls f",
+    "nice -n 1 true && ionice -c 3 true && python3 -c 'import os; os.sched_setaffinity(0, os.sched_getaffinity(0))'",
 ];
 
 /// Makes a system call by its number on x86-64, or else on others; fails as it does.

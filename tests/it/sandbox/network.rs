@@ -69,15 +69,13 @@ def get(url):
 "#;
 
 /// Ways to what is not allowed, and the word by which the proxy's log has them, if the proxy sees
-/// them. `P` is the port of an allowed server, `S` of one that is allowed through the proxy, and
-/// the others of servers that are not allowed.
+/// them. `P` is the port of an allowed server, and the others of servers that are not allowed.
 const WAYS: &[(&str, &str, &str)] = &[
     ("a connection to this machine", "raw('127.0.0.1', {Q})", ""),
     ("another address of it", "raw('127.0.0.2', {Q2})", ""),
     ("IPv4 in IPv6", "raw('::ffff:127.0.0.1', {Q})", ""),
     ("IPv6", "raw('::1', {Q6})", ""),
     ("a datagram that asks for a name", "udp('127.0.0.1', {U})", ""),
-    ("an allowed server without the proxy", "raw('127.0.0.1', {S})", ""),
     ("an address", "connect('127.0.0.1:{Q}', {Q})", "\"127.0.0.1:{Q}\""),
     ("an IPv6 address", "connect('[::1]:{Q6}', {Q6}, '::1')", "\"[::1]:{Q6}\""),
     ("IPv4 in IPv6", "connect('[::ffff:127.0.0.1]:{Q}', {Q})", "\"[::ffff:127.0.0.1]:{Q}\""),
@@ -250,7 +248,6 @@ fn no_way_leads_to_a_host_that_is_not_allowed() {
     }
     let other = serve("127.0.0.1:0", "secret", 0).unwrap();
     let open = serve("127.0.0.1:0", "allowed", other).unwrap();
-    let straight = serve("127.0.0.1:0", "secret", 0).unwrap();
     let second = serve("127.0.0.2:0", "secret", 0).unwrap();
     let (six, udp) = (serve("[::1]:0", "secret", 0), serve_datagrams());
     let name = name_of_this_machine();
@@ -258,7 +255,7 @@ fn no_way_leads_to_a_host_that_is_not_allowed() {
     let config = format!(
         "[executors.free]\nprotocol = 'fake'\n\
          [executors.strict]\nprotocol = 'fake'\nsandbox = 'strict'\n\
-         allow_hosts = ['127.0.0.1:{open}', 'localhost:{open}', '127.0.0.1:{straight}', 'x.{known}', '{known}x:{other}']\n",
+         allow_hosts = ['127.0.0.1:{open}', 'localhost:{open}', 'x.{known}', '{known}x:{other}']\n",
     );
     let config = match &name {
         Some(name) => config.replace("'x.", &format!("'{name}:{other}', 'x.")),
@@ -277,7 +274,6 @@ fn no_way_leads_to_a_host_that_is_not_allowed() {
             ("{Q2}", second),
             ("{Q6}", six.unwrap_or(other)),
             ("{P}", open),
-            ("{S}", straight),
             ("{U}", udp),
         ];
         let text = ports
@@ -378,6 +374,7 @@ fn works(provost: Provost, is_nobody: bool) {
     });
     let commands = [
         python(&format!("get('http://127.0.0.1:{open}/')")),
+        python(&format!("raw('127.0.0.1', {open})")),
         python(&format!("connect('127.0.0.1:{open}', 0)")),
         python(&format!("connect('LocalHost.:{open}', 0)")),
         python(&format!("connect('[::ffff:127.0.0.1]:{open}', 0)")),
@@ -398,10 +395,10 @@ fn works(provost: Provost, is_nobody: bool) {
     for (command, (code, text)) in commands.iter().zip(&results) {
         assert_eq!(*code, 0, "{command}: {text}");
     }
-    assert!(results[9].1.contains(&attempt.id), "{:?}", results[9]);
-    assert_eq!(results[4].1.matches("secret").count(), 2, "{:?}", results[4]);
+    assert!(results[10].1.contains(&attempt.id), "{:?}", results[10]);
+    assert_eq!(results[5].1.matches("secret").count(), 2, "{:?}", results[5]);
     let hosts = &status["sandbox"]["hosts"];
-    assert_eq!((&hosts["allowed"], &hosts["refused"]), (&json!(6), &json!(0)), "{hosts}");
+    assert_eq!((&hosts["allowed"], &hosts["refused"]), (&json!(7), &json!(0)), "{hosts}");
     let told = attempt.said("system_message");
     assert!(told.iter().any(|text| text.contains("syscalls, network")), "{told:?}");
     // The variant's host is not the executor's.
@@ -634,4 +631,53 @@ fn a_question_for_a_host_outlives_its_turn_and_is_asked_once() {
     // With its worktrees the last question goes.
     assert_eq!(provost.verb(["rm", &attempt.id]).code, 0);
     are(&[(open, "approved"), (denied, "denied"), (late, "withdrawn")]);
+}
+
+#[test]
+fn a_host_is_asked_for_once_in_a_project_and_what_is_refused_is_not_asked_for() {
+    let provost = Provost::new();
+    if !can_hold_network(&provost) {
+        return;
+    }
+    let [open, refused] = [(); 2].map(|()| serve("127.0.0.1:0", "secret", 0).unwrap());
+    let provost = provost
+        .config("[executors.strict]\nprotocol = 'fake'\nsandbox = 'strict'")
+        .config(&format!("refuse_hosts = ['localhost:{refused}']"))
+        .started();
+    let board = provost.board();
+    board.repo().commit("net.py", NET);
+    let connect = |port: u16| python(&format!("connect('localhost:{port}', 0)"));
+    let until = format!("run until {}; do sleep 0.1; done", connect(open));
+    let prompt = format!("run {}\n{until}", connect(refused));
+    let asking = [0, 1, 2, 3].map(|_| board.start("strict", &prompt));
+    let all = || provost.call("list_inbox", &json!({}))["approvals"].as_array().unwrap().clone();
+    let asked = eventually("one asks", || all().first().cloned());
+    for attempt in &asking {
+        // All of them were refused at least once.
+        eventually("it was refused", || {
+            let hosts = attempt.status()["sandbox"]["hosts"].clone();
+            (hosts["refused"].as_u64()? > 2).then_some(())
+        });
+    }
+    assert_eq!(all().len(), 1, "{:?}", all());
+    assert!(asked["text"].as_str().unwrap().contains(&open.to_string()), "{asked}");
+    let id = asked["approval_id"].as_str().unwrap();
+    assert_eq!(provost.verb(["approve", id]).code, 0);
+    for attempt in &asking {
+        attempt.settled();
+        let refusal = &results(attempt)[0].1;
+        assert!(refusal.contains("403") && !refusal.contains("provost approvals"), "{refusal}");
+        assert_eq!(results(attempt)[1].0, 0);
+    }
+    // A later attempt has it from the beginning, and another project has not.
+    let later = board.start("strict", &format!("run {}", connect(open)));
+    later.settled();
+    assert_eq!(results(&later)[0].0, 0, "{:?}", results(&later));
+    let repo = provost.repo("other");
+    repo.commit("net.py", NET);
+    let other = Board::new(&provost, vec![repo]);
+    let elsewhere = other.start("strict", &format!("run {}", connect(open)));
+    elsewhere.settled();
+    assert_ne!(results(&elsewhere)[0].0, 0);
+    eventually("it asks", || (all().len() == 1).then_some(()));
 }

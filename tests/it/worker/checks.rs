@@ -161,7 +161,9 @@ fn what_is_checked_is_the_work_as_it_lies_there_and_nothing_of_the_users_is_chan
     let repo = board.repo();
     let looks = || {
         let objects = repo.git(&["count-objects", "-v"]);
-        let index = fs::read(repo.path.join(".git/worktrees/app/index")).unwrap();
+        let admin =
+            repo.git(&["-C", worktree.to_str().unwrap(), "rev-parse", "--absolute-git-dir"]);
+        let index = fs::read(Path::new(&admin).join("index")).unwrap();
         let refs = repo.git(&["for-each-ref"]);
         (objects, index, refs, repo.worktrees(), repo.git(&["status", "--porcelain"]))
     };

@@ -116,7 +116,7 @@ fn a_plan_is_removed_version_by_version_or_whole_and_answers_stay() {
     assert!(quote(&worker.ask("askQuestion", &ask)).contains("768px"), "the one before");
     for (name, version) in [("my-app", "2"), ("other", "1.0.0")] {
         let refused = provost.verb(["plan", "remove", name, "--version", version]);
-        assert_eq!(refused.code, 1);
+        assert_eq!(refused.code, 4);
         assert!(refused.stderr.contains("There is no version"), "{}", refused.stderr);
         assert!(refused.stderr.contains("provost plan list"), "{}", refused.stderr);
     }

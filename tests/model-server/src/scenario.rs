@@ -15,6 +15,10 @@
 //! | `[[bad-key]]` | does not know the key |
 //! | `[[no-model]]` | is not there |
 //! | `[[loop]]` | runs commands for ever, each of which leaves a process behind |
+//! | `[[wait:SECONDS]]` | runs a command that takes so long, and says so |
+//! | `[[background:SECONDS]]` | does so in the background, ends its turn, and says so when it is notified |
+//! | `[[subagent:SECONDS]]` | the same with a subagent that waits |
+//! | `[[question]]` | asks the person a question with two answers, and says which it got |
 //! | `[[recall]]` | tells what it was asked before |
 //!
 //! A request that names none, or has no tools, is one that a CLI makes for
@@ -25,11 +29,17 @@ mod tests;
 
 use std::time::Duration;
 
-use crate::conversation::{Part, Plan, Reason, Refusal, Request, Turn};
+use crate::conversation::{Call, Part, Plan, Reason, Refusal, Request, Tool, Turn};
 use crate::tools;
 
 /// What `[[text]]` says.
 pub const TEXT: &str = "Hello from the model, in several words.";
+
+/// What they say before that.
+pub const RUNS: &str = "It runs; I go on when it has ended.";
+
+/// What `[[background]]` and `[[subagent]]` say in the end.
+pub const WENT_ON: &str = "It has ended, and I went on.";
 
 /// The file that `[[edit]]` writes, and its content.
 pub const EDITED: (&str, &str) = ("notes.txt", "Written by the model.\nIn two lines.\n");
@@ -70,6 +80,10 @@ pub fn plan(request: &Request) -> Plan {
         "bad-key" => refuse(Reason::BadKey, None),
         "no-model" => refuse(Reason::NoModel, None),
         "loop" => script.round(),
+        "wait" => script.wait(),
+        "background" => script.background(tools::in_background),
+        "subagent" => script.background(tools::subagent),
+        "question" => script.question(),
         "recall" => script.recall(),
         unknown => say(&format!("There is no scenario {unknown}.")),
     }
@@ -84,6 +98,10 @@ struct Script<'a> {
     earlier: Vec<&'a str>,
     /// Since the prompt.
     results: Vec<&'a str>,
+    /// The CLI has said something by itself since the model's last words.
+    is_notified: bool,
+    /// Provost has asked it to wait for what it has begun.
+    is_asked_to_wait: bool,
 }
 
 impl<'a> Script<'a> {
@@ -94,6 +112,7 @@ impl<'a> Script<'a> {
         let mut earlier = Vec::new();
         let mut results = Vec::new();
         let mut prompt = None;
+        let (mut is_notified, mut is_asked_to_wait) = (false, false);
         let before = std::iter::once(None).chain(request.turns.iter().map(Some));
         for (turn, before) in request.turns.iter().zip(before) {
             match turn {
@@ -101,10 +120,17 @@ impl<'a> Script<'a> {
                 Turn::User(text) if marked(text).is_some() => {
                     earlier.extend(prompt.replace(text.as_str()));
                     results.clear();
+                    (is_notified, is_asked_to_wait) = (false, false);
                 }
                 // A CLI itself speaks in the user's name: in tags, or beside what
                 // else is said. An answer to the model is a prompt of its own.
-                Turn::User(text) if text.trim_start().starts_with('<') => {}
+                Turn::User(text) if text.trim_start().starts_with('<') => {
+                    is_notified |= before == Some(&Turn::Model);
+                }
+                // Provost asks an agent to wait for what it has begun.
+                Turn::User(text) if text.contains("still runs in the background") => {
+                    is_asked_to_wait = true;
+                }
                 Turn::User(_) if before == Some(&Turn::Model) => earlier.extend(prompt.take()),
                 Turn::User(_) | Turn::Model => {}
             }
@@ -114,7 +140,7 @@ impl<'a> Script<'a> {
             Some((name, argument)) => (name, Some(argument)),
             None => (marker, None),
         };
-        Some(Self { request, name, argument, earlier, results })
+        Some(Self { request, name, argument, earlier, results, is_notified, is_asked_to_wait })
     }
 
     fn edit(&self) -> Plan {
@@ -164,6 +190,39 @@ impl<'a> Script<'a> {
         };
         let words = vec![format!("Round {round}.")];
         Plan::Say(vec![Part::Text { words, pause: 2 * PACE }, Part::Call(call)])
+    }
+
+    fn wait(&self) -> Plan {
+        let seconds = self.argument.unwrap_or("1");
+        let [] = self.results.as_slice() else { return say(&format!("Waited for {seconds} s.")) };
+        let command = format!("sleep {seconds}; echo waited");
+        let call = tools::command(&self.request.tools, &command);
+        call.map_or_else(|| self.no_tool(), |call| Plan::Say(vec![Part::Call(call)]))
+    }
+
+    fn background(&self, call: impl Fn(&[Tool], &str) -> Option<Call>) -> Plan {
+        match self.results.as_slice() {
+            [_] if self.is_asked_to_wait => {
+                let seconds = self.argument.unwrap_or("1");
+                let call =
+                    tools::command(&self.request.tools, &format!("sleep {seconds}; sleep 2"));
+                call.map_or_else(|| self.no_tool(), |call| Plan::Say(vec![Part::Call(call)]))
+            }
+            [begun, _] if self.is_asked_to_wait => tools::look_at(&self.request.tools, begun)
+                .map_or_else(|| self.no_tool(), |call| Plan::Say(vec![Part::Call(call)])),
+            _ if self.is_notified || self.is_asked_to_wait => say(WENT_ON),
+            [] => call(&self.request.tools, self.argument.unwrap_or("1"))
+                .map_or_else(|| self.no_tool(), |call| Plan::Say(vec![Part::Call(call)])),
+            _ => say(RUNS),
+        }
+    }
+
+    fn question(&self) -> Plan {
+        match self.results.as_slice() {
+            [] => tools::question(&self.request.tools)
+                .map_or_else(|| self.no_tool(), |call| Plan::Say(vec![Part::Call(call)])),
+            [answer, ..] => say(&format!("The answer was: {answer}")),
+        }
     }
 
     fn recall(&self) -> Plan {

@@ -8,6 +8,12 @@ use crate::conversation::{Call, Input, Takes, Tool};
 /// Names of tools that run a command in a shell.
 const COMMAND: &[&str] = &["bash", "run_shell_command", "exec_command", "shell_command", "shell"];
 
+/// Names of tools that begin a subagent.
+const SUBAGENT: &[&str] = &["agent", "task"];
+
+/// Names of tools that ask the person.
+const QUESTION: &[&str] = &["askuserquestion", "ask_user_question", "ask_user", "question"];
+
 /// Names of tools that write a whole file.
 const WRITE: &[&str] = &["write", "write_file", "create"];
 
@@ -36,6 +42,49 @@ pub fn command(tools: &[Tool], command: &str) -> Option<Call> {
         json!(command)
     );
     Some(text_tool(tools, CODE)?.with_text(code))
+}
+
+/// Runs a command of so many seconds in the background.
+pub fn in_background(tools: &[Tool], seconds: &str) -> Option<Call> {
+    let command = format!("sleep {seconds}; echo waited > waited.txt");
+    Some(find(tools, COMMAND)?.with(&[
+        (&["command", "cmd"], json!(command)),
+        (&["description"], json!("Waits")),
+        (&["runinbackground", "isbackground"], json!(true)),
+    ]))
+}
+
+/// Has a subagent run a command of so many seconds.
+pub fn subagent(tools: &[Tool], seconds: &str) -> Option<Call> {
+    let tool = find(tools, SUBAGENT)?;
+    let Takes::Arguments(schema) = &tool.takes else { return None };
+    // Kimi Code has no agent for all purposes.
+    let kinds = schema["properties"]["subagent_type"]["description"].as_str().unwrap_or_default();
+    let kind = if kinds.contains("coder") { "coder" } else { "general-purpose" };
+    Some(tool.with(&[
+        (&["description"], json!("Waits")),
+        (&["prompt"], json!(format!("Wait. [[wait:{seconds}]]"))),
+        (&["subagenttype"], json!(kind)),
+        (&["runinbackground", "isbackground"], json!(true)),
+    ]))
+}
+
+/// Looks how the work is whose beginning a tool has told.
+pub fn look_at(tools: &[Tool], begun: &str) -> Option<Call> {
+    let (_, id) = begun.split_once("task_id: ")?;
+    let id = id.split_whitespace().next()?;
+    Some(find(tools, &["taskoutput"])?.with(&[(&["taskid"], json!(id))]))
+}
+
+/// Asks the person for a color: red or blue.
+pub fn question(tools: &[Tool]) -> Option<Call> {
+    let option =
+        |label: &str| json!({"label": label, "description": format!("It becomes {label}")});
+    Some(find(tools, QUESTION)?.with(&[(
+        &["questions"],
+        json!([{"question": "Which color?", "header": "Color",
+            "options": [option("red"), option("blue")]}]),
+    )]))
 }
 
 /// Writes a new file in `folder`, an absolute path.

@@ -1,27 +1,28 @@
 //! The boxes around the processes of an attempt: its agent, its scripts and dev server, and the
 //! checks of its work. What each opens, and the text that describes it to the agent.
 
+mod asked;
 mod own;
-mod places;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use own::{of_agent, of_check, of_script, private_folder, registered};
-use places::{Person, meets, of_machine, of_program, real};
+use own::{of_agent, of_check, of_script, private_folder, repositories};
 
-pub use own::fits;
+pub use asked::Machine;
 
 use super::hosts;
+use super::own_state::{self, OwnState, Session};
 use crate::blocking::blocking;
 use crate::executor::Executor;
 use crate::journal::Attempt;
 use crate::process::network;
-use crate::sandbox::hosts::AllowedHost;
+use crate::sandbox::places::{Person, hidden, meets, of_machine, of_program, real};
 use crate::sandbox::{self, Access, Level, Rule, Sandbox, Wanted};
 use crate::workspace::git;
+use crate::workspace::own::held;
 use crate::world::{ActorSettings, World};
 
 /// The attempt's own temporary folder, in its folder.
@@ -37,19 +38,25 @@ const CACHES: [(&str, &str); 4] = [
 
 /// The text before the prompt of an agent in a box.
 const TOLD: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
-    write this working folder, commits on its own branch, $TMPDIR and your own settings. The rest \
-    of the home folder and of the machine, other branches, stashes, tags, hooks and the \
-    repository's configuration are closed to you: \"Permission denied\" or \"Operation not \
-    permitted\" there is meant so. Do not try to get around it; if the task needs more, say what.";
+    write this working folder, its git repository, which is your own (commit, branch, rebase and \
+    merge as you like), $TMPDIR and your own settings. The rest of the home folder and of the \
+    machine, git hooks and git's configuration are closed to you: \"Permission denied\" or \
+    \"Operation not permitted\" there is meant so. Do not try to get around it; if the task needs more, say what.";
 
 /// The same for `strict`.
 const TOLD_STRICT: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
-    write this working folder, commits on its own branch, $TMPDIR and your own settings. The rest \
-    of the home folder and of the machine, other branches, stashes, tags, hooks and the \
-    repository's configuration are closed to you: \"Permission denied\" or \"Operation not \
-    permitted\" there is meant so. You reach the network only through the proxy in $HTTPS_PROXY, \
+    write this working folder, its git repository, which is your own (commit, branch, rebase and \
+    merge as you like), $TMPDIR and your own settings. The rest of the home folder and of the \
+    machine, git hooks and git's configuration are closed to you: \"Permission denied\" or \
+    \"Operation not permitted\" there is meant so. You reach the network only through the proxy in $HTTPS_PROXY, \
     and there only the hosts that a person has allowed: \"403\" from it is meant so. Do not try to \
     get around it; if the task needs more, say what, and name the host.";
+
+/// The same for an agent that may only read.
+const TOLD_TO_READ: &str = "You work in a sandbox in which you can read, not write: the system, the \
+    toolchains and this working folder. You can write $TMPDIR and your own settings alone. \
+    \"Permission denied\" or \"Operation not permitted\" elsewhere is meant so. Do not try to get \
+    around it; if the task needs more, say what.";
 
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
@@ -62,41 +69,63 @@ pub struct Boxed {
     env: BTreeMap<&'static str, Option<String>>,
     /// The text before the prompt; `None`: the executor is scripted and has no model.
     pub told: Option<&'static str>,
+    /// The state that its agent has of its own; `None`: it is a script, or none is known of it.
+    state: Option<OwnState>,
 }
 
 /// The box that is asked for around the attempt's newest process, if any. Makes the folders that
-/// are missing. `Err` is a sentence: it can't be had, so nothing may be started.
+/// are missing, and brings the session that the process goes on with. `Err` is a sentence: it can't
+/// be had, so nothing may be started.
 pub async fn around(
     world: &World,
     attempt: &Attempt,
     executor: &dyn Executor,
+    session: Option<Session>,
 ) -> Result<Option<Boxed>, String> {
-    let wanted = executor.sandbox(attempt.process.variant.as_deref());
+    let mut wanted = executor.sandbox(attempt.process.variant.as_deref());
     if wanted.level == Level::None {
         return Ok(None);
     }
-    fits(attempt)?;
-    let repos = registered(world, attempt).await?;
+    wanted.hosts.extend(hosts::allowed(world, attempt.attempt_id).await);
+    let repos = repositories(world, attempt).await?;
     let temporary = temporary(world, attempt);
-    let (of_attempt, level) = (attempt.clone(), wanted.level);
+    let (of_attempt, level, reads_only) = (attempt.clone(), wanted.level, wanted.reads_only);
+    let places = wanted.state.clone();
     let boxed = made(world, wanted, temporary, move |settings, temporary| {
-        of_agent(settings, &of_attempt, &repos, temporary)
+        let rules = of_agent(settings, &of_attempt, &repos, temporary)?;
+        Ok(if reads_only { readable(rules, temporary) } else { rules })
     });
-    let told = if level == Level::Strict { TOLD_STRICT } else { TOLD };
+    let mut boxed = boxed.await?;
+    let state = own_state::of_turn(world, attempt.attempt_id, places, session).await?;
+    boxed.sandbox.own_state = state.is_some();
+    boxed.sandbox.rules.extend(state.iter().flat_map(OwnState::rules));
+    let told = match (reads_only, level) {
+        (true, _) => TOLD_TO_READ,
+        (false, Level::Strict) => TOLD_STRICT,
+        (false, _) => TOLD,
+    };
     let told = (!executor.describe().stand_in).then_some(told);
-    Ok(Some(Boxed { told, ..boxed.await? }))
+    Ok(Some(Boxed { told, state, ..boxed }))
+}
+
+/// The same rules with nothing to write but the temporary folder.
+fn readable(mut rules: Vec<Rule>, temporary: &Path) -> Vec<Rule> {
+    for rule in rules.iter_mut().filter(|rule| rule.path != temporary) {
+        rule.access = Access::Read;
+    }
+    rules
 }
 
 /// The same around a script or the dev server of an attempt, if its agent has, or had, a box.
 pub async fn around_script(world: &World, attempt: &Attempt) -> Result<Option<Boxed>, String> {
-    let Some(wanted) = wanted(world, attempt)? else { return Ok(None) };
-    let repos = registered(world, attempt).await?;
+    let Some(wanted) = wanted(world, attempt).await? else { return Ok(None) };
+    let repos = repositories(world, attempt).await?;
     let temporary = temporary(world, attempt);
     let attempt = attempt.clone();
     let boxed = made(world, wanted, temporary, move |settings, temporary| {
         of_script(settings, &attempt, &repos, temporary)
     });
-    boxed.await.map(Some)
+    hiding(world, boxed.await?).await.map(Some)
 }
 
 /// The same around a check of an attempt's work, which runs in a checkout of its own. `objects`
@@ -107,28 +136,44 @@ pub async fn around_check(
     (checkout, temporary): (PathBuf, PathBuf),
     mut objects: Vec<PathBuf>,
 ) -> Result<Option<Boxed>, String> {
-    let Some(mut wanted) = wanted(world, attempt)? else { return Ok(None) };
-    // It has no file of the attempt's beside it.
-    wanted.hosts.extend(hosts::allowed(&world.settings.attempt_dir(attempt.attempt_id)));
+    let Some(wanted) = wanted(world, attempt).await? else { return Ok(None) };
     for repo in &attempt.repos {
         let common = git::common_dir(repo.path.as_ref()).await;
-        objects.push(common.map_err(|error| error.to_string())?.join("objects"));
+        let common = common.map_err(|error| error.to_string())?;
+        let lenders = blocking(move || Ok::<_, io::Error>(held::lenders(&common))).await;
+        objects.extend(lenders.map_err(|error| error.to_string())?);
     }
     let boxed =
         made(world, wanted, temporary, move |_, temporary| of_check(checkout, objects, temporary));
-    boxed.await.map(Some)
+    hiding(world, boxed.await?).await.map(Some)
+}
+
+/// The same box, which says what it hides: a package manager that can't read its configuration asks the
+/// public registry without a word.
+async fn hiding(world: &World, mut boxed: Boxed) -> Result<Boxed, String> {
+    let (environment, rules) = (world.settings.environment.clone(), boxed.sandbox.rules.clone());
+    let hidden = blocking(move || Ok(hidden(&Person::of(&environment), &rules))).await;
+    boxed.sandbox.hidden = hidden.map_err(|error: io::Error| error.to_string())?;
+    Ok(boxed)
 }
 
 /// The box for what the attempt's agents have written, whichever turn wrote it; `None`: none had one.
-fn wanted(world: &World, attempt: &Attempt) -> Result<Option<Wanted>, String> {
+async fn wanted(world: &World, attempt: &Attempt) -> Result<Option<Wanted>, String> {
     let Some(executor) = world.executors.get(&attempt.executor) else {
         // It is not known any longer which box it is to have.
-        return match fits(attempt) {
-            Ok(()) => Err(format!("executor {:?} is not configured any longer", attempt.executor)),
-            Err(_) => Ok(None),
+        return match &attempt.most_held {
+            Some(held) if held.level > Level::None => {
+                Err(format!("executor {:?} is not configured any longer", attempt.executor))
+            }
+            _ => Ok(None),
         };
     };
-    Ok(Some(of_all_turns(&*executor, attempt)).filter(|wanted| wanted.level != Level::None))
+    let mut wanted = of_all_turns(&*executor, attempt);
+    if wanted.level == Level::None {
+        return Ok(None);
+    }
+    wanted.hosts.extend(hosts::allowed(world, attempt.attempt_id).await);
+    Ok(Some(wanted))
 }
 
 /// The box of the newest turn, or of the one before it that had more.
@@ -157,22 +202,26 @@ async fn made(
         return Err(format!("it is to run in a sandbox, and none can be had: {obstacle}"));
     }
     let settings = world.settings.clone();
-    let (level, hosts) = (wanted.level, wanted.hosts.clone());
+    let level = wanted.level;
+    let (hosts, refused) = (wanted.hosts.clone(), wanted.refused.clone());
     let others: Vec<String> =
         world.executors.all().iter().flat_map(|it| it.sandbox(None).write).collect();
     let rules = blocking(move || {
-        Ok(of_all(&settings, &wanted, &others).and_then(|mut rules| {
-            let env = variables(&Person::of(&settings.environment), &rules, &temporary);
+        let person = Person::of(&settings.environment);
+        let rules = of_all(&person, &settings.private, &wanted, &others, Access::Write);
+        Ok(rules.and_then(|mut rules| {
+            let env = variables(&person, &rules, &temporary);
             rules.extend(own(&settings, &temporary)?);
             Ok((rules, env))
         }))
     });
     let (rules, mut env) = rules.await.map_err(|error: io::Error| error.to_string())??;
     if level == Level::Strict {
-        env.extend(proxied(&hosts));
+        env.extend(proxied());
     }
-    let sandbox = Sandbox { level, abi: sandbox::abi(), rules, hosts };
-    Ok(Boxed { sandbox, env, told: None })
+    let sandbox =
+        Sandbox { level, abi: sandbox::abi(), rules, hosts, refused, ..Sandbox::default() };
+    Ok(Boxed { sandbox, env, told: None, state: None })
 }
 
 /// Why this machine can't hold a box of a level, in a sentence without its full stop.
@@ -210,13 +259,33 @@ impl Boxed {
                 None => drop(env.remove(*name)),
             }
         }
+        env.extend(self.state.iter().flat_map(|state| state.env.clone()));
     }
 
     /// What the log says about it.
     pub fn notice(&self) -> String {
         let receipt = self.sandbox.receipt();
+        let left_out = self.state.iter().flat_map(|state| &state.left_out);
+        let left_out: Vec<&str> = left_out.map(String::as_str).collect();
+        let without = if left_out.is_empty() {
+            String::new()
+        } else {
+            format!(
+                " Its copy of your settings is without {}, which can't be read or is too large.",
+                left_out.join(", ")
+            )
+        };
+        let hidden = if receipt.hidden.is_empty() {
+            String::new()
+        } else {
+            format!(
+                " It can't read {}, which package managers are configured with: `sandbox_read` of the \
+                 executor opens a file, and `env` gives a variable.",
+                receipt.hidden.join(", ")
+            )
+        };
         format!(
-            "It runs in a sandbox ({}, Landlock ABI {}): {} are held, {} are open.",
+            "It runs in a sandbox ({}, Landlock ABI {}): {} are held, {} are open.{without}{hidden}",
             receipt.mechanism,
             receipt.abi,
             receipt.enforced.join(", "),
@@ -247,50 +316,45 @@ fn variables(
         ("TMPDIR", path(temporary.to_owned())),
         // Its keys are not to be used.
         ("SSH_AUTH_SOCK", None),
-        // git would try to tidy up the whole repository, and complain.
+        // The person's key is closed. What reaches a branch of theirs is signed there.
         ("GIT_CONFIG_COUNT", text("2")),
-        ("GIT_CONFIG_KEY_0", text("gc.auto")),
-        ("GIT_CONFIG_VALUE_0", text("0")),
-        ("GIT_CONFIG_KEY_1", text("maintenance.auto")),
+        ("GIT_CONFIG_KEY_0", text("commit.gpgSign")),
+        ("GIT_CONFIG_VALUE_0", text("false")),
+        ("GIT_CONFIG_KEY_1", text("tag.gpgSign")),
         ("GIT_CONFIG_VALUE_1", text("false")),
     ];
     own.into_iter().chain(caches).collect()
 }
 
-/// The variables by which programs find the proxy. Only what is of the namespace itself is reached
-/// without it; a host of the list is outside, whatever its name is.
-fn proxied(hosts: &[String]) -> Vec<(&'static str, Option<String>)> {
+/// The variables by which programs find the proxy. The loopback is the namespace's own, which leads to
+/// what of this machine's is allowed.
+fn proxied() -> Vec<(&'static str, Option<String>)> {
     let proxy = format!("http://{}:{}", Ipv4Addr::LOCALHOST, network::PORT);
-    let listed = hosts.iter().filter_map(|host| host.parse::<AllowedHost>().ok()?.local_name());
-    let listed: Vec<String> = listed.collect();
-    let is_inside = |name: &&str| !listed.iter().any(|listed| listed == name);
-    let inside: Vec<&str> =
-        ["localhost", "127.0.0.1", "::1"].into_iter().filter(is_inside).collect();
-    let inside = inside.join(",");
-    let proxy = PROXY_VARIABLES.iter().map(|name| (*name, Some(proxy.clone())));
+    let proxy = PROXY_VARIABLES.iter().map(|name| (*name, proxy.clone()));
+    let inside = "localhost,127.0.0.1,::1";
     // Node.js takes no notice of them otherwise.
-    let more =
-        [("NO_PROXY", inside.clone()), ("no_proxy", inside), ("NODE_USE_ENV_PROXY", "1".into())];
-    proxy.chain(more.map(|(name, value)| (name, Some(value)))).collect()
+    let more = [("NO_PROXY", inside), ("no_proxy", inside), ("NODE_USE_ENV_PROXY", "1")];
+    proxy.chain(more.map(|(name, it)| (name, it.into()))).map(|(k, v)| (k, Some(v))).collect()
 }
 
 /// The rules for what is open to all processes of an executor: the machine, and what its
-/// configuration opens. `others` is what all executors may write.
+/// configuration opens. `others` is what all executors may write, and `most` what may be done to
+/// what this one may write.
 fn of_all(
-    settings: &ActorSettings,
+    person: &Person<'_>,
+    private: &[PathBuf],
     wanted: &Wanted,
     others: &[String],
+    most: Access,
 ) -> Result<Vec<Rule>, String> {
-    let person = Person::of(&settings.environment);
-    let private = &settings.private;
-    let declared = declared(&person, wanted, others)?;
-    let mut closed = private.clone();
+    let declared = declared(person, wanted, others, most)?;
+    let mut closed = private.to_vec();
     for text in &wanted.write {
         closed.push(person.path(text)?);
     }
     let written = declared.iter().filter(|rule| rule.access == Access::Write);
     closed.extend(written.map(|rule| rule.path.clone()));
-    let mut rules = of_machine(&person, &closed);
+    let mut rules = of_machine(person, &closed);
     rules.extend(declared);
     if let Some(rule) = rules.iter().find(|rule| meets(&rule.path, private)) {
         return Err(format!(
@@ -304,7 +368,12 @@ fn of_all(
 
 /// What the executor's entry opens: its own state, and caches. What lies below a folder that an
 /// agent can write may be a link of the agent's to anywhere: it has no rule of its own.
-fn declared(person: &Person<'_>, wanted: &Wanted, others: &[String]) -> Result<Vec<Rule>, String> {
+fn declared(
+    person: &Person<'_>,
+    wanted: &Wanted,
+    others: &[String],
+    most: Access,
+) -> Result<Vec<Rule>, String> {
     let paths = |texts: &[String]| -> Result<Vec<PathBuf>, String> {
         texts.iter().map(|text| person.path(text)).collect()
     };
@@ -313,7 +382,7 @@ fn declared(person: &Person<'_>, wanted: &Wanted, others: &[String]) -> Result<V
         outer.iter().find(|outer| path.starts_with(outer) && path != **outer).cloned()
     };
     let mut rules = Vec::new();
-    for (texts, access) in [(&wanted.read, Access::Read), (&wanted.write, Access::Write)] {
+    for (texts, access) in [(&wanted.read, Access::Read), (&wanted.write, most)] {
         for text in texts {
             let path = person.path(text)?;
             if above(&path, &own).is_some() {
@@ -346,11 +415,11 @@ mod tests {
         for folder in ["wide/below", "own"] {
             std::fs::create_dir_all(home.path().join(folder)).unwrap();
         }
-        let person = Person { home: Some(home.path()), search: None };
+        let person = Person { home: Some(home.path()), ..Person::default() };
         let list = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let opened = |read: &[&str], write: &[&str]| {
             let wanted = Wanted { read: list(read), write: list(write), ..Wanted::default() };
-            declared(&person, &wanted, &list(&["~/wide/", "~/own/"]))
+            declared(&person, &wanted, &list(&["~/wide/", "~/own/"]), Access::Write)
         };
         for (read, write) in [(&[][..], &["~/wide/below/"][..]), (&["~/wide/below"], &[])] {
             assert!(opened(read, write).unwrap_err().contains("~/wide/below"));
@@ -366,12 +435,12 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let npm = home.path().join(".npm");
         std::fs::create_dir(&npm).unwrap();
-        let person = Person { home: Some(home.path()), search: None };
-        let sandbox = Sandbox { level: Level::Workspace, abi: 6, rules: vec![], hosts: vec![] };
+        let person = Person { home: Some(home.path()), ..Person::default() };
+        let sandbox = Sandbox { level: Level::Workspace, abi: 6, ..Sandbox::default() };
         let changed = |access| {
             let rules = [Rule { path: real(&npm).unwrap(), access }];
             let env = variables(&person, &rules, Path::new("/t"));
-            let boxed = Boxed { sandbox: sandbox.clone(), env, told: None };
+            let boxed = Boxed { sandbox: sandbox.clone(), env, told: None, state: None };
             let own = [("UV_CACHE_DIR", "/own"), ("SSH_AUTH_SOCK", "/agent")];
             let mut env = own.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
             boxed.change(&mut env);

@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio::time::sleep;
+
 use super::task::FinishTask;
 use super::{Step, Stepped, next};
 use crate::attempt::{bundles, prepare, snapshot};
@@ -12,7 +14,7 @@ use crate::ids::{AttemptId, RepoId};
 use crate::journal::{AttemptRepo, Ending};
 use crate::radar;
 use crate::refusal::{Code, Refusal};
-use crate::retry::until_done;
+use crate::retry::{self, noticing, outlasting_store, until_done};
 
 impl FinishTask {
     /// Commits, and waits until another host has applied the work; then ends the finish: `false`. `true`:
@@ -30,8 +32,10 @@ impl FinishTask {
             }
             let ending = match next(&self.finish) {
                 Step::Commit(at) => {
-                    let committed = self.commit_for_others(at).await;
-                    self.note(&Step::Commit(at), committed).await;
+                    match noticing(Box::pin(self.commit_for_others(at))).await {
+                        (Err(_), true) => sleep(retry::PAUSE).await,
+                        (committed, _) => self.note(&Step::Commit(at), committed).await,
+                    }
                     continue;
                 }
                 // A commit was refused.
@@ -70,7 +74,7 @@ impl FinishTask {
             });
         }
         let host = host.unwrap_or_default();
-        if !is_back && !host.is_empty() && world.journal.is_lost(&host).await {
+        if !is_back && !host.is_empty() && world.journal.is_given_up(&host).await {
             is_back = world.journal.take_back(id).await.unwrap_or(false);
         }
         is_back.then(|| {
@@ -96,7 +100,7 @@ impl FinishTask {
     }
 
     /// Commits the work in a repository where other hosts find it.
-    async fn commit_for_others(&self, at: usize) -> Result<Stepped, Refusal> {
+    async fn commit_for_others(&mut self, at: usize) -> Result<Stepped, Refusal> {
         let stepped = self.commit(at).await?;
         let Stepped::Committed(commit) = &stepped else { return Ok(stepped) };
         let repo = &self.attempt.repos[at];
@@ -125,8 +129,9 @@ impl FinishTask {
             return;
         }
         snapshot::before_finish(&self.world, &self.attempt).await;
+        let what = format!("attempt {}: having the work here", self.attempt.attempt_id);
         if self.finish.receipt.repos.iter().all(|repo| repo.merged.is_none())
-            && let Err(why) = self.have_work().await
+            && let Err(why) = outlasting_store(what, || Box::pin(self.have_work())).await
         {
             let refusal = Refusal::new(Code::WorkspaceFailed, why);
             self.finish.receipt.ending.get_or_insert(Ending::Refused(refusal));

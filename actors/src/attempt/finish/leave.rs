@@ -12,6 +12,7 @@ use crate::journal::{AttemptRepo, PushRequest};
 use crate::refusal::{Code, Refusal};
 use crate::workspace::checkouts_of;
 use crate::workspace::git::{self, GitError};
+use crate::workspace::parting;
 use crate::workspace::push::{PushError, RemoteBranch, shown};
 
 impl FinishTask {
@@ -23,17 +24,15 @@ impl FinishTask {
         let keep = format!("refs/provost/branches/{}", self.attempt.attempt_id);
         let (head, branch) =
             (self.finish.request.repos[at].head.clone(), self.attempt.branch.clone());
+        let history = self.world.history(self.attempt.attempt_id, repo).await?;
         let (repo, name) = (path.clone(), branch.clone());
         let deleting = async move {
             let is_shown = !checkouts_of(&repo, &name).await?.is_empty();
             let is_gone = match git::branch_tip(&repo, &name).await? {
                 None => true,
                 Some(tip) if tip == head && !is_shown => {
-                    let merged = match git::branch_tip(&repo, &target).await? {
-                        Some(target) => git::merge_base(&repo, &head, &target).await?,
-                        None => None,
-                    };
-                    if merged.as_ref() != Some(&head) {
+                    let since = parting::since(&repo, &target, &head, &history).await?;
+                    if since.as_ref() != Some(&head) {
                         git::run(&repo, &["update-ref", "--no-deref", &keep, &head]).await?;
                     }
                     let reference = format!("refs/heads/{name}");
@@ -150,8 +149,46 @@ fn not_pushed(wanted: &PushRequest, why: &str) -> Refusal {
 fn rejected(wanted: &PushRequest, why: &str) -> Refusal {
     let PushRequest { remote, branch, .. } = wanted;
     let message = format!("{remote} does not take the commits for {branch}: {why}");
-    Refusal::new(Code::WorkspaceFailed, message).hint(
-        "Merge the remote's branch into the attempt's, then call the tool again. Or push to another \
-         branch; force_with_lease = true overwrites what the remote's branch has.",
-    )
+    Refusal::new(Code::WorkspaceFailed, message).hint(after_rejection(why))
+}
+
+/// What helps after a push that was refused: `why` begins with git's summary (git-push(1)).
+fn after_rejection(why: &str) -> &'static str {
+    let summary = why.split_once(')').map_or(why, |(summary, _)| summary);
+    let says = |words: &[&str]| words.iter().any(|word| summary.contains(word));
+    if says(&["stale info"]) {
+        return "Call the tool again when you have seen what somebody else has pushed to that branch since. It \
+                overwrites that then.";
+    }
+    if says(&["non-fast-forward", "fetch first", "needs force", "already exists"]) {
+        return "Merge the remote's branch into the attempt's, then call the tool again. Or push to \
+                another branch; force_with_lease = true overwrites what the remote's branch has.";
+    }
+    if says(&["protected", "declined", "denied", "prohibited", "not allowed", "not permitted"]) {
+        return "Call the tool again with branch, another name. The remote's own rules refuse this push: a \
+                person who may change them can allow it, or a pull request passes by them.";
+    }
+    "Fix what the remote says, then call the tool again. Or push to another branch."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hint_of_a_refused_push_fits_its_reason() {
+        for (why, expected) in [
+            ("[rejected] (non-fast-forward)", "Merge the remote's branch"),
+            ("[rejected] (fetch first) hint declined", "Merge the remote's branch"),
+            ("[rejected] (stale info)", "somebody else has pushed"),
+            ("[remote rejected] (pre-receive hook declined) non-fast-forward?", "own rules"),
+            ("[remote rejected] (protected branch hook declined)", "own rules"),
+            ("[remote rejected] (branch is currently checked out)", "Fix what the remote says"),
+            ("[remote rejected] (shallow update not allowed)", "own rules"),
+            ("[remote rejected] (unpacker error)", "Fix what the remote says"),
+            ("[remote failure] (remote failed to report status)", "Fix what the remote says"),
+        ] {
+            assert!(after_rejection(why).contains(expected), "{why}: {}", after_rejection(why));
+        }
+    }
 }

@@ -18,9 +18,11 @@
 
 mod apart;
 pub mod compose;
+pub(super) mod finishing;
 pub mod leave;
 mod moving;
 pub(super) mod owner;
+mod refusals;
 pub(super) mod task;
 
 use crate::ids::CheckRunId;

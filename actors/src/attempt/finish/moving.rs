@@ -4,11 +4,13 @@
 use std::path::PathBuf;
 
 use super::Stepped;
-use super::task::{FinishTask, branch_gone, git_failed};
-use crate::refusal::{Code, Refusal};
-use crate::retry::PAUSE;
-use crate::workspace::advance::{Advance, Advanced, advance};
+use super::refusals::{branch_gone, git_failed};
+use super::task::FinishTask;
+use crate::refusal::{Code, Refusal, run_first};
+use crate::retry::{PAUSE, until_done};
+use crate::workspace::advance::{Advance, Advanced, InTheWay, advance};
 use crate::workspace::git::GitError;
+use crate::workspace::source::Source;
 
 impl FinishTask {
     /// Moves a target to the result, or back to where it was.
@@ -33,6 +35,7 @@ impl FinishTask {
             new,
             mark: self.mark(),
             reason: format!("provost: finish of {}", self.attempt.branch),
+            of_attempt: self.onto(at).await?,
         };
         let what = format!("the branch {into} can't be moved");
         let failed = |error: &GitError| git_failed(&what, &repo, error);
@@ -53,9 +56,30 @@ impl FinishTask {
             Advanced::InTheWay { checkout, why } => {
                 let checkout = checkout.display().to_string();
                 let message = format!("the checkout {checkout} of {into} can't follow: {why}");
-                Err(Refusal::new(Code::CheckoutInTheWay, message).detail("checkout", checkout))
+                let refusal = Refusal::new(Code::CheckoutInTheWay, message);
+                let refusal = way_out(&why, &checkout).into_iter().fold(refusal, Refusal::hint);
+                Err(refusal.detail("checkout", checkout))
             }
         }
+    }
+
+    /// The repository of the attempt whose branch gets the work, if it is an attempt's.
+    async fn onto(&self, at: usize) -> Result<Option<Source>, Refusal> {
+        let settings = &self.world.settings;
+        let request = &self.finish.request;
+        let Some(onto) = request.onto else { return Ok(None) };
+        if self.is_other_hosts {
+            return Ok(Some(settings.source(&self.attempt, &self.attempt.repos[at])));
+        }
+        let what = format!("attempt {onto}: reading where its work is");
+        let other = until_done(what, || self.world.journal.attempt(onto)).await;
+        let named = request.repos[at].onto.as_ref().map(|it| &it.name);
+        let source = other.as_ref().and_then(|other| {
+            let repo = other.repos.iter().find(|repo| Some(&repo.name) == named)?;
+            Some(settings.source(other, repo))
+        });
+        let gone = || Refusal::internal(format!("attempt {onto} has no such repository"));
+        source.map(Some).ok_or_else(gone)
     }
 
     /// Has the status say why the step is not done yet, until its next try.
@@ -67,5 +91,26 @@ impl FinishTask {
             self.keep().await;
         }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// What ends the state of a checkout that can't follow, and where that is done. `None`: the hint of the
+/// code says it.
+fn way_out(why: &InTheWay, checkout: &str) -> Option<String> {
+    match why {
+        InTheWay::Locked { lock } => Some(format!(
+            "Call the tool again when the git command, or the editor, that works there has ended. If none \
+             works there, one was killed: its lock is `{}`.",
+            lock.display()
+        )),
+        InTheWay::UnderWay { ended_by, .. } => ended_by.map(|it| run_first(it, checkout)),
+        InTheWay::NotIt => Some(format!(
+            "Run `git worktree repair` in `{checkout}`, or `git worktree prune` in the repository if the \
+             checkout is not needed any more, then call the tool again."
+        )),
+        InTheWay::Git(_) | InTheWay::Io(_) => {
+            Some("Fix what the message says, then call the tool again.".to_owned())
+        }
+        InTheWay::Files(_) => None,
     }
 }

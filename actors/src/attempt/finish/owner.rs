@@ -8,7 +8,9 @@ use crate::attempt::lend::queue_for;
 use crate::attempt::message::AttemptMessage;
 use crate::attempt::state::AttemptActorState;
 use crate::ids::FinishId;
-use crate::journal::{Attempt, Finish, FinishRequest, Key, Once, Phase, RepoRequest, remembered};
+use crate::journal::{
+    Attempt, Finish, FinishRequest, FinishState, Key, Once, Phase, RepoRequest, remembered,
+};
 use crate::refusal::{Code, Refusal};
 use ractor::RpcReplyPort;
 
@@ -36,10 +38,27 @@ impl AttemptActorState {
                  call stop_attempt first.",
             ));
         }
-        if self.finishing.is_some() || self.collecting > 0 || self.lent > 0 {
+        if let Some(finishing) = &self.finishing {
+            let id = finishing.finish;
+            let open = journal.finish(id).await?.filter(|it| {
+                it.attempt_id == self.attempt.attempt_id && it.state == FinishState::Open
+            });
+            if open.is_some_and(|open| open.request.asks_the_same(&request)) {
+                return journal.join_finish(key, id).await;
+            }
+            return Err(self.not_now("another call is finishing it").hint(
+                "Call get_attempt_status until its finish is not open, then the tool again.",
+            ));
+        }
+        if self.collecting > 0 {
             return Err(self
-                .not_now("another call finishes or collects it")
-                .hint("Call wait_for_attempts until that has ended, then the tool again."));
+                .not_now("its worktrees are being collected")
+                .hint("Call the tool again when the collection has ended."));
+        }
+        if self.lent > 0 {
+            return Err(self
+                .not_now("the work of another attempt is being applied to it")
+                .hint("Call get_attempt_status until that attempt's finish is not open, then the tool again."));
         }
         let finish = Finish::new(self.attempt.attempt_id, request);
         let begun = journal.record_finish(key, &finish).await?;
@@ -70,7 +89,9 @@ impl AttemptActorState {
     pub fn apply(&mut self, finish: Finish, port: RpcReplyPort<Result<(), Refusal>>) {
         let _ = port.send(Ok(()));
         let id = finish.finish_id;
-        if self.finishing.as_ref().is_some_and(|it| it.finish == id) {
+        if self.finishing.as_ref().is_some_and(|it| it.finish == id)
+            || self.refusing.as_ref().is_some_and(|it| it.goes_on_with(id))
+        {
             return;
         }
         let kept = self.reserved.take_if(|(of, _)| *of == id).map(|(_, worktrees)| worktrees);
@@ -81,7 +102,7 @@ impl AttemptActorState {
         if kept.is_some() {
             self.lent_back();
         } else if let Err(refusal) = self.may_lend() {
-            tokio::spawn(task.refuse(refusal));
+            self.refusing = Some(task.spawn_refusal(refusal));
             return;
         }
         let queued = queue_for(&self.worktrees);

@@ -2,18 +2,21 @@
 //! a turn that begins meanwhile waits. Each step is idempotent by the finish's id or by the
 //! commits that it names, so that a daemon takes up what an earlier one left.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ractor::ActorRef;
-use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
 
+use super::finishing::Finishing;
+use super::refusals::{branch_gone, git_failed, not_committed, other_strategy};
 use super::{Step, Stepped, next, record, with_left};
 use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict, Lend, Lent};
 use crate::attempt::provision::checks::planned;
 use crate::attempt::provision::{self, trust_command};
 use crate::attempt::{prepare, snapshot};
-use crate::ids::{CheckRunId, FinishId};
+use crate::ids::CheckRunId;
 use crate::journal::checks::{CheckedRepo, Submission};
 use crate::journal::{
     Attempt, AttemptRepo, CheckVerdict, ChecksReceipt, Conflicting, Ending, Finish, MergeReceipt,
@@ -21,10 +24,12 @@ use crate::journal::{
 };
 use crate::radar;
 use crate::refusal::{Code, Refusal};
-use crate::retry::until_done;
+use crate::retry::{self, noticing, until_done, while_store_fails};
 use crate::workspace::commit::{Commit, CommitError, commit};
 use crate::workspace::git::{self, GitError};
+use crate::workspace::index_lock::{IN_TIME, PAUSE};
 use crate::workspace::merge::{Merge, Merged, Signature, Strategy, merge};
+use crate::workspace::signing::Signing;
 use crate::world::World;
 
 pub struct FinishTask {
@@ -38,18 +43,8 @@ pub struct FinishTask {
     lend: Lend,
     /// Checks that are to be written down with the receipt.
     planned: Option<Submission>,
-}
-
-/// A finish that is carried out. It ends with its owner: the next one begins it again.
-pub struct Finishing {
-    pub finish: FinishId,
-    task: AbortHandle,
-}
-
-impl Drop for Finishing {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    /// How commits are signed, by the place of their repository.
+    signings: BTreeMap<usize, Arc<Signing>>,
 }
 
 impl FinishTask {
@@ -61,7 +56,8 @@ impl FinishTask {
         lend: Lend,
     ) -> Self {
         let is_other_hosts = finish.attempt_id != attempt.attempt_id;
-        Self { world, attempt, finish, is_other_hosts, owner, lend, planned: None }
+        let signings = BTreeMap::new();
+        Self { world, attempt, finish, is_other_hosts, owner, lend, planned: None, signings }
     }
 
     /// Does what is left, once it has the worktrees; `then` follows its end.
@@ -84,7 +80,13 @@ impl FinishTask {
             drop(worktrees);
             then();
         });
-        Finishing { finish, task: task.abort_handle() }
+        Finishing::new(finish, task.abort_handle())
+    }
+
+    /// Ends it with a refusal.
+    pub fn spawn_refusal(self, refusal: Refusal) -> Finishing {
+        let finish = self.finish.finish_id;
+        Finishing::new(finish, tokio::spawn(self.refuse(refusal)).abort_handle())
     }
 
     async fn run(mut self) {
@@ -92,7 +94,9 @@ impl FinishTask {
         if !self.hand_over().await {
             return;
         }
-        let _others = self.borrow().await.unwrap_or_else(|refusal| {
+        let what = format!("attempt {}: borrowing worktrees", self.attempt.attempt_id);
+        let borrowed = while_store_fails(what, || self.borrow()).await;
+        let _others = borrowed.unwrap_or_else(|refusal| {
             // The next step is the end. What may have moved before a restart is still completed:
             // a branch is moved safely also without the other attempt's worktrees.
             let receipt = &mut self.finish.receipt;
@@ -108,27 +112,47 @@ impl FinishTask {
     pub(super) async fn take_steps(mut self) {
         loop {
             let step = next(&self.finish);
-            let stepped = match &step {
-                Step::Commit(at) => self.commit(*at).await,
-                Step::Compute(at) => self.compute(*at).await,
-                Step::Plan => self.plan().await,
-                Step::Await(run) => Ok(Stepped::Checked(self.verdict(*run).await)),
-                Step::Move(at) => self.move_target(*at, false).await,
-                Step::Return(at) => self.move_target(*at, true).await,
-                Step::Discard => self.discard().await,
-                Step::DeleteBranch(at) => self.delete_branch(*at).await,
-                Step::Push(at) => self.push(*at).await,
-                Step::Propose(at) => self.propose(*at).await,
-                Step::End(_) if self.is_other_hosts => return self.applied().await,
-                Step::End(ending) => return self.end(ending.clone()).await,
-            };
-            self.note(&step, stepped).await;
+            if let Step::End(ending) = step {
+                return if self.is_other_hosts {
+                    self.applied().await;
+                } else {
+                    self.end(ending).await;
+                };
+            }
+            match noticing(Box::pin(self.take(&step))).await {
+                // It is taken again: nothing of its own has failed.
+                (Err(refusal), true) => {
+                    tracing::warn!(%refusal, ?step, "a step of a finish waits for the store");
+                    sleep(retry::PAUSE).await;
+                }
+                (stepped, _) => self.note(&step, stepped).await,
+            }
+        }
+    }
+
+    async fn take(&mut self, step: &Step) -> Result<Stepped, Refusal> {
+        match step {
+            Step::Commit(at) => self.commit(*at).await,
+            Step::Compute(at) => self.compute(*at).await,
+            Step::Plan => self.plan().await,
+            Step::Await(run) => Ok(Stepped::Checked(self.verdict(*run).await)),
+            Step::Move(at) => self.move_target(*at, false).await,
+            Step::Return(at) => self.move_target(*at, true).await,
+            Step::Discard => self.discard().await,
+            Step::DeleteBranch(at) => self.delete_branch(*at).await,
+            Step::Push(at) => self.push(*at).await,
+            Step::Propose(at) => self.propose(*at).await,
+            Step::End(_) => Err(Refusal::internal("the end of a finish is no step")),
         }
     }
 
     /// Writes the result of a step down.
     pub(super) async fn note(&mut self, step: &Step, stepped: Result<Stepped, Refusal>) {
         record(&mut self.finish.receipt, step, stepped.unwrap_or_else(Stepped::Refused));
+        for (at, signing) in &self.signings {
+            let unsigned = &mut self.finish.receipt.repos[*at].unsigned;
+            *unsigned = unsigned.take().or_else(|| signing.failure().map(str::to_owned));
+        }
         self.keep().await;
     }
 
@@ -197,10 +221,21 @@ impl FinishTask {
         Ok(Stepped::Discarded(snapshots))
     }
 
-    /// Who signs what is committed.
-    fn by(&self) -> Result<Signature, Refusal> {
-        let by = self.finish.request.by.clone();
+    /// Who commits in a repository.
+    fn by(&self, at: usize) -> Result<Signature, Refusal> {
+        let request = &self.finish.request;
+        let by = request.repos[at].by.as_ref().or(request.by.as_ref()).cloned();
         by.ok_or_else(|| Refusal::internal("a finish that commits has no signature"))
+    }
+
+    /// How what is committed there is signed.
+    async fn signing(&mut self, at: usize) -> Result<Arc<Signing>, GitError> {
+        if let Some(known) = self.signings.get(&at) {
+            return Ok(Arc::clone(known));
+        }
+        let repo = Path::new(&self.attempt.repos[at].path);
+        let signing = Signing::of_person(repo, &self.world.settings.scratch_dir).await?;
+        Ok(Arc::clone(self.signings.entry(at).or_insert(signing)))
     }
 
     /// Names the changes of git's files, for a daemon that continues them.
@@ -208,27 +243,45 @@ impl FinishTask {
         format!("provost {}", self.finish.finish_id)
     }
 
-    pub(super) async fn commit(&self, at: usize) -> Result<Stepped, Refusal> {
+    pub(super) async fn commit(&mut self, at: usize) -> Result<Stepped, Refusal> {
+        let signing = self.signing(at).await;
         let linked = |sentence| Refusal::new(Code::WorkspaceFailed, sentence);
         prepare::real_worktrees(&self.world, &self.attempt).await.map_err(linked)?;
+        prepare::whole(&self.world, &self.attempt).await.map_err(linked)?;
         let repo = &self.attempt.repos[at];
         let request = &self.finish.request;
         let source = provision::source(&self.world, &self.attempt, repo).await;
-        let source = source.map_err(|error| not_committed(repo, &error.into()))?;
+        let worktree = self.world.settings.source(&self.attempt, repo).worktree();
+        let failed = |error: CommitError| not_committed(repo, &worktree, &error);
+        let source = source.map_err(|error| failed(error.into()))?;
         let what = Commit {
             source,
             message: request.message.clone(),
-            author: self.by()?,
+            author: self.by(at)?,
+            signing: signing.map_err(|error| failed(error.into()))?,
             mark: self.mark(),
         };
+        self.commit_unlocked(repo, what).await.map(Stepped::Committed).map_err(failed)
+    }
+
+    /// Commits once no other program has the lock of the worktree's index.
+    async fn commit_unlocked(
+        &self,
+        repo: &AttemptRepo,
+        what: Commit,
+    ) -> Result<String, CommitError> {
         let mut committed = self.commit_in_turn(repo, what.clone()).await;
         if matches!(committed, Err(CommitError::Locked)) {
             // Mostly by the git of an agent that was stopped.
-            let folder = self.world.settings.worktrees_dir.join(&self.attempt.folder);
-            prepare::release_locks(&folder, &self.attempt).await;
-            committed = self.commit_in_turn(repo, what).await;
+            prepare::release_locks(&self.world, &self.attempt).await;
+            committed = self.commit_in_turn(repo, what.clone()).await;
         }
-        committed.map(Stepped::Committed).map_err(|error| not_committed(repo, &error))
+        let until = Instant::now() + IN_TIME;
+        while matches!(committed, Err(CommitError::Locked)) && Instant::now() < until {
+            sleep(PAUSE).await;
+            committed = self.commit_in_turn(repo, what.clone()).await;
+        }
+        committed
     }
 
     async fn commit_in_turn(
@@ -241,7 +294,8 @@ impl FinishTask {
         committed.map(|(commit, _)| commit)
     }
 
-    async fn compute(&self, at: usize) -> Result<Stepped, Refusal> {
+    async fn compute(&mut self, at: usize) -> Result<Stepped, Refusal> {
+        let signing = self.signing(at).await;
         let repo = &self.attempt.repos[at];
         let request = &self.finish.request;
         let into = request.repos[at].into.clone().unwrap_or_default();
@@ -250,14 +304,17 @@ impl FinishTask {
         let Some(old) = git::branch_tip(&path, &into).await.map_err(failed)? else {
             return Err(branch_gone(repo, &into));
         };
+        let history = self.world.history(self.finish.attempt_id, repo).await?;
         let what = Merge {
             repo: path,
+            history,
             scratch: self.world.settings.scratch_dir.clone(),
             target: old.clone(),
             source: self.finish.receipt.repos[at].commit.clone().unwrap_or_default(),
             strategy: request.strategy,
             message: request.message.clone(),
-            by: self.by()?,
+            by: self.by(at)?,
+            signing: signing.map_err(failed)?,
         };
         let computed = |new, tree| {
             Ok(Stepped::Computed(MergeReceipt { old: old.clone(), new, tree, place: Place::Old }))
@@ -277,6 +334,12 @@ impl FinishTask {
             Merged::NotLinear { at } => {
                 let why = format!("{at} is a merge commit, which can't be replayed on {into}");
                 Err(other_strategy(&why, Strategy::Merge))
+            }
+            Merged::Lacks { begun } => {
+                let why = format!(
+                    "{into} does not have {begun}, which the attempt began from, and would get it"
+                );
+                Err(other_strategy(&why, Strategy::Squash))
             }
         }
     }
@@ -330,28 +393,4 @@ impl FinishTask {
             }
         }
     }
-}
-
-pub(super) fn git_failed(what: &str, repo: &AttemptRepo, error: &GitError) -> Refusal {
-    Refusal::of_git(format!("{what} in {}: {error}", repo.path), error.is_shortage())
-}
-
-fn not_committed(repo: &AttemptRepo, error: &CommitError) -> Refusal {
-    let message = format!("the attempt's work in {} can't be committed: {error}", repo.name);
-    let is_shortage = matches!(error, CommitError::Snapshot(snapshot) if snapshot.is_shortage());
-    Refusal::of_git(message, is_shortage)
-}
-
-pub(super) fn branch_gone(repo: &AttemptRepo, into: &str) -> Refusal {
-    let message = format!("the repository {} has no branch {into}", repo.path);
-    Refusal::new(Code::BranchNotFound, message)
-        .hint("Call the tool again with into, a branch that exists.")
-        .detail("path", "into")
-}
-
-fn other_strategy(why: &str, strategy: Strategy) -> Refusal {
-    let other = if strategy == Strategy::Rebase { "rebase" } else { "merge" };
-    Refusal::new(Code::InvalidArgument, format!("nothing was merged: {why}"))
-        .hint(format!("Call the tool again with strategy = \"{other}\"."))
-        .detail("path", "strategy")
 }

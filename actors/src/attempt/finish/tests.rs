@@ -12,13 +12,14 @@ fn finish(into: Option<&str>) -> Finish {
         into: into.map(str::to_owned),
         push: None,
         onto: None,
+        by: None,
     };
     let action = if into.is_some() { FinishAction::Merge } else { FinishAction::Commit };
     let request = FinishRequest {
         action,
         strategy: Strategy::Merge,
         message: "m".to_owned(),
-        by: Some(Signature { name, email, date }),
+        by: Some(Signature { name, email, date, committer: None }),
         repos: vec![repo("a"), repo("b")],
         onto: None,
         deletes_branch: false,

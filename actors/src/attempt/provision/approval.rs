@@ -96,7 +96,7 @@ pub(super) async fn wait(
     };
     match verdict {
         Some(Verdict::Approve) => Ok(()),
-        Some(Verdict::Deny { reason }) => Err(format!(
+        Some(Verdict::Deny { reason } | Verdict::Answer { text: reason }) => Err(format!(
             "setup of {}: what its provost.toml wants was not approved ({reason}). {} shows and \
              approves it; then send a follow-up",
             repo.name,
@@ -132,6 +132,7 @@ fn request(repo: &AttemptRepo, settings: &RepoSettings) -> Request {
         tool_name: TRUST.to_owned(),
         text: format!("run the commands of provost.toml of {}: {shown}", repo.board_path),
         action: Action { kind: ActionKind::Command, detail },
+        question: None,
         context: json!({"repo": repo.board_path, "hash": hash}),
     }
 }

@@ -1,16 +1,19 @@
-//! Spares a setup whose results an earlier one has left in the cache, and keeps those of one that
-//! ran. Only a setup's own results are kept: before any agent has worked in the worktree, and of
-//! commits that are no agent's.
+//! Spares a setup whose results an earlier one has left in the cache or is about to, and keeps those
+//! of one that ran. Only a setup's own results are kept: before any agent has worked in the worktree,
+//! and of commits that are no agent's.
 
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::RepoProvision;
+use super::claims::{Claim, ClaimEnd, holder};
+use super::signals::SetupSignals;
+use super::{RepoProvision, declared};
 use crate::blocking::blocking;
 use crate::failpoint;
+use crate::ids::AttemptId;
 use crate::journal::{Attempt, AttemptRepo};
-use crate::repo_settings::RepoSettings;
+use crate::repo_settings::{AfterRestore, RepoSettings};
 use crate::workspace::cache::{self, Cache, Recipe};
 use crate::workspace::folder_copy::{Copied, FolderError};
 use crate::world::World;
@@ -23,6 +26,9 @@ pub struct CacheReceipt {
     #[serde(flatten)]
     pub copied: Copied,
     pub ms: u64,
+    /// The attempt whose setup it waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_for: Option<AttemptId>,
     /// Why it is neither restored nor kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -45,13 +51,30 @@ pub enum CacheState {
 pub(super) struct Cached {
     cache: Cache,
     recipe: Recipe,
-    /// Whether its results may be kept.
-    may_keep: bool,
+    attempt: AttemptId,
+    /// Why its results may not be kept.
+    obstacle: Option<String>,
+}
+
+/// Whether the result of a setup that runs will be kept.
+pub(super) enum Keeping {
+    Claimed(Claim),
+    /// If no other attempt is at it by then.
+    IfFree,
+    /// Why not.
+    No(String),
+}
+
+/// What a setup begins with.
+pub(super) enum Looked {
+    /// There is an entry for a worktree that has nothing of it yet.
+    There(CacheReceipt),
+    Missing(CacheReceipt, Keeping),
 }
 
 impl Cached {
     /// `None`: nothing is to be cached.
-    pub fn of(
+    pub async fn of(
         world: &World,
         attempt: &Attempt,
         repo: &AttemptRepo,
@@ -63,17 +86,16 @@ impl Cached {
         if cache.max_bytes == 0 || paths.is_empty() {
             return None;
         }
-        // The commit of a fork is an agent's. A later turn may set up a worktree that was made
-        // anew from the branch that an earlier one worked on.
         let recipe = Recipe {
             repo: repo.repo_id.to_string(),
             command: setup.run.as_ref()?.value.to_string(),
             key_files: setup.cache_key.as_ref()?.value.clone(),
             paths,
+            runs_again: runs_again(&provided.settings),
             source: world.settings.source(attempt, repo),
         };
-        let is_first = attempt.process.turn == 1 && attempt.fork.is_none() && !provided.used;
-        Some(Self { cache, recipe, may_keep: is_first })
+        let obstacle = obstacle(world, attempt, repo, provided).await;
+        Some(Self { cache, recipe, attempt: attempt.attempt_id, obstacle })
     }
 
     /// Takes away what a restoration that was cut off has left.
@@ -83,23 +105,90 @@ impl Cached {
         cleared.map_err(|error| format!("part of a cached setup can't be removed: {error}"))
     }
 
-    /// The receipt to begin with, if there is an entry for a worktree that has nothing of it yet;
-    /// else the key alone.
-    pub async fn look(&self) -> CacheReceipt {
-        let it = self.clone();
-        let looked = blocking(move || {
-            let key = it.recipe.key()?;
-            let is_there = it.cache.has(&it.recipe, &key) && cache::has_none(&it.recipe)?;
-            Ok::<_, FolderError>((key, is_there))
-        });
-        match looked.await {
-            Ok((key, true)) => receipt(key, CacheState::Restoring),
-            Ok((key, false)) => receipt(key, CacheState::NotKept),
-            Err(error) => CacheReceipt {
-                reason: Some(error.to_string()),
-                ..receipt(String::new(), CacheState::NotKept)
-            },
+    /// Looks for an entry, and waits for an attempt that is about to make it: then the status says so.
+    /// `None`: a stop came.
+    pub async fn look(&self, world: &World, signals: &SetupSignals) -> Option<Looked> {
+        let mut waited_for = None;
+        let _told = Told { world, attempt: self.attempt };
+        loop {
+            let receipt = |key: &str, state, waited_for| CacheReceipt {
+                waited_for,
+                ..receipt(key.to_owned(), state)
+            };
+            let missing = |key: &str, keeping, waited_for| {
+                let receipt = receipt(key, CacheState::NotKept, waited_for);
+                Some(Looked::Missing(receipt, keeping))
+            };
+            let (key, is_there, is_clear) = match self.seen().await {
+                Ok(seen) => seen,
+                Err(error) => return missing("", Keeping::No(error.to_string()), waited_for),
+            };
+            if is_there && is_clear {
+                return Some(Looked::There(receipt(&key, CacheState::Restoring, waited_for)));
+            }
+            let entry = self.cache.entry(&self.recipe.repo, &key);
+            match holder(world, &entry, self.attempt).await {
+                Some(holder) if is_clear => {
+                    if let Some(by) = holder.attempt() {
+                        waited_for = Some(by);
+                        world.journal.waits_for_setup(self.attempt, Some(by));
+                    }
+                    let end = tokio::select! {
+                        end = holder.end() => end,
+                        _ = signals.stop_beyond(None) => return None,
+                    };
+                    match end {
+                        None | Some(ClaimEnd::Kept) => {}
+                        Some(ClaimEnd::Failed) => {
+                            return missing(&key, Keeping::IfFree, waited_for);
+                        }
+                        Some(ClaimEnd::NotKept(why)) => {
+                            return missing(&key, Keeping::No(why), waited_for);
+                        }
+                    }
+                }
+                Some(_) => return missing(&key, Keeping::IfFree, waited_for),
+                None => {
+                    let keeping = self.claim(&key).await;
+                    match keeping {
+                        // Another attempt was faster, or has just ended.
+                        Keeping::IfFree => {}
+                        Keeping::Claimed(_) if is_clear && self.has(&key).await => {}
+                        keeping => return missing(&key, keeping, waited_for),
+                    }
+                }
+            }
         }
+    }
+
+    /// The right to keep the result of a setup, if it may be kept and no other attempt is at it.
+    pub async fn claim(&self, key: &str) -> Keeping {
+        if let Some(obstacle) = &self.obstacle {
+            return Keeping::No(obstacle.clone());
+        }
+        match Claim::take(&self.cache.entry(&self.recipe.repo, key), self.attempt).await {
+            Ok(claim) => claim.map_or(Keeping::IfFree, Keeping::Claimed),
+            Err(error) => Keeping::No(error.to_string()),
+        }
+    }
+
+    /// The key, whether there is an entry, and whether nothing stands at its paths yet.
+    async fn seen(&self) -> Result<(String, bool, bool), FolderError> {
+        let it = self.clone();
+        blocking(move || {
+            let key = it.recipe.key()?;
+            let (is_there, is_clear) =
+                (it.cache.has(&it.recipe, &key), cache::has_none(&it.recipe)?);
+            Ok((key, is_there, is_clear))
+        })
+        .await
+    }
+
+    async fn has(&self, key: &str) -> bool {
+        let (it, key) = (self.clone(), key.to_owned());
+        blocking(move || Ok::<_, std::io::Error>(it.cache.has(&it.recipe, &key)))
+            .await
+            .unwrap_or(false)
     }
 
     /// Copies the entry into the worktree. `Err`: nothing of it is left there.
@@ -119,47 +208,96 @@ impl Cached {
         }
     }
 
-    /// Puts what the setup has made into the cache. `is_on_default_branch`: as for the commit of
-    /// its worktree. What other branches run is of whoever wrote them.
-    pub async fn keep(
-        &self,
-        looked: CacheReceipt,
-        is_on_default_branch: Result<bool, String>,
-    ) -> CacheReceipt {
-        if looked.key.is_empty() {
-            return looked;
-        }
-        let reason = match is_on_default_branch {
-            _ if !self.may_keep => Some("agents may have changed what it was made from".to_owned()),
-            Ok(true) => None,
-            Ok(false) => {
-                Some("its commit is not on the default branch of the repository".to_owned())
-            }
-            Err(reason) => Some(reason),
+    /// Puts what the setup has made into the cache.
+    pub async fn keep(&self, looked: CacheReceipt, keeping: Keeping) -> CacheReceipt {
+        let keeping = match keeping {
+            Keeping::IfFree => self.claim(&looked.key).await,
+            keeping => keeping,
         };
-        if let Some(reason) = reason {
-            return CacheReceipt { state: CacheState::NotKept, reason: Some(reason), ..looked };
-        }
+        let claim = match keeping {
+            Keeping::Claimed(claim) => claim,
+            Keeping::No(why) => return CacheReceipt { reason: Some(why), ..looked },
+            Keeping::IfFree => {
+                let why = "another attempt with the same key is at it".to_owned();
+                return CacheReceipt { reason: Some(why), ..looked };
+            }
+        };
         let (it, key, began) = (self.clone(), looked.key.clone(), Instant::now());
         let kept = blocking(move || it.cache.keep(&it.recipe, &key)).await;
         let ms = millis(began);
         match kept {
             Ok(kept) => {
+                failpoint::hit("cache", "kept");
+                claim.end(ClaimEnd::Kept).await;
+                self.save(&looked.key);
                 let (state, copied) = (CacheState::Kept, kept.unwrap_or_default());
                 CacheReceipt { state, copied, ms, ..looked }
             }
-            Err(error) => CacheReceipt {
-                state: CacheState::NotKept,
-                ms,
-                reason: Some(error.to_string()),
-                ..looked
-            },
+            Err(error) => {
+                let reason = error.to_string();
+                match error {
+                    FolderError::Refused(_) => claim.give_up(reason.clone()).await,
+                    FolderError::Io(_) => claim.end(ClaimEnd::NotKept(reason.clone())).await,
+                }
+                CacheReceipt { ms, reason: Some(reason), ..looked }
+            }
+        }
+    }
+
+    /// Has the disk take the new entry: no agent waits for that. A daemon that ends meanwhile leaves it
+    /// to the next boot to forget the entry.
+    fn save(&self, key: &str) {
+        let (it, key) = (self.clone(), key.to_owned());
+        let save = move || {
+            if let Err(error) = it.cache.save(&it.recipe, &key) {
+                tracing::warn!(key, %error, "a cached setup counts for this boot alone");
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("cache".to_owned()).spawn(save) {
+            tracing::warn!(%error, "no thread for a cached setup, which counts for this boot alone");
         }
     }
 }
 
+/// Whether the setup runs after a restoration too.
+pub(super) fn runs_again(settings: &RepoSettings) -> bool {
+    settings.setup.after_restore.as_ref().is_some_and(|it| it.value == AfterRestore::Run)
+}
+
+/// Why the results of a setup may not be kept. The commit of a fork is an agent's. A later turn may set
+/// up a worktree that was made anew from the branch that an earlier one worked on. What branches other
+/// than the default one run is of whoever wrote them.
+async fn obstacle(
+    world: &World,
+    attempt: &Attempt,
+    repo: &AttemptRepo,
+    provided: &RepoProvision,
+) -> Option<String> {
+    if attempt.process.turn > 1 || attempt.fork.is_some() || provided.used {
+        return Some("agents may have changed what it was made from".to_owned());
+    }
+    match declared::is_on_default_branch(world, attempt, repo).await {
+        Ok(true) => None,
+        Ok(false) => Some("its commit is not on the default branch of the repository".to_owned()),
+        Err(reason) => Some(reason),
+    }
+}
+
+/// That an attempt waits, in its status, for as long as this lives.
+struct Told<'a> {
+    world: &'a World,
+    attempt: AttemptId,
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.world.journal.waits_for_setup(self.attempt, None);
+    }
+}
+
 fn receipt(key: String, state: CacheState) -> CacheReceipt {
-    CacheReceipt { key, state, copied: Copied::default(), ms: 0, reason: None }
+    let copied = Copied::default();
+    CacheReceipt { key, state, copied, ms: 0, waited_for: None, reason: None }
 }
 
 fn millis(began: Instant) -> u64 {

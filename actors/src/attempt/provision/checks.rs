@@ -16,8 +16,15 @@ pub async fn planned(
     project: (ProjectId, &str),
     attempt: Option<&Attempt>,
 ) -> Result<Vec<PlannedCheck>, String> {
-    let mut planned = world.settings.checks.planned(project.0, project.1);
-    let Some(attempt) = attempt else { return Ok(planned) };
+    let checks = &world.settings.checks;
+    let mut planned = checks.planned(project.0, project.1);
+    let given = checks.giver(project.0, project.1);
+    let Some(attempt) = attempt else {
+        for check in &mut planned {
+            check.given.clone_from(&given);
+        }
+        return Ok(planned);
+    };
     let provision = Provision::of(world, attempt).await?;
     for repo in &attempt.repos {
         let Some(provided) = provision.repos.get(&repo.name) else { continue };
@@ -35,6 +42,7 @@ pub async fn planned(
     merge(&mut planned, &settings, attempt.repos.len() > 1);
     for check in &mut planned {
         check.work_of = Some(attempt.attempt_id);
+        check.given.clone_from(&given);
     }
     Ok(planned)
 }
@@ -57,6 +65,7 @@ fn merge(
                 process_id: ProcessId::new(),
                 repo: are_several.then(|| (*repo).to_owned()),
                 work_of: None,
+                given: None,
             });
         }
     }
@@ -84,6 +93,7 @@ mod tests {
             process_id: ProcessId::new(),
             repo: None,
             work_of: None,
+            given: None,
         };
         let mut all: Vec<PlannedCheck> = planned.iter().map(own).collect();
         merge(&mut all, &of.iter().copied().collect(), of.len() > 1);

@@ -118,7 +118,7 @@ async fn run(
                 format!("cleanup of {}: its provost.toml is not trusted: see {see}", repo.name);
             return record(world, attempt, repo, provision, failed(process_id, reason)).await;
         }
-        let run = ScriptRun { process_id, state: ScriptState::Started, reason: None };
+        let run = ScriptRun::new(process_id, ScriptState::Started, None);
         record(world, attempt, repo, provision, run).await?;
         failpoint::hit("cleanup", "next");
     }
@@ -129,7 +129,7 @@ async fn run(
     let ended = script.run().await;
     failpoint::hit("cleanup", "ended");
     let run = match ended {
-        Ok(ScriptEnd::Well) => ScriptRun { process_id, state: ScriptState::Done, reason: None },
+        Ok(ScriptEnd::Well) => ScriptRun::new(process_id, ScriptState::Done, None),
         Ok(ScriptEnd::Failed(why)) | Err(why) => {
             let why = format!("cleanup of {} ({}): {why}", repo.name, command.value);
             tracing::warn!(attempt = %attempt.attempt_id, why, "a cleanup failed");
@@ -141,7 +141,7 @@ async fn run(
 }
 
 fn failed(process_id: ProcessId, reason: String) -> ScriptRun {
-    ScriptRun { process_id, state: ScriptState::Failed, reason: Some(reason) }
+    ScriptRun::new(process_id, ScriptState::Failed, Some(reason))
 }
 
 async fn record(

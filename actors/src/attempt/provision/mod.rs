@@ -13,6 +13,7 @@
 mod approval;
 mod cached;
 pub mod checks;
+mod claims;
 pub mod cleanup;
 pub mod declared;
 mod ports;
@@ -20,6 +21,7 @@ pub mod preview;
 mod script;
 mod setup;
 mod signals;
+mod touched;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,7 +43,8 @@ use crate::text::hex;
 use crate::workspace::copy::{
     CopyReceipt, Copying, copy_ignored, credentials_of_checkout, credentials_of_worktree,
 };
-use crate::workspace::snapshot::{SnapshotError, Source};
+use crate::workspace::snapshot::SnapshotError;
+use crate::workspace::source::Source;
 use crate::world::World;
 use preview::Preview;
 
@@ -53,6 +56,9 @@ pub use signals::{SetupSignals, SetupWord};
 
 /// In the attempt's folder.
 const FILE: &str = "provision.json";
+
+/// Paths of a repository that the log names.
+const NAMED: usize = 3;
 
 /// What an attempt's worktrees have beside their commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +96,18 @@ pub struct ScriptRun {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Of a setup: tracked files that it changed, each after its repository's name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// Of a setup: settings of the person's repository that it changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub configured: Vec<String>,
+}
+
+impl ScriptRun {
+    fn new(process_id: ProcessId, state: ScriptState, reason: Option<String>) -> Self {
+        Self { process_id, state, reason, changed: Vec::new(), configured: Vec::new() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +144,28 @@ impl Provision {
     pub fn credentials(&self, repo: &str) -> &[String] {
         let copied = self.repos.get(repo).and_then(|it| it.copied.as_ref());
         copied.map_or(&[], |copied| &copied.credentials)
+    }
+
+    /// The tracked files of a repository that its setup changed, each after the repository's name.
+    pub fn changed_by_setup(&self, repo: &str) -> &[String] {
+        let setup = self.repos.get(repo).and_then(|it| it.setup.as_ref());
+        setup.map_or(&[], |run| &run.changed)
+    }
+
+    /// What the worktrees got no copy of, and why, in a sentence for the log; `None`: nothing.
+    pub fn left_out(&self) -> Option<String> {
+        let copied = self.repos.iter().filter_map(|(name, it)| Some((name, it.copied.as_ref()?)));
+        let copied = copied.filter(|(_, copied)| copied.left_out_count > 0);
+        let told = copied.map(|(name, CopyReceipt { left_out_count, left_out, .. })| {
+            let first = left_out.iter().take(NAMED);
+            let first: Vec<String> =
+                first.map(|it| format!("{} ({})", it.path, it.reason)).collect();
+            format!("{left_out_count} in the worktree of {name}, such as {}", first.join(", "))
+        });
+        let told: Vec<String> = told.collect();
+        let of_all = told.join("; ");
+        (!told.is_empty())
+            .then(|| format!("Of the files that `copy` names, some were left out: {of_all}."))
     }
 
     /// Whether a setup was begun that may not have ended.
@@ -211,7 +251,9 @@ pub async fn source(
     let source = world.settings.source(attempt, repo);
     let failed = |why| SnapshotError::Worktree { path: source.worktree(), why };
     let provision = Provision::of(world, attempt).await.map_err(failed)?;
-    Ok(Source { withheld: provision.credentials(&repo.name).to_vec(), ..source })
+    let withheld = provision.credentials(&repo.name).to_vec();
+    let history = world.history(attempt.attempt_id, repo).await.map_err(|it| failed(it.message))?;
+    Ok(Source { history, withheld, ..source })
 }
 
 fn unreadable(error: &io::Error) -> String {

@@ -1,7 +1,6 @@
 //! A script's process, from wherever an earlier daemon left it to its end: under a shim of its
 //! own, its output in the attempt's log, and all its descendants killed at its end.
 
-use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -69,6 +68,15 @@ impl Script<'_> {
         process_dir(&self.world.settings.attempt_dir(self.attempt.attempt_id), self.process_id)
     }
 
+    /// The table of the settings that it stands in.
+    fn table(&self) -> &'static str {
+        match self.run_reason {
+            RunReason::CleanupScript => "cleanup",
+            RunReason::DevServer => "dev_server",
+            _ => "setup",
+        }
+    }
+
     /// Runs it to its end, unless it has run. `Err` says why it can't run; then nothing of it is
     /// alive, and what is alive is attended also while its log can't be written.
     pub async fn run(&self) -> Result<ScriptEnd, String> {
@@ -82,12 +90,18 @@ impl Script<'_> {
             };
             match found {
                 Ok(Adopted::NeverStarted) => {
-                    self.log(&log).await.map_err(|error| error.to_string())?;
+                    // Its row before its folder: a folder without one is of a lost board.
+                    self.record(ProcessStatus::Running, None, None, None).await?;
+                    if let Err(error) = self.log(&log).await {
+                        let (why, failed) = (error.to_string(), ProcessStatus::Failed);
+                        let exit = ExitRecord::unknown(&why);
+                        self.record(failed, Some(&exit), Some(why.clone()), None).await?;
+                        return Err(why);
+                    }
                     if self.signals.stop().is_some() {
                         let reason = "it was stopped before it began";
                         return self.ended(&log, &ExitRecord::unknown(reason)).await;
                     }
-                    self.record(ProcessStatus::Running, None, None, None).await?;
                     match self.start(&log).await {
                         Ok(shim) => next = self.held(shim, &log).await?,
                         Err(SpawnError::Died) => drop(self.sweep().await),
@@ -161,7 +175,10 @@ impl Script<'_> {
         let marker = Marker { attempt: self.attempt.attempt_id, process: self.process_id };
         let command = (PathBuf::from("/bin/sh"), self.command.shell_arguments());
         let ports = &self.provision.ports;
-        let mut env = variables::of(settings, &BTreeMap::new(), self.attempt, ports);
+        let project = (self.attempt.project_id.to_string(), &self.attempt.project_name);
+        let given = settings.repos.given((&project.0, project.1), &self.repo.name, self.table());
+        let given = given.of(&settings.environment);
+        let mut env = variables::of(settings, &given, self.attempt, ports);
         env.insert(Marker::PROCESS.to_owned(), self.process_id.to_string());
         env.remove("PROVOST_PROMPT");
         if let Some(boxed) = &boxed {
@@ -325,8 +342,8 @@ impl Script<'_> {
         .await
     }
 
-    /// Best effort: what holds it is on record as well.
-    async fn note(&self, log: &OnceCell<Arc<AttemptLog>>, text: String) {
+    /// Best effort: what it says is on record as well.
+    pub async fn note(&self, log: &OnceCell<Arc<AttemptLog>>, text: String) {
         let (process, turn) = (self.process_id, self.attempt.process.turn);
         let noted = async {
             let log = Arc::clone(self.log(log).await?);
@@ -334,7 +351,7 @@ impl Script<'_> {
             blocking(move || log.append(process, turn, Timestamp::now(), event)).await
         };
         if let Err(error) = noted.await {
-            tracing::warn!(%process, %error, "the box of a script can't be logged");
+            tracing::warn!(%process, %error, "a note about a script can't be logged");
         }
     }
 

@@ -1,12 +1,16 @@
-//! The setup of an attempt's worktrees: one script for each repository that has one, once. The
-//! agent starts after all of them ended well. One that failed is run again by the next turn.
+//! The setup of an attempt's worktrees: one script for each repository that has one, once, unless the
+//! cache spares it. The agent starts after all of them ended well. One that failed is run again by the
+//! next turn.
 
-use super::cached::Cached;
+use tokio::sync::OnceCell;
+
+use super::cached::{Cached, Keeping, Looked, runs_again};
+use super::claims::ClaimEnd;
 use super::script::{Script, ScriptEnd};
 use super::signals::SetupSignals;
+use super::touched::Before;
 use super::{
     CacheReceipt, CacheState, Provision, RepoProvision, ScriptRun, ScriptState, approval, cleanup,
-    declared,
 };
 use crate::attempt::lifecycle::LifeEvent;
 use crate::attempt::message::{TurnEvent, TurnHandle};
@@ -27,7 +31,7 @@ impl RepoProvision {
         let is_done = |run: &ScriptRun| run.state == ScriptState::Done;
         self.settings.setup.run.is_some()
             && !self.setup.as_ref().is_some_and(is_done)
-            && !self.cache.as_ref().is_some_and(is_restored)
+            && (runs_again(&self.settings) || !self.cache.as_ref().is_some_and(is_restored))
     }
 
     /// Whether a person has to approve a command of its own file before the agent starts: the
@@ -55,7 +59,8 @@ pub async fn set_up(
             approval::wait(world, attempt, repo, &provided.settings, handle, signals).await?;
         }
         if provided.needs_setup() {
-            run(world, attempt, repo, &mut provision, handle, signals).await?;
+            // Most turns have no setup to run, and no room for one.
+            Box::pin(run(world, attempt, repo, &mut provision, handle, signals)).await?;
         }
     }
     Ok(())
@@ -73,18 +78,25 @@ async fn run(
     let settings = provided.settings.clone();
     let Some(command) = settings.setup.run.clone() else { return Ok(()) };
     let started = provided.setup.clone().filter(|run| run.state == ScriptState::Started);
-    let cached = Cached::of(world, attempt, repo, provided);
-    if let Some(cached) = cached.as_ref().filter(|_| started.is_none())
-        && restored(world, attempt, repo, provision, cached).await?
-    {
-        return Ok(());
-    }
-    let process_id = match started {
-        Some(run) => run.process_id,
-        None if signals.stop().is_some() => {
-            return Err(format!("setup of {}: it was stopped before it began", repo.name));
+    let about = |why: &str| format!("setup of {}: {why}", repo.name);
+    let cached = Cached::of(world, attempt, repo, provided).await;
+    let keeping = match (&cached, &started) {
+        (None, _) => None,
+        (Some(cached), Some(_)) => claimed_again(provided, cached).await,
+        (Some(cached), None) => {
+            match restored(world, attempt, repo, provision, cached, signals).await? {
+                None if !runs_again(&settings) => return Ok(()),
+                keeping => keeping,
+            }
         }
-        None => begin(world, attempt, repo, provision).await?,
+    };
+    let (process_id, before) = match started {
+        Some(run) => (run.process_id, None),
+        None if signals.stop().is_some() => return Err(about("it was stopped before it began")),
+        None => {
+            let before = Before::look(world, attempt, repo).await;
+            (begin(world, attempt, repo, provision).await?, Some(before))
+        }
     };
     handle.send(TurnEvent::Life(LifeEvent::SettingUp));
     let script = Script {
@@ -101,21 +113,38 @@ async fn run(
     let ended = script.run().await;
     failpoint::hit("setup", "ended");
     let reason = match ended {
-        Ok(ScriptEnd::Abandoned) => {
-            return Err(format!("setup of {}: its owner is gone", repo.name));
-        }
+        Ok(ScriptEnd::Abandoned) => return Err(about("its owner is gone")),
         Ok(ScriptEnd::Well) => None,
         Ok(ScriptEnd::Failed(reason)) | Err(reason) => {
             Some(format!("setup of {} ({}): {reason}", repo.name, command.value))
         }
     };
-    if let (Some(cached), None) = (&cached, &reason) {
-        keep(world, attempt, repo, provision, cached).await;
-    }
     let state = if reason.is_none() { ScriptState::Done } else { ScriptState::Failed };
-    let run = ScriptRun { process_id, state, reason: reason.clone() };
+    let mut run = ScriptRun { state, reason: reason.clone(), ..next(repo, provision, process_id) };
+    if let Some(before) = before {
+        for line in before.compare(world, attempt, repo, &mut run).await {
+            script.note(&OnceCell::new(), line).await;
+        }
+    }
+    match (keeping, &cached, &reason) {
+        (Some(keeping), Some(cached), None) => keep(repo, provision, cached, keeping).await,
+        // After a stop the next attempt runs its own as if this one had never been.
+        (Some(Keeping::Claimed(claim)), _, Some(_)) if signals.stop().is_none() => {
+            claim.end(ClaimEnd::Failed).await;
+        }
+        _ => {}
+    }
     record(world, attempt, repo, provision, run).await?;
     reason.map_or(Ok(()), Err)
+}
+
+/// A run that begins. No agent has worked there since an earlier one, so what that changed is the setup's.
+fn next(repo: &AttemptRepo, provision: &Provision, process_id: ProcessId) -> ScriptRun {
+    let run = ScriptRun::new(process_id, ScriptState::Started, None);
+    match provision.repos.get(&repo.name).and_then(|it| it.setup.clone()) {
+        Some(ScriptRun { changed, configured, .. }) => ScriptRun { changed, configured, ..run },
+        None => run,
+    }
 }
 
 /// Writes down that it is to run.
@@ -126,61 +155,64 @@ async fn begin(
     provision: &mut Provision,
 ) -> Result<ProcessId, String> {
     let process_id = ProcessId::new();
-    let run = ScriptRun { process_id, state: ScriptState::Started, reason: None };
+    let run = next(repo, provision, process_id);
     record(world, attempt, repo, provision, run).await?;
     failpoint::hit("setup", "next");
     Ok(process_id)
 }
 
-/// Whether the cache has spared the setup. What a restoration leaves when it is cut off is taken
-/// away by the next one: nothing else has written there yet.
+/// The claim of a setup that an earlier daemon began; `None`: its worktree is of the cache.
+async fn claimed_again(provided: &RepoProvision, cached: &Cached) -> Option<Keeping> {
+    let looked = provided.cache.as_ref()?;
+    let is_new = looked.state == CacheState::NotKept && !looked.key.is_empty();
+    if is_new { Some(cached.claim(&looked.key).await) } else { None }
+}
+
+/// Has the cache spare the setup: what else becomes of its result; `None`: it is restored. `Err`: a stop
+/// came, for example. What a restoration leaves when it is cut off is taken away by the next one: nothing
+/// else has written there yet.
 async fn restored(
     world: &World,
     attempt: &Attempt,
     repo: &AttemptRepo,
     provision: &mut Provision,
     cached: &Cached,
-) -> Result<bool, String> {
+    signals: &SetupSignals,
+) -> Result<Option<Keeping>, String> {
     let before = provision.repos.get(&repo.name).and_then(|it| it.cache.clone());
     if before.is_some_and(|it| it.state == CacheState::Restoring) {
         cached.clear().await?;
     }
-    let looked = cached.look().await;
-    let is_there = looked.state == CacheState::Restoring;
-    note(repo, provision, looked.clone());
+    let begun = match cached.look(world, signals).await {
+        None => return Err(format!("setup of {}: it was stopped before it began", repo.name)),
+        Some(Looked::Missing(receipt, keeping)) => {
+            note(repo, provision, receipt);
+            provision.write(world, attempt).await?;
+            return Ok(Some(keeping));
+        }
+        Some(Looked::There(begun)) => begun,
+    };
+    note(repo, provision, begun.clone());
     provision.write(world, attempt).await?;
-    if !is_there {
-        return Ok(false);
-    }
     failpoint::hit("cache", "next");
-    let restored = cached.restore(looked.clone()).await;
-    let is_restored = restored.is_ok();
-    note(
-        repo,
-        provision,
-        restored.unwrap_or_else(|reason| CacheReceipt {
-            state: CacheState::NotKept,
-            reason: Some(reason),
-            ..looked
-        }),
-    );
+    let (receipt, keeping) = match cached.restore(begun.clone()).await {
+        Ok(receipt) => (receipt, None),
+        Err(why) => {
+            let reason = Some(why.clone());
+            let receipt = CacheReceipt { state: CacheState::NotKept, reason, ..begun };
+            (receipt, Some(Keeping::No(why)))
+        }
+    };
+    note(repo, provision, receipt);
     provision.write(world, attempt).await?;
-    Ok(is_restored)
+    Ok(keeping)
 }
 
 /// Before the setup counts as done, and so before any agent works in the worktree.
-async fn keep(
-    world: &World,
-    attempt: &Attempt,
-    repo: &AttemptRepo,
-    provision: &mut Provision,
-    cached: &Cached,
-) {
+async fn keep(repo: &AttemptRepo, provision: &mut Provision, cached: &Cached, keeping: Keeping) {
     let looked = provision.repos.get(&repo.name).and_then(|it| it.cache.clone());
     if let Some(looked) = looked {
-        let is_of_person = declared::is_on_default_branch(world, attempt, repo).await;
-        note(repo, provision, cached.keep(looked, is_of_person).await);
-        failpoint::hit("cache", "kept");
+        note(repo, provision, cached.keep(looked, keeping).await);
     }
 }
 

@@ -33,8 +33,7 @@ mod supervisor;
 
 use std::process::ExitCode;
 
-pub use start::hand_shake;
-
+use super::handshake::hand_shake;
 use super::proc::{ARGUMENT, RESCUE};
 use crate::failpoint;
 

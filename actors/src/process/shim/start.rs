@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -20,7 +20,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal};
 use nix::sys::signal::{sigaction, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, getppid, setsid};
+use nix::unistd::{getppid, setsid};
 use rustix::io::ioctl_fionbio;
 use serde::de::DeserializeOwned;
 
@@ -43,6 +43,7 @@ use crate::process::proc;
 use crate::process::records::{
     self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
+use crate::sandbox::hosts::AllowedHost;
 use crate::sandbox::{Level, Ready, Receipt, Sandbox};
 use crate::secret::Secrets;
 
@@ -212,17 +213,6 @@ fn make_stages(secrets: &Secrets, spool: &SpoolWriter) -> io::Result<Option<[Sta
     Ok(Some([stage(Stream::Stdout)?, stage(Stream::Stderr)?]))
 }
 
-/// Reports the result to the daemon, then leaves its pipe and terminal.
-pub fn hand_shake(word: &str) {
-    // A daemon that is gone by now finds out from the folder.
-    let _ = io::stdout().write_all(word.as_bytes()).and_then(|()| io::stdout().flush());
-    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
-        let _ = dup2_stdin(&null);
-        let _ = dup2_stdout(&null);
-        let _ = dup2_stderr(&null);
-    }
-}
-
 /// Forbids core dumps, begins a session, adopts its descendants' orphans, and ignores every
 /// signal but the deaths of children, which the descriptor reports.
 fn set_up_process() -> io::Result<SignalFd> {
@@ -293,6 +283,9 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     let door = is_strict.then(Door::connect).transpose();
     let no_proxy = |error| io::Error::other(format!("its proxy can't be reached: {error}"));
     let mut door = door.map_err(no_proxy)?;
+    let hosts = sandbox.iter().flat_map(|it| &it.hosts);
+    let listed = hosts.filter_map(|host| host.parse::<AllowedHost>().ok());
+    let passed: Vec<_> = listed.flat_map(|it| it.loopback()).collect();
     let (lease, boot) = (manifest.lease.clone(), lease::boot());
     let mut command = Command::new(&manifest.program);
     command
@@ -310,7 +303,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
                 return Err(Errno::ELOOP.into());
             }
             become_leader(&folder, epoch, &bounds, receipt.clone())?;
-            let entered = door.take().map_or(Ok(()), Door::enter);
+            let entered = door.take().map_or(Ok(()), |door| door.enter(&passed));
             entered.map_err(|_| io::Error::from(NO_NETWORK))?;
             let is_good = |it: &StartedUnder| matches!(it.standing(boot), Standing::Good { .. });
             if !lease.as_ref().is_none_or(is_good) {

@@ -4,6 +4,9 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use super::*;
+use crate::ids::AttemptId;
+use crate::workspace::own::Own;
+use crate::workspace::parting::History;
 
 struct Scene {
     scratch: tempfile::TempDir,
@@ -45,13 +48,18 @@ impl Scene {
             command: "make".to_owned(),
             key_files: vec!["lock".to_owned()],
             paths: PATHS.iter().map(|&path| path.to_owned()).collect(),
+            runs_again: false,
             source: Source {
                 repo: root.join("checkout"),
                 worktrees: self.worktrees(),
                 folder: String::new(),
                 name: name.to_owned(),
+                attempt: AttemptId::new(),
+                own: Own::of(&root.join("attempt"), name),
                 branch: "provost/x".to_owned(),
                 target_branch: "main".to_owned(),
+                base: String::new(),
+                history: History::default(),
                 scratch: root.join("scratch"),
                 withheld: Vec::new(),
             },
@@ -153,4 +161,40 @@ fn the_entry_that_was_used_longest_ago_goes_first() {
     assert!(!entries.iter().any(|entry| entry.path == first.path), "{entries:?}");
     scene.cache().remove(&entries[0]).unwrap();
     assert_eq!((scene.cache().entries().unwrap().len(), scene.left()), (1, 0));
+}
+
+#[test]
+fn an_entry_that_the_disk_may_not_have_counts_for_one_boot() {
+    let scene = Scene::new(1 << 20);
+    scene.write("one/deps/a", "a");
+    scene.write("one/other/made", "made");
+    let (recipe, key) = (scene.recipe("one"), scene.key("one"));
+    let dir = scene.cache().entry(&recipe.repo, &key);
+    let read = || records::read::<Record>(&dir, ENTRY).unwrap().unwrap();
+    scene.keep("one").unwrap().unwrap();
+    let earlier = Record { boot: Some("an earlier boot".to_owned()), ..read() };
+    records::write_durably(&dir, ENTRY, &earlier).unwrap();
+    assert!(!scene.cache().has(&recipe, &key));
+    assert_eq!(scene.take("two"), None);
+    scene.keep("one").unwrap().unwrap();
+    scene.cache().save(&recipe, &key).unwrap();
+    assert_eq!(read().boot, None);
+    assert_eq!(scene.take("two").unwrap().files, 2);
+}
+
+#[test]
+fn where_the_setup_runs_again_what_holds_a_path_is_kept_and_gets_the_new_one() {
+    let scene = Scene::new(1 << 20);
+    let path = |name: &str| scene.worktrees().join(name).display().to_string();
+    scene.write("one/deps/state.json", &path("one"));
+    scene.write("one/other/made", "made");
+    let refused = scene.keep("one").unwrap_err().to_string();
+    assert!(refused.contains("\"state.json\" holds the path of the worktree"), "{refused}");
+    let recipe = |name| Recipe { runs_again: true, ..scene.recipe(name) };
+    let key = recipe("one").key().unwrap();
+    assert_ne!(key, scene.key("one"), "what the other setting keeps is another entry");
+    scene.cache().keep(&recipe("one"), &key).unwrap().unwrap();
+    scene.cache().take(&recipe("two"), &key).unwrap().unwrap();
+    let text = fs::read_to_string(scene.worktrees().join("two/deps/state.json")).unwrap();
+    assert_eq!(text, path("two"));
 }

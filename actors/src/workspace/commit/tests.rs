@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::*;
-use crate::workspace::{NewWorktree, Repositories};
+use crate::ids::AttemptId;
+use crate::workspace::own::Own;
+use crate::workspace::parting::History;
+use crate::workspace::{NewWorktree, add_worktree};
 
 struct Scene {
     _dir: TempDir,
@@ -27,25 +30,32 @@ impl Scene {
         fs::write(repo.join(".gitignore"), "ignored\n").unwrap();
         git(&["add", "--all"]).await;
         git(&["commit", "--quiet", "--message=first"]).await;
+        let base = git(&["rev-parse", "main"]).await;
         let source = Source {
             worktrees: dir.path().join("worktrees"),
             folder: "x".to_owned(),
             name: "repo".to_owned(),
+            attempt: AttemptId::new(),
+            own: Own::of(&dir.path().join("attempt"), "repo"),
             branch: "provost/x".to_owned(),
             target_branch: "main".to_owned(),
+            base: base.clone(),
+            history: History::default(),
             repo: repo.clone(),
             scratch: scratch.clone(),
             withheld: Vec::new(),
         };
         fs::create_dir_all(source.worktrees.join("x")).unwrap();
         let new = NewWorktree {
+            attempt: source.attempt,
+            own: source.own.clone(),
             path: source.worktree(),
             branch: source.branch.clone(),
-            base: git(&["rev-parse", "main"]).await,
+            base,
             trash: dir.path().join("trash"),
             scratch,
         };
-        Repositories::default().add_worktree(&repo, new).await.unwrap();
+        add_worktree(&repo, &new).await.unwrap();
         Self { _dir: dir, source }
     }
 
@@ -59,9 +69,11 @@ impl Scene {
 
     async fn commit(&self) -> Result<(String, bool), CommitError> {
         let [name, email] = ["Bob", "bob@localhost"].map(str::to_owned);
-        let author = Signature { name, email, date: "1700000000 +0100".to_owned() };
+        let author =
+            Signature { name, email, date: "1700000000 +0100".to_owned(), committer: None };
         let (source, mark) = (self.source.clone(), "provost 1".to_owned());
-        commit(&Commit { source, message: "Work\n\nAgent: fake\n".to_owned(), author, mark }).await
+        let (message, signing) = ("Work\n\nAgent: fake\n".to_owned(), Arc::default());
+        commit(&Commit { source, message, author, signing, mark }).await
     }
 
     fn admin(&self) -> PathBuf {
@@ -70,7 +82,7 @@ impl Scene {
     }
 
     fn is_unlocked(&self) {
-        for name in ["index.lock", "provost.index"] {
+        for name in ["index.lock", "provost.index.provost-1"] {
             assert!(!self.admin().join(name).exists(), "{name}");
         }
     }
@@ -135,10 +147,30 @@ async fn a_worktree_that_is_not_on_its_branch_or_in_the_middle_of_something_is_l
     fs::write(&head, "").unwrap();
     assert!(matches!(scene.commit().await, Err(CommitError::UnderWay("MERGE_HEAD"))));
     fs::remove_file(head).unwrap();
-    scene.git(&["checkout", "--quiet", "--detach"]).await;
+    scene.git(&["commit", "--quiet", "--allow-empty", "--message=on the branch"]).await;
+    scene.git(&["checkout", "--quiet", "--detach", "main"]).await;
     let error = scene.commit().await.unwrap_err().to_string();
     assert!(error.contains("provost/x") && error.contains("a commit"), "{error}");
     assert_eq!(scene.git(&["status", "--porcelain"]).await, " M a");
+}
+
+#[tokio::test]
+async fn a_branch_that_the_agent_renamed_or_left_is_where_its_work_is() {
+    for leave in [
+        &["branch", "--move", "mine"][..],
+        &["checkout", "--quiet", "--detach"],
+        &["checkout", "--quiet", "-b", "other"],
+    ] {
+        let scene = Scene::new().await;
+        scene.git(leave).await;
+        fs::write(scene.path("a"), "changed\n").unwrap();
+        let (commit, is_new) = scene.commit().await.unwrap();
+        assert!(is_new);
+        assert_eq!(scene.git(&["rev-parse", "HEAD"]).await, commit);
+        let persons = git::branch_tip(&scene.source.repo, "provost/x").await.unwrap();
+        assert_eq!(persons, Some(commit), "{leave:?}");
+        assert_eq!(scene.git(&["status", "--porcelain"]).await, "");
+    }
 }
 
 #[tokio::test]

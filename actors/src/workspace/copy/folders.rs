@@ -84,10 +84,8 @@ fn unreadable(error: Errno) -> Skip {
 
 /// Opens a regular file in a folder; nothing else is opened at all.
 pub(super) fn regular(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(File, FileStat), Skip> {
-    match plain_file::kind_at(folder, name).map_err(unreadable)? {
-        SFlag::S_IFREG => {}
-        SFlag::S_IFLNK => return Err(because("it is a link")),
-        _ => return Err(because("it is not a regular file")),
+    if plain_file::kind_at(folder, name).map_err(unreadable)? != SFlag::S_IFREG {
+        return Err(because("it is not a regular file"));
     }
     let opened = plain_file::open(folder, name).map_err(unreadable)?;
     opened.ok_or_else(|| because("it is not a regular file"))

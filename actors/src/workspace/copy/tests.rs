@@ -138,10 +138,32 @@ async fn links_pipes_and_what_is_outside_are_never_followed() {
     assert_eq!(receipt.files, 1, "{receipt:?}");
     assert_eq!(scene.copied("data/file").as_deref(), Some("ours"));
     for name in ["data/link", "data/folder", "linked"] {
-        assert_eq!(reason(&receipt, name), "it is a link");
+        assert_eq!(reason(&receipt, name), "it is a link that leads out of the worktree");
         assert!(scene.worktree().join(name).symlink_metadata().is_err(), "{name}");
     }
     assert!(scene.worktree().join("data/pipe").symlink_metadata().is_err());
+}
+
+#[tokio::test]
+async fn links_that_stay_in_the_worktree_or_lead_to_the_system_are_made_again() {
+    let scene = Scene::new("node_modules/\n").await;
+    scene.write("node_modules/tool/cli.sh", "#!/bin/sh");
+    fs::create_dir(scene.repo().join("node_modules/.bin")).unwrap();
+    let links = [
+        ("node_modules/.bin/tool", "../tool/cli.sh"),
+        ("node_modules/package", "../tracked.txt"),
+        ("node_modules/env", "/usr/bin/env"),
+    ];
+    for (link, target) in links {
+        symlink(target, scene.repo().join(link)).unwrap();
+    }
+    symlink(scene.repo().join("tracked.txt"), scene.repo().join("node_modules/back")).unwrap();
+    let receipt = scene.copy(&["node_modules/"]).await;
+    assert_eq!((receipt.files, receipt.links, receipt.left_out_count), (1, 3, 1), "{receipt:?}");
+    for (link, target) in links {
+        assert_eq!(fs::read_link(scene.worktree().join(link)).unwrap(), Path::new(target));
+    }
+    assert!(reason(&receipt, "node_modules/back").contains("leads out of the worktree"));
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::snapshot::{Snapshot, SnapshotError, Source};
+use super::snapshot::{Snapshot, SnapshotError};
+use super::source::Source;
 use super::tree::Tree;
 use super::{aside, git};
 use crate::blocking::blocking;

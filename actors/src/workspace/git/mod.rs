@@ -9,8 +9,14 @@ use std::path::{Path, PathBuf};
 
 use nix::libc::{EAGAIN, EMFILE, ENFILE, ENOMEM};
 
+use crate::blocking::{blocking, if_there};
+
 pub use keeper::enter;
 pub(super) use run::{Git, Output};
+
+/// The format of `git for-each-ref` for the name of a branch, which `refname:short` lengthens where
+/// a tag has the same.
+pub const BRANCH: &str = "--format=%(refname:lstrip=2)";
 
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -58,12 +64,40 @@ pub async fn common_dir(repo: &Path) -> Result<PathBuf, GitError> {
 
 /// The branch that is checked out; `None` when HEAD is detached.
 pub async fn current_branch(repo: &Path) -> Option<String> {
-    run(repo, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok()
+    // A short name is longer where it could mean a tag as well: only the full one is certain.
+    let head = run(repo, &["symbolic-ref", "--quiet", "HEAD"]).await.ok()?;
+    head.strip_prefix("refs/heads/").map(str::to_owned)
 }
 
 /// The commit at the tip of a local branch, if there is one; a tag is no branch.
 pub async fn branch_tip(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
     ref_tip(repo, &format!("refs/heads/{branch}")).await
+}
+
+/// Whether there is such a local branch. Unlike [`branch_tip`] it looks at no other one, and mostly
+/// without git: in its files of references, unless they have another format (gitformat-reftable(5)).
+pub async fn has_branch(repo: &Path, branch: &str) -> Result<bool, GitError> {
+    let (common, reference) = (common_dir(repo).await?, format!("refs/heads/{branch}"));
+    let name = reference.clone();
+    let found = blocking(move || {
+        if common.join("reftable").exists() {
+            return Ok(None);
+        }
+        let packed = if_there(std::fs::read(common.join("packed-refs")))?.unwrap_or_default();
+        let end = format!(" {name}");
+        let is_packed = packed.split(|byte| *byte == b'\n').any(|it| it.ends_with(end.as_bytes()));
+        Ok::<_, std::io::Error>(Some(is_packed || common.join(name).is_file()))
+    });
+    if let Some(found) = found.await? {
+        return Ok(found);
+    }
+    let show = ["show-ref", "--verify", "--quiet", "--", &reference];
+    let output = Git::new(repo).output(&show, 1024).await?;
+    match output.status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => Err(output.failure()),
+    }
 }
 
 /// The object that a reference names, if there is such a reference.
@@ -89,8 +123,7 @@ pub async fn merge_base(repo: &Path, one: &str, other: &str) -> Result<Option<St
 /// The local branches, newest commit first, at most `limit`.
 pub async fn branches(repo: &Path, limit: usize) -> Result<Vec<String>, GitError> {
     let count = format!("--count={limit}");
-    let format = "--format=%(refname:short)";
     let listed =
-        run(repo, &["for-each-ref", &count, "--sort=-committerdate", format, "refs/heads"]).await?;
+        run(repo, &["for-each-ref", &count, "--sort=-committerdate", BRANCH, "refs/heads"]).await?;
     Ok(listed.lines().map(str::to_owned).collect())
 }

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::{GitError, keeper, special};
 use crate::blocking::blocking;
 use crate::environment::is_base;
+use crate::sandbox::{Ready, Sandbox};
 
 /// For reading: a large repository on a slow disk takes a good part of a minute.
 const DEADLINE: Duration = Duration::from_mins(2);
@@ -49,6 +50,7 @@ pub struct Git {
     /// The repository, where `dir` does not lead to it.
     repository: Option<PathBuf>,
     deadline: Duration,
+    held: Option<Sandbox>,
 }
 
 impl Git {
@@ -79,7 +81,8 @@ impl Git {
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
-        Self { command, dir: dir.to_owned(), repository: None, deadline: DEADLINE }
+        let dir = dir.to_owned();
+        Self { command, dir, repository: None, deadline: DEADLINE, held: None }
     }
 
     /// git in the open folder `dir`, which reads from this repository.
@@ -95,10 +98,23 @@ impl Git {
         self
     }
 
+    /// Holds it, and whatever it starts, to a box.
+    pub fn held(mut self, sandbox: Option<Sandbox>) -> Self {
+        self.held = sandbox;
+        self
+    }
+
+    /// Gives it this long at most.
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
     /// Gives it this to read; the folder holds it meanwhile.
     pub async fn input(mut self, folder: &Path, bytes: Vec<u8>) -> Result<Self, GitError> {
         let folder = folder.to_owned();
         let stdin = blocking(move || {
+            std::fs::create_dir_all(&folder)?;
             let mut file = tempfile::tempfile_in(folder)?;
             file.write_all(&bytes)?;
             file.rewind().map(|()| file)
@@ -108,15 +124,60 @@ impl Git {
     }
 
     pub async fn output<A: AsRef<OsStr>>(
-        mut self,
+        self,
         args: &[A],
         limit: usize,
     ) -> Result<Output, GitError> {
+        let mut bytes = Vec::new();
+        let most = u64::try_from(limit).unwrap_or(u64::MAX);
+        let mut output = self.write(args, &mut bytes, most).await?;
+        bytes.truncate(limit);
+        output.stdout = bytes;
+        Ok(output)
+    }
+
+    /// A new file that begins with `head` and goes on with its output, at its begin; `folder` holds it,
+    /// and it has no name. More than `max` bytes of output are an error.
+    pub async fn into_file<A: AsRef<OsStr>>(
+        self,
+        args: &[A],
+        folder: &Path,
+        head: Vec<u8>,
+        max: u64,
+    ) -> Result<std::fs::File, GitError> {
+        let folder = folder.to_owned();
+        let file = blocking(move || {
+            let mut file = tempfile::tempfile_in(folder)?;
+            file.write_all(&head).map(|()| file)
+        });
+        let mut file = tokio::fs::File::from_std(file.await?);
+        let output = self.write(args, &mut file, max).await?;
+        if output.is_cut {
+            return Err(GitError::Failed(format!("it has more than {max} bytes")));
+        }
+        if !output.status.success() {
+            return Err(output.failure());
+        }
+        file.flush().await?;
+        file.rewind().await?;
+        Ok(file.into_std().await)
+    }
+
+    /// Runs it. Its output, and one byte more than the limit at most, goes to `out`.
+    async fn write<A: AsRef<OsStr>>(
+        mut self,
+        args: &[A],
+        out: &mut (impl AsyncWrite + Unpin),
+        limit: u64,
+    ) -> Result<Output, GitError> {
+        if let Some(sandbox) = self.held.take() {
+            hold(&mut self.command, sandbox).await?;
+        }
         self.command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (dir, repository, deadline) = (self.dir, self.repository, self.deadline);
         // The first one counts; dropping `run` ends git.
         tokio::select! {
-            output = run(self.command, limit) => output.map_err(GitError::Spawn),
+            output = run(self.command, out, limit) => output.map_err(GitError::Spawn),
             path = obstacle(&dir, repository.as_deref()) => Err(GitError::Waits(path)),
             () = tokio::time::sleep(deadline) => {
                 let args = args.iter().map(|arg| arg.as_ref().to_string_lossy());
@@ -137,7 +198,22 @@ impl Git {
     }
 }
 
-async fn run(mut command: Command, limit: usize) -> std::io::Result<Output> {
+/// Has the child enter a box before it becomes git, or its keeper.
+async fn hold(command: &mut Command, sandbox: Sandbox) -> Result<(), GitError> {
+    let ready = blocking(move || Ready::make(&sandbox).map_err(std::io::Error::other)).await?;
+    let mut ready = Some(ready);
+    let enter = move || ready.take().map_or(Ok(()), Ready::enter);
+    // SAFETY: between fork and exec, the box is entered by system calls on what was made before, and
+    // memory is freed, for which the C library's fork(3) has put its allocator into order.
+    unsafe { command.pre_exec(enter) };
+    Ok(())
+}
+
+async fn run(
+    mut command: Command,
+    out: &mut (impl AsyncWrite + Unpin),
+    limit: u64,
+) -> std::io::Result<Output> {
     let mut child = command.spawn()?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let complaints = async {
@@ -149,18 +225,15 @@ async fn run(mut command: Command, limit: usize) -> std::io::Result<Output> {
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&said).into_owned())
     };
     let given = async {
-        let mut bytes = Vec::new();
+        let mut bytes = 0;
         if let Some(stdout) = stdout {
-            let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
             // Then it is dropped, and once stdout has no reader, git ends.
-            stdout.take(most).read_to_end(&mut bytes).await?;
+            bytes = tokio::io::copy(&mut stdout.take(limit.saturating_add(1)), out).await?;
         }
-        let is_cut = bytes.len() > limit;
-        bytes.truncate(limit);
-        Ok::<_, std::io::Error>((bytes, is_cut, child.wait().await?))
+        Ok::<_, std::io::Error>((bytes > limit, child.wait().await?))
     };
-    let ((stdout, is_cut, status), stderr) = tokio::try_join!(given, complaints)?;
-    Ok(Output { status, stdout, stderr, is_cut })
+    let ((is_cut, status), stderr) = tokio::try_join!(given, complaints)?;
+    Ok(Output { status, stdout: Vec::new(), stderr, is_cut })
 }
 
 async fn obstacle(dir: &Path, repository: Option<&Path>) -> PathBuf {

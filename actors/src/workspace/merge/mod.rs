@@ -8,10 +8,13 @@ pub mod conflict;
 pub(super) mod trees;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::git::{self, Git, GitError};
+use super::parting::{self, History, Parting};
+use super::signing::Signing;
 use conflict::{Conflict, Report};
 use trees::Trees;
 
@@ -29,25 +32,48 @@ pub enum Strategy {
     FastForward,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Person {
+    pub name: String,
+    pub email: String,
+}
+
 /// A name and an address, and a moment in git's own form (`1700000000 +0100`). With the same
-/// moment, the same merge gives the same commit.
+/// moment, the same merge gives the same commit, apart from a signature by a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
     pub name: String,
     pub email: String,
     pub date: String,
+    /// Who commits, where that is configured to be another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committer: Option<Person>,
 }
 
 impl Signature {
     /// Signs what git commits, in these roles.
     pub(super) fn sign(&self, git: &mut Git, roles: &[&str]) {
+        let date = exact(&self.date);
         for role in roles {
+            let other = self.committer.as_ref().filter(|_| *role == "COMMITTER");
+            let (name, email) =
+                other.map_or((&self.name, &self.email), |other| (&other.name, &other.email));
             git.command
-                .env(format!("GIT_{role}_NAME"), &self.name)
-                .env(format!("GIT_{role}_EMAIL"), &self.email)
-                .env(format!("GIT_{role}_DATE"), &self.date);
+                .env(format!("GIT_{role}_NAME"), name)
+                .env(format!("GIT_{role}_EMAIL"), email)
+                .env(format!("GIT_{role}_DATE"), &date);
         }
     }
+}
+
+/// The moment as git takes it in any year: without the `@`, fewer than nine digits are none. A
+/// commit may have what git itself would refuse: a zone that is that of no place, or no date.
+fn exact(date: &str) -> String {
+    let (seconds, zone) = date.split_once(' ').unwrap_or((date, ""));
+    let seconds: i64 = seconds.trim_start_matches('@').parse().unwrap_or_default();
+    let digits = zone.strip_prefix(['+', '-']).unwrap_or_default();
+    let is_zone = digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    format!("@{} {}", seconds.max(0), if is_zone { zone } else { "+0000" })
 }
 
 /// What to merge: commits, not names, since names may move meanwhile.
@@ -58,10 +84,13 @@ pub struct Merge {
     pub scratch: PathBuf,
     pub target: String,
     pub source: String,
+    /// What is known of the work that leads to the source.
+    pub history: History,
     pub strategy: Strategy,
     /// Of the commit that `Merge` and `Squash` make.
     pub message: String,
     pub by: Signature,
+    pub signing: Arc<Signing>,
 }
 
 /// The result of a merge.
@@ -77,6 +106,8 @@ pub enum Merged {
     Diverged,
     /// A merge commit is among those to be replayed.
     NotLinear { at: String },
+    /// The target does not have this commit, which the work began from, and would get it so.
+    Lacks { begun: String },
 }
 
 /// Merges.
@@ -95,20 +126,55 @@ struct Merger<'a> {
 
 impl Merger<'_> {
     async fn run(&self) -> Result<Merged, GitError> {
-        let Merge { target, source, strategy, .. } = self.merge;
-        let Some(base) = git::merge_base(&self.trees.common, target, source).await? else {
+        let Merge { target, source, strategy, history, .. } = self.merge;
+        let common = &self.trees.common;
+        let parting = parting::part(common, Some(target), source, history).await?;
+        let Some(Parting { base, .. }) = parting else {
             return Err(GitError::Failed(format!("{target} and {source} share no commit")));
         };
         if base == *source {
             return Ok(Merged::Nothing);
         }
         match strategy {
-            Strategy::FastForward if base == *target => self.merged(source.clone()).await,
-            Strategy::FastForward => Ok(Merged::Diverged),
             Strategy::Rebase => self.rebase(&base).await,
-            Strategy::Merge => self.one(&base, &[target, source]).await,
             Strategy::Squash => self.one(&base, &[target]).await,
+            Strategy::Merge => match self.lacked().await? {
+                None => self.one(&base, &[target, source]).await,
+                Some(begun) => self.merge_replayed(&base, begun).await,
+            },
+            Strategy::FastForward => match self.lacked().await? {
+                Some(begun) => Ok(Merged::Lacks { begun }),
+                None if parting::is_ancestor(common, target, source).await? => {
+                    self.merged(source.clone()).await
+                }
+                None => Ok(Merged::Diverged),
+            },
         }
+    }
+
+    /// The commit that the work began from, if the source would bring it to a target that does not
+    /// have it: one that was amended or moved since, or another branch.
+    async fn lacked(&self) -> Result<Option<String>, GitError> {
+        let Merge { target, source, history, .. } = self.merge;
+        let Some(begun) = &history.begun else { return Ok(None) };
+        let list = ["rev-list", "--no-walk", "--ignore-missing", begun];
+        let common = &self.trees.common;
+        let is_brought = !git::run(common, &list).await?.is_empty()
+            && !parting::is_ancestor(common, begun, target).await?
+            && parting::is_ancestor(common, begun, source).await?;
+        Ok(is_brought.then(|| begun.clone()))
+    }
+
+    /// A commit with the target and the replayed work as parents.
+    async fn merge_replayed(&self, base: &str, begun: String) -> Result<Merged, GitError> {
+        let Merge { target, message, by, .. } = self.merge;
+        let (replayed, tree) = match self.rebase(base).await? {
+            Merged::Commit { commit, tree } => (commit, tree),
+            Merged::NotLinear { .. } => return Ok(Merged::Lacks { begun }),
+            other => return Ok(other),
+        };
+        let commit = self.commit(&tree, &[target, &replayed], message, by).await?;
+        Ok(Merged::Commit { commit, tree })
     }
 
     async fn merged(&self, commit: String) -> Result<Merged, GitError> {
@@ -132,21 +198,26 @@ impl Merger<'_> {
 
     /// Each commit once more, without those that change nothing on top of the target.
     async fn rebase(&self, base: &str) -> Result<Merged, GitError> {
-        let Merge { target, source, .. } = self.merge;
-        if base == target {
+        let Merge { target, source, history, .. } = self.merge;
+        let common = &self.trees.common;
+        let is_forward = base == target && parting::is_ancestor(common, target, source).await?;
+        if is_forward && self.lacked().await?.is_none() {
             return self.merged(source.clone()).await;
         }
-        let range = format!("{target}..{source}");
-        let list = ["rev-list", "--reverse", "--topo-order", "--parents", &range];
-        let listed = git::run(&self.trees.common, &list).await?;
+        let list = ["rev-list", "--reverse", "--topo-order", "--parents", "--ignore-missing"];
+        let mut list = [&list[..], &[source, "--not", target, base]].concat();
+        list.extend(history.begun.as_deref());
+        let listed = git::run(common, &list).await?;
         let (mut tip, mut tree) = (target.clone(), self.tree_of(target).await?);
-        for line in listed.lines() {
+        for (n, line) in listed.lines().enumerate() {
             let (at, parent) = match line.split(' ').collect::<Vec<_>>()[..] {
                 [at, parent] => (at, parent),
                 [at, ..] => return Ok(Merged::NotLinear { at: at.to_owned() }),
                 [] => continue,
             };
-            let report = self.trees.merge_shown(parent, &tip, at).await?;
+            // The base is the first one's parent, unless the commits were rewritten since a merge.
+            let since = if n == 0 { base } else { parent };
+            let report = self.trees.merge_shown(since, &tip, at).await?;
             if !report.conflicts.is_empty() {
                 let at = Some(at.to_owned());
                 return Ok(Merged::Conflicts { conflicts: report.conflicts, at });
@@ -175,7 +246,8 @@ impl Merger<'_> {
             return Err(GitError::Failed(format!("commit {at} can't be read")));
         };
         let [name, email, date] = [name, email, date].map(str::to_owned);
-        self.commit(tree, &[parent], message, &Signature { name, email, date }).await
+        let author = Signature { name, email, date, committer: None };
+        self.commit(tree, &[parent], message, &author).await
     }
 
     async fn tree_of(&self, commit: &str) -> Result<String, GitError> {
@@ -190,12 +262,15 @@ impl Merger<'_> {
         message: &str,
         author: &Signature,
     ) -> Result<String, GitError> {
-        let mut args = vec!["commit-tree", tree, "-m", message.trim_end()];
+        let mut args = vec![tree, "-m", message.trim_end()];
         args.extend(parents.iter().flat_map(|parent| ["-p", parent]));
-        let mut git = self.trees.git();
-        author.sign(&mut git, &["AUTHOR"]);
-        self.merge.by.sign(&mut git, &["COMMITTER"]);
-        git.text(&args).await
+        let git = || {
+            let mut git = self.trees.git();
+            author.sign(&mut git, &["AUTHOR"]);
+            self.merge.by.sign(&mut git, &["COMMITTER"]);
+            git
+        };
+        self.merge.signing.commit_tree(git, &args).await
     }
 }
 

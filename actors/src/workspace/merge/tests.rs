@@ -1,9 +1,13 @@
 use std::fs;
 
+use proptest::prelude::{Just, ProptestConfig, any, prop_assert, prop_assert_eq, prop_oneof};
+use proptest::strategy::Strategy as _;
+use proptest::test_runner::{TestCaseError, TestRunner};
 use tempfile::TempDir;
 
 use super::trees::Means;
 use super::*;
+use crate::workspace::parting::Landing;
 
 struct Scene {
     dir: TempDir,
@@ -54,9 +58,11 @@ impl Scene {
             scratch: self.dir.path().join("scratch"),
             target: target.to_owned(),
             source: source.to_owned(),
+            history: History::default(),
             strategy,
             message: "Merged".to_owned(),
-            by: Signature { name, email, date: "1700000000 +0100".to_owned() },
+            by: Signature { name, email, date: "1700000000 +0100".to_owned(), committer: None },
+            signing: Arc::default(),
         }
     }
 
@@ -233,4 +239,144 @@ async fn histories_with_nothing_in_common_are_refused() {
     let other = scene.commit("other", &[("z", Some("z\n"))]).await;
     let error = merge(&scene.merge(&main, &other, Strategy::Merge)).await.unwrap_err();
     assert!(error.to_string().contains("share no commit"), "{error}");
+}
+
+/// What a finish does with what was computed: the target moves, and the landing is on record.
+async fn landed(scene: &Scene, history: &mut History, strategy: Strategy) -> Merged {
+    let before = scene.git(&["rev-parse", "main"]).await;
+    let commit = scene.git(&["rev-parse", "work"]).await;
+    let what = Merge { history: history.clone(), ..scene.merge(&before, &commit, strategy) };
+    let merged = merge(&what).await.unwrap();
+    let result = match &merged {
+        Merged::Commit { commit, .. } => commit.clone(),
+        Merged::Nothing => before.clone(),
+        _ => return merged,
+    };
+    scene.git(&["update-ref", "refs/heads/main", &result]).await;
+    let branch = "main".to_owned();
+    history.landings.insert(0, Landing { commit, branch, before, result });
+    merged
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// The attempt writes its file, and its commit is amended or a new one.
+    Works(bool),
+    Moves,
+    Takes,
+    Lands(Strategy),
+    /// The target goes back to where it was before the last landing.
+    Loses,
+}
+
+/// A file's content on a branch.
+async fn text(scene: &Scene, file: &str) -> String {
+    scene.git(&["show", file]).await
+}
+
+async fn acted(scene: &Scene, acts: &[Act]) -> Result<(), TestCaseError> {
+    let begun = scene.git(&["rev-parse", "main"]).await;
+    let mut history = History { begun: Some(begun.clone()), ..History::default() };
+    let mut has_taken = false;
+    for (n, act) in acts.iter().enumerate() {
+        match act {
+            Act::Works(amends) => {
+                let amends = *amends && scene.git(&["rev-parse", "work"]).await != begun;
+                scene.git(&["checkout", "--quiet", "work"]).await;
+                fs::write(scene.repo.join("a"), format!("1\n2\nwork {n}\n4\n5\n")).unwrap();
+                let how = if amends { &["--amend", "--no-edit"][..] } else { &["--message=work"] };
+                scene.git(&[&["commit", "--quiet", "--all"], how].concat()).await;
+            }
+            Act::Moves => {
+                scene.git(&["checkout", "--quiet", "main"]).await;
+                scene.commit("moves", &[("b", Some(&format!("b {n}\n")))]).await;
+            }
+            Act::Takes => {
+                has_taken = true;
+                scene.git(&["checkout", "--quiet", "work"]).await;
+                scene.git(&["merge", "--quiet", "--no-edit", "-X", "ours", "main"]).await;
+            }
+            // What was taken of it would be work then.
+            Act::Loses if !has_taken => {
+                let Some(last) = history.landings.first() else { continue };
+                scene.git(&["checkout", "--quiet", "--detach"]).await;
+                scene.git(&["branch", "--quiet", "--force", "main", &last.before]).await;
+            }
+            Act::Loses => {}
+            Act::Lands(strategy) => {
+                let expected = (text(scene, "work:a").await, text(scene, "main:b").await);
+                let mut merged = landed(scene, &mut history, *strategy).await;
+                if matches!(merged, Merged::NotLinear { .. } | Merged::Lacks { .. }) {
+                    merged = landed(scene, &mut history, Strategy::Squash).await;
+                }
+                let is_done = matches!(merged, Merged::Commit { .. } | Merged::Nothing);
+                prop_assert!(is_done, "{n}: {merged:?}");
+                let found = (text(scene, "main:a").await, text(scene, "main:b").await);
+                prop_assert_eq!((n, found), (n, expected));
+                scene.git(&["checkout", "--quiet", "--force", "main"]).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn whatever_comes_between_a_merge_gives_the_work_as_it_is_and_nothing_of_it_conflicts() {
+    let strategy = prop_oneof![
+        3 => Just(Strategy::Squash),
+        2 => Just(Strategy::Rebase),
+        1 => Just(Strategy::Merge),
+    ];
+    let act = prop_oneof![
+        4 => any::<bool>().prop_map(Act::Works),
+        2 => Just(Act::Moves),
+        1 => Just(Act::Takes),
+        1 => Just(Act::Loses),
+        4 => strategy.prop_map(Act::Lands),
+    ];
+    let config = ProptestConfig { cases: 16, failure_persistence: None, ..<_>::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let tested = TestRunner::new(config).run(&proptest::collection::vec(act, 2..10), |acts| {
+        runtime.block_on(async {
+            let scene = Scene::new().await;
+            scene.commit("second", &[("c", Some("c\n"))]).await;
+            scene.git(&["branch", "work"]).await;
+            acted(&scene, &acts).await
+        })
+    });
+    tested.unwrap();
+}
+
+#[tokio::test]
+async fn a_commit_is_replayed_at_its_own_moment_whatever_that_is() {
+    let scene = Scene::new().await;
+    scene.branch("work").await;
+    let work = scene.commit("one", &[("c", Some("new\n"))]).await;
+    scene.git(&["checkout", "--quiet", "main"]).await;
+    let main = scene.commit("theirs", &[("b", Some("theirs\n"))]).await;
+    let raw = scene.git(&["cat-file", "commit", &work]).await;
+    let author = raw.lines().find(|line| line.starts_with("author ")).unwrap();
+    for (date, expected) in [
+        ("0 +0000", "0 +0000"),
+        ("86400 -0330", "86400 -0330"),
+        ("99999999 +0100", "99999999 +0100"),
+        ("1700000000 +1400", "1700000000 +1400"),
+        ("253402300799 +0000", "253402300799 +0000"),
+        // What other programs have written.
+        ("1700000000 +051800", "1700000000 +0000"),
+        ("1700000000 +7", "1700000000 +0007"),
+        ("-86400 +0000", "0 +0000"),
+        ("never", "0 +0000"),
+        ("99999999999999999999 +0000", "0 +0000"),
+    ] {
+        let odd = raw.replace(author, &format!("author Ann <ann@localhost> {date}"));
+        let file = scene.dir.path().join("commit");
+        fs::write(&file, format!("{odd}\n")).unwrap();
+        let write = ["hash-object", "-t", "commit", "-w", "--literally", file.to_str().unwrap()];
+        let odd = scene.git(&write).await;
+        let merged = merge(&scene.merge(&main, &odd, Strategy::Rebase)).await.unwrap();
+        let replayed = scene.git(&["cat-file", "commit", commit(&merged)]).await;
+        let author = format!("author Ann <ann@localhost> {expected}\n");
+        assert!(replayed.contains(&author), "{date}: {replayed}");
+    }
 }

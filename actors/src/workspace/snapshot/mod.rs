@@ -1,11 +1,13 @@
 //! What an attempt changed in one repository, read without touching it.
 //!
-//! git reads the worktree from a scratch repository ([`Aside`]) with a copy of the worktree's
-//! index. So nothing is written where the agent works, no lock of its git is in the way, and no
-//! configuration that the agent can write makes git run anything. Files that are too large to
+//! git reads the worktree from a scratch repository ([`Aside`]) with a copy of Provost's own index of
+//! it. So nothing is written where the agent works, no lock of its git is in the way, and no
+//! configuration, index or object that the agent can write has a say. What it has committed is taken
+//! over first ([`transfer`]). Files that are too large to
 //! read ([`plenty`]) are listed by size. A patch is made from a [`mirror`] of its files.
 
 mod mirror;
+mod names;
 pub(super) mod patch;
 pub(super) mod plenty;
 mod withheld;
@@ -14,40 +16,23 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::aside::Aside;
 use super::changes::{self, Change};
 use super::git::{self, Git, GitError, Output};
-use super::registration::is_registration_of;
+use super::own::Own;
+use super::own::transfer::{self, Heads};
+use super::parting;
 use super::regular;
+use super::source::Source;
 use super::tree::Tree;
-use crate::blocking::blocking;
+use crate::blocking::{blocking, if_there};
 
 /// The longest list of changes that is held, in bytes: about a million files.
 pub(super) const LISTING_MAX: usize = 256 << 20;
-
-#[derive(Clone, Debug)]
-pub struct Source {
-    pub repo: PathBuf,
-    /// The worktree is `<worktrees>/<folder>/<name>`.
-    pub worktrees: PathBuf,
-    pub folder: String,
-    pub name: String,
-    pub branch: String,
-    pub target_branch: String,
-    pub scratch: PathBuf,
-    /// Files of the worktree that are in no commit, whether or not git ignores them.
-    pub withheld: Vec<String>,
-}
-
-impl Source {
-    pub fn worktree(&self) -> PathBuf {
-        self.worktrees.join(&self.folder).join(&self.name)
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
@@ -55,8 +40,6 @@ pub enum SnapshotError {
     Repository { repo: PathBuf, why: GitError },
     #[error("the worktree {path} can't be read: {why}", path = .path.display())]
     Worktree { path: PathBuf, why: String },
-    #[error("the target branch {branch} of {repo} is gone", repo = .repo.display())]
-    TargetGone { repo: PathBuf, branch: String },
     #[error("the target branch {branch} of {repo} and the attempt's worktree have no commit in common", repo = .repo.display())]
     NoMergeBase { repo: PathBuf, branch: String },
     #[error("more files changed than can be listed")]
@@ -117,8 +100,15 @@ pub struct Snapshot {
     pub(super) aside: Aside,
     /// The commit that is checked out; for a branch without one, the attempt's commit.
     pub(super) head: String,
+    pub(super) heads: Heads,
     pub base: String,
     untracked: HashSet<Vec<u8>>,
+    /// Folders of other repositories in it, of which git has no commit.
+    pub(super) nested: Vec<Vec<u8>>,
+    /// A folder that git could not read.
+    pub(super) unreadable: Option<String>,
+    /// Files with a conflict that the agent has not resolved, by its index.
+    pub(super) unmerged: Vec<Vec<u8>>,
     withheld: Vec<String>,
 }
 
@@ -133,54 +123,41 @@ impl Snapshot {
         let common = git::common_dir(repo)
             .await
             .map_err(|why| SnapshotError::Repository { repo: repo.clone(), why })?;
-        let (tree, admin) = open_worktree(source, &common).await?;
-        let aside = async {
-            let aside = Aside::make(&source.scratch, &common).await?;
-            Ok(aside.with_filters().await?)
+        let tree = open_worktree(source).await?;
+        let taken = async {
+            let heads = transfer::take_over(source, &common).await?;
+            let base = parting(source, &heads.head, base).await?;
+            Ok::<_, SnapshotError>((heads, base))
         };
-        let ((head, base), aside) = tokio::try_join!(parting(source, &admin, base), aside)?;
-        let git_dir = aside.path().to_owned();
-        blocking(move || copy_indexes(&admin, &git_dir)).await?;
-        let untracked = HashSet::new();
+        let aside = async { Ok(Aside::make(&source.scratch, &common).await?) };
+        let ((heads, base), aside) = tokio::try_join!(taken, aside)?;
+        let head = heads.head.clone();
+        let (from, to) = (source.own.index(), aside.path().join("index"));
+        blocking(move || if_there(regular::copy(&from, &to)).map(drop)).await?;
+        let (untracked, nested) = (HashSet::new(), Vec::new());
         let (tree, withheld) = (Arc::new(tree), source.withheld.clone());
-        let mut snapshot = Self { tree, aside, head, base, untracked, withheld };
+        let (unmerged, unreadable) = (Vec::new(), None);
+        let mut snapshot = Self {
+            tree,
+            aside,
+            head,
+            heads,
+            base,
+            untracked,
+            nested,
+            unreadable,
+            unmerged,
+            withheld,
+        };
+        // What is tracked is what the commit has; of files that are as they were, it keeps their times.
+        snapshot.run().text(&["read-tree", "--reset", &snapshot.head]).await?;
+        snapshot.add_staged(source, &common).await?;
         // Otherwise files marked as unchanged would count as such whatever is in them. It fails
         // when any has changed, which is no fault.
         snapshot.run().output(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
         snapshot.add_untracked().await?;
         snapshot.withhold(None).await?;
         Ok(snapshot)
-    }
-
-    /// Adds the names of untracked files to the index. `git add` would run git in each submodule
-    /// and so what its configuration says; it only adds the commits of new repositories here.
-    async fn add_untracked(&mut self) -> Result<(), SnapshotError> {
-        let list = ["ls-files", "--others", "--exclude-standard", "-z"];
-        let listed = self.listing(&list).await?;
-        let paths = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        let (nested, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.ends_with(b"/"));
-        let mut entries = Vec::new();
-        for path in files {
-            // Any object will do: git never trusts an entry without times.
-            entries.extend([b"100644 ", self.base.as_bytes(), b"\t", path, b"\0"].concat());
-            self.untracked.insert(path.to_vec());
-        }
-        let options = ["--add", "--replace", "-z", "--index-info"];
-        self.update_index(self.run(), &options, entries).await?;
-        if nested.is_empty() {
-            return Ok(());
-        }
-        let add = ["add", "--intent-to-add", "--ignore-errors", "--"].map(OsString::from);
-        let nested = nested.into_iter().map(|path| OsString::from_vec(path.to_vec()));
-        let added = self
-            .run()
-            .output(&add.into_iter().chain(nested).collect::<Vec<_>>(), usize::MAX)
-            .await?;
-        match added.status.code() {
-            // 1: one has no commit yet, so git can't add it.
-            Some(0 | 1) => Ok(()),
-            _ => Err(added.failure().into()),
-        }
     }
 
     /// Runs `git update-index` with this input.
@@ -266,6 +243,17 @@ impl Snapshot {
         self.aside.path().join("index")
     }
 
+    /// Has later snapshots read only files that have changed since this one.
+    pub(super) async fn keep_index(&self, own: &Own) -> io::Result<()> {
+        let (from, to) = (self.index(), own.index());
+        let next = to.with_extension("next");
+        blocking(move || {
+            regular::copy(&from, &next)?;
+            fs::rename(next, to)
+        })
+        .await
+    }
+
     pub(super) async fn copy_index(&self, admin: &Path, name: &str) -> io::Result<PathBuf> {
         let (from, to) = (admin.join("index"), self.aside.path().join(name));
         blocking(move || regular::copy(&from, &to).map(|()| to)).await
@@ -314,68 +302,35 @@ pub(super) fn diff(options: &[&str]) -> Vec<OsString> {
     common.iter().chain(options).map(OsString::from).collect()
 }
 
-/// Opens the worktree and finds its folder in the repository, whose shared folder is `common`.
-pub(super) async fn open_worktree(
-    source: &Source,
-    common: &Path,
-) -> Result<(Tree, PathBuf), SnapshotError> {
-    let (source, common) = (source.clone(), common.to_owned());
+/// Opens the worktree.
+pub(super) async fn open_worktree(source: &Source) -> Result<Tree, SnapshotError> {
+    let source = source.clone();
     blocking(move || {
         let failed = |why: String| SnapshotError::Worktree { path: source.worktree(), why };
-        let tree = Tree::open(&source.worktrees, &source.folder, &source.name);
-        let tree = tree.map_err(|error| failed(error.to_string()))?;
-        let link = tree.read_own(".git").map_err(|error| failed(format!(".git: {error}")))?;
-        let admin = link.strip_prefix("gitdir: ").map(|path| path.trim_end_matches('\n'));
-        let no_link = || failed("its .git is not a link to a repository".to_owned());
-        let admin = source.worktree().join(admin.ok_or_else(no_link)?).canonicalize();
-        let worktrees = common.join("worktrees").canonicalize();
-        match (admin, worktrees) {
-            (Ok(admin), Ok(worktrees))
-                if admin.parent() == Some(&worktrees)
-                    && is_registration_of(&admin, &source.worktree()) =>
-            {
-                Ok((tree, admin))
-            }
-            _ => Err(failed(format!("its .git does not lead to {}", common.display()))),
+        if !source.own.admin().join("commondir").exists() {
+            let why =
+                "it has no repository of its own: an earlier version of Provost made it".to_owned();
+            return Err(failed(why));
         }
+        let tree = Tree::open(&source.worktrees, &source.folder, &source.name);
+        tree.map_err(|error| failed(error.to_string()))
     })
     .await
 }
 
-/// The commit that is checked out in a worktree, by its folder in the repository.
-pub(super) async fn head(repo: &Path, admin: &Path) -> Result<String, GitError> {
-    let admin = admin.to_string_lossy();
-    git::run(repo, &["--git-dir", &*admin, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
-        .await
-}
-
-/// The commit that is checked out, and the one at which it and the target branch parted.
+/// The commit at which what is checked out and the target branch parted.
 async fn parting(
     source: &Source,
-    admin: &Path,
+    head: &str,
     known: Option<&str>,
-) -> Result<(String, String), SnapshotError> {
-    let (repo, branch) = (source.repo.clone(), source.target_branch.clone());
-    let (target, head) = tokio::join!(git::branch_tip(&repo, &branch), head(&repo, admin));
-    let target = target?;
-    if target.is_none() && known.is_none() {
-        return Err(SnapshotError::TargetGone { repo, branch });
-    }
-    let head = match head {
-        Ok(head) => Some(head),
-        // A branch without a commit is checked out.
-        Err(GitError::Failed(_)) => git::branch_tip(&repo, &source.branch).await?,
-        Err(error) => return Err(error.into()),
-    };
-    let Some(head) = head else { return Err(SnapshotError::NoMergeBase { repo, branch }) };
-    let base = match target {
-        Some(target) => git::merge_base(&repo, &head, &target).await?,
-        None => None,
-    };
-    match base.or_else(|| known.map(str::to_owned)) {
-        Some(base) => Ok((head, base)),
-        None => Err(SnapshotError::NoMergeBase { repo, branch }),
-    }
+) -> Result<String, SnapshotError> {
+    let Source { repo, target_branch, history, .. } = source;
+    let base = parting::since(repo, target_branch, head, history).await?;
+    let base = base.or_else(|| known.or(history.begun.as_deref()).map(str::to_owned));
+    base.ok_or_else(|| SnapshotError::NoMergeBase {
+        repo: repo.clone(),
+        branch: target_branch.clone(),
+    })
 }
 
 /// Copies a worktree's index.

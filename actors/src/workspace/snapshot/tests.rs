@@ -6,7 +6,10 @@ use proptest::test_runner::TestRunner;
 use tempfile::TempDir;
 
 use super::*;
+use crate::ids::AttemptId;
 use crate::workspace::changes::Status;
+use crate::workspace::parting::History;
+use crate::workspace::{NewWorktree, add_worktree};
 
 #[test]
 fn git_is_quoted_by_its_errors_and_briefly() {
@@ -34,18 +37,23 @@ impl Scene {
         let repo = scratch.path().join("repo");
         fs::create_dir_all(scratch.path().join("worktrees/folder")).unwrap();
         fs::create_dir(&repo).unwrap();
+        let own = Own::of(&scratch.path().join("attempt"), "app");
         let source = Source {
             repo,
             worktrees: scratch.path().join("worktrees"),
             folder: "folder".to_owned(),
             name: "app".to_owned(),
+            attempt: AttemptId::new(),
+            own,
             branch: "provost/x".to_owned(),
             target_branch: "main".to_owned(),
+            base: String::new(),
+            history: History::default(),
             scratch: scratch.path().join("scratch"),
             withheld: Vec::new(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let scene = Self { scratch, runtime, source };
+        let mut scene = Self { scratch, runtime, source };
         scene.git_in_repo(&["init", "--quiet", "--initial-branch=main"]);
         scene.git_in_repo(&["config", "user.name", "t"]);
         scene.git_in_repo(&["config", "user.email", "t@localhost"]);
@@ -54,10 +62,17 @@ impl Scene {
         }
         scene.git_in_repo(&["add", "--all"]);
         scene.git_in_repo(&["commit", "--quiet", "--allow-empty", "--message=first"]);
-        let worktree = scene.worktree();
-        let worktree = worktree.to_str().unwrap();
-        scene.git_in_repo(&["worktree", "add", "--quiet", "-b", "provost/x", worktree]);
+        scene.source.base = scene.git_in_repo(&["rev-parse", "main"]);
+        scene.make();
         scene
+    }
+
+    /// Makes the worktree, at the commit that the attempt begins from.
+    fn make(&self) {
+        let Source { attempt, own, branch, base, scratch, .. } = self.source.clone();
+        let (path, trash) = (self.worktree(), self.scratch.path().join("trash"));
+        let new = NewWorktree { attempt, own, path, branch, base, trash, scratch };
+        self.runtime.block_on(add_worktree(&self.source.repo, &new)).unwrap();
     }
 
     pub fn worktree(&self) -> PathBuf {
@@ -74,6 +89,12 @@ impl Scene {
 
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
         write(&self.worktree(), path.as_bytes(), content.as_ref());
+    }
+
+    /// Takes over what was committed.
+    pub fn take_over(&self) {
+        let common = self.source.repo.join(".git");
+        self.runtime.block_on(transfer::take_over(&self.source, &common)).unwrap();
     }
 
     fn take(&self) -> Result<Snapshot, SnapshotError> {
@@ -190,7 +211,7 @@ fn reading_leaves_no_trace_and_needs_no_lock() {
     let scene = Scene::new(&[(b"a", b"1\n")]);
     scene.write("a", "2\n");
     scene.write("new", "x\n");
-    let admin = scene.source.repo.join(".git/worktrees/app");
+    let admin = scene.source.own.admin();
     fs::write(admin.join("index.lock"), "").unwrap();
     let state = || {
         let objects =
@@ -256,7 +277,7 @@ fn a_commit_that_is_missing_is_not_fetched_the_way_the_agent_configures() {
     ] {
         scene.git(&["config", key, value]);
     }
-    let head = scene.source.repo.join(".git/worktrees/app/HEAD");
+    let head = scene.source.own.admin().join("HEAD");
     fs::write(head, format!("{}\n", "1".repeat(40))).unwrap();
     let _ = scene.take();
     assert!(!sprung.exists());
@@ -301,23 +322,28 @@ fn repositories_in_the_worktree_are_told_by_their_commit_and_run_nothing() {
 #[test]
 fn a_fault_is_told_and_never_taken_for_no_changes() {
     let scene = Scene::new(&[(b"a", b"1\n")]);
+    let begun = scene.git(&["rev-parse", "HEAD"]);
+    let take = |begun: Option<String>| {
+        let history = History { begun, ..History::default() };
+        let source = Source { history, ..scene.source.clone() };
+        scene.runtime.block_on(Snapshot::take(&source))
+    };
     let fault = || scene.take().map(|_| ()).unwrap_err();
     scene.git_in_repo(&["checkout", "--quiet", "--orphan", "other"]);
     scene.git_in_repo(&["commit", "--quiet", "--allow-empty", "--message=other"]);
     scene.git_in_repo(&["branch", "--move", "main", "away"]);
-    assert!(matches!(fault(), SnapshotError::TargetGone { .. }));
+    assert!(matches!(fault(), SnapshotError::NoMergeBase { .. }));
+    assert!(take(Some(begun.clone())).is_ok(), "the target branch is gone");
     scene.git_in_repo(&["branch", "main", "other"]);
     assert!(matches!(fault(), SnapshotError::NoMergeBase { .. }));
+    assert!(take(Some(begun)).is_ok());
     scene.git_in_repo(&["branch", "--force", "main", "away"]);
     assert!(scene.take().is_ok());
-    // A worktree that claims to be of another repository.
-    let elsewhere = scene.scratch.path().join("elsewhere");
-    let other = elsewhere.to_str().unwrap();
-    scene.git_in_repo(&["init", "--quiet", other]);
+    // What a worktree claims to be of has no say.
     let link = scene.worktree().join(".git");
     let right = fs::read(&link).unwrap();
-    fs::write(&link, format!("gitdir: {other}/.git\n")).unwrap();
-    assert!(matches!(fault(), SnapshotError::Worktree { .. }));
+    fs::write(&link, "gitdir: /elsewhere/.git\n").unwrap();
+    assert!(scene.take().is_ok());
     fs::write(&link, right).unwrap();
     let moved = scene.scratch.path().join("moved");
     fs::rename(scene.worktree(), &moved).unwrap();
@@ -343,7 +369,7 @@ fn an_index_that_is_gone_or_unmerged_hides_nothing() {
     assert!(scene.runtime.block_on(merge).is_err(), "a conflict");
     let told = |scene: &Scene| scene.told().into_iter().map(|(path, ..)| path).collect::<Vec<_>>();
     assert_eq!(told(&scene), ["a"]);
-    fs::remove_file(scene.source.repo.join(".git/worktrees/app/index")).unwrap();
+    fs::remove_file(scene.source.own.admin().join("index")).unwrap();
     assert_eq!(told(&scene), ["a"]);
 }
 
@@ -576,15 +602,15 @@ fn a_pipe_where_git_reads_is_named_and_not_waited_for() {
         let Err(SnapshotError::Git(GitError::Waits(path))) = told else { panic!("{told:?}") };
         assert!(path.ends_with(place), "{}", path.display());
     }
-    for place in ["worktrees/app/HEAD", "shallow", "objects/info/alternates"] {
+    for place in ["worktrees/tree/HEAD", "worktrees/tree/index", "objects/info/alternates"] {
         let scene = Scene::new(&[(b"a", b"1\n")]);
-        pipe(&scene.source.repo.join(".git").join(place));
+        pipe(&scene.source.own.common().join(place));
         let error = scene.take().map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(place), "{error}");
     }
     // These are not read, or left out.
     let scene = Scene::new(&[(b"a", b"1\n")]);
-    for place in ["info/exclude", "info/attributes", "config.worktree", "worktrees/app/logs/HEAD"] {
+    for place in ["info/exclude", "info/attributes", "config.worktree"] {
         fs::create_dir_all(scene.source.repo.join(".git").join(place).parent().unwrap()).unwrap();
         pipe(&scene.source.repo.join(".git").join(place));
     }

@@ -1,3 +1,4 @@
+use crate::workspace::signing::Signing;
 use std::fs;
 
 use super::*;
@@ -71,7 +72,8 @@ fn a_snapshot_is_made_once_and_turns_are_told_apart() {
     assert_eq!(names(&scene, &base, &one.commit), "M\ta");
     assert_eq!(names(&scene, &one.commit, &two.commit), "A\tb");
     assert_eq!(names(&scene, &base, &two.commit), "M\ta\nA\tb");
-    let listed = scene.git_in_repo(&["for-each-ref", "--format=%(refname)", "refs/provost"]);
+    let listed =
+        scene.git_in_repo(&["for-each-ref", "--format=%(refname)", "refs/provost/attempts"]);
     assert_eq!(listed, [1, 2].map(|turn| reference(attempt, turn)).join("\n"));
 }
 
@@ -98,7 +100,7 @@ fn a_reference_that_an_agent_made_is_replaced_and_leads_nowhere() {
     scene.git_in_repo(&["symbolic-ref", &name, "refs/heads/main"]);
     let forgotten = forget(&scene.source.repo, end.attempt, &[1]);
     scene.runtime.block_on(forgotten).unwrap();
-    assert_eq!(scene.git_in_repo(&["for-each-ref", "refs/provost"]), "");
+    assert_eq!(scene.git_in_repo(&["for-each-ref", "refs/provost/attempts"]), "");
     assert_eq!(scene.git_in_repo(&["rev-parse", "main"]), main);
 }
 
@@ -108,10 +110,13 @@ fn another_attempt_begins_at_a_commit_of_the_person() {
     scene.write("b", "new\n");
     let saved = save_now(&scene, &end(&scene, AttemptId::new(), 1));
     let [name, email, date] = ["Ann", "ann@localhost", "1800000000 +0100"].map(str::to_owned);
-    let by = Signature { name, email, date };
+    let by = Signature { name, email, date, committer: None };
     let begin = |commit: &str| {
         let Source { repo, scratch, .. } = &scene.source;
-        scene.runtime.block_on(begin_at(repo, scratch, commit, "Title\n\nText", &by)).unwrap()
+        scene
+            .runtime
+            .block_on(begin_at(repo, scratch, commit, "Title\n\nText", (&by, &Signing::default())))
+            .unwrap()
     };
     let begun = begin(&saved.commit);
     let shown = scene.git_in_repo(&["log", "-1", "--format=%T %P %an %cn %at %s", &begun]);
@@ -135,7 +140,8 @@ fn snapshots_are_forgotten_and_others_stay() {
     for _ in 0..2 {
         let forgotten = forget(&scene.source.repo, one, &[1, 2, 3]);
         scene.runtime.block_on(forgotten).unwrap();
-        let listed = scene.git_in_repo(&["for-each-ref", "--format=%(refname)", "refs/provost"]);
+        let listed =
+            scene.git_in_repo(&["for-each-ref", "--format=%(refname)", "refs/provost/attempts"]);
         assert_eq!(listed, reference(other, 1));
     }
 }

@@ -175,6 +175,7 @@ fn finished_repo(repo: &FinishedRepo) -> Markup {
             @if let Some(commit) = repo.target_after.as_ref().or(repo.commit.as_ref()) {
                 " at " code { (commit.get(..10).unwrap_or(commit)) }
             }
+            @if let Some(why) = &repo.unsigned { ", not signed: " (line::plain(why)) }
             @if let Some(to) = &repo.pushed_to { ", pushed to " code { (to) } }
             @if let Some(pull) = &repo.pull_request {
                 ", pull request " (request(pull.number, &pull.url))

@@ -142,6 +142,13 @@ fn summary(changes: &GetAttemptChangesOutput) -> Markup {
             (it.file_count) " files, " span.plus { "+" (it.added) } " " span.minus { "−" (it.deleted) }
             @if changes.truncated { ", of which the first " (changes.files.len()) " are listed" }
         }
+        @for work in &changes.merged {
+            p.muted {
+                (line::plain(&work.repo_name)) ": nothing is new since the merge into "
+                (line::plain(&work.branch)) " (" code { (work.merged_as.get(..12).unwrap_or(&work.merged_as)) }
+                "): these are the changes that it brought."
+            }
+        }
         @if it.file_count == 0 { p.empty { "Nothing changed." } }
     }
 }

@@ -106,6 +106,7 @@ fn sample(layout: Layout) -> String {
     let changes: GetAttemptChangesOutput = serde_json::from_value(json!({
         "summary": {"file_count": 4, "added": 8, "deleted": 4, "total_bytes": 9},
         "blocked": false, "blocked_reason": null, "files": listed, "truncated": false, "hint": null,
+        "merged": [{"repo_name": "app", "branch": "<b>", "commit": "c1", "merged_as": "c2"}],
     }))
     .unwrap();
     let comments = all(vec![

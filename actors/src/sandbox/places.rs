@@ -1,11 +1,12 @@
-//! Which parts of the machine a box opens: the system, the toolchains and the executor's own
-//! program. It looks at the disk, and writes nothing.
+//! Which parts of the machine a box opens: the system, the toolchains, the certificates that the
+//! environment names and the executor's own program. It looks at the disk, and writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::{Access, Rule};
+use super::{Access, Rule};
+use crate::environment::CERTIFICATES;
 
 /// What every program may read and run.
 const SYSTEM: [&str; 20] = [
@@ -82,16 +83,43 @@ const TOOLCHAINS: &[&str] = &[
     "go/pkg",
 ];
 
+/// What package managers are configured with, below the person's home. Most of it may hold credentials.
+const OF_PACKAGE_MANAGERS: [&str; 18] = [
+    ".bunfig.toml",
+    ".bundle/config",
+    ".cargo/credentials.toml",
+    ".composer/auth.json",
+    ".condarc",
+    ".config/composer/auth.json",
+    ".config/go/env",
+    ".config/pip/pip.conf",
+    ".config/pypoetry/auth.toml",
+    ".config/pypoetry/config.toml",
+    ".config/uv/uv.toml",
+    ".gradle/gradle.properties",
+    ".m2/settings.xml",
+    ".netrc",
+    ".npmrc",
+    ".pip/pip.conf",
+    ".yarnrc",
+    ".yarnrc.yml",
+];
+
 /// The person's folders, as the daemon's environment has them.
+#[derive(Default)]
 pub struct Person<'a> {
     pub home: Option<&'a Path>,
     pub search: Option<&'a str>,
+    /// Files with certificates that programs are to trust.
+    pub certificates: Vec<&'a Path>,
 }
 
 impl<'a> Person<'a> {
     pub fn of(environment: &'a BTreeMap<String, String>) -> Self {
         let home = environment.get("HOME").map(Path::new).filter(|home| home.is_absolute());
-        Self { home, search: environment.get("PATH").map(String::as_str) }
+        let certificates = CERTIFICATES.iter().filter_map(|name| environment.get(*name));
+        let certificates = certificates.map(Path::new).filter(|it| it.is_absolute()).collect();
+        Self { home, search: environment.get("PATH").map(String::as_str), certificates }
     }
 
     /// A path of the configuration: `~/` begins the person's home.
@@ -115,6 +143,9 @@ pub fn of_machine(person: &Person<'_>, closed: &[PathBuf]) -> Vec<Rule> {
         .into_iter()
         .flat_map(|home| TOOLCHAINS.iter().filter_map(move |below| real(home.join(below))));
     read.extend(toolchains);
+    // A folder in the person's home may hold more than certificates.
+    let certificates = person.certificates.iter().filter(|it| it.is_file()).filter_map(real);
+    read.extend(certificates.filter(|it| !meets(it, closed)));
     let search = person.search.unwrap_or_default().split(':').filter(|it| it.starts_with('/'));
     let search = search.filter(|it| !meets(Path::new(it), closed));
     let is_narrow = |folder: &PathBuf| {
@@ -126,6 +157,16 @@ pub fn of_machine(person: &Person<'_>, closed: &[PathBuf]) -> Vec<Rule> {
     let devices = DEVICES.iter().filter_map(real);
     let devices = devices.map(|path| Rule { path, access: Access::Device });
     read.into_iter().map(|path| Rule { path, access: Access::Read }).chain(devices).collect()
+}
+
+/// What package managers are configured with and these rules do not open, as a person writes the paths.
+pub fn hidden(person: &Person<'_>, rules: &[Rule]) -> Vec<String> {
+    let is_hidden = |below: &&str| {
+        let there = person.home.and_then(|home| real(home.join(below)));
+        there.is_some_and(|path| !rules.iter().any(|rule| path.starts_with(&rule.path)))
+    };
+    let hidden = OF_PACKAGE_MANAGERS.iter().copied().filter(is_hidden);
+    hidden.map(|below| format!("~/{below}")).collect()
 }
 
 /// What the program needs of its own installation.
@@ -154,8 +195,12 @@ fn toolchain(folder: &Path) -> Option<PathBuf> {
     if folder.ends_with("node_modules/.bin") {
         return folder.parent().map(Path::to_owned);
     }
-    let is_one = |path: &&Path| TOOLCHAINS.iter().any(|known| path.ends_with(known));
-    folder.ancestors().find(is_one).map(Path::to_owned)
+    around_toolchain(folder).map(Path::to_owned)
+}
+
+/// The folder of the toolchain that a path lies in.
+pub fn around_toolchain(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| TOOLCHAINS.iter().any(|known| path.ends_with(known)))
 }
 
 /// Whether a folder holds, or lies in, one of these.
@@ -195,7 +240,11 @@ mod tests {
             "{0}/bin:{0}:{0}/private/bin:{0}/private/link:/:relative:{0}/x/node_modules/.bin",
             home.display()
         );
-        let person = Person { home: Some(&home), search: Some(&search) };
+        let (authority, npmrc) = (home.join("authority.pem"), home.join(".npmrc"));
+        fs::write(&authority, "").unwrap();
+        fs::write(&npmrc, "").unwrap();
+        let certificates = vec![&*authority, &*home];
+        let person = Person { home: Some(&home), search: Some(&search), certificates };
         let rules = of_machine(&person, &[home.join("private")]);
         for open in [".cargo/bin/cargo", "bin/tool", "x/node_modules/node/bin/node"] {
             assert!(opened(&rules, &home.join(open)), "{open}");
@@ -203,6 +252,10 @@ mod tests {
         for closed in [".ssh/id", ".cargo/credentials.toml", "private/bin/x", "notes", "x/y"] {
             assert!(!opened(&rules, &home.join(closed)), "{closed}");
         }
+        assert!(opened(&rules, &authority), "certificates that the environment names");
+        assert_eq!(hidden(&person, &rules), ["~/.cargo/credentials.toml", "~/.npmrc"]);
+        let opening = [Rule { path: npmrc, access: Access::Read }];
+        assert_eq!(hidden(&person, &opening), ["~/.cargo/credentials.toml"]);
         assert!(opened(&rules, Path::new("/usr/bin/env")));
         assert!(!opened(&rules, Path::new("/dev/mem")) && !opened(&rules, Path::new("/tmp/x")));
     }
@@ -216,7 +269,7 @@ mod tests {
         for file in ["npm/lib/node_modules/agent/cli.js", "script"] {
             fs::write(home.join(file), "").unwrap();
         }
-        let person = Person { home: Some(&home), search: None };
+        let person = Person { home: Some(&home), ..Person::default() };
         let rules = |program: &str| of_program(&home.join(program), &person, &[]);
         assert!(opened(&rules("npm/lib/node_modules/agent/cli.js"), &package));
         assert_eq!(rules("script").len(), 1, "not the whole home");

@@ -1,0 +1,256 @@
+//! What concerns the boxes of all executors together: the box around a program that Provost asks
+//! about itself, outside of any attempt, and the programs that an agent in a box could replace.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Boxed, of_all, variables};
+use crate::sandbox::places::{Person, meets, of_program, real};
+use crate::sandbox::{self, Access, Level, Rule, Sandbox, Wanted};
+
+/// How many links lead to a file at most (`path_resolution(7)`).
+const LINKS_MAX: usize = 40;
+/// How many programs run a program at most: a script's interpreter may be a script.
+const INTERPRETERS_MAX: usize = 4;
+/// How much of a script is read for its interpreter, in bytes, as the kernel does it.
+const FIRST_LINE_MAX: u64 = 256;
+
+/// The machine and the configuration, as far as boxes of different executors meet there.
+#[derive(Debug, Default)]
+pub struct Machine {
+    /// The daemon's own environment.
+    pub environment: BTreeMap<String, String>,
+    /// The folders of Provost's home, which no box may open.
+    pub private: Vec<PathBuf>,
+    /// Those in which agents and setups write.
+    pub written: Vec<PathBuf>,
+    /// The names of executors, and what their boxes may write.
+    pub writes: Vec<(String, Vec<String>)>,
+}
+
+impl Machine {
+    /// The box around a program of an executor that is asked about itself: what a turn writes
+    /// it may only read, and it writes its temporary folder alone. `Err` is a sentence.
+    ///
+    /// # Errors
+    /// The box can't be had.
+    pub fn around(
+        &self,
+        wanted: &Wanted,
+        program: &Path,
+        temporary: &Path,
+    ) -> Result<Boxed, String> {
+        if let Some(obstacle) = sandbox::obstacle() {
+            return Err(obstacle);
+        }
+        let person = Person::of(&self.environment);
+        let others: Vec<String> = self.writes.iter().flat_map(|(_, paths)| paths.clone()).collect();
+        let mut rules = of_all(&person, &self.private, wanted, &others, Access::Read)?;
+        let env = variables(&person, &rules, temporary);
+        let state = wanted.state.iter().filter_map(|it| person.path(&it.from).ok().and_then(real));
+        let state = state.filter(|path| !meets(path, &self.private));
+        rules.extend(state.map(|path| Rule { path, access: Access::Read }));
+        rules.extend(of_program(program, &person, &self.private));
+        rules.push(Rule { path: temporary.to_owned(), access: Access::Write });
+        let level = Level::Workspace;
+        let abi = sandbox::abi();
+        let sandbox = Sandbox { level, abi, rules, ..Sandbox::default() };
+        Ok(Boxed { sandbox, env, told: None, state: None })
+    }
+
+    /// Why a program must not run outside of a box, in a sentence without its full stop: an agent
+    /// could have replaced it, what leads to it, or what runs it.
+    pub fn replaceable(&self, program: &Path) -> Option<String> {
+        let written = self.all_written();
+        let mut program = program.to_owned();
+        for _ in 0..INTERPRETERS_MAX {
+            let way = way_to(&program);
+            let is_below = |(folder, _): &&(PathBuf, Option<&str>)| {
+                way.iter().any(|place| place.starts_with(folder))
+            };
+            if let Some((folder, executor)) = written.iter().find(is_below) {
+                return Some(refused(&program, folder, *executor));
+            }
+            program = self.interpreter(&program)?;
+        }
+        None
+    }
+
+    /// The folders of a search path in which agents write: a program planted there would run
+    /// outside of a box.
+    pub fn replaceable_folders(&self, search: &str) -> Vec<PathBuf> {
+        let written = self.all_written();
+        let is_below = |folder: &PathBuf| {
+            let way = way_to(folder);
+            way.iter().any(|place| written.iter().any(|(outer, _)| place.starts_with(outer)))
+        };
+        std::env::split_paths(search).filter(|it| it.is_absolute()).filter(is_below).collect()
+    }
+
+    /// Where agents write, and of which executor they are; `None`: of any.
+    fn all_written(&self) -> Vec<(PathBuf, Option<&str>)> {
+        let person = Person::of(&self.environment);
+        let mut all: Vec<_> = self.written.iter().map(|it| (resolved(it), None)).collect();
+        for (executor, texts) in &self.writes {
+            let paths = texts.iter().filter_map(|text| person.path(text).ok());
+            all.extend(paths.map(|path| (resolved(&path), Some(executor.as_str()))));
+        }
+        all
+    }
+
+    /// The program that runs a script.
+    fn interpreter(&self, script: &Path) -> Option<PathBuf> {
+        let mut text = Vec::new();
+        File::open(script).ok()?.take(FIRST_LINE_MAX).read_to_end(&mut text).ok()?;
+        let text = String::from_utf8_lossy(text.strip_prefix(b"#!")?).into_owned();
+        let mut words = text.lines().next()?.split_whitespace();
+        let interpreter = Path::new(words.next()?);
+        if !interpreter.ends_with("env") {
+            return Some(interpreter.to_owned());
+        }
+        let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+        let search = self.environment.get("PATH")?;
+        std::env::split_paths(search).map(|folder| folder.join(name)).find(|it| it.is_file())
+    }
+}
+
+fn refused(program: &Path, folder: &Path, executor: Option<&str>) -> String {
+    let (program, folder) = (program.display(), folder.display());
+    match executor {
+        Some(executor) => format!(
+            "agents of executor {executor} could replace {program}, for their sandbox lets them \
+             write {folder}: install it elsewhere, or name narrower paths in sandbox_write of \
+             executor {executor}"
+        ),
+        None => format!(
+            "agents could replace {program}, for they write in {folder}, a folder of Provost's \
+             home: install it elsewhere"
+        ),
+    }
+}
+
+/// Each place that the kernel passes on its way to a file: folders, links, and where these lead.
+fn way_to(file: &Path) -> Vec<PathBuf> {
+    let parts = |path: &Path| {
+        let parts = path.components().map(|part| part.as_os_str().to_owned());
+        parts.rev().collect::<Vec<OsString>>()
+    };
+    let (mut here, mut rest) = (PathBuf::from("/"), parts(file));
+    let (mut passed, mut links) = (Vec::new(), 0);
+    while let Some(part) = rest.pop() {
+        match Path::new(&part).components().next() {
+            Some(Component::RootDir) => here = PathBuf::from("/"),
+            Some(Component::ParentDir) => drop(here.pop()),
+            Some(Component::Normal(name)) => {
+                here.push(name);
+                passed.push(here.clone());
+                if let Ok(target) = fs::read_link(&here)
+                    && links < LINKS_MAX
+                {
+                    links += 1;
+                    here.pop();
+                    rest.extend(parts(&target));
+                }
+            }
+            _ => {}
+        }
+    }
+    passed
+}
+
+/// A path without links, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, real(above)?)));
+    there.map_or_else(
+        || path.to_owned(),
+        |(above, real)| path.strip_prefix(above).map_or(real.clone(), |rest| real.join(rest)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn machine(home: &Path, search: &str) -> Machine {
+        let environment = [("HOME", home.to_str().unwrap()), ("PATH", search)];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Machine {
+            environment: environment.into(),
+            private: vec![home.join("provost")],
+            written: vec![home.join("provost/worktrees")],
+            writes: vec![("a".to_owned(), vec!["~/.a/".to_owned(), "~/gone/x/".to_owned()])],
+        }
+    }
+
+    #[test]
+    fn a_program_that_an_agent_could_replace_is_known_by_its_whole_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        for folder in [".a/bin", "bin", "provost/worktrees/w"] {
+            fs::create_dir_all(home.join(folder)).unwrap();
+        }
+        let script = |path: &str, text: &str| fs::write(home.join(path), text).unwrap();
+        for path in ["bin/own", ".a/bin/in", "provost/worktrees/w/x"] {
+            script(path, "\x7fELF");
+        }
+        script("bin/by", &format!("#!{}/.a/bin/in -x\n", home.display()));
+        script("bin/found", "#!/usr/bin/env -S in --flag\n");
+        script("bin/by-by", &format!("#! {}/bin/found\n", home.display()));
+        let link = |to: &str, at: &str| symlink(to, home.join(at)).unwrap();
+        link("../.a/bin/in", "bin/link");
+        link("../bin/own", ".a/back");
+        link("../.a/back", "bin/there-and-back");
+        link(".a", "a");
+        symlink(home.join("gone/x/y"), home.join("bin/dangling")).unwrap();
+        let search = format!("{0}/bin:{0}/a/bin:/usr/bin", home.display());
+        let machine = machine(&home, &search);
+        for path in [
+            ".a/bin/in",
+            "a/bin/in",
+            "bin/link",
+            "bin/there-and-back",
+            "bin/../.a/back",
+            "bin/by",
+            "bin/found",
+            "bin/by-by",
+            "bin/dangling",
+            "provost/worktrees/w/x",
+        ] {
+            assert!(machine.replaceable(&home.join(path)).is_some(), "{path}");
+        }
+        assert_eq!(machine.replaceable(&home.join("bin/own")), None);
+        assert_eq!(machine.replaceable(Path::new("/usr/bin/env")), None);
+        let told = machine.replaceable(&home.join("bin/link")).unwrap();
+        assert!(told.contains("executor a") && told.contains("install it elsewhere"), "{told}");
+        assert_eq!(machine.replaceable_folders(&search), [home.join("a/bin")]);
+    }
+
+    #[test]
+    fn a_program_that_is_asked_writes_its_temporary_folder_alone() {
+        if sandbox::obstacle().is_some() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        for folder in [".a", "tmp"] {
+            fs::create_dir(home.join(folder)).unwrap();
+        }
+        let machine = machine(&home, "/usr/bin");
+        let write = vec!["~/.a/".to_owned(), "~/gone/x/".to_owned()];
+        let wanted = Wanted { write, ..Wanted::default() };
+        let temporary = home.join("tmp");
+        let boxed = machine.around(&wanted, Path::new("/usr/bin/env"), &temporary).unwrap();
+        let of = |access: Access| {
+            let rules = boxed.sandbox.rules.iter().filter(move |rule| rule.access == access);
+            rules.map(|rule| rule.path.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Access::Write), [temporary]);
+        assert!(of(Access::Read).contains(&home.join(".a")));
+        assert!(!home.join("gone").exists(), "nothing is made for it");
+    }
+}

@@ -1,0 +1,105 @@
+//! A person's own run of a program in an attempt's box, in their terminal: no shim is above it, and
+//! no log has what it says. The command hands it over in memory, as it may hold secrets.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::{Ready, Sandbox};
+
+/// The argument by which `main` recognises such a process.
+const ARGUMENT: &str = "__by-hand";
+/// Neither run nor entered: as a shell says it.
+const CAN_NOT_RUN: u8 = 126;
+
+/// What is run, and what holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByHand {
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    /// All of its environment.
+    pub env: BTreeMap<String, String>,
+    pub cwd: PathBuf,
+    /// `None`: it has no box.
+    pub sandbox: Option<Sandbox>,
+    /// A file that is locked as long as it runs: no turn begins meanwhile.
+    pub lock: PathBuf,
+}
+
+impl ByHand {
+    /// The command that runs it in this terminal, once it has the lock: what it starts keeps that.
+    /// `None`: another one has it.
+    ///
+    /// # Errors
+    /// It can't be handed over.
+    pub fn command(&self, program: &Path) -> io::Result<Option<Prepared>> {
+        let mut options = File::options();
+        let lock = options.read(true).write(true).create(true).truncate(false).open(&self.lock)?;
+        if lock.try_lock().is_err() {
+            return Ok(None);
+        }
+        let mut handed = File::from(memfd_create(c"provost-by-hand", MFdFlags::MFD_CLOEXEC)?);
+        handed.write_all(&serde_json::to_vec(self)?)?;
+        handed.rewind()?;
+        for kept in [&handed, &lock] {
+            fcntl(kept, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        }
+        #[expect(clippy::disallowed_methods, reason = "a person's own program, in their terminal")]
+        let mut command = Command::new(program);
+        command.arg(ARGUMENT).arg(handed.as_raw_fd().to_string());
+        Ok(Some(Prepared { command, kept: [handed.into(), lock.into()] }))
+    }
+}
+
+/// A command, and what it gets from this process, which has to be kept until it is started.
+pub struct Prepared {
+    pub command: Command,
+    pub kept: [OwnedFd; 2],
+}
+
+/// Runs the program that was handed over, if this process is to become one.
+pub fn enter() -> Option<ExitCode> {
+    let mut args = std::env::args().skip(1);
+    if args.next()? != ARGUMENT {
+        return None;
+    }
+    let error = become_it(&args.next()?);
+    eprintln!("error: {error}");
+    Some(ExitCode::from(CAN_NOT_RUN))
+}
+
+/// Returns only if that fails. The error is a sentence.
+fn become_it(handed: &str) -> String {
+    let read = || -> io::Result<ByHand> {
+        let number: i32 = handed.parse().map_err(io::Error::other)?;
+        let bytes = fs::read(format!("/proc/self/fd/{number}"))?;
+        nix::unistd::close(number)?;
+        Ok(serde_json::from_slice(&bytes)?)
+    };
+    let ByHand { program, args, env, cwd, sandbox, .. } = match read() {
+        Ok(read) => read,
+        Err(error) => return format!("what is to be run can't be read: {error}"),
+    };
+    if let Err(error) = std::env::set_current_dir(&cwd) {
+        return format!("{}: {error}", cwd.display());
+    }
+    let entered = sandbox.as_ref().map(|sandbox| {
+        let ready = Ready::make(sandbox)?;
+        ready.enter().map_err(|error| format!("the sandbox can't be entered: {error}"))
+    });
+    if let Some(Err(error)) = entered {
+        return error;
+    }
+    #[expect(clippy::disallowed_methods, reason = "this process becomes the person's own program")]
+    let mut command = Command::new(&program);
+    let error = command.args(args).env_clear().envs(env).env("PWD", &cwd).exec();
+    format!("{} can't be run: {error}", program.display())
+}

@@ -1,0 +1,287 @@
+//! Puts back what git opens by name in an attempt's worktree and its own repository, once what could have
+//! changed it has ended: a person may run git there, and Provost's own git reads it. What the agent
+//! committed, staged or wrote stays. Blocking.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+
+use super::Own;
+use super::make::{COMMON, leading};
+use crate::blocking::{blocking, if_there};
+use crate::workspace::aside;
+use crate::workspace::beneath::{self, Links};
+use crate::workspace::git;
+use crate::workspace::regular;
+use crate::workspace::snapshot::SnapshotError;
+use crate::workspace::source::Source;
+use crate::workspace::tree::Tree;
+
+/// Entries that are looked at; more is no repository that git made.
+const ENTRIES_MAX: usize = 200_000;
+const NEXT: &str = "provost.next";
+const TEXT_MAX: u64 = 1024;
+const CONFIG_MAX: u64 = 1 << 20;
+/// Sections of a nested repository's configuration that name no program, and settings of `core` that say
+/// how it is laid out.
+const HARMLESS: [&str; 6] = ["user", "branch", "remote", "submodule", "extensions", "init"];
+const LAYOUT: [&str; 7] = [
+    "repositoryformatversion",
+    "filemode",
+    "bare",
+    "logallrefupdates",
+    "worktree",
+    "ignorecase",
+    "symlinks",
+];
+
+/// Puts back what git opens of an attempt's worktree and own repository. Call it once what could have changed
+/// it has ended.
+pub async fn settle(source: &Source) -> Result<(), SnapshotError> {
+    let failed = |why| SnapshotError::Repository { repo: source.repo.clone(), why };
+    let common = git::common_dir(&source.repo).await.map_err(failed)?;
+    let source = source.clone();
+    blocking(move || {
+        put_back(&source, &common).map_err(|error| SnapshotError::Worktree {
+            path: source.worktree(),
+            why: error.to_string(),
+        })
+    })
+    .await
+}
+
+/// Puts back the links between a worktree and its attempt's own repository, removes links and special
+/// files where git writes, and takes out of its configuration what git would run there. `common` is the
+/// person's. A process that was left over may be at work meanwhile: each folder is opened beneath one that it
+/// can't replace, without links. Blocking.
+pub fn put_back(source: &Source, common: &Path) -> io::Result<()> {
+    let (own, worktree) = (&source.own, source.worktree());
+    let tree = Tree::open(&source.worktrees, &source.folder, &source.name)?;
+    has(&tree.path(), ".git", &leading(own))?;
+    let admin = own.admin();
+    has(&admin, "commondir", COMMON)?;
+    has(&admin, "gitdir", &format!("{}\n", worktree.join(".git").display()))?;
+    if_there(fs::remove_file(admin.join("config.worktree")))?;
+    let mut left = ENTRIES_MAX;
+    for folder in own.written().iter().filter(|path| **path != own.objects()) {
+        each_folder(folder, &mut left, &without_links)?;
+    }
+    borrow(own, common)?;
+    own_config(own)?;
+    if regular::own(&admin.join("HEAD"), TEXT_MAX).is_err() {
+        let head = format!("ref: {}\n", source.branch_ref());
+        regular::replace(&admin, "HEAD", NEXT, head.as_bytes())?;
+    }
+    let modules = admin.join("modules");
+    if fs::symlink_metadata(&modules).is_ok_and(|found| found.is_dir()) {
+        each_folder(&modules, &mut left, &clear)?;
+    }
+    Ok(())
+}
+
+/// Takes out of other repositories in the worktree, by their paths, what git would run for their status.
+/// Blocking.
+pub fn clear_nested(source: &Source, nested: &[Vec<u8>]) -> io::Result<()> {
+    let tree = Tree::open(&source.worktrees, &source.folder, &source.name)?;
+    nested.iter().try_for_each(|path| clear_one(&tree, path))
+}
+
+/// A small file right below a folder has this content, whatever stands there. What was a folder is moved
+/// aside, not deleted.
+fn has(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    let path = folder.join(name);
+    if regular::own(&path, TEXT_MAX).is_ok_and(|found| found == text.as_bytes()) {
+        return Ok(());
+    }
+    if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir()) {
+        let aside = format!("{name}.replaced-{}", uuid::Uuid::now_v7());
+        fs::rename(&path, folder.join(aside))?;
+    }
+    regular::replace(folder, name, NEXT, text.as_bytes())
+}
+
+/// Visits a folder, by a path that stays its own while it is open, and all below it.
+fn each_folder(
+    root: &Path,
+    left: &mut usize,
+    visit: &dyn Fn(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let Ok(opened) = beneath::folder(root) else { return Ok(()) };
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+    let mut folders = vec![PathBuf::new()];
+    while let Some(below) = folders.pop() {
+        let path = if below.as_os_str().is_empty() { Path::new(".") } else { &*below };
+        let folder = match beneath::open_beneath(opened.as_fd(), path, flags, Links::Refuse) {
+            Ok(folder) => folder,
+            // It was replaced since it was listed.
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let place = beneath::proc_path(folder.as_fd());
+        visit(&place)?;
+        for entry in fs::read_dir(&place)? {
+            let entry = entry?;
+            *left = left.checked_sub(1).ok_or_else(|| too_many(root))?;
+            if entry.file_type()?.is_dir() {
+                folders.push(below.join(entry.file_name()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn too_many(folder: &Path) -> io::Error {
+    io::Error::other(format!("{} has more entries than git makes", folder.display()))
+}
+
+/// Removes what is neither a file nor a folder, right below a folder.
+fn without_links(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if !kind.is_dir() && !kind.is_file() {
+            if_there(fs::remove_file(folder.join(entry.file_name())))?;
+        }
+    }
+    Ok(())
+}
+
+/// The own objects borrow from the person's again, and none of their folders is a link.
+fn borrow(own: &Own, common: &Path) -> io::Result<()> {
+    let objects = own.objects();
+    without_links(&objects)?;
+    if_there(fs::create_dir(objects.join("info"))).or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Ok(None),
+        _ => Err(error),
+    })?;
+    let opened = beneath::folder(&objects)?;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+    let info = beneath::open_beneath(opened.as_fd(), Path::new("info"), flags, Links::Refuse)?;
+    let list = aside::alternates(&[&common.join("objects")]);
+    regular::replace(&beneath::proc_path(info.as_fd()), "alternates", NEXT, list.as_bytes())
+}
+
+/// The configuration is what Provost made of it, with the branches' upstreams and the remotes that the agent
+/// has added.
+fn own_config(own: &Own) -> io::Result<()> {
+    let made = fs::read_to_string(own.made_config())?;
+    let folder = own.common().join("settings");
+    let there = regular::own(&folder.join("config"), CONFIG_MAX).unwrap_or_default();
+    let text = made.clone() + &added(&made, &String::from_utf8_lossy(&there));
+    if text.as_bytes() == there {
+        return Ok(());
+    }
+    regular::replace(&folder, "config", NEXT, text.as_bytes())
+}
+
+/// Of a configuration that began as `made`: sections of branches and remotes that are new, without what runs.
+fn added(made: &str, text: &str) -> String {
+    let known: HashSet<&str> = made.lines().map(str::trim).collect();
+    let mut is_kept = false;
+    let mut kept = String::new();
+    for line in cleared(text).lines() {
+        let trimmed = line.trim();
+        if trimmed.starts_with('[') {
+            let is_of = ["[branch ", "[remote "].iter().any(|head| trimmed.starts_with(head));
+            is_kept = is_of && !known.contains(trimmed);
+        }
+        if is_kept {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+/// Clears the git folder of a repository in the worktree, if it is a folder there.
+fn clear_one(tree: &Tree, path: &[u8]) -> io::Result<()> {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    let Some(folder) = tree.folder(&[path, b"/.git"].concat()) else { return Ok(()) };
+    clear(&beneath::proc_path(folder.as_fd()))
+}
+
+/// Takes out of a git folder what its status would run: settings and hooks that name programs.
+fn clear(folder: &Path) -> io::Result<()> {
+    let config = folder.join("config");
+    if fs::symlink_metadata(&config).is_ok() {
+        let text = regular::own(&config, CONFIG_MAX).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let cleared = cleared(&text);
+        if cleared != text {
+            regular::replace(folder, "config", NEXT, cleared.as_bytes())?;
+        }
+    }
+    if_there(fs::remove_file(folder.join("config.worktree")))?;
+    let hooks = folder.join("hooks");
+    let samples = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|it| it.file_name().as_encoded_bytes().ends_with(b".sample"))
+    };
+    let has_hooks = match fs::symlink_metadata(&hooks) {
+        Ok(found) if found.is_dir() => !fs::read_dir(&hooks)?.all(samples),
+        found => found.is_ok(),
+    };
+    if has_hooks {
+        let aside = format!("hooks.cleared-{}", uuid::Uuid::now_v7());
+        fs::rename(hooks, folder.join(aside))?;
+    }
+    Ok(())
+}
+
+/// A configuration without sections that may name a program. Lines that go on in the next one are not
+/// written by git for what stays.
+fn cleared(text: &str) -> String {
+    let (mut section, mut kept) = (String::new(), String::new());
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if let Some(head) = trimmed.strip_prefix('[') {
+            let name = head.split([']', ' ', '.', '\t']).next().unwrap_or_default();
+            section = name.to_lowercase();
+            // A setting may stand behind the section's head.
+            if !trimmed.ends_with(']') {
+                section.clear();
+            }
+        }
+        let key = trimmed.split(['=', ' ', '\t']).next().unwrap_or_default().to_lowercase();
+        let is_kept = match &*section {
+            "core" => trimmed.starts_with('[') || LAYOUT.contains(&&*key),
+            section if HARMLESS.contains(&section) => {
+                !["update", "uploadpack", "receivepack", "vcs", "proxy"].contains(&&*key)
+            }
+            _ => false,
+        };
+        if is_kept && !trimmed.ends_with('\\') {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_keeps_its_layout_and_remotes_and_loses_programs() {
+        let text = "[core]\n\tbare = false\n\tfsmonitor = touch ran\n\thooksPath = x\n[remote \"o\"]\n\
+                    \turl = /x\n\tuploadpack = touch ran\n[alias]\n\ts = !touch ran\n[core] pager = x\n\
+                    [include]\n\tpath = y\n[user]\n\tname = A\\\n";
+        let expected = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = /x\n[user]\n";
+        assert_eq!(cleared(text), expected);
+        assert_eq!(cleared(expected), expected);
+    }
+
+    #[test]
+    fn an_agent_keeps_the_upstreams_and_remotes_that_it_added() {
+        let made = "[core]\n\tbare = false\n[remote \"o\"]\n\turl = /x\n";
+        let text = "[core]\n\tbare = false\n\tfsmonitor = x\n[remote \"o\"]\n\turl = /y\n\
+                    [branch \"b\"]\n\tremote = o\n[alias]\n\tx = !y\n";
+        assert_eq!(added(made, text), "[branch \"b\"]\n\tremote = o\n");
+        assert_eq!(added(made, made), "");
+    }
+}

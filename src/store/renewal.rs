@@ -1,0 +1,88 @@
+//! Renewals of the lease, on a connection that has no other use. All of a try has one limit, so that none
+//! outlasts what the lease leaves: a connection that does not answer is closed, and the next try opens another.
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, PgConnection};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::answered::{self, Order};
+use super::error::locked;
+use super::{Connection, Db, Patience, Refusal, Result, Store, StoreError, fault};
+use provost_actors::failpoint;
+
+/// The least that a try may take.
+const LIMIT_MIN: Duration = Duration::from_secs(1);
+
+/// The connection of renewals, while none is under way.
+pub struct Renewals {
+    options: PgConnectOptions,
+    idle: Mutex<Option<PgConnection>>,
+}
+
+impl fmt::Debug for Renewals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Renewals")
+    }
+}
+
+impl Renewals {
+    /// With a connection, so that the first renewal waits for none.
+    pub async fn open(options: PgConnectOptions) -> sqlx::Result<Self> {
+        let renewals = Self { options, idle: Mutex::default() };
+        let connection = renewals.connect().await?;
+        Ok(Self { idle: Mutex::new(Some(connection)), ..renewals })
+    }
+
+    async fn connect(&self) -> sqlx::Result<PgConnection> {
+        let mut connection = self.options.connect().await?;
+        answered::prepare(&mut connection).await?;
+        Ok(connection)
+    }
+
+    pub async fn close(&self) {
+        self.idle.lock().await.take();
+    }
+}
+
+impl Store {
+    /// Does `work` in a transaction beside all others, on the connection of renewals, if there is one.
+    ///
+    /// # Errors
+    /// It has not been committed within the limit, as far as is known.
+    pub(super) async fn renewing<T>(
+        &self,
+        limit: Duration,
+        work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
+    ) -> Result<T, Refusal> {
+        // A new connection takes a moment, however short the lease.
+        let limit = limit.max(LIMIT_MIN);
+        let Some(renewals) = &self.renewals else {
+            return self.write(Patience::OneTry, "renewal", work).await;
+        };
+        let trying = async {
+            let mut idle = renewals.idle.lock().await;
+            // It is closed unless all goes well.
+            let mut connection = match idle.take() {
+                Some(connection) => connection,
+                None => renewals.connect().await.map_err(fault)?,
+            };
+            let writer = self.as_writer();
+            let begun = answered::begin_on(&mut connection, Order::Beside, &writer).await;
+            self.begun(begun.map_err(fault)?)?;
+            let mut db = Connection::Single(Box::new(connection));
+            let done = work(&mut db).await?;
+            failpoint::hit("renewal", "written");
+            let Connection::Single(mut connection) = db else { return Ok(done) };
+            answered::commit_on(&mut connection).await.map_err(StoreError::from)?;
+            failpoint::hit("renewal", "committed");
+            *idle = Some(*connection);
+            Ok(done)
+        };
+        let late = || locked("the server has not answered a renewal of the lease in time");
+        timeout(limit, trying).await.unwrap_or_else(|_| Err(late()))
+    }
+}
