@@ -32,6 +32,7 @@ mod scratch;
 mod start;
 mod table;
 mod transcripts;
+mod transfer;
 mod worktree;
 
 use std::error::Error;
@@ -79,6 +80,7 @@ fn main() -> Result<()> {
         Some("floor-bridge") => floor::bridge(path(1)?),
         Some("idle") => idle(),
         Some("started") => start::started(path(1)?, args.len() == 3 && args[2] == "stay"),
+        Some("change") => transfer::change(path(1)?, number(2, 0)?, args.get(3).is_some_and(|it| it == "true")),
         Some("drip") => follow::drip(number(1, 0)?),
         Some("floor-open") => run(answer::open(path(1)?)),
         Some("all") => run(all(&args[1..])),
@@ -93,8 +95,8 @@ fn main() -> Result<()> {
 }
 
 /// The suites of the table, in its order.
-const SUITES: [&str; 8] =
-    ["calls", "board", "answer", "start", "follow", "flood", "normalize", "idle"];
+const SUITES: [&str; 9] =
+    ["calls", "board", "answer", "start", "transfer", "follow", "flood", "normalize", "idle"];
 
 async fn suite(name: &str, size: Size) -> Result<Vec<Row>> {
     match name {
@@ -102,6 +104,7 @@ async fn suite(name: &str, size: Size) -> Result<Vec<Row>> {
         "answer" => answer::measure(size).await,
         "idle" => idle::measure(size).await,
         "start" => start::measure(size).await,
+        "transfer" => transfer::measure(size).await,
         "follow" => follow::measure(size).await,
         "normalize" => normalize::measure(size),
         "flood" => flood::rows(size).await,

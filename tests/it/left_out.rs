@@ -29,7 +29,11 @@ fn a_repository_in_the_worktree_is_named_and_taken_along_once_it_is_none() {
         let attempt = board.start("fake", &prompt);
         let status = attempt.settled();
         attempt.saved(1);
-        refused(&provost, &attempt, &format!("{name} is a git repository of its own"));
+        let named = format!("{name} is a git repository of its own");
+        refused(&provost, &attempt, &named);
+        let changes = provost.call("get_attempt_changes", &json!({"attempt_id": attempt.id}));
+        assert!(changes["hint"].as_str().unwrap().contains(&named), "{changes}");
+        assert!(attempt.said("system_message").concat().contains(&named));
         let worktree = PathBuf::from(status["worktree"].as_str().unwrap());
         fs::remove_dir_all(worktree.join(name).join(".git")).unwrap();
         let done = provost.call("finish_attempt", &merge(&attempt));

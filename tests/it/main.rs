@@ -17,6 +17,7 @@ mod cli;
 mod closed_loop;
 mod cluster;
 mod comments;
+mod configurations;
 mod conversations;
 mod crash_points;
 mod daemon;

@@ -108,6 +108,11 @@ async fn save_all(
             base: repo.base_commit.clone(),
         };
         let saved = save(&end).await?;
+        if let Some(left_out) = saved.left_out {
+            let what =
+                format!("The snapshot of turn {} leaves something out: {left_out}.", due.turn);
+            say(world, attempt, what).await;
+        }
         all.push(TurnSnapshot {
             repo: repo.name.clone(),
             commit_id: saved.commit,

@@ -99,7 +99,7 @@ async fn committed(commit: &Commit, index: &IndexLock) -> Result<(String, bool),
     }
     let shown = has_branch(source, &snapshot).await?;
     let tree = frozen::write_tree(&snapshot, &objects).await?;
-    if let Some(left_out) = left_out(source, &snapshot).await? {
+    if let Some(left_out) = left_out(&source.repo, &snapshot).await? {
         return Err(left_out.into());
     }
     index.prepare(&snapshot.index()).await?;

@@ -3,11 +3,13 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::between::Between;
 use super::changes::{self, Change};
 use super::git::Git;
+use super::left_out::{LeftOut, left_out};
 use super::page::Range;
 use super::snapshot::{Snapshot, SnapshotError};
 use super::source::Source;
@@ -63,6 +65,14 @@ impl Compared {
         match self {
             Self::Worktree(snapshot) => snapshot.changes().await,
             Self::Commits(between) => between.changes().await,
+        }
+    }
+
+    /// The first of what a commit of the worktree, in the person's repository, would leave out.
+    pub async fn left_out(&self, repo: &Path) -> Result<Option<LeftOut>, SnapshotError> {
+        match self {
+            Self::Worktree(snapshot) => left_out(repo, snapshot).await,
+            Self::Commits(_) => Ok(None),
         }
     }
 

@@ -3,10 +3,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::git::{self, GitError};
 use super::snapshot::{Snapshot, SnapshotError};
-use super::source::Source;
 
 /// Part of a sentence, after its path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,11 +25,8 @@ pub enum LeftOut {
     Submodule { path: String, commit: String, repo: String },
 }
 
-/// The first of what a commit of the snapshot would leave out.
-pub async fn left_out(
-    source: &Source,
-    snapshot: &Snapshot,
-) -> Result<Option<LeftOut>, SnapshotError> {
+/// The first of what a commit of the snapshot, in the person's repository, would leave out.
+pub async fn left_out(repo: &Path, snapshot: &Snapshot) -> Result<Option<LeftOut>, SnapshotError> {
     let shown = |path: &[u8]| String::from_utf8_lossy(path).trim_end_matches('/').to_owned();
     if let Some(path) = snapshot.nested.first() {
         return Ok(Some(LeftOut::Repository(shown(path))));
@@ -38,8 +35,8 @@ pub async fn left_out(
         return Ok(Some(LeftOut::Unreadable(path.clone())));
     }
     for (path, commit) in snapshot.moved_submodules().await? {
-        if !has(source, &path, &commit).await? {
-            let repo = source.repo.join(OsStr::from_bytes(&path)).display().to_string();
+        if !has(repo, &path, &commit).await? {
+            let repo = repo.join(OsStr::from_bytes(&path)).display().to_string();
             return Ok(Some(LeftOut::Submodule { path: shown(&path), commit, repo }));
         }
     }
@@ -47,8 +44,8 @@ pub async fn left_out(
 }
 
 /// Whether the person's own submodule at a path has a commit.
-async fn has(source: &Source, path: &[u8], commit: &str) -> Result<bool, GitError> {
-    let there = source.repo.join(OsStr::from_bytes(path));
+async fn has(repo: &Path, path: &[u8], commit: &str) -> Result<bool, GitError> {
+    let there = repo.join(OsStr::from_bytes(path));
     // Without a checkout of its own, git would ask the repository around it.
     if tokio::fs::symlink_metadata(there.join(".git")).await.is_err() {
         return Ok(false);

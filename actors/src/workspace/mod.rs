@@ -28,7 +28,7 @@ pub mod git;
 pub mod identity;
 pub mod index_lock;
 pub mod kept_refs;
-mod left_out;
+pub mod left_out;
 mod links;
 pub mod merge;
 pub mod own;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::aside::Aside;
 use super::git::{self, GitError};
+use super::left_out::{LeftOut, left_out};
 use super::merge::Signature;
 use super::own;
 use super::signing::Signing;
@@ -35,6 +36,8 @@ pub struct Saved {
     pub tree: String,
     /// The merge base with the target branch.
     pub base: String,
+    /// What of the worktree it does not have.
+    pub left_out: Option<LeftOut>,
 }
 
 /// The reference of a turn's snapshot.
@@ -46,18 +49,19 @@ pub fn reference(attempt: AttemptId, turn: u32) -> String {
 /// whatever it named before. What a person's git, or Provost's, opens there by name is put back.
 pub async fn save(end: &TurnEnd) -> Result<Saved, SnapshotError> {
     let repo = &end.source.repo;
-    let Made { commit, tree } = make(end).await?;
+    let Made { commit, tree, left_out } = make(end).await?;
     let reference = reference(end.attempt, end.turn);
     references::set(repo, &reference, &commit, None, "provost").await?;
     failpoint::hit("snapshot", "referred");
     let Source { target_branch, history, .. } = &end.source;
     let base = parting::since(repo, target_branch, &commit, history).await?;
-    Ok(Saved { commit, tree, base: base.unwrap_or_else(|| end.base.clone()) })
+    Ok(Saved { commit, tree, base: base.unwrap_or_else(|| end.base.clone()), left_out })
 }
 
 struct Made {
     commit: String,
     tree: String,
+    left_out: Option<LeftOut>,
 }
 
 /// Puts back what a person's git, or Provost's, opens by name in a worktree, also in repositories that lie
@@ -76,6 +80,7 @@ async fn make(end: &TurnEnd) -> Result<Made, SnapshotError> {
     let objects = snapshot.aside.common.join("objects");
     let tree = frozen::write_tree(&snapshot, &objects).await?;
     snapshot.keep_index(&end.source.own).await?;
+    let left_out = left_out(&end.source.repo, &snapshot).await?;
     let mut git = snapshot.writing(&objects);
     // With the date of the turn's end, the same files give the same commit.
     let date = format!("@{} +0000", end.at.millis().div_euclid(1000));
@@ -83,7 +88,7 @@ async fn make(end: &TurnEnd) -> Result<Made, SnapshotError> {
     let about = format!("Turn {} of attempt {}", end.turn, end.attempt);
     let commit = git.text(&["commit-tree", &tree, "-p", &snapshot.head, "-m", &about]).await?;
     failpoint::hit("snapshot", "made");
-    Ok(Made { commit, tree })
+    Ok(Made { commit, tree, left_out })
 }
 
 /// A commit from which another attempt begins where a turn ended: the snapshot's files and parent,

@@ -1,6 +1,7 @@
 //! The list of what an attempt changed.
 
-use crate::api::{Caller, Refusable};
+use std::path::Path;
+
 use async_trait::async_trait;
 use provost_actors::workspace::changes::Change;
 use provost_actors::workspace::compared::Compared;
@@ -12,6 +13,7 @@ use crate::api::artifacts::{
     BlockedReason, ChangedFile, ChangesSummary, ChangesTool, GetAttemptChangesInput,
     GetAttemptChangesOutput,
 };
+use crate::api::{Caller, Refusable};
 use crate::config::Guards;
 use crate::domain::Domain;
 
@@ -30,12 +32,16 @@ impl ChangesTool for Domain {
         let workspace = self.changed(TOOL, input.attempt_id, turns).await?;
         let mut summary = ChangesSummary::default();
         let mut files = Vec::new();
-        let mut unread = Vec::new();
+        let (mut unread, mut lacking) = (Vec::new(), Vec::new());
         if workspace.is_made {
             let _turn = self.artifacts.turn().await?;
             for repo in &workspace.view.repos {
-                let read = async |compared: Compared| compared.changes().await;
-                let changes = workspace.read(TOOL, repo, read).await?;
+                let read = async |compared: Compared| {
+                    let left_out = compared.left_out(Path::new(&repo.path)).await?;
+                    Ok((compared.changes().await?, left_out))
+                };
+                let (changes, left_out) = workspace.read(TOOL, repo, read).await?;
+                lacking.extend(left_out.map(|it| format!("No commit can hold all of it: {it}.")));
                 count(&mut summary, &changes);
                 let room = FILES_MAX.saturating_sub(files.len());
                 let by_setup = workspace.provision.changed_by_setup(&repo.name);
@@ -46,7 +52,9 @@ impl ChangesTool for Domain {
             }
         }
         let answer = answer(&self.artifacts.guards, input.force, summary, files, &unread);
-        let hint = workspace.told(answer.hint);
+        lacking.extend(answer.hint);
+        let hint = (!lacking.is_empty()).then(|| lacking.join(" "));
+        let hint = workspace.told(hint);
         Ok(GetAttemptChangesOutput { merged: workspace.merged, hint, ..answer })
     }
 }

@@ -208,13 +208,14 @@ impl Merger<'_> {
         let mut list = [&list[..], &[source, "--not", target, base]].concat();
         list.extend(history.begun.as_deref());
         let listed = git::run(common, &list).await?;
+        let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split(' ').collect()).collect();
+        // Before any is replayed: what stands before a merge of the target may not apply without it.
+        if let Some(merge) = lines.iter().find(|line| line.len() != 2) {
+            return Ok(Merged::NotLinear { at: merge[0].to_owned() });
+        }
         let (mut tip, mut tree) = (target.clone(), self.tree_of(target).await?);
-        for (n, line) in listed.lines().enumerate() {
-            let (at, parent) = match line.split(' ').collect::<Vec<_>>()[..] {
-                [at, parent] => (at, parent),
-                [at, ..] => return Ok(Merged::NotLinear { at: at.to_owned() }),
-                [] => continue,
-            };
+        for (n, line) in lines.into_iter().enumerate() {
+            let (at, parent) = (line[0], line[1]);
             // The base is the first one's parent, unless the commits were rewritten since a merge.
             let since = if n == 0 { base } else { parent };
             let report = self.trees.merge_shown(since, &tip, at).await?;

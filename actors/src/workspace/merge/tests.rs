@@ -294,7 +294,9 @@ async fn acted(scene: &Scene, acts: &[Act]) -> Result<(), TestCaseError> {
             Act::Takes => {
                 has_taken = true;
                 scene.git(&["checkout", "--quiet", "work"]).await;
-                scene.git(&["merge", "--quiet", "--no-edit", "-X", "ours", "main"]).await;
+                // An attempt that is at a commit of the target's would amend that one.
+                let merge = ["merge", "--quiet", "--no-ff", "--no-edit", "-X", "ours", "main"];
+                scene.git(&merge).await;
             }
             // What was taken of it would be work then.
             Act::Loses if !has_taken => {
@@ -345,6 +347,15 @@ fn whatever_comes_between_a_merge_gives_the_work_as_it_is_and_nothing_of_it_conf
         })
     });
     tested.unwrap();
+}
+
+#[tokio::test]
+async fn a_merge_among_the_commits_is_named_before_one_that_does_not_apply_without_it() {
+    let scene = Scene::new().await;
+    scene.git(&["branch", "work"]).await;
+    let acts =
+        [Act::Works(false), Act::Moves, Act::Takes, Act::Moves, Act::Lands(Strategy::Rebase)];
+    acted(&scene, &acts).await.unwrap();
 }
 
 #[tokio::test]
