@@ -1,8 +1,24 @@
-//! Refusals for a caller inside an attempt that asks for more than it may. Pure.
+//! How far a tool reaches for a caller inside an attempt, and refusals for one that asks for more than it
+//! may. Pure.
 
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Caller;
+
+/// How far a tool of the board reaches for an attempt whose executor is configured as an orchestrator: the
+/// attempts that it started, and its project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// The tool is a person's to call.
+    Never,
+    /// It shows nothing of any project.
+    OfNoProject,
+    /// It names what it is about, all of which has to be within reach.
+    Named,
+    /// The same, with one of these arguments: without them it reaches beyond one project, or none of them
+    /// says how far.
+    NamedBy(&'static [&'static str]),
+}
 
 /// Who calls, as far as it is known, and the way out that a refusal names.
 fn described(caller: &Caller) -> (String, &'static str) {

@@ -23,6 +23,7 @@ pub mod follow_up;
 pub mod inside;
 pub mod logs;
 pub mod person;
+pub mod placed;
 pub mod plans;
 mod prelude;
 pub mod projects;
@@ -46,6 +47,8 @@ use provost_actors::text::{NAME_TOLD, cut};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::inside::Inside;
+use self::placed::Placed;
 pub use crate::role::{Access, Role};
 
 /// The caller at the other end of a connection, as it is known for as long as that lasts.
@@ -174,11 +177,12 @@ pub trait Audit: Send + Sync {
 #[async_trait]
 pub trait Reach: Send + Sync {
     /// Refuses a call of one of the board's tools that a caller inside an attempt may
-    /// not make. `access` is what the tool needs.
+    /// not make. `reach` and `access` are the tool's.
     async fn permit(
         &self,
         caller: &Caller,
         tool: &'static str,
+        reach: Inside,
         access: Access,
         arguments: &Map<String, Value>,
     ) -> Refusable<()>;
@@ -193,11 +197,11 @@ pub trait OtherHosts: Send + Sync {
     /// Refuses a caller that this daemon does not serve.
     fn admit(&self, caller: &Caller) -> Refusable<()>;
 
-    /// The host that a call of a tool or a method needs, if it is another one than this daemon's.
-    /// If what it is about is on no host yet, this gives it one.
+    /// The host that a call needs, if it is another one than this daemon's. If what it is about is on
+    /// no host yet, this gives it one.
     async fn elsewhere(
         &self,
-        call: &str,
+        placed: Placed,
         arguments: &Map<String, Value>,
     ) -> Refusable<Option<String>>;
 

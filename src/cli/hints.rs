@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::tools::table;
+
 /// By verb (empty for any): a tool's field, and its argument on the command line.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("init", "name", "--name NAME"),
@@ -55,27 +57,6 @@ const ACTIONS: &[(&str, &str)] = &[
     ("action = \"queue\"", "provost queue ATTEMPT PROMPT"),
     ("action = \"list\"", "provost review list ATTEMPT"),
     ("action, which is add", "provost review add ATTEMPT PATH:LINE TEXT"),
-];
-
-/// Tools, and the verbs that do the same.
-const VERBS: &[(&str, &str)] = &[
-    ("comment_on_changes", "provost review list ATTEMPT"),
-    ("finish_attempt", "provost merge ATTEMPT"),
-    ("follow_up", "provost send ATTEMPT PROMPT"),
-    ("get_attempt_changes", "provost diff --stat ATTEMPT"),
-    ("get_attempt_patch", "provost diff ATTEMPT"),
-    ("get_attempt_status", "provost status ATTEMPT"),
-    ("get_task", "provost task show TASK"),
-    ("list_executors", "provost executors"),
-    ("list_inbox", "provost inbox"),
-    ("list_projects", "provost project list"),
-    ("list_repos", "provost project list"),
-    ("list_task_attempts", "provost ps --all"),
-    ("list_tasks", "provost task list"),
-    ("start_task_attempt", "provost task start TASK"),
-    ("stop_attempt", "provost stop ATTEMPT"),
-    ("tail_attempt_logs", "provost logs ATTEMPT"),
-    ("wait_for_attempts", "provost wait ATTEMPT"),
 ];
 
 /// The hint for a person who typed this verb; empty if nothing of it can be translated.
@@ -244,7 +225,7 @@ fn flag(field: &str, verb: &str) -> Option<&'static str> {
 }
 
 fn typed(tool: &str) -> Option<&'static str> {
-    VERBS.iter().find(|(name, _)| *name == tool).map(|(_, typed)| *typed)
+    table::find(tool).map(|tool| tool.verb).filter(|verb| !verb.is_empty())
 }
 
 /// A sentence that does not begin with a call, with the calls in it replaced.
@@ -265,8 +246,8 @@ fn aside(sentence: &str) -> String {
             said.push_str(&call);
         }
     }
-    for (tool, typed) in VERBS {
-        said = said.replace(&format!("{tool} shows"), &format!("`{typed}` shows"));
+    for tool in table::listed().filter(|tool| !tool.verb.is_empty()) {
+        said = said.replace(&format!("{} shows", tool.name), &format!("`{}` shows", tool.verb));
     }
     said
 }

@@ -17,32 +17,96 @@ use crate::api::commands::{
     AttemptLine, Attempts, AttemptsParams, CheckExecutorParams, Empty, ImportParams, ImportedTasks,
     Info, ResolveParams, Resolved, Shutdown, ShutdownParams, Survivor,
 };
+use crate::api::placed::{ANSWER, LOG, Placed, ROWS, SHELL, WORKTREES};
 use crate::api::{
     Audit, Caller, CliMethods, Code, CustomError, HostCall, Key, OtherHosts, Refusal, inside,
 };
 use crate::work::import;
 
-/// The methods that change nothing, and leave no line in the audit log.
-const READS: [&str; 18] = [
-    "provost/base",
-    "provost/blob",
-    "provost/comments",
-    "provost/processes",
-    "provost/next_log_page",
-    "provost/resolve",
-    "provost/attempts",
-    "provost/check_log",
-    "provost/info",
-    "provost/conflicts",
-    "provost/doctor",
-    "provost/environment",
-    "provost/hosts",
-    "provost/started_as",
-    "provost/plans",
-    "provost/remotes",
-    "provost/repo_settings",
-    "provost/users",
-];
+/// A method that a person's programs call, and no agent.
+struct Method {
+    name: &'static str,
+    effect: Effect,
+    placed: Placed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// It leaves no line in the audit log.
+    Reads,
+    Changes,
+}
+
+macro_rules! methods {
+    ($($name:literal, $effect:ident, $placed:path => |$domain:ident, $caller:pat_param, $params:pat_param| $run:expr;)*) => {
+        const METHODS: &[Method] =
+            &[$(Method { name: $name, effect: Effect::$effect, placed: $placed }),*];
+
+        impl Domain {
+            async fn run_method(
+                &self,
+                caller: &Caller,
+                method: &str,
+                params: Option<Value>,
+            ) -> Result<Value, CustomError> {
+                let params = params.unwrap_or_else(|| json!({}));
+                match method {
+                    $($name => {
+                        let ($domain, $caller, $params) = (self, caller, params);
+                        answer($run.await)
+                    })*
+                    _ => Err(CustomError::method_not_found(method)),
+                }
+            }
+        }
+    };
+}
+
+// Its name, whether it changes anything, where it is carried out.
+methods! {
+    "provost/resolve",           Reads,   ROWS      => |domain, _, params| domain.resolve(read(params)?);
+    "provost/attempts",          Reads,   ROWS      => |domain, _, params| domain.all_attempts(read(params)?);
+    "provost/check_executor",    Changes, ROWS      => |domain, _, params| domain.check_executor(read(params)?);
+    "provost/check_log",         Reads,   ANSWER    => |domain, _, params| domain.check_log(read(params)?);
+    "provost/info",              Reads,   ROWS      => |domain, _, _| domain.info();
+    "provost/next_log_page",     Reads,   LOG       => |domain, _, params| domain.next_log_page(read(params)?);
+    "provost/comments",          Reads,   ROWS      => |domain, _, params| domain.comments_by(read(params)?);
+    "provost/conflicts",         Reads,   ROWS      => |domain, _, params| domain.conflicts(read(params)?);
+    "provost/doctor",            Reads,   ROWS      => |domain, _, _| domain.findings();
+    "provost/environment",       Changes, SHELL     => |domain, _, params| domain.environment(read(params)?);
+    "provost/by_hand",           Changes, ROWS      => |domain, _, params| domain.by_hand(read(params)?);
+    "provost/ended_by_hand",     Changes, ROWS      => |domain, _, params| domain.ended_by_hand(read(params)?);
+    "provost/started_as",        Reads,   ROWS      => |domain, _, params| domain.started_as(read(params)?);
+    "provost/remove_project",    Changes, ROWS      => |domain, caller, params| domain.remove_project(caller, read(params)?);
+    "provost/hosts",             Reads,   ROWS      => |domain, _, _| domain.list_hosts();
+    "provost/change_host",       Changes, ROWS      => |domain, _, params| domain.change_host(read(params)?);
+    "provost/gc",                Changes, ROWS      => |domain, _, params| domain.gc(read(params)?);
+    "provost/gc_kept",           Changes, ROWS      => |domain, _, params| domain.gc_kept(read(params)?);
+    "provost/empty_cache",       Changes, ROWS      => |domain, _, params| domain.empty_cache(read(params)?);
+    "provost/empty_trash",       Changes, ROWS      => |domain, _, params| domain.empty_trash(read(params)?);
+    "provost/import_tasks",      Changes, ROWS      => |domain, _, params| domain.import(read(params)?);
+    "provost/add_plan",          Changes, ROWS      => |domain, _, params| domain.add_plan(read(params)?);
+    "provost/base",              Reads,   ROWS      => |domain, _, params| domain.find_base(read(params)?);
+    "provost/blob",              Reads,   ROWS      => |domain, _, params| domain.carried_blob(read(params)?);
+    "provost/processes",         Reads,   ROWS      => |domain, _, params| domain.processes_of(read(params)?);
+    "provost/preview",           Changes, WORKTREES => |domain, _, params| domain.preview(read(params)?);
+    "provost/remove_plan",       Changes, ROWS      => |domain, _, params| domain.remove_plan(read(params)?);
+    "provost/plans",             Reads,   ROWS      => |domain, _, params| domain.list_plans(read(params)?);
+    "provost/discard",           Changes, WORKTREES => |domain, _, params| domain.discard(read(params)?);
+    "provost/remotes",           Reads,   ROWS      => |domain, _, params| domain.remotes(read(params)?);
+    "provost/set_target_branch", Changes, ROWS      => |domain, _, params| domain.set_target_branch(read(params)?);
+    "provost/repo_settings",     Reads,   ROWS      => |domain, _, params| domain.repo_settings(read(params)?);
+    "provost/trust",             Changes, ROWS      => |domain, _, params| domain.trust(read(params)?);
+    "provost/open",              Changes, ROWS      => |domain, _, params| domain.open(read(params)?);
+    "provost/users",             Reads,   ROWS      => |domain, _, _| domain.list_users();
+    "provost/give_token",        Changes, ROWS      => |domain, _, params| domain.give_token(read(params)?);
+    "provost/revoke_user",       Changes, ROWS      => |domain, _, params| domain.revoke_user(read(params)?);
+    "provost/shutdown",          Changes, ROWS      => |domain, _, params| domain.shutdown(read(params)?);
+}
+
+fn method(name: &str) -> Option<&'static Method> {
+    METHODS.iter().find(|method| method.name == name)
+}
 
 #[async_trait]
 impl CliMethods for Domain {
@@ -60,7 +124,8 @@ impl CliMethods for Domain {
         }
         let none = Map::new();
         let arguments = params.as_ref().and_then(Value::as_object).unwrap_or(&none);
-        if let Some(host) = self.elsewhere(method, arguments).await.map_err(fault)? {
+        let placed = self::method(method).map_or(ROWS, |method| method.placed);
+        if let Some(host) = self.elsewhere(placed, arguments).await.map_err(fault)? {
             let (tool, caller, arguments) = (method.to_owned(), caller.clone(), arguments.clone());
             let call = HostCall { tool, caller, arguments, id: None };
             let answer = self.carry(&host, call).await.map_err(fault)?;
@@ -78,7 +143,7 @@ impl Domain {
         method: &str,
         params: Option<Value>,
     ) -> Result<Value, CustomError> {
-        if READS.contains(&method) {
+        if self::method(method).is_some_and(|method| method.effect == Effect::Reads) {
             return Box::pin(self.run_method(caller, method, params)).await;
         }
         let none = Map::new();
@@ -90,56 +155,6 @@ impl Domain {
         });
         self.end_change(change, refused);
         done
-    }
-
-    async fn run_method(
-        &self,
-        caller: &Caller,
-        method: &str,
-        params: Option<Value>,
-    ) -> Result<Value, CustomError> {
-        let params = params.unwrap_or_else(|| json!({}));
-        match method {
-            "provost/resolve" => answer(self.resolve(read(params)?).await),
-            "provost/attempts" => answer(self.all_attempts(read(params)?).await),
-            "provost/check_executor" => answer(self.check_executor(read(params)?).await),
-            "provost/check_log" => answer(self.check_log(read(params)?).await),
-            "provost/info" => answer(self.info().await),
-            "provost/next_log_page" => answer(self.next_log_page(read(params)?).await),
-            "provost/comments" => answer(self.comments_by(read(params)?).await),
-            "provost/conflicts" => answer(self.conflicts(read(params)?).await),
-            "provost/doctor" => answer(self.findings().await),
-            "provost/environment" => answer(self.environment(read(params)?).await),
-            "provost/by_hand" => answer(self.by_hand(read(params)?).await),
-            "provost/ended_by_hand" => answer(self.ended_by_hand(read(params)?).await),
-            "provost/started_as" => answer(self.started_as(read(params)?).await),
-            "provost/remove_project" => answer(self.remove_project(caller, read(params)?).await),
-            "provost/hosts" => answer(self.list_hosts().await),
-            "provost/change_host" => answer(self.change_host(read(params)?).await),
-            "provost/gc" => answer(self.gc(read(params)?).await),
-            "provost/gc_kept" => answer(self.gc_kept(read(params)?).await),
-            "provost/empty_cache" => answer(self.empty_cache(read(params)?).await),
-            "provost/empty_trash" => answer(self.empty_trash(read(params)?).await),
-            "provost/import_tasks" => answer(self.import(read(params)?).await),
-            "provost/add_plan" => answer(self.add_plan(read(params)?).await),
-            "provost/base" => answer(self.find_base(read(params)?).await),
-            "provost/blob" => answer(self.carried_blob(read(params)?).await),
-            "provost/processes" => answer(self.processes_of(read(params)?).await),
-            "provost/preview" => answer(self.preview(read(params)?).await),
-            "provost/remove_plan" => answer(self.remove_plan(read(params)?).await),
-            "provost/plans" => answer(self.list_plans(read(params)?).await),
-            "provost/discard" => answer(self.discard(read(params)?).await),
-            "provost/remotes" => answer(self.remotes(read(params)?).await),
-            "provost/set_target_branch" => answer(self.set_target_branch(read(params)?).await),
-            "provost/repo_settings" => answer(self.repo_settings(read(params)?).await),
-            "provost/trust" => answer(self.trust(read(params)?).await),
-            "provost/open" => answer(self.open(read(params)?).await),
-            "provost/users" => answer(self.list_users().await),
-            "provost/give_token" => answer(self.give_token(read(params)?).await),
-            "provost/revoke_user" => answer(self.revoke_user(read(params)?).await),
-            "provost/shutdown" => answer(self.shutdown(read(params)?).await),
-            _ => Err(CustomError::method_not_found(method)),
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::api::comments::{
     CommentState, CommentTools, LinesNow, SubmittedReview,
 };
 use crate::api::person::OfAttemptParams;
+use crate::api::placed::Needs;
 use crate::api::users::OWNER;
 use crate::api::{Caller, Code, Refusable, Refusal};
 use crate::store::{Amendment, Author, DRAFTS_CHANGED, KeptComment};
@@ -69,7 +70,9 @@ impl CommentTools for Domain {
 
     async fn comments_of(&self, attempt: AttemptId) -> Refusable<AttemptComments> {
         let asked = OfAttemptParams { attempt_id: attempt };
-        if let Some(there) = self.by_its_host("provost/comments", None, attempt, &asked).await? {
+        if let Some(there) =
+            self.by_its_host("provost/comments", Needs::Files, None, attempt, &asked).await?
+        {
             return Ok(there);
         }
         let kept = self.store.comments(attempt).await?;

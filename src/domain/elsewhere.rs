@@ -17,11 +17,11 @@ use uuid::Uuid;
 
 use super::Domain;
 use super::waits::cut_off;
+use crate::api::placed::{About, Needs, Placed, Unplaced, about};
 use crate::api::{
     Access, Caller, Code, HostCall, Once, Origin, OtherHosts, Place, Refusable, Refusal, Role,
 };
 use crate::store::HostAnswer;
-use crate::work::elsewhere::{About, Needs, Unplaced, about, needs, unplaced};
 
 /// How often the rows are read without a hint.
 const POLL: Duration = Duration::from_secs(1);
@@ -40,11 +40,12 @@ impl OtherHosts for Domain {
 
     async fn elsewhere(
         &self,
-        call: &str,
+        placed: Placed,
         arguments: &Map<String, Value>,
     ) -> Refusable<Option<String>> {
-        let Some(about) = about(call, arguments) else { return Ok(None) };
-        let meets = unplaced(call, arguments);
+        let (Some(placed), Some(about)) = (placed, about(arguments)) else { return Ok(None) };
+        let action = arguments.get("action").and_then(Value::as_str).unwrap_or_default();
+        let (needs, meets) = placed(action);
         if self.world.host.has_lease
             && meets != Unplaced::Answered
             && let Some(attempt) = self.store.unplaced_of(about).await?
@@ -52,14 +53,13 @@ impl OtherHosts for Domain {
         {
             return Ok(Some(other));
         }
-        if call == "provost/next_log_page"
+        if needs == Needs::Log
             && let About::Attempt(attempt) = about
             && self.lost_host_of(attempt).await?.is_some()
         {
-            // The copy of the log is read here.
             return Ok(None);
         }
-        self.carrier(about, needs(call, arguments)).await
+        self.carrier(about, needs).await
     }
 
     fn admit(&self, caller: &Caller) -> Refusable<()> {
@@ -218,7 +218,7 @@ impl Domain {
                 let is_there = host != self.world.host.id && self.alive().await?.contains(&host);
                 Ok(Some(host).filter(|_| is_there))
             }
-            Some((host, Some(attempt))) if needs != Needs::Host => {
+            Some((host, Some(attempt))) if ![Needs::Host, Needs::Log].contains(&needs) => {
                 self.carrier_of(attempt, host, needs).await
             }
             Some((host, _)) => Ok(Some(host).filter(|host| *host != self.world.host.id)),
@@ -252,11 +252,11 @@ impl Domain {
     pub(super) async fn by_its_host<I: Serialize + Sync, T: DeserializeOwned>(
         &self,
         tool: &str,
+        needs: Needs,
         caller: Option<&Caller>,
         attempt: AttemptId,
         input: &I,
     ) -> Refusable<Option<T>> {
-        let needs = needs(tool, &Map::new());
         let Some(host) = self.carrier(About::Attempt(&attempt.to_string()), needs).await? else {
             return Ok(None);
         };

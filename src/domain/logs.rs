@@ -1,5 +1,6 @@
 //! Pages of an attempt's log.
 
+use crate::api::placed::Needs;
 use crate::api::{Caller, Code, Refusable, Refusal};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -29,7 +30,13 @@ impl LogTools for Domain {
         if self.lost_host_of(&attempt).await?.is_some() {
             return self.log_page(input).await;
         }
-        let there = self.by_its_host("tail_attempt_logs", Some(caller), input.attempt_id, &input);
+        let there = self.by_its_host(
+            "tail_attempt_logs",
+            Needs::Host,
+            Some(caller),
+            input.attempt_id,
+            &input,
+        );
         match there.await {
             Ok(Some(there)) => Ok(there),
             Ok(None) => self.log_page(input).await,

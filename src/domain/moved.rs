@@ -19,8 +19,8 @@ use serde_json::{Map, json};
 use super::Domain;
 use super::elsewhere::for_a_page;
 use crate::api::commands::{BaseParams, FoundBase};
+use crate::api::placed::Needs;
 use crate::api::{Code, HostCall, OtherHosts as _, Refusable, Refusal};
-use crate::work::elsewhere::{BASE, Needs};
 
 impl Domain {
     /// The host that is to carry out a call about an attempt, if it is another one.
@@ -153,7 +153,7 @@ impl Domain {
         if let Some(host) = hosts.iter().find(|host| *host != own && alive.contains(host)) {
             let params = json!({"repo_id": repo.repo_id, "branch": branch});
             let arguments = params.as_object().cloned().unwrap_or_else(Map::new);
-            let tool = BASE.to_owned();
+            let tool = "provost/base".to_owned();
             let call = HostCall { tool, caller: for_a_page(), arguments, id: None };
             let answer = self.carry(host, call).await?;
             let found: FoundBase = serde_json::from_value(answer.value)

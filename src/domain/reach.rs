@@ -5,25 +5,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::Domain;
-use crate::api::{Access, Caller, Reach, Refusal, inside};
+use crate::api::inside::{self, Inside};
+use crate::api::{Access, Caller, Reach, Refusal};
 use crate::store::Named;
-
-/// Tools that reach beyond one project, or of which no argument says how far: with
-/// one of these arguments they are within it.
-const ONLY_WITH: [(&str, &[&str]); 5] = [
-    ("list_inbox", &["project_id", "attempt_id"]),
-    ("answer", &["approval_id", "project_id"]),
-    ("list_approvals", &["attempt_id"]),
-    ("list_questions", &["project_id"]),
-    ("answer_question", &["project_id"]),
-];
-
-/// Tools that show nothing of any project. All others name what they are about.
-const OF_NO_PROJECT: [&str; 1] = ["list_executors"];
-
-/// What is a person's to do.
-const NEVER: [&str; 5] =
-    ["list_projects", "create_project", "add_repo", "delete_task", "finish_attempt"];
 
 #[async_trait]
 impl Reach for Domain {
@@ -31,20 +15,21 @@ impl Reach for Domain {
         &self,
         caller: &Caller,
         tool: &'static str,
+        reach: Inside,
         access: Access,
         arguments: &Map<String, Value>,
     ) -> Result<(), Refusal> {
         let Some(own) = caller.place.attempt() else { return Err(inside::refused(caller, tool)) };
-        if NEVER.contains(&tool) {
-            return Err(inside::refused(caller, tool));
-        }
-        let lacking = ONLY_WITH.iter().find(|(name, _)| *name == tool);
-        let lacks = |fields: &[&str]| !fields.iter().any(|field| arguments.contains_key(*field));
-        if let Some((_, fields)) = lacking.filter(|(_, fields)| lacks(fields)) {
-            return Err(inside::lacking(caller, tool, fields));
-        }
-        if !OF_NO_PROJECT.contains(&tool) && !arguments.keys().any(|name| is_id(name)) {
-            return Err(inside::refused(caller, tool));
+        let names = |fields: &[&str]| fields.iter().any(|field| arguments.contains_key(*field));
+        match reach {
+            Inside::Never => return Err(inside::refused(caller, tool)),
+            Inside::NamedBy(fields) if !names(fields) => {
+                return Err(inside::lacking(caller, tool, fields));
+            }
+            Inside::Named if !arguments.keys().any(|name| is_id(name)) => {
+                return Err(inside::refused(caller, tool));
+            }
+            Inside::OfNoProject | Inside::Named | Inside::NamedBy(_) => {}
         }
         for (name, value) in arguments.iter().filter(|(name, _)| is_id(name)) {
             let Some(named) = Named::by(name, tool) else {

@@ -18,9 +18,9 @@ use super::elsewhere::for_a_page;
 use crate::api::commands::{
     ReleasedLater, RepoParams, ShownRepo, ShownRepos, ShownSetting, TrustParams, TrustedRepos,
 };
+use crate::api::placed::{About, Needs};
 use crate::api::projects::RepoSummary;
 use crate::api::{Caller, Code, HostCall, OtherHosts as _, Refusal};
-use crate::work::elsewhere::About;
 
 /// Approvals that are read at once.
 const PAGE: usize = 1000;
@@ -139,7 +139,8 @@ impl Domain {
 
     async fn shown(&self, params: &RepoParams) -> Result<Vec<ShownRepo>, Refusal> {
         let shown = match (params.attempt_id, params.project_id) {
-            (Some(id), _) => match self.by_its_host(SETTINGS, None, id, params).await? {
+            (Some(id), _) => match self.by_its_host(SETTINGS, Needs::Host, None, id, params).await?
+            {
                 Some(ShownRepos { repos }) => repos,
                 None => self.shown_of_attempt(id, params.repo.as_deref()).await?,
             },

@@ -12,6 +12,7 @@ use provost_actors::process::identity::Process;
 use super::finish::repo;
 use super::{Domain, blocking};
 use crate::api::person::OfAttemptParams;
+use crate::api::placed::Needs;
 use crate::api::timeline::{BlobInput, FinishRecord, Member, TURNS_MAX, Timeline, TimelineReads};
 use crate::api::{Refusable, Refusal};
 use crate::store::{Beside, FinishRow};
@@ -44,7 +45,9 @@ impl TimelineReads for Domain {
         if self.lost_host_of(&attempt.to_string()).await?.is_some() {
             return Ok(Vec::new());
         }
-        if let Some(there) = self.by_its_host("provost/processes", None, attempt, &asked).await? {
+        if let Some(there) =
+            self.by_its_host("provost/processes", Needs::Host, None, attempt, &asked).await?
+        {
             return Ok(there);
         }
         let leaders = self.store.running_leaders(attempt).await?;
@@ -54,7 +57,8 @@ impl TimelineReads for Domain {
     }
 
     async fn attempt_blob(&self, input: BlobInput) -> Refusable<Option<Vec<u8>>> {
-        match self.by_its_host("provost/blob", None, input.attempt_id, &input).await? {
+        match self.by_its_host("provost/blob", Needs::Files, None, input.attempt_id, &input).await?
+        {
             Some(there) => read_blob(there),
             None => self.blob(input).await,
         }

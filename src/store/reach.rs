@@ -4,7 +4,7 @@
 use provost_actors::ids::AttemptId;
 
 use super::{Refusal, Sql, Store};
-use crate::work::elsewhere::About;
+use crate::api::placed::About;
 
 /// A field that names something of which an attempt reaches a part.
 #[derive(Clone, Copy, Debug)]

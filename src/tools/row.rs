@@ -5,17 +5,19 @@ use std::borrow::Cow;
 use rmcp::model::ToolAnnotations;
 
 use crate::api::field_rules::FieldRule;
+use crate::api::inside::Inside;
+use crate::api::placed::Placed;
 use crate::api::{Access, Caller, Role};
 
 /// Who may use a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// Those who run the board: orchestrators and persons.
-    Board,
+    /// Those who run the board: orchestrators and persons. How far it reaches for one inside an attempt.
+    Board(Inside),
     /// Agents that take work from the board, in the worker API's own words.
     Worker,
     /// Callers inside an attempt.
-    Inside,
+    Attempts,
 }
 
 /// What a tool does to the world, as MCP's annotations say it.
@@ -70,6 +72,10 @@ pub struct Row {
     pub audience: Audience,
     pub effect: Effect,
     pub load: Load,
+    /// What a person types for it, as hints name it; empty if hints do not.
+    pub verb: &'static str,
+    /// Where a call is carried out.
+    pub placed: Placed,
     /// What guides a caller, a line a heading. Those that the schema says are added to it.
     pub description: Cow<'static, str>,
     pub rules: &'static [FieldRule],
@@ -96,16 +102,16 @@ impl Row {
 
     /// Whether a connection may see and call the tool.
     pub fn is_for(&self, caller: &Caller) -> bool {
-        let is_there = self.audience != Audience::Inside || caller.attempt.is_some();
+        let is_there = self.audience != Audience::Attempts || caller.attempt.is_some();
         is_there && self.is_for_role(caller.role)
     }
 
     /// Whether a role may ever see the tool.
     pub fn is_for_role(&self, role: Role) -> bool {
         match self.audience {
-            Audience::Board => role != Role::Worker,
+            Audience::Board(_) => role != Role::Worker,
             Audience::Worker => role != Role::Orchestrator,
-            Audience::Inside => true,
+            Audience::Attempts => true,
         }
     }
 

@@ -176,12 +176,16 @@ impl Tool {
         if !self.is_workers() {
             self.name_tasks(&mut call).await?;
         }
-        if self.audience == Audience::Board && call.caller.place.is_inside() {
+        if let Audience::Board(reach) = self.audience
+            && call.caller.place.is_inside()
+        {
             let Call { service, caller, arguments, .. } = &call;
-            service.permit(caller, self.name, self.access(), arguments).await?;
+            service.permit(caller, self.name, reach, self.access(), arguments).await?;
         }
         let is_shared = call.service.is_shared();
-        if is_shared && let Some(host) = call.service.elsewhere(self.name, &call.arguments).await? {
+        if is_shared
+            && let Some(host) = call.service.elsewhere(self.placed, &call.arguments).await?
+        {
             return self.carried(&host, call).await;
         }
         let again = is_shared.then(|| call.clone());

@@ -13,7 +13,6 @@ pub mod brief;
 pub mod cause;
 pub mod comments;
 pub mod dependencies;
-pub mod elsewhere;
 pub mod failure;
 pub mod import;
 pub mod next;

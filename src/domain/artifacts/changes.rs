@@ -13,6 +13,7 @@ use crate::api::artifacts::{
     BlockedReason, ChangedFile, ChangesSummary, ChangesTool, GetAttemptChangesInput,
     GetAttemptChangesOutput,
 };
+use crate::api::placed::Needs;
 use crate::api::{Caller, Refusable};
 use crate::config::Guards;
 use crate::domain::Domain;
@@ -25,7 +26,7 @@ impl ChangesTool for Domain {
         input: GetAttemptChangesInput,
     ) -> Refusable<GetAttemptChangesOutput> {
         let id = input.attempt_id;
-        if let Some(there) = self.by_its_host(TOOL, Some(caller), id, &input).await? {
+        if let Some(there) = self.by_its_host(TOOL, Needs::Files, Some(caller), id, &input).await? {
             return Ok(there);
         }
         let turns = Turns::new(input.from_turn, input.to_turn);

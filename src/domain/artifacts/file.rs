@@ -1,5 +1,6 @@
 //! A piece of a file in an attempt's worktree.
 
+use crate::api::placed::Needs;
 use crate::api::{Caller, Code, Refusable, Refusal};
 use async_trait::async_trait;
 use std::io;
@@ -32,7 +33,7 @@ impl FileTool for Domain {
         input: GetAttemptFileInput,
     ) -> Refusable<GetAttemptFileOutput> {
         let id = input.attempt_id;
-        if let Some(there) = self.by_its_host(TOOL, Some(caller), id, &input).await? {
+        if let Some(there) = self.by_its_host(TOOL, Needs::Files, Some(caller), id, &input).await? {
             return Ok(there);
         }
         let attempt = input.attempt_id;

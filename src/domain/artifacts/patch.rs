@@ -1,6 +1,7 @@
 //! The patch of some of the files that an attempt changed: whole files only, so
 //! that the patch always applies.
 
+use crate::api::placed::Needs;
 use crate::api::{Caller, Refusable, Refusal};
 use async_trait::async_trait;
 use std::collections::BTreeSet;
@@ -29,7 +30,7 @@ impl PatchTool for Domain {
         input: GetAttemptPatchInput,
     ) -> Refusable<GetAttemptPatchOutput> {
         let id = input.attempt_id;
-        if let Some(there) = self.by_its_host(TOOL, Some(caller), id, &input).await? {
+        if let Some(there) = self.by_its_host(TOOL, Needs::Files, Some(caller), id, &input).await? {
             return Ok(there);
         }
         let guards = &self.artifacts.guards;

@@ -7,8 +7,8 @@ use provost_actors::journal::{
 };
 
 use super::*;
+use crate::api::placed::About;
 use crate::store::kept::Kept;
-use crate::work::elsewhere::About;
 
 async fn run(store: &Store, sql: &'static str, values: impl Serialize) {
     let work = async |db: Db<'_>| db.run(sql, values).await;
