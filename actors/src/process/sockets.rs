@@ -12,6 +12,10 @@ const LISTEN: &str = "0A";
 /// The inode of a socket that no process has open any more.
 const CLOSED: &str = "0";
 
+/// How often a socket is looked for. A table is read page by page: where others open and close sockets
+/// meanwhile, a reading may pass over some.
+const TRIES: u32 = 5;
+
 /// The processes that have a socket open that listens at a port. One of another user is not seen.
 pub fn listeners(port: u16) -> Vec<i32> {
     holders(|socket| socket.state == LISTEN && socket.local == Some(port)).unwrap_or_default()
@@ -20,9 +24,10 @@ pub fn listeners(port: u16) -> Vec<i32> {
 /// The processes that have a socket open that is connected from a port to another one of this
 /// machine; `None`: it is open in no process, not even in one of another user.
 pub fn connected(from: u16, to: u16) -> Option<Vec<i32>> {
-    holders(|socket| {
+    let is_it = |socket: &Socket<'_>| {
         socket.inode != CLOSED && (socket.local, socket.remote) == (Some(from), Some(to))
-    })
+    };
+    (0..TRIES).find_map(|_| holders(is_it))
 }
 
 /// A line of a table of sockets.
