@@ -173,13 +173,13 @@ impl Trial<'_> {
         let mut asked: Vec<Value> = Vec::new();
         loop {
             let pending = json!({"attempt_id": attempt});
-            let mut pending = self.client.call("list_approvals", pending).await?;
+            let mut pending = self.client.call("list_inbox", pending).await?;
             let Value::Array(pending) = pending["approvals"].take() else { return no_list() };
             // Of a host that the sandbox refuses only a person is asked, and the agent goes on.
             let of_agent = |it: &Value| it["tool_name"] != "provost_allow_host";
             for approval in pending.into_iter().filter(of_agent) {
                 let answer = json!({"approval_id": approval["approval_id"], "decision": "approve"});
-                self.client.call("respond_approval", answer).await?;
+                self.client.call("answer", answer).await?;
                 asked.push(approval["action"].clone());
             }
             let status = json!({"attempt_id": attempt});
@@ -479,7 +479,7 @@ fn is_recalled(said: &str, first: &str) -> bool {
 }
 
 fn no_list() -> Result<String> {
-    Err("list_approvals lists nothing".into())
+    Err("list_inbox lists nothing".into())
 }
 
 fn expect(what: &str, found: &Value, expected: &Value) -> Result<()> {

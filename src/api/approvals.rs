@@ -1,4 +1,4 @@
-//! Permissions that executors ask for: their list, and the answers.
+//! Permissions that executors ask for: what `list_inbox` and `answer` have of them.
 
 use provost_actors::event::Action;
 use provost_actors::executor::AgentQuestion;
@@ -6,39 +6,15 @@ pub use provost_actors::journal::ApprovalStatus;
 
 use crate::api::prelude::*;
 
-pub const LIST_APPROVALS: &str = "\
-Use when: an attempt's phase is waiting with waiting_on = approval.
-Next: answer with an approval_id.
-Avoid: letting one wait: it is denied at expires_at.";
-
-/// Which approvals to list.
-#[apply(word)]
-#[derive(Default)]
-pub enum ApprovalsAsked {
-    /// Those that wait for an answer.
-    #[default]
-    Pending,
-    /// Those that were answered or withdrawn too.
-    All,
-}
-
-#[apply(input)]
+/// Which approvals are listed.
 pub struct ListApprovalsInput {
-    /// Only those of this attempt, a UUID; all attempts' if left out.
+    /// Only those of this attempt.
     pub attempt_id: Option<AttemptId>,
-    /// pending: those that wait for an answer. all: decided ones too.
-    #[serde(default)]
-    pub status: ApprovalsAsked,
-    pub limit: Limit<20, 100>,
-    pub cursor: Option<Text<1, 512>>,
-}
-
-#[apply(output)]
-pub struct ListApprovalsOutput {
-    /// The approvals, newest first.
-    pub approvals: Vec<ApprovalSummary>,
-    pub next_cursor: Option<String>,
-    pub has_more: bool,
+    /// Also those that were answered or withdrawn.
+    pub is_all: bool,
+    pub limit: usize,
+    /// Those before this one.
+    pub before: Option<ApprovalId>,
 }
 
 #[apply(output)]
@@ -71,18 +47,6 @@ pub struct ApprovalSummary {
     pub decided_at: Option<Timestamp>,
 }
 
-pub const RESPOND_APPROVAL: &str = "\
-Use when: you have decided on a permission that an agent asks for.
-Optional: reason (deny), request_id.
-Next: wait_for_attempts with the attempt's id.
-Avoid: approving without reading; a second decision on the same approval, which is refused.";
-
-pub const RESPOND_RULES: &[FieldRule] = &[
-    FieldRule::AnyOf(&["decision", "answer"]),
-    FieldRule::Apart(&["decision", "reason"], &["answer"]),
-    FieldRule::Only(&["reason"], "decision", &["deny"]),
-];
-
 /// What to answer.
 #[apply(word)]
 pub enum ApprovalDecision {
@@ -91,13 +55,9 @@ pub enum ApprovalDecision {
     Deny,
 }
 
-#[apply(input)]
 pub struct RespondApprovalInput {
-    /// The approval, a UUID from list_inbox.
     pub approval_id: ApprovalId,
-    /// approve: this once. deny: the agent continues without it.
     pub decision: Option<ApprovalDecision>,
-    /// Why it is denied; the agent sees it if its protocol can carry it. Only with deny.
     pub reason: Option<Text<1, 2000>>,
     /// To a question, instead of a decision.
     pub answer: Option<Text<1, 20_000>>,
@@ -113,10 +73,4 @@ pub struct RespondApprovalOutput {
     pub reason: Option<String>,
     /// When it was decided.
     pub decided_at: Option<Timestamp>,
-}
-
-tools! {
-    ApprovalTools:
-    read list_approvals(ListApprovalsInput) -> ListApprovalsOutput;
-    change respond_approval(RespondApprovalInput) -> RespondApprovalOutput;
 }

@@ -1,6 +1,5 @@
 //! What waits for a decision: permissions that agents ask for, and questions, tickets and alerts
-//! of workers. One list has all of it, and one tool answers any of it. The tools that had these
-//! halves are still called by their names, and not listed.
+//! of workers. One list has all of it, and one tool answers any of it.
 
 use super::approvals::{
     ApprovalDecision, ApprovalSummary, RespondApprovalInput, RespondApprovalOutput,

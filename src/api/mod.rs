@@ -123,8 +123,7 @@ pub type Refusable<T> = Result<T, Refusal>;
 /// cancels or disconnects: by then a change has either been handed to its owner or not begun.
 /// `key` is `None` when the caller gave no idempotency key.
 pub trait Service:
-    approvals::ApprovalTools
-    + artifacts::ChangesTool
+    artifacts::ChangesTool
     + artifacts::FileTool
     + artifacts::PatchTool
     + attempts::AttemptTools
@@ -142,7 +141,6 @@ pub trait Service:
     + window::WindowReads
     + worker::question::ConsultTools
     + worker::question::ImmediateTools
-    + worker::inbox::InboxTools
     + worker::next::NextTools
     + worker::question::AskTools
     + worker::ReportTools

@@ -20,17 +20,15 @@ pub struct ApprovalsArgs {
 }
 
 pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Exit, Failure> {
-    let mut arguments = json!({"status": if args.all { "all" } else { "pending" }});
+    let mut arguments = json!({"status": if args.all { "all" } else { "open" }});
     if let Some(attempt) = &args.attempt {
         arguments["attempt_id"] = json!(context.attempt(attempt).await?);
     }
-    if context.out.json {
-        arguments["limit"] = json!(100);
-        let listed = context.call::<ListApprovalsOutput>(arguments).await?;
-        context.out.json(&listed)?;
+    let approvals = context.all::<ApprovalSummary>(arguments).await?;
+    let listed = json!({"approvals": approvals, "next_cursor": null, "has_more": false});
+    if context.out.as_json(&listed)? {
         return Ok(Exit::Done);
     }
-    let approvals = context.all::<ApprovalSummary>(arguments).await?;
     let none = if args.all { "there are no approvals" } else { "no approvals are pending" };
     let rows = approvals.iter().map(|it| {
         let request = headline(&one_line(&it.text), REQUEST);

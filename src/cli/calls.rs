@@ -19,7 +19,8 @@ macro_rules! calls {
 }
 
 calls! {
-    "answer_question" => AnswerQuestionOutput,
+    "answer" => AnswerQuestionOutput,
+    "answer" => RespondApprovalOutput,
     "comment_on_changes" => CommentOnChangesOutput,
     "create_project" => CreateProjectOutput,
     "create_task" => CreateTaskOutput,
@@ -31,14 +32,10 @@ calls! {
     "get_attempt_status" => AttemptStatus,
     "get_attempt_status" => AttemptStatuses,
     "get_task" => GetTaskOutput,
-    "list_approvals" => ListApprovalsOutput,
-    "list_approvals" => ApprovalSummary,
     "list_executors" => ListExecutorsOutput,
     "list_projects" => ProjectSummary,
-    "list_questions" => QuestionSummary,
     "list_repos" => ListReposOutput,
     "list_tasks" => TaskSummary,
-    "respond_approval" => RespondApprovalOutput,
     "start_task_attempt" => StartTaskAttemptOutput,
     "stop_attempt" => StopAttemptOutput,
     "tail_attempt_logs" => LogPage,
@@ -77,6 +74,17 @@ calls! {
     "provost/started_as" => StartedAs,
     "provost/trust" => TrustedRepos,
     "provost/users" => UsersListed,
+}
+
+/// What waits for a decision has two lists of items.
+impl CallOutput for ApprovalSummary {
+    const CALL: &'static str = "list_inbox";
+    const ITEMS: &'static str = "approvals";
+}
+
+impl CallOutput for QuestionSummary {
+    const CALL: &'static str = "list_inbox";
+    const ITEMS: &'static str = "questions";
 }
 
 /// A discard with the branch.

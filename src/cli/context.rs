@@ -107,8 +107,8 @@ impl Context {
         mut arguments: Value,
     ) -> Result<Vec<Answer<T>>, Failure> {
         let mut all = Vec::new();
-        // `list_tasks` returns its items as `tasks`.
-        let field = T::CALL.trim_start_matches("list_");
+        let named = T::CALL.trim_start_matches("list_");
+        let field = if T::ITEMS.is_empty() { named } else { T::ITEMS };
         arguments["limit"] = json!(PAGE);
         loop {
             let mut page = self.request(T::CALL, arguments.clone()).await?;

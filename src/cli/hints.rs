@@ -246,7 +246,7 @@ fn aside(sentence: &str) -> String {
             said.push_str(&call);
         }
     }
-    for tool in table::listed().filter(|tool| !tool.verb.is_empty()) {
+    for tool in table::all().iter().filter(|tool| !tool.verb.is_empty()) {
         said = said.replace(&format!("{} shows", tool.name), &format!("`{}` shows", tool.verb));
     }
     said

@@ -44,7 +44,7 @@ pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Fail
     let questions = context.all::<QuestionSummary>(asked).await?;
     let approvals = match (&project, args.reports) {
         (None, false) => {
-            let status = if args.all { "all" } else { "pending" };
+            let status = if args.all { "all" } else { "open" };
             context.all::<ApprovalSummary>(json!({"status": status})).await?
         }
         _ => Vec::new(),

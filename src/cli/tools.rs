@@ -6,7 +6,7 @@ use super::prelude::*;
 use super::text::harmless_json;
 use crate::role::Role;
 use crate::tools::Tool;
-use crate::tools::table::listed;
+use crate::tools::table;
 
 #[derive(clap::Args, Debug)]
 pub struct ToolsArgs {
@@ -32,7 +32,7 @@ pub fn tools(out: &mut Output, args: &ToolsArgs) -> Result<Exit, Failure> {
     if args.errors {
         return errors(out);
     }
-    let visible = listed().filter(|tool| tool.is_for_role(args.role));
+    let visible = table::all().iter().filter(|tool| tool.is_for_role(args.role));
     let tools: Vec<_> = visible.map(Tool::definition).collect();
     if out.as_json(&json!({ "tools": tools }))? {
         return Ok(Exit::Done);

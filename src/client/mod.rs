@@ -48,6 +48,9 @@ pub enum ClientError {
 pub trait CallOutput: DeserializeOwned {
     /// The tool that returns it, or the method of the command line (`provost/...`).
     const CALL: &'static str;
+    /// Of an item of a list, the field that has them all; empty: as the call is named, `tasks` of
+    /// `list_tasks`.
+    const ITEMS: &'static str = "";
 }
 
 /// An answer of the daemon: the JSON as it came, and what it says.

@@ -1,7 +1,6 @@
 //! Permissions that executors ask for: listed from the store, answered by way of
 //! the attempt's owner.
 
-use async_trait::async_trait;
 use provost_actors::attempt::host_asked_for;
 use provost_actors::executor::{AgentQuestion, Verdict};
 use provost_actors::gateway;
@@ -9,40 +8,30 @@ use provost_actors::ids::ApprovalId;
 use provost_actors::journal::{self, Approval, Approvals};
 use provost_actors::text::cut;
 
-use super::{Domain, answered, cursor};
+use super::{Domain, answered};
 use crate::api::approvals::{
-    ApprovalDecision, ApprovalSummary, ApprovalTools, ApprovalsAsked, ListApprovalsInput,
-    ListApprovalsOutput, RespondApprovalInput, RespondApprovalOutput,
+    ApprovalDecision, ApprovalSummary, ListApprovalsInput, RespondApprovalInput,
+    RespondApprovalOutput,
 };
 use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
 use crate::store::Page;
 
-#[async_trait]
-impl ApprovalTools for Domain {
-    async fn list_approvals(
+impl Domain {
+    pub(super) async fn list_approvals(
         &self,
-        _: &Caller,
         input: ListApprovalsInput,
-    ) -> Refusable<ListApprovalsOutput> {
-        if let Some(attempt) = input.attempt_id {
+    ) -> Refusable<Page<ApprovalSummary>> {
+        let ListApprovalsInput { attempt_id, is_all, limit, before } = input;
+        if let Some(attempt) = attempt_id {
             self.store.status(attempt).await?;
         }
-        let before = cursor(input.cursor, "list_approvals", |text| text.parse().ok())?;
-        let status = match input.status {
-            ApprovalsAsked::Pending => Some(journal::ApprovalStatus::Pending),
-            ApprovalsAsked::All => None,
-        };
-        let limit = input.limit.get();
-        let page = self.store.approvals(input.attempt_id, status, before, limit).await?;
-        let page = fitting(page);
-        Ok(ListApprovalsOutput {
-            next_cursor: page.next(|approval| approval.approval_id),
-            has_more: page.has_more,
-            approvals: page.items.into_iter().map(summary).collect(),
-        })
+        let status = (!is_all).then_some(journal::ApprovalStatus::Pending);
+        let page = fitting(self.store.approvals(attempt_id, status, before, limit).await?);
+        let items = page.items.into_iter().map(summary).collect();
+        Ok(Page { items, has_more: page.has_more })
     }
 
-    async fn respond_approval(
+    pub(super) async fn respond_approval(
         &self,
         caller: &Caller,
         key: Option<Key>,
@@ -69,9 +58,7 @@ impl ApprovalTools for Domain {
             decided_at: approval.decided_at,
         }))
     }
-}
 
-impl Domain {
     /// A question is answered with one of its options, a permission given or refused.
     async fn fits(&self, id: ApprovalId, verdict: &Verdict) -> Result<(), Refusal> {
         let approval = self.store.approval(id).await?;

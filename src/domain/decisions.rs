@@ -5,19 +5,18 @@ use async_trait::async_trait;
 use provost_actors::ids::ApprovalId;
 
 use super::{Domain, answered, cursor};
-use crate::api::approvals::{ApprovalTools, ApprovalsAsked, ListApprovalsInput};
-use crate::api::args::{Limit, Text};
+use crate::api::approvals::ListApprovalsInput;
 use crate::api::decisions::{
     AnswerInput, AnswerOutput, Decided, DecisionTools, ListInboxInput, ListInboxOutput,
 };
-use crate::api::worker::inbox::{InboxTools, ListQuestionsInput, QuestionsAsked};
+use crate::api::worker::inbox::{ListQuestionsInput, QuestionsAsked};
 use crate::api::{Caller, Key, Once, Refusable};
 
 /// Where a page begins.
 #[derive(Debug, PartialEq, Eq)]
 enum Start {
     /// With approvals: those before this one.
-    Approvals(Option<String>),
+    Approvals(Option<ApprovalId>),
     /// With questions: those before this one.
     Questions(Option<String>),
 }
@@ -29,9 +28,7 @@ impl Start {
             None => (cursor, None),
         };
         match list {
-            "approvals" if before.as_ref()?.parse::<ApprovalId>().is_ok() => {
-                Some(Self::Approvals(before))
-            }
+            "approvals" => Some(Self::Approvals(Some(before?.parse().ok()?))),
             "questions" if before.as_ref().is_none_or(|id| id.len() <= 64) => {
                 Some(Self::Questions(before))
             }
@@ -42,20 +39,16 @@ impl Start {
     /// The cursor of a page that begins here.
     fn cursor(&self) -> String {
         let (list, before) = match self {
-            Self::Approvals(before) => ("approvals", before),
-            Self::Questions(before) => ("questions", before),
+            Self::Approvals(before) => ("approvals", before.as_ref().map(ApprovalId::to_string)),
+            Self::Questions(before) => ("questions", before.clone()),
         };
-        before.as_ref().map_or_else(|| list.to_owned(), |id| format!("{list}:{id}"))
+        before.map_or_else(|| list.to_owned(), |id| format!("{list}:{id}"))
     }
 }
 
 #[async_trait]
 impl DecisionTools for Domain {
-    async fn list_inbox(
-        &self,
-        caller: &Caller,
-        input: ListInboxInput,
-    ) -> Refusable<ListInboxOutput> {
+    async fn list_inbox(&self, _: &Caller, input: ListInboxInput) -> Refusable<ListInboxOutput> {
         let ListInboxInput { attempt_id, project_id, status, limit, cursor: given } = input;
         let start = cursor(given, "list_inbox", Start::read)?.unwrap_or(Start::Approvals(None));
         let mut listed = ListInboxOutput {
@@ -70,17 +63,14 @@ impl DecisionTools for Domain {
             Start::Questions(before) => (None, before),
         };
         if let Some(before) = before.filter(|_| has_approvals) {
-            let status = match status {
-                QuestionsAsked::All => ApprovalsAsked::All,
-                _ => ApprovalsAsked::Pending,
-            };
-            let (limit, cursor) = (Limit::of(limit.get()), before.and_then(text));
-            let asked = ListApprovalsInput { attempt_id, status, limit, cursor };
-            let page = self.list_approvals(caller, asked).await?;
-            listed.approvals = page.approvals;
+            let (is_all, limit) = (status == QuestionsAsked::All, limit.get());
+            let asked = ListApprovalsInput { attempt_id, is_all, limit, before };
+            let page = self.list_approvals(asked).await?;
+            let last = page.items.last().map(|last| last.approval_id);
+            listed.approvals = page.items;
             if page.has_more {
                 listed.has_more = true;
-                listed.next_cursor = page.next_cursor.map(|id| Start::Approvals(Some(id)).cursor());
+                listed.next_cursor = last.map(|id| Start::Approvals(Some(id)).cursor());
                 return Ok(listed);
             }
         }
@@ -89,18 +79,18 @@ impl DecisionTools for Domain {
         }
         let room = limit.get().saturating_sub(listed.approvals.len());
         // A full page says whether questions follow.
-        let limit = Limit::of(room.max(1));
-        let cursor = before_question.and_then(text);
-        let asked = ListQuestionsInput { project_id, status, limit, cursor };
-        let page = self.list_questions(caller, asked).await?;
+        let limit = room.max(1);
+        let asked = ListQuestionsInput { project_id, status, limit, before: before_question };
+        let page = self.store.inbox(&asked).await?;
         if room == 0 {
-            listed.has_more = !page.questions.is_empty();
+            listed.has_more = !page.items.is_empty();
             listed.next_cursor = listed.has_more.then(|| Start::Questions(None).cursor());
             return Ok(listed);
         }
-        listed.questions = page.questions;
+        listed.next_cursor = page.next(|question| question.question_id.clone());
+        listed.next_cursor = listed.next_cursor.map(|id| Start::Questions(Some(id)).cursor());
         listed.has_more = page.has_more;
-        listed.next_cursor = page.next_cursor.map(|id| Start::Questions(Some(id)).cursor());
+        listed.questions = page.items;
         Ok(listed)
     }
 
@@ -123,10 +113,6 @@ impl DecisionTools for Domain {
     }
 }
 
-fn text<const MAX: usize>(given: String) -> Option<Text<1, MAX>> {
-    Text::try_from(given).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,7 +121,7 @@ mod tests {
     fn a_cursor_names_the_list_and_the_place_in_it() {
         let id = "01936d5e-5f7a-7c3e-8f00-0123456789ab".to_owned();
         for start in [
-            Start::Approvals(Some(id.clone())),
+            Start::Approvals(Some(id.parse().unwrap())),
             Start::Questions(None),
             Start::Questions(Some(id.clone())),
         ] {

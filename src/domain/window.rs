@@ -11,7 +11,6 @@ use provost_actors::text::cut;
 
 use super::approvals::summary;
 use super::{Domain, cursor};
-use crate::api::args::Limit;
 use crate::api::window::{
     AttemptCard, Attention, AttentionInput, Board, BoardColumn, BoardInput, Card, Column,
     CompareInput, LoginsInput, Need, NeedDetail, NeedKind, Outcome, TaskLine, Usage, UsageInput,
@@ -207,8 +206,8 @@ impl Domain {
         let questions = ListQuestionsInput {
             project_id: input.project_id,
             status: QuestionsAsked::Open,
-            limit: Limit::of(ASKED_MAX),
-            cursor: None,
+            limit: ASKED_MAX,
+            before: None,
         };
         let (facts, approvals, questions) = tokio::try_join!(
             self.store.open_facts(input.project_id),

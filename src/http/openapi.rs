@@ -12,7 +12,7 @@ use crate::tools::{RunKind, Tool, table};
 pub async fn document(desk: Desk) -> Response {
     let caller = &desk.caller;
     let may = |tool: &&Tool| tool.is_for(caller) && tool.access() <= caller.access;
-    Json(described(table::listed().filter(may))).into_response()
+    Json(described(table::all().iter().filter(may))).into_response()
 }
 
 fn described<'a>(tools: impl Iterator<Item = &'a Tool>) -> Value {
@@ -95,8 +95,8 @@ mod tests {
 
     #[test]
     fn every_listed_tool_is_an_operation_with_its_schemas() {
-        let document = described(table::listed());
-        for tool in table::listed() {
+        let document = described(table::all().iter());
+        for tool in table::all() {
             let post = &document["paths"][format!("/api/v1/{}", tool.name)]["post"];
             assert_eq!(post["operationId"], tool.name);
             let schema = &post["requestBody"]["content"]["application/json"]["schema"];
@@ -108,6 +108,6 @@ mod tests {
             assert_eq!(post.get("parameters").is_some(), is_change, "{}", tool.name);
         }
         let count = document["paths"].as_object().unwrap().len();
-        assert_eq!(count, table::listed().count());
+        assert_eq!(count, table::all().len());
     }
 }

@@ -244,7 +244,7 @@ impl ServerHandler for Server {
     async fn list_tools(&self, request: Page, _: Context) -> Result<ListToolsResult> {
         only_page(request)?;
         let caller = self.caller();
-        let visible = table::listed();
+        let visible = table::all().iter();
         let visible = visible.filter(|tool| tool.is_for(caller) && tool.access() <= caller.access);
         let list = ListToolsResult::with_all_items(visible.map(Tool::definition).collect());
         Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))

@@ -65,12 +65,9 @@ const NAMES: &[Synonyms] = &[
     ("comment_on_changes", "path", FILES),
     ("comment_on_changes", "line", "start_line first_line line_number"),
     ("comment_on_changes", "last_line", "end_line"),
-    ("respond_approval", "decision", "action response answer status verdict"),
-    ("respond_approval", "reason", "message comment feedback text note"),
     ("answer", "decision", "action status verdict"),
     ("answer", "reason", "comment feedback note"),
     ("answer", "answer", "response text content message body reply"),
-    ("answer_question", "answer", "response text content message body reply"),
     ("tail_attempt_logs", "channel", "stream kind type mode format"),
     ("get_attempt_file", "path", FILES),
     ("get_attempt_patch", "paths", FILES),
@@ -218,7 +215,11 @@ impl Stranger<'_> {
         }
         match self.tool {
             "get_attempt_file" => self.lines_of_a_file(name),
-            "answer" | "respond_approval" => decision(name, self.value),
+            "answer" if name == ID => {
+                let of = if self.beside.contains_key("decision") { "approval" } else { "question" };
+                Some(Sense::Name(format!("{of}_id")))
+            }
+            "answer" => decision(name, self.value),
             "stop_attempt" if matches!(name, "signal" | "sig") => signal(self.value),
             "start_task_attempt" | "create_project" if !self.is_nested => {
                 if !is_among(BRANCHES, name) {
@@ -363,9 +364,9 @@ mod tests {
         is_name("tail_attempt_logs", "max_lines", &["limit", "max_bytes"], "limit");
         is_name("create_task", "prompt", &["title", "description"], "description");
         is_name("create_task", "acceptance_criteria", &["brief"], "brief.acceptanceCriteria");
-        is_name("answer_question", "id", &["question_id"], "question_id");
+        is_name("answer", "id", &["question_id"], "question_id");
         is_name("get_task", "taskId", &["task_id"], "task_id");
-        let project = sense("list_questions", "id", &json!("Q-001"), &[]);
+        let project = sense("list_inbox", "id", &json!("Q-001"), &[]);
         assert_eq!(project, None);
     }
 
@@ -392,7 +393,7 @@ mod tests {
             ("reject", json!(true), "deny"),
             ("approved", json!(false), "deny"),
         ] {
-            let said = sense("respond_approval", name, &value, &["decision"]);
+            let said = sense("answer", name, &value, &["decision"]);
             assert!(matches!(said, Some(Sense::Values(values, _)) if values[0].1 == decision));
         }
         let branch = sense("start_task_attempt", "base_branch", &json!("main"), &["repos"]);

@@ -53,7 +53,7 @@ pub struct Unknown {
 }
 
 pub fn unknown(name: &str, caller: &Caller) -> Unknown {
-    let visible = table::listed().map(Deref::deref).filter(|tool| tool.is_for(caller));
+    let visible = table::all().iter().map(Deref::deref).filter(|tool| tool.is_for(caller));
     let visible: Vec<&Row> = visible.collect();
     let shown = cut(name.to_owned(), NAME_TOLD);
     let names: Vec<&str> = visible.iter().map(|tool| tool.name).collect();

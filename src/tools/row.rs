@@ -48,8 +48,6 @@ pub enum Load {
     Always,
     /// When it searches, with clients that defer tools.
     Search,
-    /// Never: it is called by those who know it from an earlier version.
-    Former,
 }
 
 /// How a call is run.
@@ -82,11 +80,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether lists of tools have it.
-    pub fn is_listed(&self) -> bool {
-        self.load != Load::Former
-    }
-
     /// What a caller must be allowed to do.
     pub fn access(&self) -> Access {
         match self.effect {

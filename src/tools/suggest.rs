@@ -33,7 +33,7 @@ create_task: add_task new_task
 create_project: add_project new_project
 comment_on_changes: add_comment create_comment review_changes submit_review request_changes
 list_inbox: list_permissions get_approvals pending_approvals list_approvals list_questions inbox
-answer: approve approve_request respond_to_approval grant_permission deny reject respond";
+answer: approve approve_request respond_approval answer_question respond_to_approval grant_permission deny reject respond";
 const WORDS: &str = "\
 tail_attempt_logs: log logs output
 tail_session_messages: messages transcript conversation history
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_word_of_another_system_finds_the_tool_that_exists() {
         let seen: Vec<&Row> =
-            tools::listed().map(|tool| &**tool).filter(|tool| !tool.is_workers()).collect();
+            tools::all().iter().map(|tool| &**tool).filter(|tool| !tool.is_workers()).collect();
         for (given, meant) in [
             ("cancel_attempt", "stop_attempt"),
             ("mcp__provost__kill", "stop_attempt"),

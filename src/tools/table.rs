@@ -6,19 +6,18 @@ use std::sync::LazyLock;
 
 use super::row::Audience::{Attempts, Board, Worker};
 use super::row::Effect::{Adds, Asks, Publishes, Reads, Removes, Replaces, Starts, Steers};
-use super::row::Load::{Always, Former, Search};
+use super::row::Load::{Always, Search};
 use super::row::{Row, RunKind};
 pub use super::tool::Tool;
 use crate::api::field_rules::FieldRule;
 use crate::api::inside::Inside::{Named, NamedBy, Never, OfNoProject};
 use crate::api::placed::{ANSWER, COMMENTS, FINISH, FOLLOW_UP, ROWS, STOP};
 use crate::api::worker::{
-    completed, done, failure, inbox, issue, next, observation, question, status, ticket,
-    verification,
+    completed, done, failure, issue, next, observation, question, status, ticket, verification,
 };
 use crate::api::{
-    approvals, artifacts, attempts, comments, decisions, executors, finish, follow_up, logs,
-    projects, sessions, tasks, waits,
+    artifacts, attempts, comments, decisions, executors, finish, follow_up, logs, projects,
+    sessions, tasks, waits,
 };
 
 macro_rules! table {
@@ -85,10 +84,6 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Change finish_attempt        "Finish attempt",        Board(Never),       Publishes Search "provost merge ATTEMPT"       FINISH,    finish::FINISH_ATTEMPT,          finish::FINISH_RULES;
     Read   list_inbox            "List inbox",            Board(NamedBy(&["project_id", "attempt_id"])), Reads     Search "provost inbox"               ROWS,      decisions::LIST_INBOX,           decisions::INBOX_RULES;
     Change answer                "Answer",                Board(NamedBy(&["approval_id", "project_id"])), Steers    Search ""                            ANSWER,    decisions::ANSWER,               decisions::ANSWER_RULES;
-    Read   list_approvals        "List approvals",        Board(NamedBy(&["attempt_id"])), Reads     Former ""                            ROWS,      approvals::LIST_APPROVALS,       &[];
-    Change respond_approval      "Respond to approval",   Board(Named),       Steers    Former ""                            ANSWER,    approvals::RESPOND_APPROVAL,     approvals::RESPOND_RULES;
-    Read   list_questions        "List questions",        Board(NamedBy(&["project_id"])), Reads     Former ""                            ROWS,      inbox::LIST_QUESTIONS,           &[];
-    Change answer_question       "Answer question",       Board(NamedBy(&["project_id"])), Steers    Former ""                            ROWS,      inbox::ANSWER_QUESTION,          &[];
     Read   get_context           "Get context",           Attempts,           Reads     Search ""                            ROWS,      attempts::GET_CONTEXT,           &[];
     // The worker API, by its own names.
     Change get_next_task = "getNextTask"                           "Get next task",              Worker, Asks Search "" ROWS, next::GET_NEXT_TASK,                      &[];
@@ -105,13 +100,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Wait   call_coe_agent = "callCOEAgent"                         "Call answering agent",       Worker, Asks Search "" ROWS, question::CALL_COE_AGENT,                 &[];
 });
 
-/// The tools of lists, in their order.
-pub fn listed() -> impl Iterator<Item = &'static Tool> {
-    TABLE.iter().filter(|tool| tool.is_listed())
-}
-
-/// Every tool, with those that are called by former names.
-#[cfg(test)]
+/// Every tool, in the order of lists.
 pub fn all() -> &'static [Tool] {
     &TABLE
 }

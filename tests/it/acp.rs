@@ -117,7 +117,7 @@ fn a_person_sees_what_they_approve() {
     let Some(provost) = with_agent() else { return };
     let attempt = provost.board().start("agent", "edit /w/a.txt one\\u001b[2Jtwo");
     let asked = eventually("it asks for permission", || {
-        let listed = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+        let listed = provost.call("list_inbox", &json!({"attempt_id": attempt.id}));
         listed["approvals"].get(0).cloned()
     });
     let action = json!({"type": "file_edit", "path": "/w/a.txt", "content": "one\\u001b[2Jtwo"});

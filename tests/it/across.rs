@@ -125,14 +125,14 @@ fn what_is_trusted_goes_on_on_all_hosts() {
     for attempt in [&one, &two] {
         assert_eq!(attempt.settled()["state"], "completed");
         assert_eq!(attempt.said("tool_result"), ["made"]);
-        let decided = a.call("list_approvals", &json!({"attempt_id": attempt.id, "status": "all"}));
+        let decided = a.call("list_inbox", &json!({"attempt_id": attempt.id, "status": "all"}));
         assert_eq!(decided["approvals"][0]["status"], "approved", "{decided}");
     }
     // An approval of one counts for those of all hosts. One whose daemon is away goes on when it is back.
     board.repo().commit("provost.toml", "[setup]\nrun = 'echo again > made.txt'\n");
     let [one, two, three] = [waits(&a), waits(&b), waits(&c)];
     c.kill();
-    let asked = a.call("list_approvals", &json!({"attempt_id": two.id}));
+    let asked = a.call("list_inbox", &json!({"attempt_id": two.id}));
     let approval = asked["approvals"][0]["approval_id"].as_str().unwrap();
     let approved = a.verb(["approve", approval]);
     assert_eq!(approved.code, 0, "{approved:?}");

@@ -60,7 +60,7 @@ pub fn tool(name: &str, arguments: &Value) -> (&'static str, Value) {
 
 fn status_of(provost: &Provost, asked: &Value) -> Value {
     let all = json!({"attempt_id": asked["attempt_id"], "status": "all"});
-    provost.call("list_approvals", &all)["approvals"][0]["status"].clone()
+    provost.call("list_inbox", &all)["approvals"][0]["status"].clone()
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn no_way_from_inside_an_attempt_leads_to_an_approval() {
              until grep -qs end out; do sleep 0.02; done; cat out",
             quoted(&bare)
         ),
-        ghost(&provost, "alive", &[tool("respond_approval", &respond)]),
-        ghost(&provost, "gone", &[tool("respond_approval", &respond)]),
-        format!("'{p}' call respond_approval '{respond}'"),
+        ghost(&provost, "alive", &[tool("answer", &respond)]),
+        ghost(&provost, "gone", &[tool("answer", &respond)]),
+        format!("'{p}' call answer '{respond}'"),
         format!("'{p}' answer Q-001 yes"),
         format!("'{p}' plan add --help > /dev/null; '{p}' plan list"),
     ];
@@ -361,14 +361,13 @@ fn an_orchestrator_inside_reaches_its_own_children_and_its_project() {
         ("get_attempt_status", json!({"attempt_id": others.id})),
         ("stop_attempt", json!({"attempt_id": others.id})),
         ("follow_up", json!({"attempt_id": others.id, "action": "queue", "prompt": "x"})),
-        ("list_approvals", json!({})),
-        ("list_approvals", json!({"attempt_id": others.id})),
-        ("respond_approval", json!({"approval_id": asked["approval_id"], "decision": "approve"})),
+        ("list_inbox", json!({})),
+        ("list_inbox", json!({"attempt_id": others.id})),
+        ("answer", json!({"approval_id": asked["approval_id"], "decision": "approve"})),
         ("create_project", json!({"name": "x", "repos": [{"path": "/"}]})),
         ("delete_task", json!({"task_id": task})),
         ("comment_on_changes", json!({"attempt_id": others.id, "action": "submit"})),
         ("finish_attempt", json!({"attempt_id": others.id, "action": "commit"})),
-        ("list_questions", json!({})),
     ];
     let calls = |calls: &[(&str, Value)]| -> String {
         calls.iter().map(|(tool, arguments)| call(tool, arguments)).collect()
@@ -378,10 +377,10 @@ fn an_orchestrator_inside_reaches_its_own_children_and_its_project() {
         "child=$('{p}' call start_task_attempt '{start}' | tr ',' '\\n' | \
              sed -n 's/.*\"attempt_id\": *\"\\([^\"]*\\)\".*/\\1/p' | head -1)\n\
          echo \"child $child\"\n\
-         list() {{ '{p}' call list_approvals \"{{\\\"attempt_id\\\": \\\"$child\\\"}}\"; }}\n\
+         list() {{ '{p}' call list_inbox \"{{\\\"attempt_id\\\": \\\"$child\\\"}}\"; }}\n\
          until list | grep -q approval_id; do sleep 0.05; done\n\
          id=$(list | tr ',' '\\n' | sed -n 's/.*\"approval_id\": *\"\\([^\"]*\\)\".*/\\1/p' | head -1)\n\
-         '{p}' call respond_approval \"{{\\\"approval_id\\\": \\\"$id\\\", \\\"decision\\\": \\\"approve\\\"}}\" > /dev/null\n\
+         '{p}' call answer \"{{\\\"approval_id\\\": \\\"$id\\\", \\\"decision\\\": \\\"approve\\\"}}\" > /dev/null\n\
          echo \"approved $?\"\n\
          '{p}' call wait_for_attempts \"{{\\\"attempt_ids\\\": [\\\"$child\\\"]}}\" > /dev/null\n\
          echo \"waited $?\"\n\

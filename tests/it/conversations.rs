@@ -38,7 +38,7 @@ fn answers(provost: &Provost, request: &str) -> usize {
 pub fn pending(provost: &Provost, attempt: &Attempt<'_>) -> Value {
     eventually("it asks for permission", || {
         let asked = json!({"attempt_id": attempt.id});
-        let listed = provost.call("list_approvals", &asked);
+        let listed = provost.call("list_inbox", &asked);
         listed["approvals"].get(0).cloned()
     })
 }
@@ -81,9 +81,9 @@ fn a_permission_is_waited_for_and_told_once_it_is_given() {
     let status = waits(&attempt);
     assert_eq!((&status["state"], &status["waiting_on"]), (&json!("running"), &json!("approval")));
     let approve = json!({"approval_id": asked["approval_id"], "decision": "approve"});
-    let first = provost.call("respond_approval", &approve);
+    let first = provost.call("answer", &approve);
     assert_eq!(first["status"], "approved");
-    assert_eq!(provost.call("respond_approval", &approve), first, "the same again is the same");
+    assert_eq!(provost.call("answer", &approve), first, "the same again is the same");
     let settled = attempt.settled();
     assert_eq!(settled["state"], "completed");
     assert!(!settled["next_action"].to_string().contains("denied"), "{settled}");
@@ -92,7 +92,7 @@ fn a_permission_is_waited_for_and_told_once_it_is_given() {
     assert!(told.iter().any(|text| text == "asks for permission: Bash make"), "{told:?}");
     assert!(told.iter().any(|text| text == "approved: Bash make"), "{told:?}");
     assert_eq!(answers(&provost, "ask0"), 1);
-    let none = provost.call("list_approvals", &json!({}));
+    let none = provost.call("list_inbox", &json!({}));
     assert_eq!(none["approvals"], json!([]), "none is pending");
 }
 
@@ -102,15 +102,15 @@ fn a_denial_reaches_the_agent_with_its_reason_and_stands() {
     let attempt = provost.board().start("agent", "ask rm -rf build");
     let id = pending(&provost, &attempt)["approval_id"].clone();
     let deny = json!({"approval_id": id, "decision": "deny", "reason": "keep it"});
-    assert_eq!(provost.call("respond_approval", &deny)["reason"], "keep it");
+    assert_eq!(provost.call("answer", &deny)["reason"], "keep it");
     let next = attempt.settled()["next_action"].to_string();
     assert!(next.contains("was denied") && next.contains("follow_up"), "{next}");
     assert_eq!(attempt.said("assistant_message"), ["denied rm -rf build: keep it"]);
     let approve = json!({"approval_id": id, "decision": "approve"});
-    let refusal = provost.refusal("respond_approval", &approve);
+    let refusal = provost.refusal("answer", &approve);
     assert_eq!(refusal["code"], "idempotency_conflict");
     let unknown = json!({"approval_id": attempt.id, "decision": "approve"});
-    assert_eq!(provost.refusal("respond_approval", &unknown)["code"], "invalid_argument");
+    assert_eq!(provost.refusal("answer", &unknown)["code"], "invalid_argument");
 }
 
 #[test]
@@ -122,9 +122,9 @@ fn a_permission_outlives_the_daemon_that_was_asked() {
     waits(&attempt);
     assert_eq!(pending(&provost, &attempt), asked);
     let deny = json!({"approval_id": asked["approval_id"], "decision": "deny", "request_id": "d"});
-    let first = provost.call("respond_approval", &deny);
+    let first = provost.call("answer", &deny);
     provost.kill_and_start();
-    assert_eq!(provost.call("respond_approval", &deny), first);
+    assert_eq!(provost.call("answer", &deny), first);
     assert_eq!(attempt.settled()["state"], "completed");
     assert_eq!(answers(&provost, "ask0"), 1);
 }
@@ -139,7 +139,7 @@ fn a_daemon_that_dies_between_a_verdict_and_its_telling_tells_it_later() {
         let approve = json!({"approval_id": id, "decision": "approve", "request_id": "a"});
         let mut client = provost.bridge();
         client.initialize();
-        let call = client.begin("respond_approval", &approve);
+        let call = client.begin("answer", &approve);
         provost.ended();
         provost.start();
         let answer = client.outcome(call).unwrap().output();
@@ -161,7 +161,7 @@ fn nothing_is_said_twice_however_often_the_daemon_dies() {
             (asked["action"]["command"] == format!("step {number}")).then_some(asked)
         });
         let approve = json!({"approval_id": asked["approval_id"], "decision": "approve"});
-        provost.call("respond_approval", &approve);
+        provost.call("answer", &approve);
         provost.kill_and_start();
     }
     assert_eq!(attempt.settled()["state"], "completed");
@@ -183,7 +183,7 @@ fn a_permission_that_nobody_gives_is_denied() {
     attempt.settled();
     assert_eq!(attempt.said("assistant_message"), ["denied make: no one answered within 1 s"]);
     let all = json!({"attempt_id": attempt.id, "status": "all"});
-    assert_eq!(provost.call("list_approvals", &all)["approvals"][0]["status"], "denied");
+    assert_eq!(provost.call("list_inbox", &all)["approvals"][0]["status"], "denied");
 }
 
 #[test]
@@ -202,10 +202,10 @@ fn a_stop_is_the_protocols_own_interrupt_also_while_a_permission_is_waited_for()
         assert_eq!(attempt.status()["state"], "failed");
         attempt.leaves_nobody();
         let all = json!({"attempt_id": attempt.id, "status": "all"});
-        for approval in provost.call("list_approvals", &all)["approvals"].as_array().unwrap() {
+        for approval in provost.call("list_inbox", &all)["approvals"].as_array().unwrap() {
             assert_eq!(approval["status"], "withdrawn");
             let late = json!({"approval_id": approval["approval_id"], "decision": "approve"});
-            let refusal = provost.refusal("respond_approval", &late);
+            let refusal = provost.refusal("answer", &late);
             assert_eq!(refusal["code"], "idempotency_conflict");
         }
     }

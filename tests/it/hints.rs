@@ -294,15 +294,8 @@ impl Follower<'_> {
 }
 
 /// Tools that may end, overwrite or drop something.
-const DESTRUCTIVE: [&str; 7] = [
-    "delete_task",
-    "stop_attempt",
-    "update_task",
-    "follow_up",
-    "respond_approval",
-    "answer_question",
-    "answer",
-];
+const DESTRUCTIVE: [&str; 5] =
+    ["delete_task", "stop_attempt", "update_task", "follow_up", "answer"];
 
 /// What holds for the first step of every hint: it aims no call that may take something
 /// away at another thing than the one named, overrides no guard, and leaves nothing out

@@ -206,7 +206,7 @@ fn an_answer_reaches_an_asker_on_another_host() {
     let b = host(&url, "b");
     let attempt = a.board().start("asker", "x");
     attempt.settled();
-    b.call("answer_question", &json!({"question_id": "Q-001", "answer": "GSAP"}));
+    b.call("answer", &json!({"question_id": "Q-001", "answer": "GSAP"}));
     eventually("the asker has it as a follow-up", || {
         let prompts = rows(&url, "SELECT prompt FROM processes");
         prompts.iter().any(|prompt| prompt.contains("GSAP")).then_some(())

@@ -392,14 +392,14 @@ fn a_command_of_the_repository_waits_for_a_person() {
     assert!(status["next_action"].as_str().unwrap().contains(&command), "{status}");
     let there = worktree(&attempt);
     assert!(!there.join("made.txt").exists());
-    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    let pending = provost.call("list_inbox", &json!({"attempt_id": attempt.id}));
     let approval = &pending["approvals"][0];
     assert!(approval["text"].as_str().unwrap().contains("setup.run: echo made"), "{approval}");
     // An agent has no say in it.
     let mut agent = provost.bridge();
     agent.initialize();
     let answer = json!({"approval_id": approval["approval_id"], "decision": "approve"});
-    let refused = agent.call("respond_approval", &answer).refusal();
+    let refused = agent.call("answer", &answer).refusal();
     assert_eq!(refused["code"], "not_permitted", "{refused}");
     assert!(!there.join("made.txt").exists());
     let shown = provost.verb(["trust", "scratch", "--show"]);
@@ -417,7 +417,7 @@ fn a_command_of_the_repository_waits_for_a_person() {
     // An approval counts for all attempts that wait for the same.
     let third = board.start("fake", "run cat made.txt");
     third.in_phase("waiting");
-    let pending = provost.call("list_approvals", &json!({"attempt_id": other.id}));
+    let pending = provost.call("list_inbox", &json!({"attempt_id": other.id}));
     let approval = pending["approvals"][0]["approval_id"].as_str().unwrap().to_owned();
     assert_eq!(provost.verb(["approve", &approval]).code, 0);
     for attempt in [&other, &third] {
@@ -428,7 +428,7 @@ fn a_command_of_the_repository_waits_for_a_person() {
     board.repo().commit("provost.toml", &long);
     let changed = board.start("fake", "run cat made.txt");
     changed.in_phase("waiting");
-    let pending = provost.call("list_approvals", &json!({"attempt_id": changed.id}));
+    let pending = provost.call("list_inbox", &json!({"attempt_id": changed.id}));
     let approval = pending["approvals"][0]["approval_id"].as_str().unwrap().to_owned();
     let refused = provost.verb(["approve", &approval]);
     assert!(refused.code != 0 && refused.stderr.contains("too long to be shown"), "{refused:?}");
@@ -478,11 +478,11 @@ fn an_attempt_that_waits_for_trust_can_be_stopped_and_survives_a_daemon() {
     attempt.in_phase("waiting");
     provost.kill_and_start();
     attempt.in_phase("waiting");
-    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    let pending = provost.call("list_inbox", &json!({"attempt_id": attempt.id}));
     assert_eq!(pending["approvals"].as_array().unwrap().len(), 1, "{pending}");
     assert_eq!(attempt.stop()["stopped"], true);
     attempt.settled();
-    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    let pending = provost.call("list_inbox", &json!({"attempt_id": attempt.id}));
     assert_eq!(pending["approvals"].as_array().unwrap().len(), 0, "{pending}");
     assert!(!worktree(&attempt).join("made.txt").exists());
 }
@@ -509,7 +509,7 @@ fn an_attempt_that_waits_for_its_credentials_survives_a_daemon_and_gets_them_onc
         attempt.in_phase("waiting");
     }
     assert!(!worktree(&attempt).join("secret.env").exists());
-    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    let pending = provost.call("list_inbox", &json!({"attempt_id": attempt.id}));
     assert_eq!(pending["approvals"].as_array().unwrap().len(), 1, "{pending}");
     assert_eq!(provost.verb(["trust", &attempt.id, "--yes"]).code, 0);
     let status = attempt.settled();

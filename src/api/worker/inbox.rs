@@ -1,17 +1,6 @@
-//! The inbox of what workers ask, which `list_inbox` and `answer` are the tools of: `list_questions`
-//! and `answer_question` are their former names.
+//! What workers ask: what `list_inbox` and `answer` have of it.
 
 use crate::api::prelude::*;
-
-pub const LIST_QUESTIONS: &str = "\
-Use when: workers may have asked what the plan does not answer, or raised an alert.
-Next: answer with question_id.
-Avoid: answering without reading context.";
-
-pub const ANSWER_QUESTION: &str = "\
-Use when: you have decided on a question or a ticket that list_inbox shows.
-Next: list_inbox for the rest. The worker gets the answer automatically.
-Avoid: answers for one case only: the same question gets this answer from now on.";
 
 /// Which to list.
 #[apply(word)]
@@ -24,23 +13,14 @@ pub enum QuestionsAsked {
     Reports,
 }
 
-#[apply(input)]
+/// Which questions are listed.
 pub struct ListQuestionsInput {
-    /// Project, a UUID; all projects by default.
+    /// Only this project's.
     pub project_id: Option<ProjectId>,
-    /// open (default); all; reports (observations, issues and test failures: no answer needed).
-    #[serde(default)]
     pub status: QuestionsAsked,
-    pub limit: Limit<50, 200>,
-    pub cursor: Option<Text<1, 64>>,
-}
-
-#[apply(output)]
-pub struct ListQuestionsOutput {
-    /// Newest first.
-    pub questions: Vec<QuestionSummary>,
-    pub next_cursor: Option<String>,
-    pub has_more: bool,
+    pub limit: usize,
+    /// Those before this one, by its id.
+    pub before: Option<String>,
 }
 
 /// What kind of thing waits.
@@ -92,13 +72,11 @@ pub struct QuestionSummary {
     pub asked_at: Timestamp,
 }
 
-#[apply(input)]
 pub struct AnswerQuestionInput {
-    /// UUID from list_inbox, or Q-001 or TK-001.
+    /// A UUID, or Q-001 or TK-001.
     pub question_id: Text<1, 64>,
-    /// The answer; of a ticket, how it was resolved.
     pub answer: Text<1, 20_000>,
-    /// Project of Q-001 or TK-001, where several have one.
+    /// Where several have one.
     pub project_id: Option<ProjectId>,
 }
 
@@ -110,10 +88,4 @@ pub struct AnswerQuestionOutput {
     pub handle: String,
     /// answered.
     pub status: QuestionStatus,
-}
-
-tools! {
-    InboxTools:
-    read list_questions(ListQuestionsInput) -> ListQuestionsOutput;
-    change answer_question(AnswerQuestionInput) -> AnswerQuestionOutput;
 }

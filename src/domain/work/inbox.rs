@@ -3,14 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use provost_actors::answers::Courier;
 use provost_actors::ids::QuestionId;
 use provost_actors::journal::Deliveries as _;
 
-use crate::api::worker::inbox::{
-    AnswerQuestionInput, AnswerQuestionOutput, InboxTools, ListQuestionsInput, ListQuestionsOutput,
-};
+use crate::api::worker::inbox::{AnswerQuestionInput, AnswerQuestionOutput};
 use crate::api::{Caller, Key, Once, Refusable, Refusal};
 use crate::domain::Domain;
 
@@ -19,22 +16,8 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// Changes that are read at once.
 const BATCH: usize = 500;
 
-#[async_trait]
-impl InboxTools for Domain {
-    async fn list_questions(
-        &self,
-        _: &Caller,
-        input: ListQuestionsInput,
-    ) -> Refusable<ListQuestionsOutput> {
-        let page = self.store.inbox(&input).await?;
-        Ok(ListQuestionsOutput {
-            next_cursor: page.next(|question| question.question_id.clone()),
-            has_more: page.has_more,
-            questions: page.items,
-        })
-    }
-
-    async fn answer_question(
+impl Domain {
+    pub(in crate::domain) async fn answer_question(
         &self,
         caller: &Caller,
         key: Option<Key>,
@@ -48,9 +31,7 @@ impl InboxTools for Domain {
         }
         Ok(answer)
     }
-}
 
-impl Domain {
     /// Takes up what an earlier daemon left: answers on their way, executors asked, plans
     /// that were indexed otherwise.
     pub async fn take_up_answers(&self) {

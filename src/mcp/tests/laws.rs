@@ -22,7 +22,7 @@ fn definition(tool: &Tool) -> Value {
 
 /// What a role may be shown, in listing order.
 fn definitions(role: Role) -> Vec<rmcp::model::Tool> {
-    tools::listed().filter(|tool| tool.is_for_role(role)).map(Tool::definition).collect()
+    tools::all().iter().filter(|tool| tool.is_for_role(role)).map(Tool::definition).collect()
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn published_schemas_refuse_what_the_server_refuses() {
         ("finish_attempt", json!({"attempt_id": ID, "action": "discard", "message": "m"})),
         ("list_inbox", json!({"attempt_id": ID, "status": "reports"})),
         ("createTicket", json!({"title": "t", "type": "investigation"})),
-        ("respond_approval", json!({"approval_id": ID})),
-        ("respond_approval", json!({"approval_id": ID, "decision": "approve", "reason": "x"})),
+        ("answer", json!({"approval_id": ID})),
+        ("answer", json!({"approval_id": ID, "decision": "approve", "reason": "x"})),
         ("follow_up", json!({"action": "send", "attempt_id": ID})),
         ("follow_up", json!({"action": "queue", "session_id": ID})),
         ("follow_up", json!({"action": "send", "prompt": "x"})),

@@ -44,7 +44,6 @@ pub fn arguments(tool: &str) -> Value {
             json!({"task_id": "TASK-001", "status": "in_progress", "metrics": {"time_seconds": 1.5}})
         }
         "list_inbox" => json!({"attempt_id": ID, "status": "open", "limit": 5}),
-        "answer_question" => json!({"question_id": "Q-001", "answer": "a", "project_id": ID}),
         "askQuestion" => json!({
             "question": "q", "context_summary": "c", "current_file": "f",
             "relevant_snippets": [{"file": "f", "content": "c"}], "task_id": "TASK-001",
@@ -62,7 +61,7 @@ pub fn arguments(tool: &str) -> Value {
         "start_task_attempt" => {
             json!({"task_id": ID, "executor": "fake", "repos": [{"repo_id": ID}]})
         }
-        "answer" | "respond_approval" => {
+        "answer" => {
             json!({"approval_id": ID, "decision": "deny", "reason": "no"})
         }
         "follow_up" => json!({"attempt_id": ID, "action": "send", "prompt": "go on"}),

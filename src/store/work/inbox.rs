@@ -60,13 +60,13 @@ impl Store {
                AND (id < $3 OR $3 IS NULL)
              ORDER BY id DESC LIMIT $4"
         ));
-        let (project, limit) = (input.project_id, input.limit.get());
+        let (project, limit) = (input.project_id, input.limit);
         let is_open = input.status == QuestionsAsked::Open;
         self.read(async |db| {
             if let Some(project) = project {
                 projects::require(db, project).await?;
             }
-            let found = db.all(sql, (project, is_open, input.cursor.as_deref(), limit + 1)).await?;
+            let found = db.all(sql, (project, is_open, input.before.as_deref(), limit + 1)).await?;
             Ok(Page::cut(found, limit))
         })
         .await
@@ -84,7 +84,7 @@ impl Store {
     ) -> Result<(Once<AnswerQuestionOutput>, Option<QuestionId>), Refusal> {
         let mut question: Option<QuestionId> = None;
         let answer = self
-            .keyed(Patience::Short, key, "answer_question", async |db| {
+            .keyed(Patience::Short, key, "answer", async |db| {
                 let found = find(db, input.project_id, &input.question_id).await?;
                 if let Some(inside) = inside {
                     refuse_own(db, &found.question_id, inside).await?;

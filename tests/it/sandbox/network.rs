@@ -540,7 +540,7 @@ fn a_host_is_allowed_for_an_attempt_by_a_person_and_by_no_agent() {
     };
     let attempt = board.start("strict", &format!("{}\n{}", again(open), again(other)));
     let asked = |host: String| {
-        let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+        let pending = provost.call("list_inbox", &json!({"attempt_id": attempt.id}));
         let pending = pending["approvals"].as_array().unwrap().clone();
         let is_it = |it: &&Value| it["text"].as_str().unwrap().contains(&host);
         pending.iter().find(is_it).map(|it| it["approval_id"].clone())
@@ -549,7 +549,7 @@ fn a_host_is_allowed_for_an_attempt_by_a_person_and_by_no_agent() {
     let approve = json!({"approval_id": first, "decision": "approve"});
     let mut agent = provost.bridge();
     agent.initialize();
-    let refusal = agent.call("respond_approval", &approve).refusal();
+    let refusal = agent.call("answer", &approve).refusal();
     assert_eq!(refusal["code"], "not_permitted", "{refusal}");
     // It is asked for once, also over a restart.
     provost.kill_and_start();
@@ -610,7 +610,7 @@ fn a_question_for_a_host_outlives_its_turn_and_is_asked_once() {
     are(&[(open, "pending"), (denied, "pending")]);
     // Answered after the turn, by the next daemon.
     provost.kill_and_start();
-    let pending = provost.call("list_approvals", &json!({"attempt_id": attempt.id}));
+    let pending = provost.call("list_inbox", &json!({"attempt_id": attempt.id}));
     let of = |port: u16| {
         let host = format!("localhost:{port}");
         let all = pending["approvals"].as_array().unwrap();

@@ -94,11 +94,11 @@ fn ask_question_timeout_suggests_a_ticket_and_the_late_answer_is_recorded() {
         (&json!(true), &json!(10))
     );
     assert!(told["message"].as_str().unwrap().contains("Create ticket"));
-    assert_eq!(provost.call("list_questions", &json!({}))["questions"][0]["handle"], "Q-001");
+    assert_eq!(provost.call("list_inbox", &json!({}))["questions"][0]["handle"], "Q-001");
     provost.kill_and_start();
     std::fs::write(provost.home().join("gate"), "").unwrap();
     eventually("it is answered", || {
-        let all = provost.call("list_questions", &json!({"status": "all"}));
+        let all = provost.call("list_inbox", &json!({"status": "all"}));
         (all["questions"][0]["answer"] == "Use GSAP.").then_some(())
     });
     let next =
@@ -113,7 +113,7 @@ fn an_executor_that_fails_leaves_the_question_to_people() {
     let answer = worker.ask("callCOEAgent", &json!({"query": UNKNOWN, "max_wait_seconds": 600}));
     assert_eq!(error(&answer)["code"], "INTERNAL_ERROR", "{answer}");
     assert!(error(&answer)["message"].as_str().unwrap().contains("Q-001"));
-    assert_eq!(provost.call("list_questions", &json!({}))["questions"][0]["status"], "open");
+    assert_eq!(provost.call("list_inbox", &json!({}))["questions"][0]["status"], "open");
     let asked = worker.ask("askQuestion", &json!({"question": UNKNOWN}));
     assert_eq!(asked["result"]["questionId"], "Q-001", "{asked}");
 }
@@ -156,7 +156,7 @@ fn whoever_is_asked_takes_no_slot_of_those_who_work_and_ends_with_a_ruling() {
     let work = Attempt::new(&provost, provost.call("start_task_attempt", &work));
     assert_eq!(work.settled()["state"], "completed", "answers hold no slot of its");
     for question in ["Q-001", "Q-002"] {
-        provost.call("answer_question", &json!({"question_id": question, "answer": "GSAP"}));
+        provost.call("answer", &json!({"question_id": question, "answer": "GSAP"}));
     }
     // Whoever waits for the executor is told the ruling.
     for call in [first, second] {
@@ -206,7 +206,7 @@ fn an_executor_that_hangs_is_stopped_when_its_time_is_over_also_after_a_restart(
     assert_eq!(error(&answer)["code"], "TIMEOUT", "{answer}");
     provost.kill_and_start();
     wait_until("it is stopped", || phases(&provost, "oracle") == ["settled"]);
-    assert_eq!(provost.call("list_questions", &json!({}))["questions"][0]["status"], "open");
+    assert_eq!(provost.call("list_inbox", &json!({}))["questions"][0]["status"], "open");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_ruling_comes_over_what_an_executor_answered_and_reaches_whoever_was_told_th
         (&json!("Use GSAP."), &json!("Q-001")),
         "{told}"
     );
-    let open = provost.call("list_questions", &json!({}))["questions"].clone();
+    let open = provost.call("list_inbox", &json!({}))["questions"].clone();
     assert_eq!((&open[0]["status"], &open[0]["answer"]), (&json!("unruled"), &json!("Use GSAP.")));
     let shown = provost.verb(["inbox"]).stdout;
     assert!(shown.contains("answered by oracle, unruled"), "{shown}");
@@ -244,7 +244,7 @@ fn a_ruling_comes_over_what_an_executor_answered_and_reaches_whoever_was_told_th
     let ruled = worker.ask("askQuestion", &json!({"question": UNKNOWN}))["result"].clone();
     assert_eq!(ruled["answerFromPlan"], "Use Motion.");
     assert!(ruled["confidence"].as_f64().unwrap() > 0.9, "{ruled}");
-    assert_eq!(provost.call("list_questions", &json!({}))["questions"], json!([]));
+    assert_eq!(provost.call("list_inbox", &json!({}))["questions"], json!([]));
     let twice = provost.verb(["answer", "Q-001", "Use nothing."]);
     assert_ne!(twice.code, 0, "a ruling is not overruled: {}", twice.stdout);
 }

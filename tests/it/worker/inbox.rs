@@ -44,9 +44,9 @@ fn a_ruling_answers_the_same_question_again_and_shows_with_similar_ones() {
     let similar = ask(&mut worker, "Which animation library should the tests use?");
     assert_eq!(similar["relatedDecisions"][0]["answer"], "Use GSAP.");
     assert_eq!(similar["relatedDecisions"][0]["answeredBy"], "person");
-    let twice = provost.refusal("answer_question", &json!({"question_id": "Q-001", "answer": "x"}));
+    let twice = provost.refusal("answer", &json!({"question_id": "Q-001", "answer": "x"}));
     assert_eq!(twice["code"], "invalid_state");
-    let gone = provost.refusal("answer_question", &json!({"question_id": "Q-099", "answer": "x"}));
+    let gone = provost.refusal("answer", &json!({"question_id": "Q-099", "answer": "x"}));
     assert_eq!(gone["code"], "question_not_found");
 }
 
@@ -55,7 +55,7 @@ fn an_answer_comes_with_the_next_call_once_also_over_a_restart() {
     let provost = Provost::running();
     let mut worker = at_work(&provost);
     ask(&mut worker, UNKNOWN);
-    provost.call("answer_question", &json!({"question_id": "Q-001", "answer": "GSAP"}));
+    provost.call("answer", &json!({"question_id": "Q-001", "answer": "GSAP"}));
     provost.kill_and_start();
     let next = ask(&mut worker, "Should sidebar collapse on mobile?");
     assert_eq!(
@@ -86,7 +86,7 @@ fn an_answer_comes_with_whatever_call_is_next() {
     for (number, (method, call)) in next.iter().enumerate() {
         let question = format!("Which library number {number} should the animals use?");
         let asked = ask(&mut worker, &question)["questionId"].clone();
-        provost.call("answer_question", &json!({"question_id": asked, "answer": "GSAP"}));
+        provost.call("answer", &json!({"question_id": asked, "answer": "GSAP"}));
         let told = worker.ask(method, call);
         assert_eq!(told["result"]["answers"][0]["questionId"], asked, "{method}: {told}");
         assert!(ask(&mut worker, "Should sidebar collapse on mobile?").get("answers").is_none());
@@ -99,18 +99,18 @@ fn tickets_and_alerts_wait_in_the_same_inbox() {
     let mut worker = at_work(&provost);
     worker.ask("createTicket", &json!({"title": "look", "type": "alert", "task_id": "TASK-001"}));
     ask(&mut worker, UNKNOWN);
-    let listed = provost.call("list_questions", &json!({"limit": 1}));
+    let listed = provost.call("list_inbox", &json!({"limit": 1}));
     assert_eq!(
         (&listed["has_more"], &listed["questions"][0]["handle"]),
         (&json!(true), &json!("Q-001"))
     );
     let cursor = listed["next_cursor"].clone();
-    let rest = provost.call("list_questions", &json!({"limit": 5, "cursor": cursor}));
+    let rest = provost.call("list_inbox", &json!({"limit": 5, "cursor": cursor}));
     assert_eq!(rest["questions"][0]["kind"], "alert");
-    provost.call("answer_question", &json!({"question_id": "TK-001", "answer": "seen"}));
-    let open = provost.call("list_questions", &json!({}));
+    provost.call("answer", &json!({"question_id": "TK-001", "answer": "seen"}));
+    let open = provost.call("list_inbox", &json!({}));
     assert_eq!(open["questions"].as_array().unwrap().len(), 1);
-    let all = provost.call("list_questions", &json!({"status": "all"}));
+    let all = provost.call("list_inbox", &json!({"status": "all"}));
     assert_eq!(all["questions"][1]["answer"], "seen");
 }
 
@@ -127,7 +127,7 @@ fn the_inbox_of_several_projects_says_whose_a_question_is() {
     let shown = provost.verb(["inbox"]).stdout;
     let line = shown.lines().find(|line| line.contains("lamp")).unwrap();
     assert!(line.starts_with("lighthouse") && line.contains("Q-001"), "{shown}");
-    let listed = provost.call("list_questions", &json!({"limit": 1}));
+    let listed = provost.call("list_inbox", &json!({"limit": 1}));
     assert_eq!(listed["questions"][0]["project_id"], other);
     let lost = provost.verb(["answer", "Q-001", "x"]);
     assert!(lost.code == 2 && lost.stderr.contains("--project"), "{}", lost.stderr);
@@ -146,13 +146,13 @@ fn get_immediate_answer_takes_the_plans_answer_or_waits_for_somebodys() {
     let query = json!({"query": UNKNOWN, "max_wait_seconds": 600, "context_bundle": {"taskId": "TASK-001"}});
     let waiting = worker.request("getImmediateAnswer", &query);
     let is_open = || {
-        let open = provost.call("list_questions", &json!({}));
+        let open = provost.call("list_inbox", &json!({}));
         open["questions"].as_array().unwrap().first().map(|question| question["handle"].clone())
     };
     assert_eq!(eventually("it is passed on", is_open), "Q-001");
     // The bridge sends the call again to the next daemon.
     provost.kill_and_start();
-    provost.call("answer_question", &json!({"question_id": "Q-001", "answer": "GSAP"}));
+    provost.call("answer", &json!({"question_id": "Q-001", "answer": "GSAP"}));
     let answer = worker.answer(waiting).unwrap();
     assert_eq!(answer["result"]["answer"], "GSAP", "{answer}");
     assert!(answer["result"].get("answers").is_none());
@@ -175,7 +175,7 @@ fn get_immediate_answer_times_out_with_high_severity_and_no_retry() {
         (&data["timeout"], &data["error"]["fallback_suggested"]),
         (&json!(true), &json!(true))
     );
-    provost.call("answer_question", &json!({"question_id": "Q-001", "answer": "GSAP"}));
+    provost.call("answer", &json!({"question_id": "Q-001", "answer": "GSAP"}));
     let late =
         worker.ask("getImmediateAnswer", &json!({"query": "Should sidebar collapse on mobile?"}));
     assert_eq!(late["result"]["answers"][0]["answer"], "GSAP", "{late}");
@@ -201,7 +201,7 @@ fn an_answer_reaches_an_attempt_though_the_store_fails_at_first() {
     provost.sql(&["CREATE TRIGGER no BEFORE UPDATE ON question_askers
                    WHEN NEW.delivery = 'sending'
                    BEGIN SELECT RAISE(ABORT, 'the disk is on fire'); END"]);
-    provost.call("answer_question", &json!({"question_id": "Q-001", "answer": "GSAP"}));
+    provost.call("answer", &json!({"question_id": "Q-001", "answer": "GSAP"}));
     eventually("it fails", || provost.said().contains("the disk is on fire").then_some(()));
     assert_eq!(answered(&provost, &attempt.id), 0);
     provost.sql(&["DROP TRIGGER no"]);
@@ -216,7 +216,7 @@ fn an_answer_reaches_an_attempt_as_a_follow_up_once_wherever_the_daemon_dies() {
         agent(env!("CARGO_BIN_EXE_provost"), &[("askQuestion", json!({"question": UNKNOWN}))]);
     for failpoint in [
         "",
-        "answer_question.committed",
+        "answer.committed",
         "answers_sending.committed",
         "follow_up.committed",
         "answer_delivery.written",
@@ -227,15 +227,15 @@ fn an_answer_reaches_an_attempt_as_a_follow_up_once_wherever_the_daemon_dies() {
         attempt.settled();
         let answer = json!({"question_id": "Q-001", "answer": "GSAP", "request_id": "one"});
         if failpoint.is_empty() {
-            provost.call("answer_question", &answer);
+            provost.call("answer", &answer);
         } else {
             provost.kill();
             provost.start_to_die_at(failpoint);
             let mut client = provost.connect();
-            client.begin("answer_question", &answer);
+            client.begin("answer", &answer);
             assert_eq!(provost.ended(), None, "{failpoint}");
             provost.start();
-            provost.connect().call("answer_question", &answer).output();
+            provost.connect().call("answer", &answer).output();
         }
         let prompts = || answered(&provost, &attempt.id);
         eventually("it is told", || (prompts() > 0).then_some(()));
@@ -259,7 +259,7 @@ fn an_attempt_does_not_answer_its_own_question() {
         "{:?}",
         attempt.lines("stdout")
     );
-    assert_eq!(provost.call("list_questions", &json!({}))["questions"][0]["status"], "open");
+    assert_eq!(provost.call("list_inbox", &json!({}))["questions"][0]["status"], "open");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn get_next_task_brings_late_answers_once_also_with_a_claim() {
     let mut worker = at_work(&provost);
     for (claim, question) in [(false, "Q-001"), (true, "Q-002")] {
         ask(&mut worker, &format!("{UNKNOWN} And {question}?"));
-        provost.call("answer_question", &json!({"question_id": question, "answer": "GSAP"}));
+        provost.call("answer", &json!({"question_id": question, "answer": "GSAP"}));
         let next = json!({"claim": claim});
         let told = worker.ask("getNextTask", &next)["result"].clone();
         assert_eq!(told["answers"][0]["questionId"], question, "{told}");

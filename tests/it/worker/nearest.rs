@@ -85,7 +85,7 @@ fn reads_are_answered_while_many_questions_are_looked_up() {
     let projects = provost.connect().call("list_projects", &json!({})).output();
     assert_eq!(projects["projects"].as_array().unwrap().len(), 1);
     let open = |status: &str| {
-        let listed = provost.call("list_questions", &json!({"status": status, "limit": 200}));
+        let listed = provost.call("list_inbox", &json!({"status": status, "limit": 200}));
         listed["questions"].as_array().unwrap().len()
     };
     assert!(open("all") < QUESTIONS, "it was answered before the last question was");

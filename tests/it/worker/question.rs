@@ -51,7 +51,7 @@ fn ask_question_as_printed_is_answered_with_the_quote_at_its_lines() {
     assert_eq!(evidence["exactQuote"], lines[first - 1..last].join("\n"));
     assert!(!answer["relatedDesignChoices"].as_array().unwrap().is_empty());
     assert!(answer.get("uncertainty").is_none() && answer.get("questionId").is_none());
-    let open = provost.call("list_questions", &json!({}));
+    let open = provost.call("list_inbox", &json!({}));
     assert_eq!(open["questions"], json!([]));
 }
 
@@ -68,7 +68,7 @@ fn what_the_plan_does_not_say_has_low_confidence_and_is_passed_on_once() {
         assert!(answer["uncertainty"].as_str().unwrap().contains("passed on as Q-001"), "{answer}");
         assert_eq!(answer["questionId"], "Q-001");
     }
-    let open = provost.call("list_questions", &json!({}));
+    let open = provost.call("list_inbox", &json!({}));
     assert_eq!(open["questions"].as_array().unwrap().len(), 1);
     assert_eq!(open["questions"][0]["task_id"], "TASK-001");
 }

@@ -19,7 +19,7 @@ fn blocked() -> Value {
 
 fn reports(provost: &Provost, project: &str) -> Vec<Value> {
     let listed = json!({"project_id": project, "status": "reports"});
-    provost.call("list_questions", &listed)["questions"].as_array().unwrap().clone()
+    provost.call("list_inbox", &listed)["questions"].as_array().unwrap().clone()
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_project_shows_what_was_reported_and_waits_for_nobody() {
         ]
     );
     assert!(listed[0]["context"].as_str().unwrap().contains("boom"));
-    assert_eq!(provost.call("list_questions", &json!({"status": "all"}))["questions"], json!([]));
+    assert_eq!(provost.call("list_inbox", &json!({"status": "all"}))["questions"], json!([]));
     let plain = provost.verb(["inbox", "--reports"]).stdout;
     for said in ["FAIL-001", "it smells", "only this"] {
         assert!(plain.contains(said), "{said}: {plain}");
@@ -132,12 +132,12 @@ fn a_failure_that_needs_a_person_is_in_the_inbox_once_until_it_is_seen() {
         assert_eq!(told["dashboardAlert"]["requiresHumanAttention"], true, "{told}");
         assert_eq!(told["alertTicket"], "TK-001", "one that waits is enough");
     }
-    let open = provost.call("list_questions", &json!({}))["questions"].clone();
+    let open = provost.call("list_inbox", &json!({}))["questions"].clone();
     assert_eq!(open.as_array().unwrap().len(), 1, "{open}");
     assert_eq!((&open[0]["kind"], &open[0]["task_id"]), (&json!("alert"), &json!("TASK-001")));
     assert!(provost.verb(["inbox"]).stdout.contains("t fails in TASK-001."));
     assert_eq!(provost.verb(["answer", "TK-001", "seen"]).code, 0);
-    assert_eq!(provost.call("list_questions", &json!({}))["questions"], json!([]));
+    assert_eq!(provost.call("list_inbox", &json!({}))["questions"], json!([]));
     let told = ask(&mut worker, "reportTestFailure", &failure);
     assert_eq!(told["alertTicket"], "TK-002", "it is back");
 }

@@ -79,7 +79,7 @@ fn a_task_that_is_done_needs_no_ticket_against_it_any_more() {
     let told = worker.ask("reportTaskStatus", &report)["result"].clone();
     assert_eq!(told["cascaded"]["ticketsResolved"], 1, "{told}");
     assert!(told["warnings"][0].as_str().unwrap().contains("TK-001 stood in its way"), "{told}");
-    let all = provost.call("list_questions", &json!({"status": "all"}));
+    let all = provost.call("list_inbox", &json!({"status": "all"}));
     let ticket = &all["questions"][0];
     assert_eq!(
         (&ticket["status"], &ticket["answer"], &ticket["answered_by"]),
@@ -95,15 +95,14 @@ fn a_ticket_tells_who_resolved_it_and_an_investigation_which_task_does() {
     let mut worker = provost.worker(&board.repo().path);
     worker.ask("createTicket", &json!({"title": "look"}));
     provost.verb(["answer", "TK-001", "seen"]);
-    let all = provost.call("list_questions", &json!({"status": "all"}));
+    let all = provost.call("list_inbox", &json!({"status": "all"}));
     assert_eq!(all["questions"][0]["answered_by"], "person");
     let failure = json!({"taskId": "TASK-001", "testName": "t", "testFile": "t.rs",
         "failureDetails": {"error": "e"}, "previousStatus": "passing_before",
         "needsInvestigation": true, "actionNeeded": "investigate"});
     let told = worker.ask("reportTestFailure", &failure)["result"].clone();
     assert!(told["investigationTaskCreated"].is_object(), "{told}");
-    let refusal =
-        provost.refusal("answer_question", &json!({"question_id": "TK-002", "answer": "x"}));
+    let refusal = provost.refusal("answer", &json!({"question_id": "TK-002", "answer": "x"}));
     assert_eq!(refusal["code"], "invalid_state", "{refusal}");
     assert!(refusal["hint"].as_str().unwrap().starts_with("Call get_task with task_id"));
 }
