@@ -1,4 +1,4 @@
-//! The generated part of `docs/tools.md` is what the program says of its tools.
+//! The generated parts of `docs/tools.md` and `docs/errors.md` are what the program says of its tools and errors.
 //! `UPDATE_DOCS=1 cargo test --test docs` writes it anew.
 #![expect(clippy::disallowed_methods, reason = "the tests start the program")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests")]
@@ -10,7 +10,6 @@ use std::process::Command;
 
 use serde_json::{Map, Value};
 
-const PAGE: &str = "docs/tools.md";
 const BEGIN: &str = "<!-- generated: `UPDATE_DOCS=1 cargo test --test docs` writes it -->\n";
 const END: &str = "<!-- end of the generated part -->\n";
 
@@ -19,15 +18,23 @@ const FAILURE: [&str; 7] = ["error", "code", "message", "retryable", "hint", "de
 
 #[test]
 fn the_page_of_tools_is_current() {
-    let generated = page();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    is_current("docs/tools.md", &page());
+}
+
+#[test]
+fn the_page_of_errors_is_current() {
+    is_current("docs/errors.md", &errors());
+}
+
+fn is_current(page: &str, generated: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = std::fs::read_to_string(&file).unwrap();
     let (before, rest) = text.split_once(BEGIN).unwrap();
     let (published, after) = rest.split_once(END).unwrap();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&file, format!("{before}{BEGIN}{generated}{END}{after}")).unwrap();
     } else {
-        assert!(published == generated, "{PAGE} is old: run the test with UPDATE_DOCS=1");
+        assert!(published == generated, "{page} is old: run the test with UPDATE_DOCS=1");
     }
 }
 
@@ -70,7 +77,7 @@ fn page() -> String {
         fields(&mut page, "Input", &tool["inputSchema"], &[]);
         fields(&mut page, "Output", &tool["outputSchema"], &FAILURE);
     }
-    errors(&mut page);
+    page.push('\n');
     page
 }
 
@@ -171,14 +178,15 @@ fn plain(value: &Value) -> String {
 }
 
 /// The codes of errors, and what helps.
-fn errors(page: &mut String) {
-    page.push_str("\n## Error codes\n\n| code | retryable | hint |\n|---|---|---|\n");
+fn errors() -> String {
+    let mut page = String::from("\n| code | retryable | hint |\n|---|---|---|\n");
     for error in tools(&["--errors"])["errors"].as_array().unwrap() {
         let retryable = if error["retryable"] == true { "yes" } else { "no" };
         let hint = cell(text(error, "hint"));
         writeln!(page, "| `{}` | {retryable} | {hint} |", text(error, "code")).unwrap();
     }
     page.push('\n');
+    page
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {

@@ -228,9 +228,11 @@ fn every_link_of_a_page_leads_somewhere() {
 /// A path is named as `it stands in the repository` or below a crate's `src`, or by its end.
 #[test]
 fn every_path_that_architecture_names_is_there() {
-    let page = root().join("ARCHITECTURE.md");
-    let prose = prose(&page);
-    let spans = prose.split('`').skip(1).step_by(2);
+    let design = fs::read_dir(root().join("docs/design")).unwrap();
+    let pages = design.map(|page| page.unwrap().path());
+    let pages = pages.chain(["ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page)));
+    let all: Vec<String> = pages.map(|page| prose(&page)).collect();
+    let spans = all.iter().flat_map(|prose| prose.split('`').skip(1).step_by(2));
     let is_path = |span: &&str| {
         let is_plain = span.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
         let has_end = [".rs", ".md", ".toml", ".sql", ".txt", ".json"];
@@ -238,7 +240,7 @@ fn every_path_that_architecture_names_is_there() {
         is_plain && (is_file || (span.contains('/') && !span.ends_with('/')))
     };
     let paths: BTreeSet<&str> = spans.filter(is_path).collect();
-    assert!(paths.len() > 60, "the page can't be read: {paths:?}");
+    assert!(paths.len() > 60, "the pages can't be read: {paths:?}");
     let trees = ["", "src", "actors/src", "actors/src/workspace"];
     let is_at = |path: &str| trees.iter().any(|tree| root().join(tree).join(path).exists());
     let sources = sources();
@@ -246,7 +248,7 @@ fn every_path_that_architecture_names_is_there() {
         .into_iter()
         .filter(|path| !is_at(path) && !sources.iter().any(|source| source.ends_with(path)))
         .collect();
-    assert!(missing.is_empty(), "ARCHITECTURE.md names what is not there: {missing:?}");
+    assert!(missing.is_empty(), "the pages name what is not there: {missing:?}");
 }
 
 #[test]
@@ -270,7 +272,7 @@ fn pages() -> Vec<PathBuf> {
         let entries = fs::read_dir(root().join(dir)).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
     };
-    let mut pages = ["", "docs", "tests"].map(in_dir).concat();
+    let mut pages = ["", "docs", "docs/design", "tests"].map(in_dir).concat();
     pages.retain(|path| path.extension().is_some_and(|it| it == "md"));
     pages
 }
