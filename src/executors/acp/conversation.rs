@@ -44,7 +44,7 @@ pub struct Quirks {
     pub servers: Vec<String>,
     /// A message with this prefix is a failure of the model.
     pub failure_prefix: Option<String>,
-    /// A message with this prefix is from the agent, not from the model.
+    /// A message with one of these prefixes, between `|`, is from the agent, not from the model.
     pub notice_prefix: Option<String>,
     /// A turn that ends without a message is a failure of the model.
     pub silence_is_failure: bool,

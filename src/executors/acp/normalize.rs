@@ -34,6 +34,8 @@ struct Acp {
     asked: Vec<OpenRequest>,
     /// The model has written a message since the last tool call.
     spoke: bool,
+    /// What the agent itself, not its model, has said last.
+    notice: String,
     used: TurnUsage,
     plan: String,
     background: Background,
@@ -302,9 +304,10 @@ impl Acp {
         let text = text_of(&chunk.content);
         let quirks = self.quirks();
         let is_message = kind == StreamKind::Message;
-        let of_agent = quirks.notice_prefix.as_ref();
-        if is_message && of_agent.is_some_and(|prefix| text.starts_with(prefix)) {
+        let mut of_agent = quirks.notice_prefix.iter().flat_map(|prefixes| prefixes.split('|'));
+        if is_message && of_agent.any(|prefix| text.starts_with(prefix)) {
             self.close(out);
+            self.notice.clone_from(&text);
             out.push(system(text));
             return;
         }
@@ -373,6 +376,7 @@ impl Acp {
         }
         self.close(out);
         let silent = quirks.silence_is_failure && !self.spoke;
+        let is_full = silent && self.notice.starts_with("Compact");
         if reason != "cancelled" {
             self.calls.end(&quirks, out);
         }
@@ -386,6 +390,10 @@ impl Acp {
         }
         self.over();
         let error = match reason {
+            "end_turn" if is_full => {
+                "the agent ended its turn without a message once it had made its context shorter: \
+                 the context window is full"
+            }
             "end_turn" if silent => {
                 "the agent ended its turn without a message: its model failed or can't be reached"
             }
@@ -399,7 +407,8 @@ impl Acp {
                 return out.push(Observed::TurnEnded(TurnEnded::default()));
             }
         };
-        vocabulary::fail_as(error.to_owned(), ErrorType::Other, None, out);
+        let kind = if is_full { ErrorType::Context } else { ErrorType::Other };
+        vocabulary::fail_as(error.to_owned(), kind, None, out);
     }
 
     /// The agent has answered; while something of it runs in the background its turn goes on.
@@ -433,6 +442,7 @@ impl Acp {
     fn over(&mut self) {
         self.conversation.stage = DialogueStage::Over;
         self.spoke = false;
+        self.notice.clear();
         self.asked.clear();
     }
 }

@@ -142,6 +142,80 @@ fn links_in_the_git_folders_lead_no_write_out() {
     assert_eq!(fs::read_to_string(&victim).unwrap(), "as it was\n");
 }
 
+/// Commands that plant a program for git to run, by name. `{trap}` is the program.
+const PLANTS: [(&str, &str); 7] = [
+    (
+        "a nested repository",
+        "git init --quiet nested && echo x > nested/f && git -C nested add f && \
+         git -C nested -c user.name=a -c user.email=a@b commit --quiet -m x && \
+         {configure nested/.git/config} && git add nested",
+    ),
+    (
+        "a repository in the place of the link",
+        "git clone --quiet --no-hardlinks . fake.git && mv .git link && mv fake.git/.git .git && \
+         {configure .git/config}",
+    ),
+    (
+        "another common folder",
+        "g=$(git rev-parse --absolute-git-dir) && mkdir common && cp -r \
+         $(git rev-parse --git-common-dir)/. common && echo $PWD/common > $g/commondir && \
+         {configure common/config}",
+    ),
+    (
+        "the attempt's own configuration",
+        "c=$(git rev-parse --path-format=absolute --git-common-dir)/settings/config && \
+         {configure $c} && echo '* filter=x diff=x merge=x' > .gitattributes",
+    ),
+    (
+        "a configuration of the worktree",
+        "g=$(git rev-parse --absolute-git-dir) && {configure $g/config.worktree} && \
+         git config --file $(git rev-parse --path-format=absolute --git-common-dir)/settings/config \
+         extensions.worktreeConfig true",
+    ),
+    (
+        "attributes and an index of the git folder",
+        "g=$(git rev-parse --absolute-git-dir) && mkdir -p $g/info && \
+         echo '* filter=x' > $g/info/attributes && git update-index --split-index && \
+         c=$(git rev-parse --path-format=absolute --git-common-dir)/settings/config && {configure $c}",
+    ),
+    (
+        "hooks",
+        "c=$(git rev-parse --path-format=absolute --git-common-dir) && \
+         for h in post-checkout pre-commit post-commit reference-transaction post-index-change; do \
+         mkdir -p hooked && cp {trap} hooked/$h && cp {trap} $c/hooks/$h 2>/dev/null; done; \
+         git config --file $c/settings/config core.hooksPath $PWD/hooked",
+    ),
+];
+
+/// The commands of a plant.
+fn commands(plant: &str, trap: &Path) -> String {
+    let trap = trap.display();
+    let keys = "core.fsmonitor core.pager diff.external diff.x.textconv diff.x.command merge.x.driver \
+        alias.st gpg.program core.editor filter.x.clean filter.x.smudge core.sshCommand";
+    let mut text = plant.replace("{trap}", &trap.to_string());
+    while let Some((before, rest)) = text.split_once("{configure ") {
+        let (file, after) = rest.split_once('}').unwrap();
+        let all = format!("for k in {keys}; do git config --file {file} $k '{trap}'; done");
+        text = format!("{before}{{ {all}; }}{after}");
+    }
+    text
+}
+
+/// What a person may do with git in a worktree, and with the verbs.
+fn used(provost: &Provost, board: &Board<'_>, attempt: &Attempt<'_>) {
+    let worktree = worktree(attempt);
+    let there = worktree.to_str().unwrap();
+    for args in [&["status"][..], &["diff"], &["log", "-1", "-p"], &["branch"]] {
+        board.repo().git(&[&["-C", there][..], args].concat());
+    }
+    for verb in [&["diff"][..], &["diff", "--stat"], &["status"], &["path"], &["review", "list"]] {
+        let mut command = provost.command(&[verb, &[&attempt.id]].concat());
+        command.stdin(std::process::Stdio::null());
+        assert_eq!(Provost::done(command).code, 0, "{verb:?}");
+    }
+    assert_eq!(provost.verb(["shell", &attempt.id, "-c", "git status"]).code, 0);
+}
+
 #[test]
 fn the_persons_git_in_a_worktree_runs_nothing_that_was_planted() {
     if !can_hold() {
@@ -151,40 +225,30 @@ fn the_persons_git_in_a_worktree_runs_nothing_that_was_planted() {
     let board = provost.board();
     let ran = provost.path("ran");
     let trap = provost.script("trap", &format!("touch {}; cat", ran.display()));
-    let trap = trap.display();
-    let configure = |config: &str| {
-        format!(
-            "for k in core.fsmonitor core.pager diff.external alias.st gpg.program core.editor \
-             filter.x.clean filter.x.smudge core.sshCommand; do git config --file {config} $k '{trap}'; done"
-        )
-    };
-    let nested = "git init --quiet nested && echo x > nested/f && git -C nested add f && \
-        git -C nested -c user.name=a -c user.email=a@b commit --quiet -m x";
-    let of_nested = configure("nested/.git/config");
-    // A repository of the agent's in the place of the link, with the same commit.
-    let fake =
-        "git clone --quiet --no-hardlinks . fake.git && mv .git link && mv fake.git/.git .git";
-    let of_fake = configure(".git/config");
-    let plants: [&[&str]; 3] = [
-        &[nested, &of_nested, "git add nested"],
-        &[fake, &of_fake],
-        &[
-            "g=$(git rev-parse --absolute-git-dir) && mkdir common && cp -r $(git rev-parse \
-             --git-common-dir)/. common && echo $PWD/common > $g/commondir",
-            &configure("common/config"),
-        ],
-    ];
-    for plant in plants {
-        let attempt = planted(&board, plant);
-        let worktree = worktree(&attempt);
-        let there = worktree.to_str().unwrap();
+    for (name, plant) in PLANTS {
+        let plant = commands(plant, &trap);
+        // Without a box, the agent's own git runs it.
         let _ = fs::remove_file(&ran);
-        for args in [&["status"][..], &["diff"], &["log", "-1", "-p"], &["branch"]] {
-            board.repo().git(&[&["-C", there][..], args].concat());
-        }
-        assert!(!ran.exists(), "{plant:?}");
-        let link = fs::read_to_string(worktree.join(".git")).unwrap();
+        let free = board.start("free", &format!("run {plant}\nrun git status; git commit -qam x"));
+        free.saved(1);
+        assert!(ran.exists(), "{name}: {:?}", results(&free));
+        fs::remove_file(&ran).unwrap();
+        used(&provost, &board, &free);
+        assert!(!ran.exists(), "{name}, without a box");
+        let attempt = planted(&board, &[&plant]);
+        used(&provost, &board, &attempt);
+        assert!(!ran.exists(), "{name}");
+        let link = fs::read_to_string(worktree(&attempt).join(".git")).unwrap();
         assert!(link.starts_with("gitdir: ") && link.contains("/attempts/"), "{link}");
+        // A merge may refuse what no commit can hold; the next attempt and its checks begin beside it.
+        let merge = json!({"attempt_id": attempt.id, "action": "merge", "timeout_ms": 120_000});
+        provost.answer("finish_attempt", &merge);
+        board.start("free", "run git status; git commit --allow-empty -qm x").saved(1);
+        board.repo().git(&["status"]);
+        board.repo().git(&["checkout", "--quiet", "-b", "after", "main"]);
+        board.repo().git(&["checkout", "--quiet", "main"]);
+        board.repo().git(&["branch", "--quiet", "-D", "after"]);
+        assert!(!ran.exists(), "{name}: after its merge");
     }
 }
 

@@ -223,6 +223,30 @@ fn a_launch_tells_the_normalizer_what_is_to_be_said() {
 }
 
 #[test]
+fn what_kimi_says_of_its_context_is_no_message_of_the_model() {
+    let kimi =
+        || Dialogue { prompt: "do it".into(), ..Dialogue::with_options(&options("kimi", "none")) };
+    let notices =
+        ["Compacting conversation context…", "Compaction completed.\n- Messages compacted: 9"];
+    let end = answered(3, &json!({"stopReason": "end_turn"}));
+    let [begun, made] = notices.map(chunk);
+    let texts = |observed: &[Observed]| {
+        let of_model = entries(observed).into_iter().filter_map(|event| match event {
+            Event::AssistantMessage { text, .. } => Some(text.clone()),
+            _ => None,
+        });
+        of_model.collect::<Vec<_>>()
+    };
+    let went_on = [begun.clone(), made.clone(), chunk("Compaction is done, I go on."), end.clone()];
+    let observed = working(kimi(), &went_on);
+    assert_eq!(texts(&observed), ["Compaction is done, I go on."]);
+    assert_eq!(ended(&observed), TurnEnded::default());
+    let observed = working(kimi(), &[begun, made, end]);
+    assert_eq!(texts(&observed), [""; 0]);
+    assert_eq!(ended(&observed).error_type, Some(ErrorType::Context));
+}
+
+#[test]
 fn the_mode_the_model_and_options_are_set_before_the_prompt() {
     let settings = [("mode", "Plan"), ("model", "big"), ("effort", "high"), ("fast", "true")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
