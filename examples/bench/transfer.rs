@@ -96,11 +96,13 @@ async fn ours(client: &Client, task: &Value, case: &Case, done: &Path) -> Result
 /// The same by git, from a clone that borrows the repository's objects.
 fn floor(repo: &Path, place: &Path, case: &Case) -> Result<Duration> {
     let clone = place.join("clone");
-    run(command("git").args(["clone", "--quiet", "--shared"]).arg(repo).arg(&clone))?;
+    // What git collects in the background would be in the way of the next round.
+    let clone_of = ["clone", "--quiet", "--shared", "--config=gc.auto=0"];
+    run(command("git").args(clone_of).arg(repo).arg(&clone))?;
     change_in(&clone, case.files, case.commits)?;
     let begun = Instant::now();
     if case.commits {
-        let fetch = ["fetch", "--quiet"];
+        let fetch = ["fetch", "--quiet", "--no-auto-maintenance"];
         run(command("git").arg("-C").arg(repo).args(fetch).arg(&clone).arg("HEAD"))?;
         git(&clone, &["add", "--all"])?;
     } else {
