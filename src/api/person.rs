@@ -14,8 +14,12 @@ pub struct OfAttemptParams {
 pub struct Environment {
     /// Ports, and the attempt's own variables.
     pub variables: BTreeMap<String, String>,
-    /// What was ended before, or can still change the worktree: sentences for the person.
-    #[serde(default)]
+}
+
+/// A worktree before a person's programs run in it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Quieted {
+    /// What was ended, or can still change the worktree: sentences for the person.
     pub notices: Vec<String>,
 }
 

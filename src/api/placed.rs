@@ -43,14 +43,14 @@ pub enum Unplaced {
     Refused,
 }
 
-/// Where a call is carried out: `None`: rows answer it, and what it reads of a host, it asks that host for.
-/// Else on the host of its attempt, by its `action`. What would be refused in the end takes an attempt that no
-/// host has to none before.
+/// Where a call is carried out. `None`: any host answers it from rows, and asks another host for what it reads
+/// there. Else the host of its attempt does: by the call's `action`, what that host needs, and what becomes of an
+/// attempt that no host has.
 pub type Placed = Option<fn(action: &str) -> (Needs, Unplaced)>;
 
 pub const ROWS: Placed = None;
 pub const STOP: Placed = Some(|_| (Needs::Host, Unplaced::Stops));
-pub const ANSWER: Placed = Some(|_| (Needs::Host, Unplaced::Refused));
+pub const HOST: Placed = Some(|_| (Needs::Host, Unplaced::Refused));
 pub const LOG: Placed = Some(|_| (Needs::Log, Unplaced::Answered));
 pub const SHELL: Placed = Some(|_| (Needs::Host, Unplaced::Answered));
 pub const WORKTREES: Placed = Some(|_| (Needs::Worktrees, Unplaced::Refused));
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_call_that_would_be_refused_takes_an_attempt_to_no_host() {
         let meets = |placed: Placed, action| placed.unwrap()(action).1;
-        for (placed, action) in [(FOLLOW_UP, "send"), (FINISH, "merge"), (ANSWER, "")] {
+        for (placed, action) in [(FOLLOW_UP, "send"), (FINISH, "merge"), (HOST, "")] {
             assert_eq!(meets(placed, action), Unplaced::Refused);
         }
         assert_eq!(meets(FOLLOW_UP, "queue"), Unplaced::Placed);

@@ -63,6 +63,7 @@ calls! {
     "provost/open" => Login,
     "provost/plans" => Plans,
     "provost/preview" => PreviewedAttempt,
+    "provost/quiet_worktree" => Quieted,
     "provost/remotes" => Remotes,
     "provost/remove_plan" => RemovedPlan,
     "provost/remove_project" => RemovedProject,

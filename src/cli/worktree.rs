@@ -26,13 +26,12 @@ pub struct ShellArgs {
 pub async fn shell(context: &mut Context, args: &ShellArgs) -> Result<Exit, Failure> {
     let (attempt, path) = path::find(context, &args.worktree).await?;
     let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
-    let Environment { variables, notices } = &environment.output;
-    let json =
-        json!({"attempt_id": attempt, "path": path, "variables": variables, "notices": notices});
+    let variables = &environment.variables;
+    let json = json!({"attempt_id": attempt, "path": path, "variables": variables});
     if context.out.as_json(&json)? {
         return Ok(Exit::Done);
     }
-    say(notices);
+    quiet(context, attempt).await?;
     let shell = variable("SHELL").unwrap_or_else(|| SHELL.to_owned());
     let mut command = program(&shell);
     command.args(args.command.iter().flat_map(|line| ["-c", line.as_str()]));
@@ -53,21 +52,21 @@ pub async fn edit(context: &mut Context, args: &PathArgs) -> Result<Exit, Failur
         return Err(Failure::Refused(Box::new(refusal)));
     };
     let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
-    let Environment { variables, notices } = &environment.output;
-    let json =
-        json!({"attempt_id": attempt, "path": path, "opened_with": opener, "notices": notices});
-    context.out.as_json(&json)?;
-    say(notices);
+    quiet(context, attempt).await?;
+    context.out.as_json(&json!({"attempt_id": attempt, "path": path, "opened_with": opener}))?;
     // As git does: an editor may be a command with arguments.
     let mut command = program(SHELL);
     command.args(["-c", &format!("{opener} \"$@\""), &opener, &path]);
-    run(context, command, &path, variables)
+    run(context, command, &path, &environment.variables)
 }
 
-fn say(notices: &[String]) {
-    for notice in notices {
+/// Has what turns have left running in a box ended, and says what could still change the worktree.
+async fn quiet(context: &mut Context, attempt: AttemptId) -> Result<(), Failure> {
+    let quieted = context.call::<Quieted>(json!({"attempt_id": attempt})).await?;
+    for notice in &quieted.notices {
         anstream::eprintln!("{}", harmless(notice));
     }
+    Ok(())
 }
 
 /// What opens a link on this desktop; `None`: there is no desktop.

@@ -17,7 +17,7 @@ use crate::api::commands::{
     AttemptLine, Attempts, AttemptsParams, CheckExecutorParams, Empty, ImportParams, ImportedTasks,
     Info, ResolveParams, Resolved, Shutdown, ShutdownParams, Survivor,
 };
-use crate::api::placed::{ANSWER, LOG, Placed, ROWS, SHELL, WORKTREES};
+use crate::api::placed::{HOST, LOG, Placed, ROWS, SHELL, WORKTREES};
 use crate::api::{
     Audit, Caller, CliMethods, Code, CustomError, HostCall, Key, OtherHosts, Refusal, inside,
 };
@@ -67,13 +67,14 @@ methods! {
     "provost/resolve",           Reads,   ROWS      => |domain, _, params| domain.resolve(read(params)?);
     "provost/attempts",          Reads,   ROWS      => |domain, _, params| domain.all_attempts(read(params)?);
     "provost/check_executor",    Changes, ROWS      => |domain, _, params| domain.check_executor(read(params)?);
-    "provost/check_log",         Reads,   ANSWER    => |domain, _, params| domain.check_log(read(params)?);
+    "provost/check_log",         Reads,   HOST      => |domain, _, params| domain.check_log(read(params)?);
     "provost/info",              Reads,   ROWS      => |domain, _, _| domain.info();
     "provost/next_log_page",     Reads,   LOG       => |domain, _, params| domain.next_log_page(read(params)?);
     "provost/comments",          Reads,   ROWS      => |domain, _, params| domain.comments_by(read(params)?);
     "provost/conflicts",         Reads,   ROWS      => |domain, _, params| domain.conflicts(read(params)?);
     "provost/doctor",            Reads,   ROWS      => |domain, _, _| domain.findings();
-    "provost/environment",       Changes, SHELL     => |domain, _, params| domain.environment(read(params)?);
+    "provost/environment",       Reads,   SHELL     => |domain, _, params| domain.environment(read(params)?);
+    "provost/quiet_worktree",    Changes, SHELL     => |domain, _, params| domain.quiet_worktree(read(params)?);
     "provost/by_hand",           Changes, ROWS      => |domain, _, params| domain.by_hand(read(params)?);
     "provost/ended_by_hand",     Changes, ROWS      => |domain, _, params| domain.ended_by_hand(read(params)?);
     "provost/started_as",        Reads,   ROWS      => |domain, _, params| domain.started_as(read(params)?);

@@ -11,7 +11,7 @@ use provost_actors::workspace::turn_snapshot;
 
 use super::Domain;
 use crate::api::person::{
-    ByHand, EndedByHand, Environment, OfAttemptParams, StartedAs, StartedRepo,
+    ByHand, EndedByHand, Environment, OfAttemptParams, Quieted, StartedAs, StartedRepo,
 };
 
 impl Domain {
@@ -19,11 +19,17 @@ impl Domain {
         let attempt = self.attempt(of.attempt_id).await?;
         let ports = self.provision(of.attempt_id).await.map(|it| it.ports).unwrap_or_default();
         let variables = attempt::own_variables(&self.world.settings, &attempt, &ports);
+        Ok(Environment { variables })
+    }
+
+    /// Before a person's programs run in a worktree.
+    pub(super) async fn quiet_worktree(&self, of: OfAttemptParams) -> Result<Quieted, Refusal> {
+        let attempt = self.attempt(of.attempt_id).await?;
         let is_boxed = self.world.executors.get(&attempt.executor).is_none_or(|executor| {
             executor.sandbox(attempt.process.variant.as_deref()).level != Level::None
         });
         let notices = if is_boxed { self.quiet(&attempt).await? } else { Vec::new() };
-        Ok(Environment { variables, notices })
+        Ok(Quieted { notices })
     }
 
     pub(super) async fn by_hand(&self, of: OfAttemptParams) -> Result<ByHand, Refusal> {

@@ -11,7 +11,7 @@ use super::row::{Row, RunKind};
 pub use super::tool::Tool;
 use crate::api::field_rules::FieldRule;
 use crate::api::inside::Inside::{Named, NamedBy, Never, OfNoProject};
-use crate::api::placed::{ANSWER, COMMENTS, FINISH, FOLLOW_UP, ROWS, STOP};
+use crate::api::placed::{COMMENTS, FINISH, FOLLOW_UP, HOST, ROWS, STOP};
 use crate::api::worker::{
     completed, done, failure, issue, next, observation, question, status, ticket, verification,
 };
@@ -83,7 +83,7 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Change stop_attempt          "Stop attempt",          Board(Named),       Replaces  Search "provost stop ATTEMPT"        STOP,      attempts::STOP_ATTEMPT,          &[];
     Change finish_attempt        "Finish attempt",        Board(Never),       Publishes Search "provost merge ATTEMPT"       FINISH,    finish::FINISH_ATTEMPT,          finish::FINISH_RULES;
     Read   list_inbox            "List inbox",            Board(NamedBy(&["project_id", "attempt_id"])), Reads     Search "provost inbox"               ROWS,      decisions::LIST_INBOX,           decisions::INBOX_RULES;
-    Change answer                "Answer",                Board(NamedBy(&["approval_id", "project_id"])), Steers    Search ""                            ANSWER,    decisions::ANSWER,               decisions::ANSWER_RULES;
+    Change answer                "Answer",                Board(NamedBy(&["approval_id", "project_id"])), Steers    Search ""                            HOST,      decisions::ANSWER,               decisions::ANSWER_RULES;
     Read   get_context           "Get context",           Attempts,           Reads     Search ""                            ROWS,      attempts::GET_CONTEXT,           &[];
     // The worker API, by its own names.
     Change get_next_task = "getNextTask"                           "Get next task",              Worker, Asks Search "" ROWS, next::GET_NEXT_TASK,                      &[];

@@ -40,7 +40,7 @@ impl Domain {
 }
 
 impl Workspace {
-    /// Whether anything is new since it was merged, or may be: what can't be read is told as ever.
+    /// Whether anything is new since it was merged, or may be: what can't be read counts as new.
     async fn has_news(&self, tool: &str, is_there: bool) -> bool {
         for repo in &self.view.repos {
             let read = async |compared: Compared| compared.changes().await;

@@ -289,6 +289,9 @@ fn what_a_turn_has_left_running_plants_nothing_for_a_persons_shell() {
     let config = worktree(&attempt).join("nested/.git/config");
     let is_planted = || fs::read_to_string(&config).unwrap_or_default().contains("fsmonitor");
     wait_until("it is planted after the turn", is_planted);
+    // What only shows what a shell would get ends nothing.
+    assert_eq!(provost.verb(["shell", &attempt.id, "--json"]).code, 0);
+    assert!(!attempt.processes().is_empty());
     let shell = |attempt: &Attempt<'_>| provost.verb(["shell", &attempt.id, "-c", "git status"]);
     let done = shell(&attempt);
     assert!(done.code == 0 && done.stderr.contains("had left running was ended"), "{done:?}");

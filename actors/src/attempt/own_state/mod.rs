@@ -219,7 +219,7 @@ pub async fn in_step(world: &World, attempt: &Attempt) {
 pub async fn tidy(world: &World, attempt: &Attempt) {
     with_state(world, attempt, |root, places, person, dir| {
         for cache in places.iter().filter(|place| place.is_cache()) {
-            // Best effort: what stays there is in nobody's way.
+            // Best effort: what stays there does no harm.
             let _ = removal::remove(&dir.join(FOLDER).join(&cache.folder));
         }
         let mut record = records::read::<Record>(dir, RECORD)?.unwrap_or_default();
