@@ -126,7 +126,8 @@ async fn a_frozen_tree_can_be_stopped_and_what_is_asked_of_it_waits() {
     let leader = shim.started.process();
     shim.control.signal(Target::Leader, Signal::SIGINT).await.unwrap();
     shim.control.signal(Target::Tree, Signal::SIGTERM).await.unwrap();
-    assert!(stands_still(leader));
+    // A process that waits for a processor takes its SIGSTOP only when it gets one.
+    until("it stands still", || stands_still(leader)).await;
     let report = shim.control.kill_tree().await.unwrap();
     assert!(report.survivors.is_empty(), "{report:?}");
     assert_eq!(ended(&dir, &mut shim).await.exit_signal, Some(SIGKILL));
@@ -147,7 +148,7 @@ async fn a_shim_that_takes_over_a_frozen_tree_lets_it_go_on() {
     let first = shim_of(&shim.started);
     kill_shim(&mut shim, first).await;
     let mut shim = rescue(&bench, &dir, shim).await;
-    assert!(stands_still(leader));
+    until("it still stands still", || stands_still(leader)).await;
     renew(&bench);
     until("it goes on", || leader.is_alive() && !stands_still(leader)).await;
     fs::write(bench.root.path().join("gate"), "").unwrap();
