@@ -16,13 +16,14 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait, waitpid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal,
+    wait, waitid, waitpid,
 };
 use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::proc::Stat;
+use super::proc::{self, Stat};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
@@ -169,6 +170,26 @@ pub fn reap(pid: Option<i32>) -> Reaped {
     }
 }
 
+/// How a dead child ended, which stays a zombie; `None` if it lives, or is no child.
+pub fn ending(pid: i32) -> Option<ExitStatus> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let child = Pid::from_raw(pid)?;
+    let status = retry_on_intr(|| waitid(WaitId::Pid(child), options)).ok()??;
+    // As wait(2) packs them.
+    let code = status.exit_status().map(|code| (code & 0xff) << 8);
+    let signal = || status.terminating_signal().map(|signal| signal & 0x7f);
+    code.or_else(signal).map(ExitStatus::from_raw)
+}
+
+/// Reaps the dead children, but not this one. May miss one that dies meanwhile (`proc_pid_task(5)`): another
+/// SIGCHLD reports it.
+pub fn reap_others(kept: i32) {
+    let children = proc::children(std::process::id().cast_signed());
+    for child in children.into_iter().filter(|child| *child != kept) {
+        reap(Some(child));
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests need real children")]
 mod tests {
@@ -212,6 +233,22 @@ mod tests {
         assert!(Stat::of(pid).is_some(), "not reaped yet");
         assert!(Process::of(pid).is_none());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn an_ending_is_known_before_and_until_the_child_is_reaped() {
+        for (text, code, signal) in [("exit 7", Some(7), None), ("kill -9 $$", None, Some(9))] {
+            let mut child = Command::new("sh").args(["-c", text]).spawn().unwrap();
+            let pid = child.id().cast_signed();
+            assert!(PidFd::open(pid).unwrap().wait_dead(Duration::from_mins(1)));
+            for _ in 0..2 {
+                let ending = ending(pid).unwrap();
+                assert_eq!((ending.code(), ending.signal()), (code, signal));
+            }
+            assert_eq!(child.wait().unwrap(), ExitStatus::from_raw(code.map_or(9, |it| it << 8)));
+            assert_eq!(ending(pid), None);
+        }
+        assert_eq!(ending(std::process::id().cast_signed()), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Shims that die: alone, with the daemon, with the leader gone before.
 
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use provost_actors::process::{Shim, ShimEvent};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::kill::torture;
+use crate::spool::{SmallDisk, ended_after_stalls, numbered};
 use crate::support::{Bench, covered, ended, event, exited, held, lines, spooled, until};
 
 /// Orphans without a marker go to whichever rescue comes first, and all tests
@@ -68,6 +70,30 @@ async fn a_shim_killed_in_a_flood_costs_no_byte_and_no_exit_code() {
 }
 
 #[tokio::test]
+async fn the_status_of_a_leader_whose_end_cannot_be_recorded_outlives_its_shim() {
+    let disk = tempfile::tempdir().unwrap();
+    let Some(_mounted) = SmallDisk::mount(disk.path()) else { return };
+    let ballast = disk.path().join("ballast");
+    fs::write(&ballast, vec![0; 1 << 20]).unwrap();
+
+    let _turn = alone().await;
+    let bench = Bench::new();
+    // What the disk does not hold is in the pipe.
+    let (_, manifest) = bench.script("seq 1 170000; exit 8");
+    let dir = disk.path().join("process");
+    let mut shim = bench.spawn(&dir, &manifest, None).await.unwrap();
+    let (leader, pid) = (shim.started.process(), shim_of(&shim.started));
+    until("it has ended", || !leader.is_alive()).await;
+    assert!(leader.holds_its_pid(), "it is reaped before its end is on disk");
+    kill_shim(&mut shim, pid).await;
+    let mut shim = rescue(&bench, &dir, shim).await;
+    fs::remove_file(&ballast).unwrap();
+    assert_eq!(ended_after_stalls(&mut shim).await, Some(8));
+    let expected = numbered("", 1..170_001);
+    assert!(held(&dir, Stream::Stdout) == expected.as_bytes());
+}
+
+#[tokio::test]
 async fn a_rescued_executor_is_talked_to_as_before() {
     let _turn = alone().await;
     let bench = Bench::new();
@@ -94,7 +120,7 @@ pub fn shim_pid(dir: &Path) -> Process {
 
 fn shim_of_folder(dir: &Path) -> Option<Process> {
     let is_there =
-        |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == dir);
+        |pid: &i32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == dir);
     proc::all().into_iter().filter(is_there).find_map(Process::of)
 }
 
@@ -188,8 +214,8 @@ async fn a_lock_that_is_given_back_a_moment_later_costs_no_start_and_no_rescue()
     let _turn = alone().await;
     let bench = Bench::new();
     let (dir, manifest) = bench.script("read l; exit 6");
-    std::fs::create_dir(&dir).unwrap();
-    let lock = std::fs::File::create(dir.join("lock")).unwrap();
+    fs::create_dir(&dir).unwrap();
+    let lock = fs::File::create(dir.join("lock")).unwrap();
     lock.lock().unwrap();
     let start = bench.spawn(&dir, &manifest, None);
     let (shim, ()) = tokio::join!(start, async {
@@ -200,7 +226,7 @@ async fn a_lock_that_is_given_back_a_moment_later_costs_no_start_and_no_rescue()
     let mut shim = shim.unwrap();
 
     kill_shim(&mut shim, shim_pid(&dir)).await;
-    let lock = std::fs::File::open(dir.join("lock")).unwrap();
+    let lock = fs::File::open(dir.join("lock")).unwrap();
     lock.lock().unwrap();
     let (mut shim, ()) = tokio::join!(rescue(&bench, &dir, shim), async {
         tokio::time::sleep(A_MOMENT).await;

@@ -13,7 +13,7 @@ use provost_actors::process::records::Manifest;
 
 use crate::support::{Bench, covered, ended, event, exited, held, lines, spooled, until};
 
-fn numbered(prefix: &str, numbers: Range<u32>) -> String {
+pub fn numbered(prefix: &str, numbers: Range<u32>) -> String {
     let mut text = String::new();
     for number in numbers {
         writeln!(text, "{prefix}{number}").unwrap();
@@ -134,6 +134,7 @@ async fn on_a_full_disk_the_executor_waits_and_nothing_is_lost() {
 
 pub async fn ended_after_stalls(shim: &mut provost_actors::process::Shim) -> Option<i32> {
     let record = exited(shim).await;
+    assert!(record.exit_code.is_some(), "{record:?}");
     while event(shim).await != ShimEvent::Closed {}
     record.exit_code
 }

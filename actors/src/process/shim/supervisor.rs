@@ -27,7 +27,7 @@ use crate::failpoint;
 use crate::log::spool::format::STREAMS;
 use crate::log::spool::write::{SpoolWriter, Taken};
 use crate::process::attach::SOCKET;
-use crate::process::identity::{Reaped, reap};
+use crate::process::identity::{Reaped, ending, reap, reap_others};
 use crate::process::kill::{KillReport, kill_tree, signal_tree};
 use crate::process::records::{self, ExitRecord, Manifest, StopKind};
 use crate::process::tree::{Tree, is_in_another_attempt};
@@ -268,15 +268,27 @@ impl Supervisor {
                 failpoint::hit("exit", "recorded");
                 self.announce(&ShimMessage::Exited(record.clone()));
                 self.leader.life = LeaderState::Recorded(record);
+                self.reap();
             }
         }
     }
 
+    /// Reaps what is dead. The leader stays a zombie until its record is on disk: if this shim dies first,
+    /// the adopter of its children still gets the status.
     fn reap(&mut self) {
         while let Ok(Some(_)) = self.folder.signals.read_signal() {}
+        if let Some(leader) = self.unrecorded_child() {
+            reap_others(leader);
+            if matches!(self.leader.life, LeaderState::Running)
+                && let Some(status) = ending(leader)
+            {
+                self.leader_ended(Some(status));
+            }
+            return;
+        }
         loop {
             match reap(None) {
-                Reaped::Child(pid, status) => self.child_ended(pid, status),
+                Reaped::Child(..) => {}
                 Reaped::NoneDead => return,
                 // All descendants of a subreaper are below its children.
                 Reaped::NoChild => {
@@ -287,10 +299,10 @@ impl Supervisor {
         }
     }
 
-    fn child_ended(&mut self, pid: i32, status: ExitStatus) {
-        if pid == self.leader.process.pid && matches!(self.leader.kinship, Kinship::Own) {
-            self.leader_ended(Some(status));
-        }
+    /// The leader, if it is a child whose end is not on disk.
+    fn unrecorded_child(&self) -> Option<i32> {
+        let is_child = matches!(self.leader.kinship, Kinship::Own);
+        (is_child && self.leader.record().is_none()).then_some(self.leader.process.pid)
     }
 
     /// The leader has ended: what its pipes hold now was written before.
@@ -433,16 +445,10 @@ impl Supervisor {
     }
 
     fn kill(&mut self) -> KillReport {
-        let mut dead = Vec::new();
-        let report = kill_tree(&self.tree(), &mut || {
-            while let Reaped::Child(pid, status) = reap(None) {
-                dead.push((pid, status));
-            }
-        });
+        // Before the leader's end counts, the others that write to its pipes are to be dead.
+        let leader = self.unrecorded_child().unwrap_or_default();
+        let report = kill_tree(&self.tree(), &mut || reap_others(leader));
         failpoint::hit("tree", "killed");
-        for (pid, status) in dead {
-            self.child_ended(pid, status);
-        }
         self.reap();
         self.look_at = Instant::now();
         report
