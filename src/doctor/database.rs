@@ -72,6 +72,9 @@ fn soundness(found: &Inspection) -> Check {
 
 fn schema(found: &Inspection) -> Option<Check> {
     let (name, newest) = ("schema", Inspection::newest_schema());
+    if let Some(refusal) = found.before_first() {
+        return Some(Check::fail(name, refusal.to_string(), "Keep a copy of the home first."));
+    }
     let check = match found.schema {
         None if !found.damage.is_empty() => return None,
         None => {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection};
 
+use super::former::{self, BeforeFirst};
 use super::open::MIGRATIONS;
 use super::{Result, Sql, StoreError};
 
@@ -56,6 +57,11 @@ impl Inspection {
     /// The schema that this version makes.
     pub fn newest_schema() -> i64 {
         MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
+    }
+
+    /// Why this version can't bring the schema up to date, if it can't.
+    pub fn before_first(&self) -> Option<BeforeFirst> {
+        self.schema.filter(|schema| *schema < former::FIRST).map(BeforeFirst)
     }
 }
 

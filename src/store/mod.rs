@@ -20,6 +20,7 @@ mod error;
 mod fence;
 mod finishes;
 mod follow;
+mod former;
 mod handles;
 mod histories;
 mod host_calls;

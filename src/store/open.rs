@@ -18,6 +18,7 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 use super::changes::Changes;
 use super::connection::Pool;
 use super::error::primary_code;
+use super::former::{self, BeforeFirst};
 use super::kept::Kept;
 use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
 
@@ -56,6 +57,8 @@ pub enum OpenError {
          run on"
     )]
     Newer(i64),
+    #[error(transparent)]
+    BeforeFirst(#[from] BeforeFirst),
     #[error("the database's schema can't be brought up to date: {0}")]
     Migrate(MigrateError),
     #[error(
@@ -75,10 +78,10 @@ pub enum OpenError {
     )]
     NoRights { place: String },
     #[error(
-        "the schema of the database {place} is of an older version of Provost (it lacks migration \
-         {lacking}): run `provost cluster migrate` of this version first"
+        "the schema of the database {place} is of an older version of Provost: run `provost cluster \
+         migrate` of this version first"
     )]
-    Older { place: String, lacking: i64 },
+    Older { place: String },
     #[error(
         "the server of the database {place} lets {user} in without a password at {door}, so each agent \
          in a sandbox has the board. Set a password for the role, write scram-sha-256 in place of trust \
@@ -229,8 +232,26 @@ async fn migrate(writer: &SqlitePool) -> Result<(), OpenError> {
         failpoint::hit("migration", "written");
         true
     });
+    adopt(&mut connection).await?;
     MIGRATIONS.run(&mut *connection).await?;
     connection.lock_handle().await?.remove_commit_hook();
+    Ok(())
+}
+
+/// Takes a board of a former build for one of this version, if it has all that those builds made.
+async fn adopt(writer: &mut SqliteConnection) -> Result<(), OpenError> {
+    let sql = "SELECT count(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
+    if sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut *writer).await? == 0 {
+        return Ok(());
+    }
+    let recorded: Vec<_> = sqlx::query_as(former::RECORDED).fetch_all(&mut *writer).await?;
+    if let Some(first) = former::adopted(&recorded, &MIGRATIONS)? {
+        let mut changing = writer.begin().await?;
+        sqlx::query(former::FORGET).bind(first.version).execute(&mut *changing).await?;
+        let adopting = sqlx::query(former::ADOPT).bind(first.version).bind(&*first.checksum);
+        adopting.bind(&*first.description).execute(&mut *changing).await?;
+        changing.commit().await?;
+    }
     Ok(())
 }
 

@@ -5,12 +5,13 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use provost_actors::failpoint;
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::{MigrateError, Migration, Migrator};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::{Instant, sleep};
 
 use super::answered::lock_schema;
 use super::error::{is_contended, is_forbidden};
+use super::former;
 use super::open::OpenError;
 
 /// How long a migration is tried that others are in the way of: a backup that reads, or another daemon
@@ -41,8 +42,9 @@ pub(super) async fn migrate(
     place: &str,
 ) -> Result<(), OpenError> {
     let until = Instant::now() + LIMIT;
+    let adopted = former::adopted(&recorded(connection).await?, migrations)?;
     loop {
-        let error = match bring_up_to_date(connection, migrations).await {
+        let error = match bring_up_to_date(connection, migrations, adopted).await {
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
@@ -63,14 +65,21 @@ pub(super) async fn migrate(
 async fn bring_up_to_date(
     connection: &mut PgConnection,
     migrations: &Migrator,
+    adopted: Option<&Migration>,
 ) -> Result<(), MigrateError> {
-    let applied = applied(connection).await?;
-    if migrations.iter().all(|it| applied.contains(&it.version)) {
+    let applied = versions(&recorded(connection).await?);
+    if adopted.is_none() && migrations.iter().all(|it| applied.contains(&it.version)) {
         // It refuses a schema that is newer, or that was made by other statements.
         return migrations.run(connection).await;
     }
     let mut changing = connection.begin().await?;
     lock_schema(&mut changing).await?;
+    if let Some(first) = adopted {
+        // The same again, where another daemon has done it meanwhile.
+        sqlx::query(former::FORGET).bind(first.version).execute(&mut *changing).await?;
+        let adopting = sqlx::query(former::ADOPT).bind(first.version).bind(&*first.checksum);
+        adopting.bind(&*first.description).execute(&mut *changing).await?;
+    }
     migrations.run(&mut *changing).await?;
     failpoint::hit("migration", "written");
     Ok(changing.commit().await?)
@@ -90,16 +99,17 @@ pub(super) async fn check(
     migrations: &Migrator,
     place: &str,
 ) -> Result<(), OpenError> {
-    let found = applied(connection).await?;
+    let recorded = recorded(connection).await?;
+    let older = || OpenError::Older { place: place.to_owned() };
+    if former::adopted(&recorded, migrations)?.is_some() {
+        return Err(older());
+    }
+    let found = versions(&recorded);
     if let Some(newer) = found.iter().find(|it| !migrations.version_exists(**it)) {
         return Err(OpenError::Newer(*newer));
     }
-    match migrations.iter().find(|it| !found.contains(&it.version)) {
-        Some(lacking) => {
-            Err(OpenError::Older { place: place.to_owned(), lacking: lacking.version })
-        }
-        None => Ok(()),
-    }
+    let is_whole = migrations.iter().all(|it| found.contains(&it.version));
+    if is_whole { Ok(()) } else { Err(older()) }
 }
 
 /// The id of the board, if there is one, by any version.
@@ -112,12 +122,15 @@ pub(super) async fn board(connection: &mut PgConnection) -> sqlx::Result<Option<
     sqlx::query_scalar(sql).fetch_one(connection).await
 }
 
-/// The migrations that the schema has.
-async fn applied(connection: &mut PgConnection) -> sqlx::Result<Vec<i64>> {
+fn versions(recorded: &[(i64, Vec<u8>)]) -> Vec<i64> {
+    recorded.iter().map(|(version, _)| *version).collect()
+}
+
+/// The migrations that the schema has, each with its checksum.
+async fn recorded(connection: &mut PgConnection) -> sqlx::Result<Vec<(i64, Vec<u8>)>> {
     let sql = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
     if !sqlx::query_scalar(sql).fetch_one(&mut *connection).await? {
         return Ok(Vec::new());
     }
-    let sql = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
-    sqlx::query_scalar(sql).fetch_all(connection).await
+    sqlx::query_as(former::RECORDED).fetch_all(connection).await
 }

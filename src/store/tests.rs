@@ -631,6 +631,40 @@ async fn a_database_of_a_newer_version_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn a_database_of_a_former_build_is_adopted_or_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("provost.db");
+    let open = async || Store::open(&path, TimesToLive::default()).await;
+    let store = open().await.unwrap();
+    let project = project(&store).await;
+    let more = "INSERT INTO _sqlx_migrations
+             (version, description, success, checksum, execution_time)
+         SELECT v.value, 'former', success, checksum, 0
+         FROM _sqlx_migrations, json_each('[1, 20, 35]') v";
+    let last = "UPDATE _sqlx_migrations SET checksum = unhex(
+             '4481e9c096251d9fd7b31f058da8109ecc3deb229d23e6434d1efed0f2f6ec85' ||
+             '32b5e217c276b316fb6093274f751e6e') WHERE version = 36";
+    for sql in [more, last] {
+        store.change(sql, ()).await;
+    }
+    store.close().await;
+    for _ in 0..2 {
+        let store = open().await.unwrap();
+        let sql = "SELECT version FROM _sqlx_migrations";
+        let left: Vec<i64> = store.read(async |db| db.all(sql, ()).await).await.unwrap();
+        assert_eq!(left, [36]);
+        assert!(store.start_context(task(&store, project).await).await.is_ok());
+        store.close().await;
+    }
+    let store = open().await.unwrap();
+    store.change("UPDATE _sqlx_migrations SET version = 35", ()).await;
+    store.close().await;
+    let before = std::fs::read(&path).unwrap();
+    assert!(matches!(open().await, Err(OpenError::BeforeFirst(former::BeforeFirst(35)))));
+    assert!(std::fs::read(&path).unwrap() == before);
+}
+
+#[tokio::test]
 async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
     let dir = tempfile::tempdir().unwrap();
     let times = TimesToLive { intents: Some(Duration::ZERO), ..TimesToLive::default() };

@@ -184,7 +184,7 @@ fn looking_changes_nothing() {
 }
 
 #[test]
-fn a_damaged_database_and_one_of_a_newer_version_are_told_and_not_touched() {
+fn a_damaged_database_and_one_of_another_version_are_told_and_not_touched() {
     let provost = Provost::running();
     provost.board();
     assert_eq!(provost.verb(["shutdown"]).code, 0);
@@ -196,6 +196,14 @@ fn a_damaged_database_and_one_of_a_newer_version_are_told_and_not_touched() {
         (version, description, success, checksum, execution_time) VALUES (9999, 'x', 1, x'00', 0)",
     ]);
     one(&fix(&provost), "schema", "fail", "newer version");
+    provost.sql(&[
+        "DELETE FROM _sqlx_migrations",
+        "INSERT INTO _sqlx_migrations
+        (version, description, success, checksum, execution_time) VALUES (35, 'x', 1, x'00', 0)",
+    ]);
+    one(&fix(&provost), "schema", "fail", "before the first release");
+    let refused = provost.fails_to_start();
+    assert!(refused.stderr.contains("migrations/0036_turn_facts.sql"), "{refused:?}");
     let mut bad = good.clone();
     for byte in bad.iter_mut().skip(4096).step_by(7) {
         *byte ^= 0x5a;

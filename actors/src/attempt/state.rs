@@ -158,7 +158,7 @@ impl AttemptActorState {
     /// The newest turn's prompt, to be run once more.
     pub(super) fn prompt_again(&self) -> FollowUp {
         let Process { prompt, variant, queue_id, .. } = self.attempt.process.clone();
-        // A row of an older daemon does not name its follow-up.
+        // The first turn of an attempt is of no follow-up.
         let queue_id = queue_id.unwrap_or_else(QueueId::new);
         FollowUp { queue_id, prompt, variant, queued_at: Timestamp::now() }
     }

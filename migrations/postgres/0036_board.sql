@@ -1,5 +1,5 @@
--- The whole schema, as the migrations of SQLite make it up to the one with this number: they say
--- what each column holds. Later migrations come in pairs, one for each engine under the same number.
+-- The schema of a board on a server: that of a file, whose migration says what each column holds. Later
+-- migrations come in pairs, one for each engine under the same number.
 --
 -- What SQLite has as INTEGER is a BIGINT, also where it is 0 or 1, so that the statements are one
 -- text for both. Texts are compared byte by byte, as SQLite does.
@@ -75,12 +75,18 @@ CREATE TABLE attempts (
     settled_revision BIGINT NOT NULL DEFAULT 0,
     parent_id        TEXT COLLATE "C" REFERENCES attempts (attempt_id),
     forked_from      TEXT COLLATE "C" REFERENCES attempts (attempt_id),
-    forked_turn      BIGINT
+    forked_turn      BIGINT,
+    host             TEXT NOT NULL DEFAULT 'local',
+    labels           TEXT NOT NULL DEFAULT '[]',
+    placed_epoch     BIGINT NOT NULL DEFAULT 0,
+    memory           BIGINT NOT NULL DEFAULT 0,
+    admitted_epoch   BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX attempts_by_task ON attempts (task_id, created_at);
 CREATE INDEX attempts_by_phase ON attempts (phase);
 CREATE INDEX attempts_by_revision ON attempts (revision);
 CREATE INDEX attempts_by_parent ON attempts (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX unplaced_attempts ON attempts (created_at) WHERE host = '';
 
 CREATE TABLE attempt_repos (
     attempt_id    TEXT COLLATE "C" NOT NULL REFERENCES attempts (attempt_id),
@@ -127,7 +133,10 @@ CREATE TABLE processes (
     resume_at       BIGINT,
     snapshot_due    BIGINT NOT NULL DEFAULT 0,
     queue_id        TEXT COLLATE "C",
-    sandbox         TEXT COLLATE "C"
+    sandbox         TEXT COLLATE "C",
+    lost_host       TEXT,
+    snapshot_failed TEXT,
+    error_type      TEXT
 );
 CREATE INDEX processes_by_attempt ON processes (attempt_id, process_id);
 CREATE INDEX processes_by_turn ON processes (attempt_id, turn, process_id);
@@ -144,6 +153,7 @@ CREATE TABLE requests (
     created_at    BIGINT NOT NULL,
     intent        TEXT COLLATE "C",
     resolved_hash TEXT COLLATE "C",
+    host          TEXT NOT NULL DEFAULT 'local',
     PRIMARY KEY (tool, request_id)
 );
 
@@ -312,6 +322,7 @@ CREATE TABLE questions (
     answer_task TEXT COLLATE "C" REFERENCES tasks (task_id),
     asked_at    BIGINT NOT NULL,
     answered_at BIGINT,
+    host        TEXT NOT NULL DEFAULT 'local',
     UNIQUE (project_id, handle)
 );
 CREATE INDEX questions_by_text ON questions (project_id, normal);
@@ -337,7 +348,9 @@ CREATE TABLE finishes (
     receipt    TEXT COLLATE "C" NOT NULL,
     error      TEXT COLLATE "C",
     created_at BIGINT NOT NULL,
-    ended_at   BIGINT
+    ended_at   BIGINT,
+    applied_by TEXT COLLATE "C",
+    applied_at BIGINT
 );
 CREATE UNIQUE INDEX open_finishes ON finishes (attempt_id) WHERE state = 'open';
 CREATE INDEX finishes_by_attempt ON finishes (attempt_id);
@@ -353,7 +366,8 @@ CREATE TABLE check_runs (
     verdict       TEXT COLLATE "C",
     planned_at    BIGINT NOT NULL,
     closed_at     BIGINT,
-    finish_id     TEXT COLLATE "C" REFERENCES finishes (finish_id)
+    finish_id     TEXT COLLATE "C" REFERENCES finishes (finish_id),
+    host          TEXT NOT NULL DEFAULT 'local'
 );
 CREATE INDEX check_runs_by_task ON check_runs (task_id, run_id);
 CREATE INDEX open_check_runs ON check_runs (run_id) WHERE closed_at IS NULL;
@@ -482,6 +496,116 @@ CREATE TABLE changes (
     PRIMARY KEY (topic, id)
 );
 
+CREATE TABLE hosts (
+    host_id       TEXT PRIMARY KEY,
+    incarnation   BIGINT NOT NULL,
+    labels        TEXT NOT NULL,
+    slots         BIGINT NOT NULL,
+    memory        BIGINT NOT NULL,
+    version       TEXT NOT NULL,
+    state         TEXT NOT NULL,
+    registered_at BIGINT NOT NULL,
+    renewed_at    BIGINT NOT NULL,
+    lease_until   BIGINT,
+    fenced_at     BIGINT,
+    role          TEXT NOT NULL DEFAULT 'all',
+    ended_at      BIGINT
+);
+
+CREATE TABLE host_homes (
+    host_id TEXT PRIMARY KEY REFERENCES hosts (host_id) ON DELETE CASCADE,
+    secret  TEXT NOT NULL
+);
+
+CREATE TABLE host_calls (
+    call_id     TEXT PRIMARY KEY,
+    host        TEXT NOT NULL,
+    asked_by    TEXT NOT NULL,
+    call        TEXT NOT NULL,
+    asked_at    BIGINT NOT NULL,
+    deadline    BIGINT NOT NULL,
+    taken_by    BIGINT,
+    answer      TEXT,
+    answered_at BIGINT
+);
+CREATE INDEX open_host_calls ON host_calls (host) WHERE answered_at IS NULL;
+
+CREATE TABLE cluster (
+    one             BIGINT PRIMARY KEY CHECK (one = 1),
+    board_id        TEXT NOT NULL,
+    generation      BIGINT NOT NULL,
+    seen_at         BIGINT NOT NULL,
+    no_sweep_before BIGINT NOT NULL
+);
+INSERT INTO cluster (one, board_id, generation, seen_at, no_sweep_before)
+VALUES (1, replace(CAST(gen_random_uuid() AS text), '-', ''), 1, 0, 0);
+
+CREATE TABLE repo_hosts (
+    repo_id TEXT NOT NULL REFERENCES repos (repo_id),
+    host    TEXT NOT NULL,
+    PRIMARY KEY (repo_id, host)
+);
+
+CREATE TABLE turn_bundles (
+    attempt_id TEXT NOT NULL REFERENCES attempts (attempt_id),
+    repo       TEXT NOT NULL,
+    turn       BIGINT NOT NULL,
+    commit_id  TEXT NOT NULL,
+    needs      TEXT,
+    sha256     TEXT,
+    bytes      BIGINT NOT NULL,
+    pushed     TEXT NOT NULL DEFAULT 'due',
+    remote     TEXT,
+    PRIMARY KEY (attempt_id, repo)
+);
+CREATE INDEX pushes ON turn_bundles (pushed);
+
+CREATE TABLE base_bundles (
+    repo_id   TEXT NOT NULL REFERENCES repos (repo_id),
+    commit_id TEXT NOT NULL,
+    needs     TEXT,
+    sha256    TEXT,
+    bytes     BIGINT NOT NULL,
+    made_at   BIGINT NOT NULL,
+    PRIMARY KEY (repo_id, commit_id)
+);
+
+CREATE TABLE bundle_parts (
+    sha256  TEXT NOT NULL,
+    part    BIGINT NOT NULL,
+    content TEXT NOT NULL,
+    made_at BIGINT NOT NULL,
+    PRIMARY KEY (sha256, part)
+);
+
+CREATE TABLE shipped_logs (
+    attempt_id       TEXT NOT NULL REFERENCES attempts (attempt_id),
+    channel          TEXT NOT NULL,
+    host             TEXT NOT NULL,
+    home             TEXT NOT NULL,
+    oldest           BIGINT NOT NULL,
+    next_entry       BIGINT NOT NULL,
+    next_offset      BIGINT NOT NULL,
+    last_activity_at BIGINT,
+    shipped_at       BIGINT NOT NULL,
+    trimmed          BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (attempt_id, channel)
+);
+CREATE INDEX untrimmed_logs ON shipped_logs (shipped_at) WHERE trimmed = 0;
+
+CREATE TABLE log_chunks (
+    attempt_id   TEXT NOT NULL,
+    channel      TEXT NOT NULL,
+    first_entry  BIGINT NOT NULL,
+    first_offset BIGINT NOT NULL,
+    entries      BIGINT NOT NULL,
+    bytes        BIGINT NOT NULL,
+    data         TEXT NOT NULL,
+    PRIMARY KEY (attempt_id, channel, first_entry)
+);
+-- It is compressed already.
+ALTER TABLE log_chunks ALTER COLUMN data SET STORAGE EXTERNAL;
+
 -- A row is section_id * 64 + the passage's number in its section. The plan's word has the weight C
 -- there, the words of the headings above B, and those of the passage A.
 CREATE TABLE plan_passages (
@@ -589,7 +713,7 @@ WHERE n.turn = (SELECT max(m.turn) FROM turn_snapshots m WHERE m.attempt_id = n.
 CREATE VIEW attempt_overview AS
 SELECT a.attempt_id, a.task_id, t.title, t.project_id, p.name AS project_name, a.branch,
        a.executor, a.state, a.phase, a.created_at, a.updated_at, a.revision, a.settled_revision,
-       a.queue_held,
+       a.queue_held, a.host,
        (SELECT count(*) FROM follow_ups q WHERE q.session_id = s.session_id) AS queued_follow_ups,
        (SELECT count(*) FROM approvals v
         WHERE v.attempt_id = a.attempt_id AND v.status = 'pending' AND v.of_attempt = 0)
@@ -618,6 +742,12 @@ LEFT JOIN processes f ON f.process_id = (
     SELECT process_id FROM processes
     WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent' AND ended_at IS NOT NULL
     ORDER BY turn DESC, process_id DESC LIMIT 1);
+
+CREATE VIEW running_attempts AS
+    SELECT a.host, a.executor
+    FROM attempts a JOIN tasks t ON t.task_id = a.task_id
+    WHERE a.phase IN ('queued', 'preparing', 'running', 'stopping') AND a.host <> ''
+      AND (a.phase <> 'queued' OR a.admitted_epoch = a.epoch) AND t.kind <> 'answer';
 
 -- The last change of each object that a page shows. The first argument of the trigger is the topic,
 -- the second the column with the object's id.
@@ -697,3 +827,12 @@ CREATE TRIGGER comments_update_changes_attempt AFTER UPDATE ON comments
     FOR EACH ROW EXECUTE FUNCTION note_change('attempt', 'attempt_id');
 CREATE TRIGGER comments_delete_changes_attempt AFTER DELETE ON comments
     FOR EACH ROW EXECUTE FUNCTION note_change('attempt', 'attempt_id');
+
+CREATE FUNCTION note_place() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.placed_epoch := NEW.epoch;
+    RETURN NEW;
+END;
+$$;
+CREATE TRIGGER attempts_placed BEFORE UPDATE OF host ON attempts
+    FOR EACH ROW WHEN (NEW.host <> OLD.host) EXECUTE FUNCTION note_place();
