@@ -17,6 +17,24 @@ use crate::event::{Action, ErrorType, Event, RawEntry, Timestamp, TokenUsage};
 use crate::limits::{Limits, OnLeaseLate};
 use crate::sandbox::Wanted;
 
+/// Why an executor can't run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    #[error("it has no command")]
+    NoCommand,
+    #[error("{0} is not on the daemon's PATH")]
+    NotOnPath(String),
+    #[error("{0} is a relative path; give an absolute one, or a name on PATH")]
+    RelativePath(String),
+    #[error("{0} does not exist")]
+    Missing(String),
+    #[error("{0} is not executable")]
+    NotExecutable(String),
+    /// Agents in a sandbox can write where its program is.
+    #[error("{0}")]
+    Replaceable(String),
+}
+
 /// An executor as `list_executors` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
@@ -34,8 +52,8 @@ pub struct Description {
     pub supports_approvals: bool,
     /// It is scripted and has no model.
     pub stand_in: bool,
-    /// `None`: it can run. Else why not.
-    pub unavailable_reason: Option<String>,
+    /// `None`: it can run.
+    pub unavailable: Option<Unavailable>,
     pub install: Option<String>,
     pub note: Option<String>,
 }

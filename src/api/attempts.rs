@@ -206,7 +206,8 @@ pub struct ShortStatus {
     pub handle: String,
     pub state: AttemptState,
     pub phase: AttemptPhase,
-    pub waiting_on: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub waiting_on: Option<WaitingOn>,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
     /// Its beginning.
@@ -233,7 +234,11 @@ pub struct AttemptStatus {
     pub state: AttemptState,
     pub phase: AttemptPhase,
     /// a running slot, host (it drains), approval (list_inbox), setup (another attempt's with the same cache key), disk, snapshot (of a turn that has ended), background (its own work), model (no word for 30 s), or quota (a rate limit ended its turn); null if nothing.
-    pub waiting_on: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub waiting_on: Option<WaitingOn>,
+    /// A person has to approve a repository's provost.toml. Else left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_trust: bool,
     /// When the limit of waiting_on = quota is over; null if unknown.
     pub resume_at: Option<Timestamp>,
     /// Executor that does the work.
@@ -251,6 +256,9 @@ pub struct AttemptStatus {
     pub exit_signal: Option<i32>,
     /// Why it failed; null unless state is failed.
     pub failure_summary: Option<String>,
+    /// A stop ended its last turn. Else left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     pub queued_follow_ups: u32,
     /// Whether a stop holds the queue until the next follow_up.
     pub queue_held: bool,

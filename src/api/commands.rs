@@ -103,9 +103,20 @@ pub struct AttemptLine {
     pub worktree: Option<Worktree>,
     pub state: AttemptState,
     pub phase: AttemptPhase,
-    pub waiting_on: Option<String>,
+    pub waiting_on: Option<WaitingOn>,
+    /// A stop ended its last turn.
+    #[serde(default, deserialize_with = "flag")]
+    pub stopped: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// A truth value as rows have it: SQLite's is a number.
+fn flag<'de, D: serde::Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    match Value::deserialize(value)? {
+        Value::Bool(is_set) => Ok(is_set),
+        number => Ok(number.as_u64().is_some_and(|number| number != 0)),
+    }
 }
 
 /// A host as rows have it: empty where there is none.

@@ -52,7 +52,7 @@ pub struct ExecutorSummary {
 impl ExecutorSummary {
     /// An executor, and the version of its program.
     pub fn new(description: Description, version: Option<String>) -> Self {
-        let is_available = description.unavailable_reason.is_none();
+        let is_available = description.unavailable.is_none();
         Self {
             executor: description.name,
             protocol: description.protocol.to_owned(),
@@ -61,7 +61,7 @@ impl ExecutorSummary {
             default_variant: description.default_variant,
             supports_mcp: description.supports_mcp,
             available: is_available,
-            unavailable_reason: description.unavailable_reason,
+            unavailable_reason: description.unavailable.map(|why| why.to_string()),
             install: description.install.filter(|_| !is_available),
             supports_resume: description.supports_resume,
             supports_interrupt: description.supports_interrupt,

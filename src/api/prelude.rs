@@ -4,7 +4,7 @@ pub use std::collections::{BTreeMap, BTreeSet};
 
 pub use provost_actors::event::Timestamp;
 pub use provost_actors::ids::*;
-pub use provost_actors::journal::{Priority, TaskStatus};
+pub use provost_actors::journal::{Priority, TaskStatus, WaitingOn};
 pub use provost_actors::refusal::{Code, Refusal};
 pub use schemars::{JsonSchema, json_schema};
 pub use serde::{Deserialize, Serialize};

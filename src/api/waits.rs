@@ -53,13 +53,17 @@ pub struct WaitedAttempt {
     pub state: AttemptState,
     pub phase: AttemptPhase,
     /// As in get_attempt_status.
-    pub waiting_on: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub waiting_on: Option<WaitingOn>,
     /// Whether it changed since after; without after, since the call began.
     pub changed: bool,
     pub latest_execution_process_id: Option<ProcessId>,
     pub exit_code: Option<i32>,
     /// Why it failed, cut short; null unless state is failed.
     pub failure_summary: Option<String>,
+    /// A stop ended its last turn. Else left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     pub queued_follow_ups: u32,
     /// A finish is under way. Else left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

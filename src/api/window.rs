@@ -129,7 +129,7 @@ pub struct AttemptCard {
     pub variant: Option<String>,
     pub state: AttemptState,
     pub phase: AttemptPhase,
-    pub waiting_on: Option<String>,
+    pub waiting_on: Option<WaitingOn>,
     pub resume_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

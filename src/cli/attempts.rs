@@ -4,25 +4,22 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use provost_actors::host::LOCAL;
+use provost_actors::journal::WaitingOn;
 use provost_actors::sandbox::Receipt;
 
 use super::conflicts;
 use super::path::worktree;
 use super::prelude::*;
 
-/// The most attempts that one call returns the status of.
-const STATUSES_MAX: usize = 50;
-
 pub async fn ps(context: &mut Context, all: bool) -> Result<Exit, Failure> {
     let listed = context.call::<Attempts>(json!({"all": all})).await?;
     if context.out.as_json(&listed)? {
         return Ok(Exit::Done);
     }
-    let stopped = stopped_ones(context, &listed.attempts).await?;
     let projects: BTreeSet<_> = listed.attempts.iter().map(|it| it.project_id).collect();
     let mut columns = vec![Whole("ID"), Whole("STATE"), Cut("EXECUTOR"), Whole("AGE"), Cut("TASK")];
     let row = |attempt: &AttemptLine| {
-        let mut row = row(attempt, stopped.contains(&attempt.attempt_id), Timestamp::now());
+        let mut row = row(attempt, Timestamp::now());
         if projects.len() > 1 {
             row.insert(4, attempt.project_name.clone());
         }
@@ -47,32 +44,11 @@ pub async fn ps(context: &mut Context, all: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The failed attempts that failed because they were stopped.
-async fn stopped_ones(
-    context: &mut Context,
-    attempts: &[AttemptLine],
-) -> Result<BTreeSet<AttemptId>, Failure> {
-    let failed = attempts.iter().filter(|attempt| attempt.state == AttemptState::Failed);
-    let failed: Vec<AttemptId> = failed.map(|attempt| attempt.attempt_id).collect();
-    let mut stopped = BTreeSet::new();
-    for ids in failed.chunks(STATUSES_MAX) {
-        let statuses = context.call::<AttemptStatuses>(json!({"attempt_ids": ids})).await?;
-        stopped.extend(statuses.attempts.iter().filter_map(|status| {
-            let (id, why) = match status {
-                ToldStatus::Whole(it) => (it.attempt_id, &it.failure_summary),
-                ToldStatus::Short(it) => (it.attempt_id, &it.failure_summary),
-            };
-            why.as_deref().is_some_and(is_stopped).then_some(id)
-        }));
-    }
-    Ok(stopped)
-}
-
-fn row(attempt: &AttemptLine, was_stopped: bool, now: Timestamp) -> Vec<String> {
-    let AttemptLine { state, phase, .. } = *attempt;
+fn row(attempt: &AttemptLine, now: Timestamp) -> Vec<String> {
+    let AttemptLine { state, phase, waiting_on, stopped, .. } = *attempt;
     vec![
         attempt.attempt_id.short(),
-        label(state, phase, attempt.waiting_on.as_deref(), was_stopped),
+        label(state, phase, waiting_on, stopped),
         executor(&attempt.executor, attempt.variant.as_deref()),
         age(attempt.created_at, now),
         headline(&attempt.task_title, usize::MAX),
@@ -88,17 +64,19 @@ fn executor(executor: &str, variant: Option<&str>) -> String {
 fn label(
     state: AttemptState,
     phase: AttemptPhase,
-    waiting_on: Option<&str>,
+    waiting_on: Option<WaitingOn>,
     was_stopped: bool,
 ) -> String {
-    let is_stopped = was_stopped && state == AttemptState::Failed;
-    let state = if is_stopped { "stopped".to_owned() } else { word(&state) };
+    use WaitingOn::{Disk, Host, Quota, Setup};
+    let state = if was_stopped { "stopped".to_owned() } else { word(&state) };
     match (phase, waiting_on) {
-        (AttemptPhase::Settled, Some("quota")) => format!("{state}, waits for quota"),
+        (AttemptPhase::Settled, Some(Quota)) => format!("{state}, waits for quota"),
         (AttemptPhase::Settled, _) => state,
-        (AttemptPhase::Waiting, Some(what)) => format!("waits for {what}"),
-        (phase, Some(what @ ("disk" | "setup"))) => format!("{}, waits for {what}", word(&phase)),
-        (AttemptPhase::Queued, Some("host")) => "queued, its host drains".to_owned(),
+        (AttemptPhase::Waiting, Some(what)) => format!("waits for {}", word(&what)),
+        (phase, Some(what @ (Disk | Setup))) => {
+            format!("{}, waits for {}", word(&phase), word(&what))
+        }
+        (AttemptPhase::Queued, Some(Host)) => "queued, its host drains".to_owned(),
         (phase, _) => word(&phase),
     }
 }
@@ -155,8 +133,7 @@ fn status_lines(
 ) -> Vec<(&'static str, String)> {
     let time = |time: Timestamp| if is_local { local(time) } else { time.to_string() };
     let why = status.failure_summary.as_deref().unwrap_or_default();
-    let waiting_on = status.waiting_on.as_deref();
-    let state = label(status.state, status.phase, waiting_on, is_stopped(why));
+    let state = label(status.state, status.phase, status.waiting_on, status.stopped);
     let usage = status.usage.as_ref().map(|usage| {
         let cost = usage.cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
         format!("{} tokens in, {} out{cost}", usage.input_tokens, usage.output_tokens)
@@ -171,7 +148,7 @@ fn status_lines(
         ("attempt", Some(status.attempt_id.to_string())),
         ("task", Some(task)),
         ("project", Some(project)),
-        ("state", Some(ended(&state, "", status.exit_code, status.exit_signal))),
+        ("state", Some(ended(&state, status.exit_code, status.exit_signal))),
         ("next", way_out(status)),
         ("failure", Some(for_person(why))),
         ("executor", Some(executor(&status.executor, status.variant.as_deref()))),
@@ -200,13 +177,12 @@ fn status_lines(
 
 /// What a person does about an attempt that waits for one: the verb.
 pub fn way_out(status: &AttemptStatus) -> Option<String> {
-    let verb = |text: &str| {
-        text.split('`').nth(1).filter(|it| it.starts_with("provost ")).map(str::to_owned)
-    };
-    let told = status.next_action.as_deref().and_then(verb);
-    match status.waiting_on.as_deref() {
-        Some("approval") => Some(told.unwrap_or_else(|| "provost approvals".to_owned())),
-        Some("host") => told,
+    match status.waiting_on? {
+        WaitingOn::Approval if status.needs_trust => {
+            Some(format!("provost trust {}", status.attempt_id.short()))
+        }
+        WaitingOn::Approval => Some("provost approvals".to_owned()),
+        WaitingOn::Host => Some(format!("provost host resume {}", status.host.as_ref()?)),
         _ => None,
     }
 }
@@ -311,8 +287,9 @@ mod tests {
             });
             serde_json::from_value(attempt).unwrap()
         };
-        insta::assert_snapshot!(row(&line("running", "stopping"), false, now()).join(" | "));
-        assert_eq!(row(&line("failed", "settled"), true, now())[1], "stopped");
+        insta::assert_snapshot!(row(&line("running", "stopping"), now()).join(" | "));
+        let stopped = AttemptLine { stopped: true, ..line("failed", "settled") };
+        assert_eq!(row(&stopped, now())[1], "stopped");
     }
 
     #[test]
@@ -345,17 +322,16 @@ mod tests {
 
     #[test]
     fn what_waits_for_a_person_names_the_verb() {
-        let shown = |waiting_on: Option<&str>, next: &str| {
+        let shown = |waiting_on: &str, needs_trust: bool| {
             let mut status: Value = crate::cli::tests::status();
-            (status["waiting_on"], status["next_action"]) = (json!(waiting_on), json!(next));
+            (status["waiting_on"], status["needs_trust"]) = (json!(waiting_on), json!(needs_trust));
+            (status["host"], status["attempt_id"]) =
+                (json!("a"), json!("0192f0c1-2345-7abc-8def-0123456789ab"));
             way_out(&serde_json::from_value(status).unwrap())
         };
-        let trust = "A person has to approve it: `provost trust 01234567` shows and approves it.";
-        assert_eq!(shown(Some("approval"), trust).as_deref(), Some("provost trust 01234567"));
-        let other = "It waits for a permission: call list_inbox, then answer.";
-        assert_eq!(shown(Some("approval"), other).as_deref(), Some("provost approvals"));
-        assert_eq!(shown(Some("a running slot"), trust), None);
-        let drained = "Its host drains, and a person lets it go on: `provost host resume a`.";
-        assert_eq!(shown(Some("host"), drained).as_deref(), Some("provost host resume a"));
+        assert_eq!(shown("approval", true).as_deref(), Some("provost trust 456789ab"));
+        assert_eq!(shown("approval", false).as_deref(), Some("provost approvals"));
+        assert_eq!(shown("a running slot", false), None);
+        assert_eq!(shown("host", false).as_deref(), Some("provost host resume a"));
     }
 }

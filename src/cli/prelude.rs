@@ -14,4 +14,3 @@ pub use super::render::{ended, for_person};
 pub use super::table::Column::{Cut, Whole, Wrapped};
 pub use super::text::{harmless, headline, one_line, word};
 pub use crate::client::{Answer, ClientError};
-pub use crate::work::attention::is_stopped;

@@ -2,12 +2,11 @@
 //! Pure.
 
 use anstyle::{AnsiColor, Style};
-use provost_actors::event::{ErrorType, Event, RunReason, ToolStatus};
+use provost_actors::event::{ErrorType, Event, ProcessStatus, RunReason, ToolStatus};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::text::{harmless, word};
-use crate::work::attention::is_stopped;
 
 /// Columns before the text.
 const INDENT: usize = 9;
@@ -53,7 +52,7 @@ fn parts(event: Event) -> (&'static str, Style, String) {
         Event::ToolResult { text, status, exit_code, .. } => {
             let is_well = status == ToolStatus::Success;
             let style = if is_well { dimmed } else { AnsiColor::Yellow.on_default() };
-            ("result", style, tool_result(ended(&word(&status), "", exit_code, None), &text))
+            ("result", style, tool_result(ended(&word(&status), exit_code, None), &text))
         }
         Event::TokenUsage { input_tokens, output_tokens, cached_tokens, cost_usd, .. } => {
             let cached = cached_tokens.map(|cached| format!(", {cached} cached"));
@@ -76,8 +75,12 @@ fn parts(event: Event) -> (&'static str, Style, String) {
             };
             ("start", AnsiColor::Magenta.on_default(), body)
         }
-        Event::ProcessEnd { text, exit_code, exit_signal, status } => {
-            let body = ended(&word(&status), &text, exit_code, exit_signal);
+        Event::ProcessEnd { exit_code, exit_signal, status, .. } => {
+            let status = match status {
+                ProcessStatus::Killed => "stopped".to_owned(),
+                other => word(&other),
+            };
+            let body = ended(&status, exit_code, exit_signal);
             ("end", AnsiColor::Magenta.on_default(), body)
         }
     }
@@ -104,9 +107,7 @@ pub fn for_person(summary: &str) -> String {
 }
 
 /// `completed (exit 0)`, `stopped (signal 9)`.
-pub fn ended(status: &str, summary: &str, code: Option<i32>, signal: Option<i32>) -> String {
-    let is_stopped = matches!(status, "failed" | "killed") && is_stopped(summary);
-    let status = if is_stopped { "stopped" } else { status };
+pub fn ended(status: &str, code: Option<i32>, signal: Option<i32>) -> String {
     match (code, signal) {
         (Some(code), _) => format!("{status} (exit {code})"),
         (None, Some(signal)) => format!("{status} (signal {signal})"),

@@ -105,7 +105,7 @@ fn show_all(
 
 /// `stopped (signal 15) with SIGINT, SIGTERM`.
 fn line(stopped: &StopAttemptOutput) -> String {
-    let how = |state: &str| ended(state, "", stopped.exit_code, stopped.exit_signal);
+    let how = |state: &str| ended(state, stopped.exit_code, stopped.exit_signal);
     if !stopped.stopped {
         return format!("was not running: {}", how(&word(&stopped.state)));
     }

@@ -90,7 +90,8 @@ fn exit(attempts: &[WaitedAttempt], is_done: bool) -> Exit {
 /// `456789ab failed (exit 3): exit code 3`.
 fn line(attempt: &WaitedAttempt) -> String {
     let why = attempt.failure_summary.as_deref().unwrap_or_default();
-    let how = ended(&word(&attempt.state), why, attempt.exit_code, None);
+    let state = if attempt.stopped { "stopped".to_owned() } else { word(&attempt.state) };
+    let how = ended(&state, attempt.exit_code, None);
     let why = if why.is_empty() { String::new() } else { format!(": {}", for_person(why)) };
     format!("{} {how}{why}", attempt.attempt_id.short())
 }

@@ -64,7 +64,7 @@ fn of_path(
     shell: &[Arc<dyn Executor>],
     daemon: &[Arc<dyn Executor>],
 ) -> Check {
-    let can_run = |executor: &Arc<dyn Executor>| executor.describe().unavailable_reason.is_none();
+    let can_run = |executor: &Arc<dyn Executor>| executor.describe().unavailable.is_none();
     let missed = shell.iter().zip(daemon).filter(|(here, there)| can_run(here) && !can_run(there));
     let missed: Vec<String> = missed.map(|(here, _)| here.describe().name).collect();
     let known: Vec<PathBuf> = std::env::split_paths(daemon_path).collect();
@@ -102,7 +102,7 @@ async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
         none if none.is_empty() => none,
         variants => format!("; variants {variants}"),
     };
-    if let Some(reason) = described.unavailable_reason {
+    if let Some(reason) = described.unavailable {
         let way = described.install.map_or_else(String::new, |way| format!(": `{way}`"));
         // Few people install all built-in executors.
         let is_wanted =

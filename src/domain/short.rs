@@ -29,7 +29,7 @@ fn short(status: &AttemptStatus, failure_max: usize) -> ShortStatus {
         handle: status.handle.clone(),
         state: status.state,
         phase: status.phase,
-        waiting_on: status.waiting_on.clone(),
+        waiting_on: status.waiting_on,
         exit_code: status.exit_code,
         exit_signal: status.exit_signal,
         failure_summary: failure.map(|text| beginning(text, failure_max)),

@@ -94,6 +94,7 @@ impl Domain {
                 latest_execution_process_id: status.latest_execution_process_id,
                 exit_code: status.exit_code,
                 failure_summary: status.failure_summary.map(|it| cut(it, most)),
+                stopped: line.stopped,
                 queued_follow_ups: status.queued_follow_ups,
                 finishing: status.finish.is_some_and(|it| it.state == FinishState::Open),
                 latest_entry_index: LatestEntryIndex { normalized: tip.normalized, raw: tip.raw },

@@ -8,7 +8,8 @@ use async_trait::async_trait;
 use provost_actors::attempt::Machine;
 use provost_actors::environment::{Given, inherited};
 use provost_actors::executor::{
-    Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Stdin, Turn, Verdict,
+    Description, Executor, Launch, Message, Normalizer, OnQuota, Request, Stdin, Turn, Unavailable,
+    Verdict,
 };
 use provost_actors::limits::{Limits, OnLeaseLate};
 use provost_actors::sandbox::{self, Level, StatePlace, Wanted};
@@ -109,17 +110,18 @@ impl Configured {
     }
 
     /// The program of that name, if no agent could have put it there.
-    fn program(&self, name: &str) -> Result<PathBuf, String> {
+    fn program(&self, name: &str) -> Result<PathBuf, Unavailable> {
         let search = self.machine.environment.get("PATH").map_or("", String::as_str);
         let program = program::find(name, search)?;
-        self.machine.replaceable(&program).map_or(Ok(program), Err)
+        let replaceable = self.machine.replaceable(&program);
+        replaceable.map_or(Ok(program), |why| Err(Unavailable::Replaceable(why)))
     }
 
-    fn call(&self, variant: Option<&VariantConfig>) -> Result<Call, String> {
+    fn call(&self, variant: Option<&VariantConfig>) -> Result<Call, Unavailable> {
         let (program, args) = match self.config.command.split_first() {
             Some((name, fixed)) => (self.program(name)?, fixed.to_vec()),
             None if self.config.protocol == Protocol::Fake => Default::default(),
-            None => return Err("it has no command".to_owned()),
+            None => return Err(Unavailable::NoCommand),
         };
         let mut call = Call {
             program,
@@ -153,7 +155,7 @@ impl Executor for Configured {
             supports_interrupt: is_two_way,
             supports_approvals: is_two_way,
             stand_in: self.config.protocol == Protocol::Fake,
-            unavailable_reason: self.call(None).err(),
+            unavailable: self.call(None).err(),
             install: self.config.install.clone(),
             note: joined([
                 self.config.note.clone(),
@@ -197,7 +199,7 @@ impl Executor for Configured {
 
     fn launch(&self, turn: &Turn) -> Result<Launch, String> {
         let variant = self.variant(turn.variant.as_ref())?;
-        let mut call = self.call(variant)?;
+        let mut call = self.call(variant).map_err(|why| why.to_string())?;
         match self.config.protocol {
             Protocol::Plain => {
                 let more = self.config.resume_args.iter().flatten();
@@ -221,7 +223,8 @@ impl Executor for Configured {
         }
         let variant = self.variant(variant.map(str::to_owned).as_ref())?;
         let own = self.config.resume.iter().map(|word| word.replace("{session}", session));
-        let call = Call { args: own.collect(), ..self.call(variant)? };
+        let call = self.call(variant).map_err(|why| why.to_string())?;
+        let call = Call { args: own.collect(), ..call };
         Ok(Some(call.launch(Stdin::Empty)))
     }
 
@@ -367,9 +370,9 @@ mod tests {
     #[test]
     fn what_can_not_run_says_why() {
         let mut absent = configured(PromptVia::Stdin);
-        assert_eq!(absent.describe().unavailable_reason, None);
+        assert_eq!(absent.describe().unavailable, None);
         absent.config.command = vec!["no-such-agent".into()];
-        let reason = absent.describe().unavailable_reason.unwrap();
-        assert_eq!(reason, "no-such-agent is not on the daemon's PATH");
+        let reason = absent.describe().unavailable.unwrap();
+        assert_eq!(reason.to_string(), "no-such-agent is not on the daemon's PATH");
     }
 }

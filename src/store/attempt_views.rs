@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use provost_actors::event::{ErrorType, Timestamp};
 use provost_actors::host::HostState;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId, TaskId};
-use provost_actors::journal::{AttemptRepo, FinishAction, FinishState, State};
+use provost_actors::journal::{AttemptRepo, FinishAction, FinishState, State, WaitingOn};
 use provost_actors::plain;
 use provost_actors::sandbox::Receipt;
 use serde::Deserialize;
@@ -151,6 +151,9 @@ macro_rules! statuses {
                      ORDER BY f.finish_id DESC LIMIT 1) AS finish,
                     (SELECT e.error_type FROM processes e
                      WHERE e.process_id = o.process_id) AS error_type,
+                    o.state = 'failed' AND EXISTS (
+                        SELECT 1 FROM processes k
+                        WHERE k.process_id = o.process_id AND k.status = 'killed') AS stopped,
                     EXISTS (SELECT 1 FROM approvals a
                             WHERE a.attempt_id = o.attempt_id AND a.process_id = o.process_id
                               AND a.of_attempt = 0 AND a.status = 'denied') AS was_denied,
@@ -188,20 +191,19 @@ impl Store {
         overview.waits_for_setup = self.changes.waits_for_setup(line.attempt_id);
         let may_ask = matches!(line.phase, AttemptPhase::Preparing | AttemptPhase::Running);
         let is_asking = may_ask && overview.pending_approvals > 0;
-        let waiting_on = match line.phase {
-            _ if overview.waits_for_disk.is_some() => Some("disk"),
-            _ if is_asking => Some("approval"),
-            _ if is_kept => Some("snapshot"),
-            AttemptPhase::Preparing if overview.waits_for_setup.is_some() => Some("setup"),
+        line.waiting_on = match line.phase {
+            _ if overview.waits_for_disk.is_some() => Some(WaitingOn::Disk),
+            _ if is_asking => Some(WaitingOn::Approval),
+            _ if is_kept => Some(WaitingOn::Snapshot),
+            AttemptPhase::Preparing if overview.waits_for_setup.is_some() => Some(WaitingOn::Setup),
             AttemptPhase::Queued if overview.host_state == Some(HostState::Draining) => {
-                Some("host")
+                Some(WaitingOn::Host)
             }
-            AttemptPhase::Queued => Some("a running slot"),
-            AttemptPhase::Settled if overview.quota.is_some() => Some("quota"),
+            AttemptPhase::Queued => Some(WaitingOn::Slot),
+            AttemptPhase::Settled if overview.quota.is_some() => Some(WaitingOn::Quota),
             AttemptPhase::Running => self.changes.waits_for(line.attempt_id),
             _ => None,
         };
-        line.waiting_on = waiting_on.map(str::to_owned);
         if is_asking {
             line.phase = AttemptPhase::Waiting;
         }

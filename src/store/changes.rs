@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use provost_actors::blocking::lock;
 use provost_actors::ids::AttemptId;
+use provost_actors::journal::WaitingOn;
 use provost_actors::refusal::Refusal;
 use tokio::sync::{Notify, watch};
 
@@ -48,7 +49,7 @@ struct Waiting {
     by_topic: HashMap<String, HashMap<u64, Arc<Notify>>>,
     for_disk: HashMap<AttemptId, String>,
     /// What executors wait for: their work in the background, or their model.
-    for_other: HashMap<AttemptId, &'static str>,
+    for_other: HashMap<AttemptId, WaitingOn>,
     for_setup: HashMap<AttemptId, AttemptId>,
 }
 
@@ -102,7 +103,7 @@ impl Changes {
     }
 
     /// Notes what the executor of an attempt waits for.
-    pub(super) fn wait_for(&self, attempt: AttemptId, what: Option<&'static str>) {
+    pub(super) fn wait_for(&self, attempt: AttemptId, what: Option<WaitingOn>) {
         let mut waiting = lock(&self.0);
         let before = match what {
             Some(what) => waiting.for_other.insert(attempt, what),
@@ -114,7 +115,7 @@ impl Changes {
         }
     }
 
-    pub(super) fn waits_for(&self, attempt: AttemptId) -> Option<&'static str> {
+    pub(super) fn waits_for(&self, attempt: AttemptId) -> Option<WaitingOn> {
         lock(&self.0).for_other.get(&attempt).copied()
     }
 

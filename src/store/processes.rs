@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use provost_actors::event::{ProcessStatus, Timestamp};
 use provost_actors::ids::{AttemptId, ProcessId};
-use provost_actors::journal::{Change, Outcome, Phase, Processes, State};
+use provost_actors::journal::{Change, Outcome, Phase, Processes, State, WaitingOn};
 
 use super::{
     Db, Patience, Refusal, Result, Sql, Store, approvals, comments, now, placement, session_queue,
@@ -63,7 +63,7 @@ impl Processes for Store {
         self.changes.wait_for_disk(attempt, reason);
     }
 
-    fn waits_for(&self, attempt: AttemptId, what: Option<&'static str>) {
+    fn waits_for(&self, attempt: AttemptId, what: Option<WaitingOn>) {
         self.changes.wait_for(attempt, what);
     }
 

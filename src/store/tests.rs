@@ -15,7 +15,7 @@ use provost_actors::journal::{
     Change, CheckVerdict, Checks, Ending, Finish, FinishAction, FinishRequest, FinishState,
     Finishes, FollowUp, FollowUpAction, FollowedUp, Intent, Key, Next, Outcome, Phase, Probe,
     Probes, Process, Processes, Receipt, RepoRequest, Requests, Review, Sessions, Snapshots, State,
-    Task, Tasks, TurnSnapshot, Turnover,
+    Task, Tasks, TurnSnapshot, Turnover, WaitingOn,
 };
 use provost_actors::workspace::merge::{Signature, Strategy};
 use serde_json::json;
@@ -736,8 +736,8 @@ async fn a_turn_that_ends_is_due_a_snapshot_until_it_has_one() {
     };
     let watch = store.watch(&[id]);
     let before = store.status(id).await.unwrap();
-    let shown = |row: &AttemptRow| (row.overview.line.phase, row.overview.line.waiting_on.clone());
-    assert_eq!(shown(&before), (AttemptPhase::Running, Some("snapshot".to_owned())));
+    let shown = |row: &AttemptRow| (row.overview.line.phase, row.overview.line.waiting_on);
+    assert_eq!(shown(&before), (AttemptPhase::Running, Some(WaitingOn::Snapshot)));
     store.snapshot_failed(id, 1, "too large").await.unwrap();
     let failed = store.status(id).await.unwrap();
     assert_eq!(shown(&failed), (AttemptPhase::Settled, None));

@@ -86,7 +86,7 @@ const ATTEMPT_FACTS: &str = of_open!(
             EXISTS (SELECT 1 FROM probes p
                     WHERE p.attempt_id = a.attempt_id AND p.other_id = '' AND p.path_count > 0)
                 AS conflicts,
-            CASE WHEN a.state = 'failed' THEN x.failure_summary END AS failure,
+            (a.state = 'failed' AND x.status IS NOT DISTINCT FROM 'killed') AS was_stopped,
             EXISTS (SELECT 1 FROM hosts h
                     WHERE h.host_id = a.host AND h.state = 'draining') AS host_drains
      FROM open o

@@ -48,17 +48,12 @@ pub struct AttemptFacts {
     pub finish_state: Option<FinishState>,
     /// Its work does not merge with its target branch.
     pub conflicts: bool,
-    /// Why its last turn failed.
-    pub failure: Option<String>,
+    /// A stop ended its last turn before it was done.
+    pub was_stopped: bool,
     #[serde(default)]
     pub waits_for_disk: bool,
     /// Nothing new begins on its host.
     pub host_drains: bool,
-}
-
-/// Whether a failure's summary says that somebody stopped the attempt.
-pub fn is_stopped(summary: &str) -> bool {
-    summary.starts_with("stopped") || summary.contains("; stopped by stop_attempt")
 }
 
 impl TaskFacts {
@@ -101,10 +96,6 @@ impl AttemptFacts {
 
     fn is_proposed(&self) -> bool {
         self.has(FinishAction::Push) || self.has(FinishAction::CreatePr)
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.state == State::Failed && self.failure.as_deref().is_some_and(is_stopped)
     }
 
     /// Its last turn left work that nothing has become of.
@@ -171,7 +162,7 @@ fn need(task: &TaskFacts, attempt: &AttemptFacts, is_newest: bool) -> Option<Nee
         State::Completed => Some(NeedKind::Review),
         // In review is what another attempt has left, or what somebody says.
         State::Failed => {
-            let is_news = is_newest && !attempt.is_stopped() && task.status != TaskStatus::InReview;
+            let is_news = is_newest && !attempt.was_stopped && task.status != TaskStatus::InReview;
             is_news.then_some(NeedKind::Failed)
         }
         State::Idle | State::Running => None,

@@ -15,7 +15,7 @@ use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, FinishId, ProcessId, QueueId};
 use crate::journal::{
     Approval, AttemptStopped, Finish, FinishRequest, FollowUpAction, FollowedUp, Key, Once,
-    Priority, Review,
+    Priority, Review, WaitingOn,
 };
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
@@ -129,7 +129,7 @@ pub enum TurnEvent {
     /// The log holds all that was written.
     ReadOut,
     /// What its executor waits for: its work in the background, or its model.
-    WaitsFor(Option<&'static str>),
+    WaitsFor(Option<WaitingOn>),
     /// One of its writers waits for the disk, and why; `None`: no longer.
     Disk(DiskWriter, Option<String>),
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::blocking::lock;
 use crate::event::{ErrorType, Event, RawEntry, Stream, Timestamp, TokenUsage};
 use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
+use crate::journal::WaitingOn;
 use crate::text::{cut, cut_front};
 
 /// Longest final message kept, in characters.
@@ -106,11 +107,11 @@ impl TurnSummary {
 
     /// What the executor waits for, after so long without a word of it: its own work in the
     /// background, or its model.
-    pub fn waits_for(&self, quiet: Duration) -> Option<&'static str> {
+    pub fn waits_for(&self, quiet: Duration) -> Option<WaitingOn> {
         match self {
             Self { turn_ended: Some(_), .. } => None,
-            Self { is_between: true, .. } => Some("background"),
-            _ if self.open_calls.is_empty() && quiet >= MODEL_QUIET => Some("model"),
+            Self { is_between: true, .. } => Some(WaitingOn::Background),
+            _ if self.open_calls.is_empty() && quiet >= MODEL_QUIET => Some(WaitingOn::Model),
             _ => None,
         }
     }
@@ -321,7 +322,7 @@ mod tests {
     fn an_executor_without_a_word_waits_for_its_model_unless_a_tool_runs() {
         let mut summary = TurnSummary::default();
         assert_eq!(summary.waits_for(MODEL_QUIET / 2), None);
-        assert_eq!(summary.waits_for(MODEL_QUIET), Some("model"));
+        assert_eq!(summary.waits_for(MODEL_QUIET), Some(WaitingOn::Model));
         let call = |id: &str| {
             let action = crate::event::Action {
                 kind: crate::event::ActionKind::Command,
@@ -340,9 +341,9 @@ mod tests {
             assert_eq!(summary.waits_for(MODEL_QUIET), None);
         }
         summary.see(&result("b"), false);
-        assert_eq!(summary.waits_for(MODEL_QUIET), Some("model"));
+        assert_eq!(summary.waits_for(MODEL_QUIET), Some(WaitingOn::Model));
         summary.see(&Observed::RoundEnded, false);
-        assert_eq!(summary.waits_for(Duration::ZERO), Some("background"));
+        assert_eq!(summary.waits_for(Duration::ZERO), Some(WaitingOn::Background));
         summary.see(&message("again", false), false);
         assert_eq!(summary.waits_for(Duration::ZERO), None);
     }

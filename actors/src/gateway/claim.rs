@@ -127,7 +127,7 @@ impl GatewayState {
 async fn claim(world: &World, room: Room) -> Claim {
     let asked = Instant::now();
     let all = world.executors.all().into_iter().map(|executor| executor.describe());
-    let able = all.filter(|executor| executor.unavailable_reason.is_none());
+    let able = all.filter(|executor| executor.unavailable.is_none());
     let executors: Vec<String> = able.map(|executor| executor.name).collect();
     let limits = max_running(world);
     match world.journal.claim(world.host.incarnation, &executors, &limits, room).await {

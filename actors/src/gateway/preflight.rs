@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::event::{ProcessStatus, RunReason};
-use crate::executor::{Description, Executors};
+use crate::executor::{Description, Executors, Unavailable};
 use crate::host::{self, Demand, HostRole, Place};
 use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
@@ -157,7 +157,7 @@ pub fn executor(
     variant: Option<&str>,
 ) -> Result<(), Refusal> {
     let Some(executor) = executors.get(name) else { return Err(no_executor(executors, name)) };
-    let Description { name, variants, unavailable_reason, .. } = executor.describe();
+    let Description { name, variants, unavailable, .. } = executor.describe();
     if let Some(variant) = variant.filter(|variant| !variants.iter().any(|it| it == variant)) {
         let message = format!("executor {name:?} has no variant {variant:?}");
         let mut refusal = Refusal::new(Code::VariantNotFound, message);
@@ -166,16 +166,17 @@ pub fn executor(
         }
         return Err(refusal.detail("path", "variant").detail("variants", variants));
     }
-    let Some(reason) = unavailable_reason else { return Ok(()) };
+    let Some(reason) = unavailable else { return Ok(()) };
     // What to do if the program was installed after the daemon had started.
-    let freshly = if reason.ends_with("PATH") {
+    let freshly = if matches!(reason, Unavailable::NotOnPath(_)) {
         "; if you have installed it since the daemon started, run `provost shutdown`: agents keep \
          running, and the next command starts a daemon with your PATH"
     } else {
         ""
     };
     let message = format!("executor {name:?} can't run: {reason}{freshly}");
-    Err(Refusal::new(Code::ExecutorUnavailable, message).detail("unavailable_reason", reason))
+    Err(Refusal::new(Code::ExecutorUnavailable, message)
+        .detail("unavailable_reason", reason.to_string()))
 }
 
 /// Whether this host may run the executor, by its role and by what the executor asks for. Refused if no

@@ -31,6 +31,29 @@ pub enum Phase {
     Settled,
 }
 
+/// What an attempt waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitingOn {
+    /// A person's answer, or an orchestrator's.
+    Approval,
+    /// The work of its executor in the background.
+    Background,
+    Disk,
+    /// Its host drains.
+    Host,
+    /// The executor's model: no tool runs, and the executor has been silent for 30 s.
+    Model,
+    /// The end of a rate limit, which ended its last turn.
+    Quota,
+    /// The setup of another attempt, whose result it can have.
+    Setup,
+    #[serde(rename = "a running slot")]
+    Slot,
+    /// The snapshot of its turn, which has ended.
+    Snapshot,
+}
+
 impl Phase {
     /// Holds a running slot.
     pub fn is_active(self) -> bool {
@@ -371,8 +394,8 @@ pub trait Processes {
     /// Shows readers why an attempt waits for the disk, if it does. Kept in memory only.
     fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>);
 
-    /// Notes what the executor of an attempt waits for, in a word; no row says it.
-    fn waits_for(&self, attempt: AttemptId, what: Option<&'static str>);
+    /// Notes what the executor of an attempt waits for. Kept in memory only.
+    fn waits_for(&self, attempt: AttemptId, what: Option<WaitingOn>);
 
     /// Shows readers whose setup an attempt waits for, if it does. Kept in memory only.
     fn waits_for_setup(&self, attempt: AttemptId, of: Option<AttemptId>);

@@ -205,7 +205,7 @@ fn card(card: &Card, names_project: bool, forms: &Forms, now: Timestamp) -> Mark
             }
             @if let Some(attempt) = &card.attempt {
                 div.card-row {
-                    (attempt_badge(attempt.state, attempt.phase, attempt.waiting_on.as_deref()))
+                    (attempt_badge(attempt.state, attempt.phase, attempt.waiting_on))
                     a href={"/attempts/" (attempt.attempt_id)} { (attempt.executor) }
                     @if task.attempts > 1 {
                         a href={"/compare/" (task.task_id)} { (task.attempts) " attempts" }

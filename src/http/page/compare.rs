@@ -151,7 +151,7 @@ fn outcome(side: &Side) -> Markup {
     let it = &side.status;
     let finish = side.outcome.as_ref().and_then(|it| it.finish.zip(it.finish_state));
     html! {
-        (attempt_badge(it.state, it.phase, it.waiting_on.as_deref()))
+        (attempt_badge(it.state, it.phase, it.waiting_on))
         @if let Some((action, state)) = finish {
             div.small.muted { (word(&action).replace('_', " ")) ": " (word(&state).replace('_', " ")) }
         }

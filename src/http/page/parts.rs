@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 use provost_actors::event::Timestamp;
+use provost_actors::journal::WaitingOn;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -53,7 +54,11 @@ pub fn badge(tone: Tone, text: &str) -> Markup {
 }
 
 /// The state of an attempt, in a word and what it waits on.
-pub fn attempt_badge(state: AttemptState, phase: AttemptPhase, waiting_on: Option<&str>) -> Markup {
+pub fn attempt_badge(
+    state: AttemptState,
+    phase: AttemptPhase,
+    waiting_on: Option<WaitingOn>,
+) -> Markup {
     let (tone, text) = match (phase, state) {
         (AttemptPhase::Queued, _) => (Tone::Waits, "queued"),
         (AttemptPhase::Preparing, _) => (Tone::Busy, "preparing"),
@@ -65,7 +70,10 @@ pub fn attempt_badge(state: AttemptState, phase: AttemptPhase, waiting_on: Optio
         (_, AttemptState::Running) => (Tone::Busy, "running"),
         (_, AttemptState::Idle) => (Tone::Quiet, "idle"),
     };
-    let on = waiting_on.map(|on| if on == "host" { "its host drains" } else { on });
+    let on = waiting_on.map(|on| match on {
+        WaitingOn::Host => "its host drains".to_owned(),
+        other => word(&other),
+    });
     let on = on.map(|on| format!("{text}: {on}"));
     badge(tone, on.as_deref().unwrap_or(text))
 }

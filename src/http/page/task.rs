@@ -158,7 +158,7 @@ fn list(attempts: &[AttemptStatus], now: Timestamp) -> Markup {
             @for it in attempts {
                 li.item #{"attempt-" (it.attempt_id)} data-item tabindex="-1" {
                     div.item-head {
-                        (attempt_badge(it.state, it.phase, it.waiting_on.as_deref()))
+                        (attempt_badge(it.state, it.phase, it.waiting_on))
                         h3.title { a.title data-open href={"/attempts/" (it.attempt_id)} { (it.workspace_branch) } }
                         span.muted.small { (it.executor) @if let Some(variant) = &it.variant { " · " (variant) } }
                         (ago(it.created_at, now))

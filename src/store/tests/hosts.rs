@@ -116,7 +116,7 @@ async fn a_drain_shows_in_what_waits_and_wakes_who_waits_for_a_change() {
         (row.overview.line.waiting_on, row.revision)
     };
     let before = [waits_for(&running).await, waits_for(&queued).await];
-    assert_eq!(before[1].0.as_deref(), Some("a running slot"));
+    assert_eq!(before[1].0, Some(WaitingOn::Slot));
     let watch = store.watch(&[queued.attempt_id]);
     for _ in 0..2 {
         store.change_host(LOCAL, HostChange::Drain).await.unwrap();
@@ -125,9 +125,9 @@ async fn a_drain_shows_in_what_waits_and_wakes_who_waits_for_a_change() {
     let after = [waits_for(&running).await, waits_for(&queued).await];
     assert_eq!(after[0], before[0]);
     // Once: the second drain has changed nothing.
-    assert_eq!(after[1], (Some("host".to_owned()), before[1].1 + 1));
+    assert_eq!(after[1], (Some(WaitingOn::Host), before[1].1 + 1));
     store.change_host(LOCAL, HostChange::Resume).await.unwrap();
-    assert_eq!(waits_for(&queued).await.0.as_deref(), Some("a running slot"));
+    assert_eq!(waits_for(&queued).await.0, Some(WaitingOn::Slot));
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ fn settled(state: State) -> AttemptFacts {
         finish: None,
         finish_state: None,
         conflicts: false,
-        failure: None,
+        was_stopped: false,
         waits_for_disk: false,
         host_drains: false,
     }
@@ -87,13 +87,12 @@ prop_compose! {
         phase in select(PHASES.to_vec()),
         state in select(STATES.to_vec()),
         finish in option::of((select(ACTIONS.to_vec()), select(FINISHES.to_vec()))),
-        [asks, quota_asks, resumes, conflicts, waits_for_disk, host_drains] in any::<[bool; 6]>(),
-        failure in option::of(select(vec!["exit code 3", "stopped by stop_attempt"])),
+        [asks, quota_asks, resumes, conflicts, waits_for_disk, host_drains, was_stopped]
+            in any::<[bool; 7]>(),
     ) -> AttemptFacts {
         let (finish, finish_state) = finish.unzip();
-        let failure = failure.map(str::to_owned);
         AttemptFacts {
-            phase, asks, quota_asks, resumes, finish, finish_state, conflicts, failure,
+            phase, asks, quota_asks, resumes, finish, finish_state, conflicts, was_stopped,
             waits_for_disk, host_drains, ..settled(state)
         }
     }
@@ -207,12 +206,11 @@ fn what_stands_in_the_way_of_a_merge_comes_before_the_review() {
 #[test]
 fn a_failure_is_news_of_the_newest_attempt_unless_somebody_stopped_it() {
     let task = task(TaskStatus::InProgress, None);
-    let failed = || AttemptFacts { failure: Some("exit 3".into()), ..settled(State::Failed) };
+    let failed = || settled(State::Failed);
     assert_eq!(only(&task, &[failed()]), (vec![Some(NeedKind::Failed)], Column::NeedsYou));
     let both = [failed(), settled(State::Completed)];
     assert_eq!(only(&task, &both), (vec![None, Some(NeedKind::Review)], Column::ToReview));
-    let stopped =
-        AttemptFacts { failure: Some("stopped by stop_attempt".into()), ..settled(State::Failed) };
+    let stopped = AttemptFacts { was_stopped: true, ..settled(State::Failed) };
     assert_eq!(only(&task, &[stopped]), (vec![None], Column::Waiting));
 }
 

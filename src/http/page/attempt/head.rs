@@ -29,7 +29,7 @@ pub fn head(status: &AttemptStatus, timeline: &Timeline, forms: &Forms, now: Tim
                 h1 { (line::plain(&timeline.task_title)) }
             }
             div.end {
-                (attempt_badge(status.state, status.phase, status.waiting_on.as_deref()))
+                (attempt_badge(status.state, status.phase, status.waiting_on))
                 a.button href={ "/attempts/" (id) "/review" } data-key="v" { "Review changes" kbd aria-hidden="true" { "v" } }
                 @if is_busy(status) || status.phase == AttemptPhase::Waiting { (stop(id, forms)) }
             }

@@ -55,7 +55,7 @@ pub fn page(review: &Review<'_>) -> Markup {
                     h1 { "Review: " (line::plain(&timeline.task_title)) }
                 }
                 div.end {
-                    (attempt_badge(status.state, status.phase, status.waiting_on.as_deref()))
+                    (attempt_badge(status.state, status.phase, status.waiting_on))
                     (layouts(shown))
                 }
             }
