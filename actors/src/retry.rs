@@ -6,21 +6,59 @@ use std::time::Duration;
 
 use crate::refusal::Refusal;
 
-/// Between two tries of an owner to write or to reach something.
+/// Until an actor takes an event once more.
 pub const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tries until the work succeeds, with a [`PAUSE`] after each failure, which is logged.
-/// `what` names the work and its owner.
+/// The pauses of [`Backoff`].
+const FIRST: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(4);
+
+/// The failures of one work in a row, which is tried until it is done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// Notes a failure of `what`, a work and its owner. The 1st, 10th, 100th, … is an error in the log. Returns the
+    /// pause before the next try: 250 ms at first, then twice the one before, and at most 4 s.
+    pub fn failed(&mut self, what: impl Display, error: impl Display) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        let failures = self.failures;
+        if is_power_of_ten(failures) {
+            tracing::error!(%error, failures, "{what} failed; it is tried again");
+        } else {
+            tracing::debug!(%error, failures, "{what} failed; it is tried again");
+        }
+        pause(failures)
+    }
+
+    /// The same, and the pause.
+    pub async fn wait(&mut self, what: impl Display, error: impl Display) {
+        tokio::time::sleep(self.failed(what, error)).await;
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    let doubled = 2u32.checked_pow(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+    FIRST.saturating_mul(doubled).min(LONGEST)
+}
+
+fn is_power_of_ten(number: u32) -> bool {
+    number.checked_ilog10().is_some_and(|digits| 10u32.pow(digits) == number)
+}
+
+/// Tries until the work succeeds. `what` names the work and its owner.
 pub async fn until_done<T, E: Display, F>(what: impl Display, mut work: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, E>>,
 {
+    let mut backoff = Backoff::default();
     loop {
         match work().await {
             Ok(done) => return done,
-            Err(error) => tracing::error!(%error, "{what} failed; it is tried again"),
+            Err(error) => backoff.wait(&what, error).await,
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -93,6 +131,15 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_grow_and_fewer_and_fewer_failures_are_errors_in_the_log() {
+        let pauses = [1, 2, 3, 4, 5, 6, u32::MAX].map(|failures| pause(failures).as_millis());
+        assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 4000, 4000]);
+        let logged: Vec<u32> = (0..=1001).filter(|number| is_power_of_ten(*number)).collect();
+        assert_eq!(logged, [1, 10, 100, 1000]);
+        assert!(!is_power_of_ten(u32::MAX));
+    }
 
     #[tokio::test]
     async fn what_fails_while_the_store_is_away_is_done_again_and_nothing_else_is() {

@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::table::Column;
-use super::text::{harmless, headline};
+use super::text::harmless;
 use crate::api::commands::{Attempts, Resolved};
 use crate::client::{
     Answer, CallOutput, ClientError, Connection, Hello, Peer, Starter, connect_or_start,
 };
 use crate::home::Home;
 use crate::role::Role;
+use crate::work::labels::headline;
 
 /// The most items that a list tool is asked for at once; it may give fewer.
 const PAGE: u64 = 200;

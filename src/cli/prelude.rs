@@ -12,5 +12,6 @@ pub use super::exit::{Exit, Failure};
 pub use super::output::Output;
 pub use super::render::{ended, for_person};
 pub use super::table::Column::{Cut, Whole, Wrapped};
-pub use super::text::{harmless, headline, one_line, word};
+pub use super::text::{harmless, one_line};
 pub use crate::client::{Answer, ClientError};
+pub use crate::work::labels::{headline, word};

@@ -6,7 +6,8 @@ use provost_actors::event::{ErrorType, Event, ProcessStatus, RunReason, ToolStat
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::text::{harmless, word};
+use super::text::harmless;
+use crate::work::labels::word;
 
 /// Columns before the text.
 const INDENT: usize = 9;

@@ -11,6 +11,7 @@ use provost_actors::journal::{Bundles as _, Hosts as _};
 use provost_actors::process::Shims;
 use provost_actors::process::lease::{self, Lease};
 use provost_actors::refusal::{Code, Refusal};
+use provost_actors::retry::while_store_fails;
 use provost_actors::workspace::Places;
 use provost_actors::world::{OwnHost, World};
 use ractor::ActorRef;
@@ -24,9 +25,6 @@ use crate::home::Home;
 use crate::secret;
 use crate::store::Store;
 use crate::tools::{Rates, carried};
-
-/// Between two tries to write a registration.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// The host's name: `local` where the board is a file of the home.
 pub fn name(config: &Config) -> Result<String, DaemonError> {
@@ -200,13 +198,10 @@ async fn registered_before(
     tracing::warn!(%refusal, "the registration of this host waits");
     let store = store.clone();
     tokio::spawn(async move {
-        loop {
-            tokio::time::sleep(AGAIN).await;
-            match store.register_host(&registration).await {
-                Err(refusal) if refusal.code.is_of_store() => {}
-                Err(refusal) => return tracing::error!(%refusal, "this host is not registered"),
-                Ok(_) => return,
-            }
+        let registering =
+            while_store_fails("registering this host", || store.register_host(&registration));
+        if let Err(refusal) = registering.await {
+            tracing::error!(%refusal, "this host is not registered");
         }
     });
     Ok(known)

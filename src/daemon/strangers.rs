@@ -3,19 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use provost_actors::host::{Host, Registration};
 use provost_actors::ids::AttemptId;
 use provost_actors::process::Shims;
 use provost_actors::process::lease::Lease;
+use provost_actors::retry::until_done;
 
 use super::DaemonError;
 use crate::home::Home;
 use crate::store::Store;
-
-/// Between two tries to kill what survives.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Kills them, and waits until nothing of them is alive.
 pub async fn end(
@@ -48,10 +45,8 @@ pub async fn end(
     };
     for dir in strangers {
         tracing::warn!(folder = %dir.display(), "what runs here is not this host's, and is ended");
-        while let Err(why) = shims.end_stranger(&dir).await {
-            tracing::error!(why, "something runs that another host may have taken over");
-            tokio::time::sleep(AGAIN).await;
-        }
+        let what = format!("ending {}, which another host may have taken over", dir.display());
+        until_done(what, || shims.end_stranger(&dir)).await;
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use provost_actors::retry::Backoff;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -13,14 +13,12 @@ use super::rates::Rates;
 use super::table;
 use crate::api::{HostCall, Service};
 
-/// Before a look that failed is repeated.
-const PAUSE: Duration = Duration::from_secs(1);
-
 /// Carries out the calls until the daemon ends.
 pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: CancellationToken) {
     let seats = Seats::new(Room::default());
     // A task that has panicked has no result: its id is kept beside it.
     let (mut running, mut tasks) = (HashMap::new(), JoinSet::new());
+    let mut backoff = Backoff::default();
     loop {
         let own: Vec<String> = running.values().cloned().collect();
         let taken = tokio::select! {
@@ -34,16 +32,14 @@ pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: Cancell
         };
         match taken {
             Ok(calls) => {
+                backoff = Backoff::default();
                 for (id, call) in calls {
                     let (service, rates) = (Arc::clone(&service), Arc::clone(&rates));
                     let carried = carry_out(service, rates, seats.clone(), id.clone(), call);
                     running.insert(tasks.spawn(carried).id(), id);
                 }
             }
-            Err(refusal) => {
-                tracing::warn!(%refusal, "calls of other hosts can't be read");
-                tokio::time::sleep(PAUSE).await;
-            }
+            Err(refusal) => backoff.wait("reading the calls of other hosts", refusal).await,
         }
     }
 }

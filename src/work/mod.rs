@@ -15,6 +15,7 @@ pub mod comments;
 pub mod dependencies;
 pub mod failure;
 pub mod import;
+pub mod labels;
 pub mod next;
 pub mod observation;
 pub mod plan;

@@ -13,7 +13,7 @@ use crate::executor::OnQuota;
 use crate::ids::ProcessId;
 use crate::log::{AttemptLog, LogError};
 use crate::process::records::ExitRecord;
-use crate::retry::PAUSE;
+use crate::retry::{Backoff, PAUSE};
 
 use super::lifecycle::{Ending, LifeEvent, StopFacts};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
@@ -131,15 +131,17 @@ impl Output {
         waits: &mut bool,
         disk: &impl Fn(Option<String>),
     ) {
+        let mut backoff = Backoff::default();
         loop {
             let finished = self.try_finish(exit, ending).await;
             notify_disk(&finished, waits, disk);
             let Err(error) = finished else { return };
-            tracing::error!(process = %self.process, %error, "the end of the log can't be written");
+            let what = format!("process {}: writing the end of its log", self.process);
+            let pause = backoff.failed(what, &error);
             if may_pass(&error).is_none() {
                 return;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
         }
     }
 

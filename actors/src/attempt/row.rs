@@ -7,7 +7,7 @@ use crate::ids::ProcessId;
 use crate::journal::{Attempt, Change, Turnover};
 use crate::process::records::Started;
 use crate::refusal::Refusal;
-use crate::retry::PAUSE;
+use crate::retry::Backoff;
 use crate::sandbox::Held;
 
 use super::message::{AttemptEvent, AttemptMessage, DiskWriter};
@@ -77,7 +77,7 @@ impl AttemptActorState {
                 Err(refusal) => {
                     tracing::error!(attempt = %id, %refusal, ?change, "a change was not written");
                 }
-                Ok(()) => {}
+                Ok(()) => self.backoff = Backoff::default(),
             }
             self.unwritten.pop_front();
         }
@@ -86,10 +86,11 @@ impl AttemptActorState {
 
     /// Arms the retry, and shows the reason in the attempt's status.
     fn retry_later(&mut self, refusal: Refusal) {
-        tracing::warn!(attempt = %self.attempt.attempt_id, %refusal, "its row waits");
+        let what = format!("attempt {}: writing its row", self.attempt.attempt_id);
+        let pause = self.backoff.failed(what, &refusal);
         self.disk(self.attempt.process.process_id, DiskWriter::Row, Some(refusal.message.clone()));
         self.refused = Some(refusal);
-        drop(self.myself.send_after(PAUSE, || AttemptMessage::WriteAgain));
+        drop(self.myself.send_after(pause, || AttemptMessage::WriteAgain));
     }
 
     /// Writes a turn's outcome and, in one transaction, the next turn, which keeps the slot unless

@@ -14,7 +14,7 @@ use crate::journal::{Attempt, Change, FollowUp, Next, Outcome, Phase, Process, S
 use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
-use crate::retry::PAUSE;
+use crate::retry::{Backoff, PAUSE};
 use crate::world::World;
 
 use super::finish::finishing::Finishing;
@@ -36,6 +36,7 @@ pub struct AttemptActorState {
     pub(super) unwritten: VecDeque<(ProcessId, Change)>,
     /// Why the store refused the last write; a retry is due.
     pub(super) refused: Option<Refusal>,
+    pub(super) backoff: Backoff,
     pub(super) queue: Queue,
     pub(super) worktrees: Arc<Mutex<()>>,
     /// Those of which something may be alive, oldest first. Only the last may be unsettled.
@@ -72,6 +73,7 @@ impl AttemptActorState {
             attempt,
             unwritten: VecDeque::new(),
             refused: None,
+            backoff: Backoff::default(),
             queue,
             worktrees: Arc::default(),
             turns: Vec::new(),

@@ -41,7 +41,7 @@ use crate::journal::checks::{CheckOutcome, contradiction};
 use crate::journal::{CheckRun, CheckVerdict, Key, Receipt};
 use crate::log::tail::tail;
 use crate::refusal::Refusal;
-use crate::retry::{PAUSE, until_done};
+use crate::retry::{Backoff, until_done};
 use crate::world::World;
 use folder::Folder;
 use process::CheckProcess;
@@ -146,9 +146,9 @@ impl ChecksState {
         let (world, gateway) = (Arc::clone(&self.world), self.gateway.clone());
         let (myself, id) = (self.myself.clone(), run.run_id);
         let task = tokio::spawn(async move {
+            let mut backoff = Backoff::default();
             while let Err(refusal) = carry_out(&world, &gateway, &mut run).await {
-                tracing::error!(run = %id, %refusal, "a check run failed; it is tried again");
-                tokio::time::sleep(PAUSE).await;
+                backoff.wait(format!("check run {id}"), refusal).await;
             }
         });
         let abort = task.abort_handle();

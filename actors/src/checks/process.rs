@@ -18,7 +18,7 @@ use crate::ids::AttemptId;
 use crate::journal::checks::{CheckOutcome, CheckRun, PlannedCheck, Receipt};
 use crate::process::records::{self, ExitRecord, Started, StopKind};
 use crate::process::{AdoptError, Adopted, LOST, Marker, Shim, ShimEvent, SpawnError};
-use crate::retry::{PAUSE, until_done};
+use crate::retry::{Backoff, until_done};
 use crate::world::World;
 
 use super::folder::{Folder, is_there};
@@ -137,7 +137,7 @@ impl<'a> CheckProcess<'a> {
     /// How it ended, and when it began. `Err` says why it can't run.
     async fn ended(&self) -> Result<(Option<Started>, ExitRecord), String> {
         let shims = &self.world.shims;
-        let mut next = None;
+        let (mut next, mut backoff) = (None, Backoff::default());
         loop {
             if is_there(&self.dir.join(STOPPED)).await {
                 self.forget_stopped().await;
@@ -166,8 +166,8 @@ impl<'a> CheckProcess<'a> {
                     self.set_aside(&record).await?;
                 }
                 Err(error) => {
-                    tracing::warn!(check = self.check.name, %error, "a check's process can't be reached yet");
-                    tokio::time::sleep(PAUSE).await;
+                    let what = format!("check {}: reaching its process", self.check.name);
+                    backoff.wait(what, error).await;
                 }
             }
         }

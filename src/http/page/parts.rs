@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 use provost_actors::event::Timestamp;
 use provost_actors::journal::WaitingOn;
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::api::attempts::{AttemptPhase, AttemptState};
 use crate::api::tasks::Priority;
+use crate::work::labels::steers;
+pub use crate::work::labels::{headline, word};
 
 /// What a badge means. Each tone has its own shape, so that colour is not needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,15 +122,6 @@ pub fn dollars(cost: f64) -> String {
     if cost > 0.0 && cost < 0.01 { "< $0.01".to_owned() } else { format!("${cost:.2}") }
 }
 
-/// The word that stands for a value in the daemon's answers: `inreview`.
-pub fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(word)) => word,
-        Ok(Value::Null) | Err(_) => String::new(),
-        Ok(other) => other.to_string(),
-    }
-}
-
 /// Text whose control characters, and those that reorder it, are escaped: what a person reads
 /// before they approve it has to be what runs.
 pub fn visible(text: &str) -> String {
@@ -145,23 +136,11 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Control characters, the bidirectional controls (Unicode Standard Annex 9), and those without
-/// width.
+/// Characters that steer, and those without width.
 fn hides(c: char) -> bool {
-    let reorders = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let has_no_width =
         matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-    c.is_control() || reorders || has_no_width
-}
-
-/// The first line of a text, cut to a number of characters.
-pub fn headline(text: &str, most: usize) -> String {
-    let line = text.trim().lines().next().unwrap_or_default().trim_end();
-    if line.chars().count() <= most {
-        return line.to_owned();
-    }
-    let cut: String = line.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", cut.trim_end())
+    steers(c) || has_no_width
 }
 
 /// A value in a path or query: everything but unreserved characters (RFC 3986) is escaped.

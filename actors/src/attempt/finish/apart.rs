@@ -5,8 +5,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::time::sleep;
-
 use super::task::FinishTask;
 use super::{Step, Stepped, next};
 use crate::attempt::{bundles, prepare, snapshot};
@@ -14,7 +12,7 @@ use crate::ids::{AttemptId, RepoId};
 use crate::journal::{AttemptRepo, Ending};
 use crate::radar;
 use crate::refusal::{Code, Refusal};
-use crate::retry::{self, noticing, outlasting_store, until_done};
+use crate::retry::{Backoff, noticing, outlasting_store, until_done};
 
 impl FinishTask {
     /// Commits, and waits until another host has applied the work; then ends the finish: `false`. `true`:
@@ -25,6 +23,7 @@ impl FinishTask {
         };
         let what = format!("attempt {}: applying its work", self.attempt.attempt_id);
         let (world, own) = (Arc::clone(&self.world), self.world.host.id.clone());
+        let mut backoff = Backoff::default();
         loop {
             let host = until_done(what.clone(), || world.journal.host_of_target(onto)).await;
             if host.as_ref() == Some(&own) {
@@ -33,7 +32,7 @@ impl FinishTask {
             let ending = match next(&self.finish) {
                 Step::Commit(at) => {
                     match noticing(Box::pin(self.commit_for_others(at))).await {
-                        (Err(_), true) => sleep(retry::PAUSE).await,
+                        (Err(refusal), true) => backoff.wait(&what, refusal).await,
                         (committed, _) => self.note(&Step::Commit(at), committed).await,
                     }
                     continue;

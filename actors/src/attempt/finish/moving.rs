@@ -7,7 +7,7 @@ use super::Stepped;
 use super::refusals::{branch_gone, git_failed};
 use super::task::FinishTask;
 use crate::refusal::{Code, Refusal, run_first};
-use crate::retry::{PAUSE, until_done};
+use crate::retry::{Backoff, until_done};
 use crate::workspace::advance::{Advance, Advanced, InTheWay, advance};
 use crate::workspace::git::GitError;
 use crate::workspace::source::Source;
@@ -39,12 +39,15 @@ impl FinishTask {
         };
         let what = format!("the branch {into} can't be moved");
         let failed = |error: &GitError| git_failed(&what, &repo, error);
+        let mut backoff = Backoff::default();
         let moved = loop {
             let (to, path) = (to.clone(), to.repo.clone());
             let moving = async move { Box::pin(advance(&to)).await };
             match self.world.repositories.in_turn(&path, moving).await {
                 // An error says nothing about where the branch is, or its checkouts are.
-                Err(error) if path.exists() => self.wait(failed(&error).message).await,
+                Err(error) if path.exists() => {
+                    self.wait(failed(&error).message, &mut backoff).await;
+                }
                 moved => break moved,
             }
         };
@@ -83,14 +86,14 @@ impl FinishTask {
     }
 
     /// Has the status say why the step is not done yet, until its next try.
-    async fn wait(&mut self, why: String) {
-        let id = self.attempt.attempt_id;
-        tracing::error!(attempt = %id, %why, "a step of a finish failed; it is tried again");
+    async fn wait(&mut self, why: String, backoff: &mut Backoff) {
         if self.finish.receipt.waits_for.as_ref() != Some(&why) {
-            self.finish.receipt.waits_for = Some(why);
+            self.finish.receipt.waits_for = Some(why.clone());
             self.keep().await;
         }
-        tokio::time::sleep(PAUSE).await;
+        backoff
+            .wait(format!("attempt {}: a step of its finish", self.attempt.attempt_id), why)
+            .await;
     }
 }
 

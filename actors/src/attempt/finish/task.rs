@@ -24,7 +24,7 @@ use crate::journal::{
 };
 use crate::radar;
 use crate::refusal::{Code, Refusal};
-use crate::retry::{self, noticing, until_done, while_store_fails};
+use crate::retry::{Backoff, noticing, until_done, while_store_fails};
 use crate::workspace::commit::{Commit, CommitError, commit};
 use crate::workspace::git::{self, GitError};
 use crate::workspace::index_lock::{IN_TIME, PAUSE};
@@ -110,6 +110,7 @@ impl FinishTask {
 
     /// Does what is left, step by step.
     pub(super) async fn take_steps(mut self) {
+        let mut backoff = Backoff::default();
         loop {
             let step = next(&self.finish);
             if let Step::End(ending) = step {
@@ -122,10 +123,14 @@ impl FinishTask {
             match noticing(Box::pin(self.take(&step))).await {
                 // It is taken again: nothing of its own has failed.
                 (Err(refusal), true) => {
-                    tracing::warn!(%refusal, ?step, "a step of a finish waits for the store");
-                    sleep(retry::PAUSE).await;
+                    let what =
+                        format!("attempt {}: {step:?} of its finish", self.attempt.attempt_id);
+                    backoff.wait(what, refusal).await;
                 }
-                (stepped, _) => self.note(&step, stepped).await,
+                (stepped, _) => {
+                    backoff = Backoff::default();
+                    self.note(&step, stepped).await;
+                }
             }
         }
     }

@@ -28,7 +28,7 @@ use crate::process::records::{self, ExitRecord, StopKind};
 use crate::process::{
     AdoptError, Adopted, Control, LOST, Marker, Shim, ShimEvent, Signal, SpawnError, Target,
 };
-use crate::retry::{PAUSE, until_done, while_store_fails};
+use crate::retry::{Backoff, until_done, while_store_fails};
 use crate::sandbox::{Level, Receipt};
 use crate::world::World;
 
@@ -82,7 +82,7 @@ impl Script<'_> {
     pub async fn run(&self) -> Result<ScriptEnd, String> {
         let (dir, shims) = (self.dir(), &self.world.shims);
         let log = OnceCell::new();
-        let mut next = None;
+        let (mut next, mut backoff) = (None, Backoff::default());
         loop {
             let found = match next.take() {
                 Some(found) => found,
@@ -120,8 +120,9 @@ impl Script<'_> {
                     return self.ended(&log, &record).await;
                 }
                 Err(error) => {
-                    tracing::warn!(dir = %dir.display(), %error, "a script's process can't be reached yet");
-                    tokio::time::sleep(PAUSE).await;
+                    backoff
+                        .wait(format!("{}: reaching a script's process", dir.display()), error)
+                        .await;
                 }
             }
             if next.is_none() && self.is_abandoned() {
