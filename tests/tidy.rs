@@ -42,6 +42,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("ready_url", &[]),
     ("root", &[]),
     ("secret", &[]),
+    ("task", &[]),
     ("text", &[]),
     ("refusal", &["text"]),
     ("retry", &["refusal"]),
@@ -57,10 +58,10 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("repo_settings", &["environment", "journal", "text", "workspace"]),
     ("world", &["environment", "executor", "forge", "host", "ids", "journal", "limits", "log", "process", "refusal", "repo_settings", "secret", "workspace"]),
     ("radar", &["blocking", "ids", "journal", "refusal", "workspace", "world"]),
-    ("attempt", &["environment", "blocking", "event", "executor", "failpoint", "forge", "ids", "journal", "limits", "log", "process", "radar", "ready_url", "refusal", "repo_settings", "retry", "sandbox", "secret", "text", "workspace", "world"]),
+    ("attempt", &["environment", "blocking", "event", "executor", "failpoint", "forge", "ids", "journal", "limits", "log", "process", "radar", "ready_url", "refusal", "repo_settings", "retry", "sandbox", "secret", "task", "text", "workspace", "world"]),
     ("gateway", &["attempt", "blocking", "event", "executor", "host", "ids", "journal", "nearest", "refusal", "retry", "sandbox", "workspace", "world"]),
     ("answers", &["attempt", "event", "gateway", "ids", "journal", "refusal", "retry", "world"]),
-    ("checks", &["attempt", "environment", "blocking", "event", "failpoint", "gateway", "ids", "journal", "log", "process", "refusal", "retry", "secret", "workspace", "world"]),
+    ("checks", &["attempt", "environment", "blocking", "event", "failpoint", "gateway", "ids", "journal", "log", "process", "refusal", "retry", "secret", "task", "workspace", "world"]),
 ];
 
 /// The same in `src`.

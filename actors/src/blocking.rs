@@ -12,6 +12,8 @@ where
     T: Send + 'static,
     E: From<io::Error> + Send + 'static,
 {
+    let span = tracing::Span::current();
+    let work = move || span.in_scope(work);
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 

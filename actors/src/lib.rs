@@ -46,6 +46,7 @@ pub mod retry;
 pub mod root;
 pub mod sandbox;
 pub mod secret;
+pub mod task;
 pub mod text;
 pub mod workspace;
 pub mod world;

@@ -3,13 +3,14 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 
 use super::rates::{Left, Rates};
 use super::refusals;
@@ -108,8 +109,10 @@ impl Calls {
         }
         let change = (tool.effect != Effect::Reads)
             .then(|| self.service.begin_change(&self.caller, tool.name, &arguments));
+        let attempt = arguments.get("attempt_id").and_then(Value::as_str);
+        let span = tracing::info_span!("call", number = next(), tool = tool.name, attempt);
         let outcome = match may {
-            Ok(()) => self.run(tool, arguments, id).await,
+            Ok(()) => self.run(tool, arguments, id).instrument(span).await,
             Err(refusal) => Err(refusal),
         };
         if let Some(change) = change {
@@ -163,7 +166,8 @@ impl Calls {
         params: Option<Value>,
     ) -> Result<Result<Value, CustomError>, Refusal> {
         let asked = self.service.call_method(&self.caller, method, params);
-        self.admitted(method, &self.seats.calls, asked).await
+        let span = tracing::info_span!("call", number = next(), method);
+        self.admitted(method, &self.seats.calls, asked).instrument(span).await
     }
 
     /// Does a piece of work that is no call, in the same room.
@@ -179,6 +183,12 @@ impl Calls {
     ) -> Result<T, Refusal> {
         admitted(what, room, self.seats.time, work).await
     }
+}
+
+/// The number of a call in the log: each of this daemon has its own.
+fn next() -> u64 {
+    static CALLS: AtomicU64 = AtomicU64::new(1);
+    CALLS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Runs what a request asks for; a panic is the fault of this request alone.

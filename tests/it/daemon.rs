@@ -160,13 +160,19 @@ fn shutdown_leaves_executors_running_unless_all_are_to_stop() {
 }
 
 #[test]
-fn the_daemon_writes_to_standard_error_alone() {
+fn the_daemon_writes_to_standard_error_alone_of_which_call_and_attempt_it_speaks() {
     let provost = Provost::new().variable("PROVOST_LOG", "debug").started();
-    provost.board().start("fake", "say hi").settled();
+    let board = provost.board();
+    let attempt = board.start("fake", "say hi");
+    attempt.settled();
     assert_eq!(provost.verb(["shutdown"]).code, 0);
     assert_eq!(provost.ended(), Some(0));
     assert_eq!(fs::read_to_string(provost.path("stdout")).unwrap(), "");
-    assert!(provost.said().contains("ready"), "{}", provost.said());
+    let said = provost.said();
+    let of_call = r#"tool="start_task_attempt""#;
+    for part in ["ready", of_call, "call{number=", &format!("attempt{{id={}}}", attempt.id)] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
 
 /// Its threads die one after the other, and the last one holds the lock.

@@ -10,6 +10,7 @@ use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, ProcessId};
 use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once};
 use crate::refusal::{Code, Refusal};
+use crate::task::spawn;
 
 use super::hosts;
 use super::message::{DiskWriter, TurnEvent};
@@ -143,7 +144,7 @@ impl AttemptActorState {
     fn host_decided(&self, process: ProcessId, host: &str, verdict: Verdict) {
         let dir = self.world.settings.attempt_dir(self.attempt.attempt_id);
         let host = host.to_owned();
-        tokio::spawn(async move {
+        spawn(async move {
             let name = host.clone();
             let kept = blocking(move || hosts::decided(&dir, &host, &verdict)).await;
             if let Err(error) = kept {

@@ -19,6 +19,7 @@ use crate::ids::ProcessId;
 use crate::journal::{Attempt, Phase};
 use crate::process::proc;
 use crate::radar;
+use crate::task::spawn;
 use crate::workspace::own::base_reference;
 use crate::workspace::{git, proof};
 use crate::world::World;
@@ -42,7 +43,7 @@ impl AttemptActorState {
         let newest = attempt.process.process_id;
         let worktrees = Arc::clone(&self.worktrees);
         let preview = self.previewing.clone();
-        tokio::spawn(async move {
+        spawn(async move {
             // The snapshot of the last turn comes first. A finish holds the worktrees itself.
             let locks = busy.is_none() && !how.by_finish;
             let _lock = if locks { Some(worktrees.lock().await) } else { None };
@@ -115,7 +116,7 @@ impl AttemptActorState {
 /// Ends the registrations in git, then answers. The next collection removes any that stay.
 fn forget(state: &AttemptActorState, collection: Option<Collection>, port: CollectPort) {
     let (world, attempt) = (state.world.clone(), state.attempt.clone());
-    tokio::spawn(async move {
+    spawn(async move {
         // Without worktrees, nothing needs what was asked for the attempt. It comes first: without
         // registrations, the next collection finds nothing to do.
         let withdrawn = world.journal.withdraw_of_attempt(attempt.attempt_id).await;

@@ -23,6 +23,7 @@ use crate::ids::AttemptId;
 use crate::journal::Attempt;
 use crate::process::records::{self, Started};
 use crate::sandbox::{ALLOWED_FILE, Decisions, Level};
+use crate::task::spawn;
 use crate::world::World;
 
 /// The tool of such a request.
@@ -67,7 +68,7 @@ pub(super) fn ask(
     }
     let folder = world.settings.process_dir(attempt);
     let (shim, handle) = (shim.clone(), handle.clone());
-    tokio::spawn(async move {
+    spawn(async move {
         if let Err(error) = watched(&folder, shim, &handle).await {
             tracing::warn!(%error, "no person is asked for the hosts that are refused");
         }

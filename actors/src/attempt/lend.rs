@@ -15,6 +15,7 @@ use super::state::AttemptActorState;
 use crate::ids::FinishId;
 use crate::journal::Phase;
 use crate::refusal::{Code, Refusal};
+use crate::task::spawn;
 
 /// Takes a place in the queue for the lock now, before any later caller, and waits for it then.
 pub fn queue_for(
@@ -45,7 +46,7 @@ impl AttemptActorState {
         self.lent += 1;
         let worktrees = queue_for(&self.worktrees);
         let (world, attempt) = (Arc::clone(&self.world), self.attempt.clone());
-        tokio::spawn(async move {
+        spawn(async move {
             let lent = Lent::new(worktrees.await, owner);
             // Else the last turn's snapshot would have the work of the other attempt.
             snapshot::before_finish(&world, &attempt).await;

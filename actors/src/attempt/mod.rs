@@ -61,6 +61,7 @@ mod variables;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tracing::Instrument as _;
 
 pub use boxed::{
     Boxed, Machine, around_check, obstacle as box_obstacle, of_all_turns as box_of_all_turns,
@@ -123,8 +124,9 @@ impl Actor for AttemptActor {
         message: AttemptMessage,
         state: &mut AttemptActorState,
     ) -> Result<(), ActorProcessingErr> {
+        let span = tracing::info_span!("attempt", id = %state.attempt.attempt_id);
         // Boxed: else the loop that waits for the next message has room for all of this meanwhile.
-        Box::pin(async move {
+        let handled = Box::pin(async move {
             match message {
                 AttemptMessage::FollowUp { key, request, has_slot, port } => {
                     state.follow_up(key, request, has_slot, port).await;
@@ -154,8 +156,8 @@ impl Actor for AttemptActor {
                 AttemptMessage::Turn(process, event) => state.happened(process, event).await,
             }
             state.close().await;
-        })
-        .await;
+        });
+        handled.instrument(span).await;
         Ok(())
     }
 }

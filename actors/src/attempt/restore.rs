@@ -8,6 +8,7 @@ use super::message::AttemptMessage;
 use super::prepare;
 use super::state::AttemptActorState;
 use crate::refusal::{Code, Refusal};
+use crate::task::spawn;
 
 impl AttemptActorState {
     /// Makes them in a task, unless a turn does. The actor lives until then.
@@ -18,7 +19,7 @@ impl AttemptActorState {
         self.snapshots += 1;
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         let (attempt, worktrees) = (self.attempt.clone(), Arc::clone(&self.worktrees));
-        tokio::spawn(async move {
+        spawn(async move {
             let _making = worktrees.lock().await;
             let made = prepare::restored(&world, &attempt).await;
             let refusal = |why| Refusal::new(Code::WorkspaceFailed, why);

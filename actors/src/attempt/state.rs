@@ -15,6 +15,7 @@ use crate::log::AttemptLog;
 use crate::process::{Adopted, Shim};
 use crate::refusal::Refusal;
 use crate::retry::{Backoff, PAUSE};
+use crate::task::spawn;
 use crate::world::World;
 
 use super::finish::finishing::Finishing;
@@ -392,7 +393,7 @@ impl AttemptActorState {
         self.snapshots += 1;
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         let (attempt, worktrees) = (self.attempt.clone(), Arc::clone(&self.worktrees));
-        tokio::spawn(async move {
+        spawn(async move {
             snapshot::after_last_turn(&world, &attempt, &worktrees).await;
             let _ = myself.send_message(AttemptMessage::SnapshotTaken);
         });

@@ -16,6 +16,7 @@ use crate::blocking::lock;
 use crate::ids::ProcessId;
 use crate::journal::{Change, Phase, State};
 use crate::process::records::StopKind;
+use crate::task::spawn;
 
 /// How long a stop waits at least for a process to be found again.
 const FINDS: Duration = Duration::from_secs(1);
@@ -154,7 +155,7 @@ impl Turn {
         let kind = if forced { StopKind::Forced } else { StopKind::Soft };
         let (handle, world, attempt) =
             (self.handle.clone(), self.world.clone(), self.attempt.clone());
-        tokio::spawn(async move {
+        spawn(async move {
             match start::kill(&world, &attempt, kind).await {
                 Ok(survivors) => handle.send(TurnEvent::KilledUnfound(survivors)),
                 Err(error) => {

@@ -15,6 +15,7 @@ use crate::log::{AttemptLog, LogError};
 use crate::process::records::{ExitRecord, StopKind};
 use crate::process::{Control, ControlError, Shim, ShimEvent, Signal, Target};
 use crate::retry::{PAUSE, outlasting_store};
+use crate::task::spawn;
 use crate::world::World;
 
 use super::end_wider::{Earlier, end_wider};
@@ -129,7 +130,7 @@ impl Turn {
         F: Future<Output = TurnEvent> + Send + 'static,
     {
         let (handle, work) = (self.handle.clone(), work(self.world.clone(), self.attempt.clone()));
-        tokio::spawn(async move { handle.send(work.await) });
+        spawn(async move { handle.send(work.await) });
     }
 
     pub fn prepare(&mut self) {
@@ -193,7 +194,7 @@ impl Turn {
         self.read(log);
         self.connect(shim);
         let (world, attempt) = (Arc::clone(&self.world), self.attempt.clone());
-        tokio::spawn(own_state::keep_in_step(world, attempt, self.alive.subscribe()));
+        spawn(own_state::keep_in_step(world, attempt, self.alive.subscribe()));
     }
 
     /// Passes on events of the shim to the actor, and growth of the spool to the output.
@@ -202,7 +203,7 @@ impl Turn {
         hosts::ask(&self.world, &self.attempt, &started, &lengths, &self.handle);
         if control.has_stdin() {
             let sending = self.stdin.clone().send_to(control.clone());
-            tokio::spawn(async move {
+            spawn(async move {
                 if let Err(error) = sending.await {
                     tracing::debug!(%error, "an executor's standard input is closed");
                 }
@@ -210,7 +211,7 @@ impl Turn {
         }
         self.control = Some(control);
         if let Some(more) = self.more.clone() {
-            tokio::spawn(async move {
+            spawn(async move {
                 while lengths.changed().await.is_ok() {
                     more.send_modify(|count| *count += 1);
                 }
@@ -218,7 +219,7 @@ impl Turn {
         }
         let (handle, attempt) = (self.handle.clone(), self.attempt.attempt_id);
         let (world, of_turn) = (Arc::clone(&self.world), self.attempt.clone());
-        tokio::spawn(async move {
+        spawn(async move {
             while let Some(event) = events.recv().await {
                 handle.send(match event {
                     ShimEvent::Exited(exit) => TurnEvent::Life(LifeEvent::Exited(exit)),
@@ -254,7 +255,7 @@ impl Turn {
             (self.handle.process, self.attempt.process.executor_session_id.clone());
         let output = Output { log, process, summary, stdin, session, lengths, exit: exited };
         let handle = self.handle.clone();
-        tokio::spawn(async move {
+        spawn(async move {
             output.follow(&handle).await;
             handle.send(TurnEvent::ReadOut);
         });
@@ -274,7 +275,7 @@ impl Turn {
         F: Future<Output = Result<(), ControlError>> + Send + 'static,
     {
         let Some(sending) = self.control.clone().map(send) else { return };
-        tokio::spawn(async move {
+        spawn(async move {
             if let Err(error) = sending.await {
                 tracing::debug!(%error, "a shim did not take a command");
             }
@@ -284,7 +285,7 @@ impl Turn {
     fn interrupt(&self, by_message: bool) {
         let message = lock(&self.summary).interrupt.clone().filter(|_| by_message);
         let (stdin, control) = (self.stdin.clone(), self.control.clone());
-        tokio::spawn(async move {
+        spawn(async move {
             if let Some(control) = &control {
                 // A shim that takes no request takes no signal either, which is logged below.
                 let _ = control.stopping(StopKind::Soft).await;
@@ -311,7 +312,7 @@ impl Turn {
     pub fn send_verdict(&self, approval: Approval, entry: Event, answer: Message) {
         let (handle, world) = (self.handle.clone(), self.world.clone());
         let (stdin, attempt) = (self.stdin.clone(), self.attempt.attempt_id);
-        tokio::spawn(async move {
+        spawn(async move {
             let sending = async {
                 let log = world.logs.get(attempt).await?;
                 let (process, now, id) = (handle.process, Timestamp::now(), approval.approval_id);
@@ -358,7 +359,7 @@ impl Turn {
             };
         };
         let kind = self.life.stop_facts().map(|stop| stop.kind());
-        tokio::spawn(async move {
+        spawn(async move {
             if let Some(kind) = kind {
                 // A shim that takes no request fails the kill too, which is tried again.
                 let _ = control.stopping(kind).await;

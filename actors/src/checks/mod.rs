@@ -42,6 +42,7 @@ use crate::journal::{CheckRun, CheckVerdict, Key, Receipt};
 use crate::log::tail::tail;
 use crate::refusal::Refusal;
 use crate::retry::{Backoff, until_done};
+use crate::task::spawn;
 use crate::world::World;
 use folder::Folder;
 use process::CheckProcess;
@@ -89,7 +90,7 @@ impl Actor for Checks {
     ) -> Result<ChecksState, ActorProcessingErr> {
         let (running, failed) = (HashMap::new(), HashSet::new());
         let (planned, owner) = (Arc::clone(&world), myself.clone());
-        tokio::spawn(async move {
+        spawn(async move {
             loop {
                 planned.check_signals.planned.notified().await;
                 if owner.send_message(ChecksMessage::Planned).is_err() {
@@ -123,7 +124,7 @@ impl Actor for Checks {
 impl ChecksState {
     fn read(&self) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
-        tokio::spawn(async move {
+        spawn(async move {
             let open = until_done("reading the check runs", || world.journal.open_checks()).await;
             let _ = myself.send_message(ChecksMessage::Read(open));
         });
@@ -145,7 +146,7 @@ impl ChecksState {
     fn carry_out(&self, mut run: CheckRun) -> (AbortHandle, JoinHandle<()>) {
         let (world, gateway) = (Arc::clone(&self.world), self.gateway.clone());
         let (myself, id) = (self.myself.clone(), run.run_id);
-        let task = tokio::spawn(async move {
+        let task = spawn(async move {
             let mut backoff = Backoff::default();
             while let Err(refusal) = carry_out(&world, &gateway, &mut run).await {
                 backoff.wait(format!("check run {id}"), refusal).await;
@@ -156,7 +157,7 @@ impl ChecksState {
             let has_panicked = task.await.is_err_and(|error| error.is_panic());
             let _ = myself.send_message(ChecksMessage::Ended(id, has_panicked));
         };
-        (abort, tokio::spawn(report))
+        (abort, spawn(report))
     }
 
     fn ended(&mut self, run: CheckRunId, has_panicked: bool) {
@@ -170,7 +171,7 @@ impl ChecksState {
     fn stop_all(&mut self, port: RpcReplyPort<Vec<String>>) {
         self.is_stopping = true;
         let (world, running) = (Arc::clone(&self.world), std::mem::take(&mut self.running));
-        tokio::spawn(async move {
+        spawn(async move {
             let mut alive = Vec::new();
             for (run, task, report) in running.into_values() {
                 task.abort();

@@ -10,6 +10,7 @@ use crate::ids::{AttemptId, CheckRunId, TaskId};
 use crate::journal::checks::{CheckedRepo, Submission};
 use crate::journal::{Attempt, Repo};
 use crate::refusal::{Code, Refusal};
+use crate::task::spawn;
 use crate::workspace::frozen;
 use crate::workspace::git;
 use crate::workspace::snapshot::SnapshotError;
@@ -37,7 +38,7 @@ impl FrozenSubmission {
 impl Drop for FrozenSubmission {
     fn drop(&mut self) {
         if let Some(folder) = self.folder.take() {
-            tokio::spawn(async move { folder.strip().await });
+            spawn(async move { folder.strip().await });
         }
     }
 }

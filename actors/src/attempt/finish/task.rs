@@ -25,6 +25,7 @@ use crate::journal::{
 use crate::radar;
 use crate::refusal::{Code, Refusal};
 use crate::retry::{Backoff, noticing, until_done, while_store_fails};
+use crate::task::spawn;
 use crate::workspace::commit::{Commit, CommitError, commit};
 use crate::workspace::git::{self, GitError};
 use crate::workspace::index_lock::{IN_TIME, PAUSE};
@@ -70,7 +71,7 @@ impl FinishTask {
         L: Send + 'static,
     {
         let finish = self.finish.finish_id;
-        let task = tokio::spawn(async move {
+        let task = spawn(async move {
             let worktrees = worktrees.await;
             if self.is_other_hosts {
                 Box::pin(self.apply()).await;
@@ -85,8 +86,7 @@ impl FinishTask {
 
     /// Ends it with a refusal.
     pub fn spawn_refusal(self, refusal: Refusal) -> Finishing {
-        let finish = self.finish.finish_id;
-        Finishing::new(finish, tokio::spawn(self.refuse(refusal)).abort_handle())
+        Finishing::new(self.finish.finish_id, spawn(self.refuse(refusal)).abort_handle())
     }
 
     async fn run(mut self) {
@@ -123,9 +123,8 @@ impl FinishTask {
             match noticing(Box::pin(self.take(&step))).await {
                 // It is taken again: nothing of its own has failed.
                 (Err(refusal), true) => {
-                    let what =
-                        format!("attempt {}: {step:?} of its finish", self.attempt.attempt_id);
-                    backoff.wait(what, refusal).await;
+                    let id = self.attempt.attempt_id;
+                    backoff.wait(format!("attempt {id}: {step:?} of its finish"), refusal).await;
                 }
                 (stepped, _) => {
                     backoff = Backoff::default();

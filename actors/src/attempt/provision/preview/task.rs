@@ -22,6 +22,7 @@ use crate::process::records::StopKind;
 use crate::ready_url::Target;
 use crate::retry::while_store_fails;
 use crate::sandbox::Level;
+use crate::task::spawn;
 use crate::world::World;
 
 /// How often a port is looked at before it counts as in use.
@@ -53,7 +54,7 @@ impl PreviewTask {
         let level = Arc::new(OnceLock::new());
         let is_new = matches!(self.ask, PreviewAsk::Start(_));
         let published = is_new.then(|| Arc::clone(&level));
-        tokio::spawn(async move {
+        spawn(async move {
             let last = self.run(&shown, SetupSignals(signals), &level).await;
             then();
             shown.send_replace(last);
