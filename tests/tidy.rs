@@ -12,7 +12,7 @@ const LINES_MAX: usize = 400;
 
 /// The files that are longer.
 const LONGER: &[&str] = &[
-    "actors/src/attempt/boxed/mod.rs",
+    "actors/src/attempt/sandbox_plan/mod.rs",
     "actors/src/attempt/lifecycle/mod.rs",
     "actors/src/attempt/provision/script.rs",
     "actors/src/attempt/state.rs",

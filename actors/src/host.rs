@@ -259,7 +259,7 @@ pub fn next_incarnation(
 
 /// Where a start goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum HostChoice {
     Here,
     /// The daemon of this host carries the start out.
     On(String),
@@ -275,11 +275,11 @@ pub fn place(
     wanted: &Demand,
     hosts: &[Host],
     used: &BTreeMap<String, Used>,
-) -> Place {
+) -> HostChoice {
     let own = hosts.iter().find(|host| host.host_id == own);
     let used = |host: &Host| used.get(&host.host_id).copied().unwrap_or_default();
     if is_free && own.is_some_and(|own| own.runs(wanted) && own.has_room(wanted, used(own))) {
-        return Place::Here;
+        return HostChoice::Here;
     }
     let free = |host: &Host| {
         let slots = host.slots.saturating_sub(used(host).slots);
@@ -292,8 +292,8 @@ pub fn place(
     let may_be_full = own.is_some_and(|own| own.role == HostRole::Gateway);
     let best = others.max_by_key(|host| (free(host), Reverse(&host.host_id)));
     match best.filter(|best| may_be_full || free(best) > 0) {
-        Some(best) => Place::On(best.host_id.clone()),
-        None => Place::Anywhere,
+        Some(best) => HostChoice::On(best.host_id.clone()),
+        None => HostChoice::Anywhere,
     }
 }
 
@@ -500,10 +500,10 @@ mod tests {
                 used.map(|(host, memory)| (host.into(), Used { slots: 1, memory: memory << 20 }));
             place("small", true, &demand(&[], wanted << 20), &hosts, &used.into())
         };
-        assert_eq!(placed(2, [("small", 2), ("large", 0)]), Place::Here);
-        assert_eq!(placed(3, [("small", 2), ("large", 6)]), Place::On("large".into()));
-        assert_eq!(placed(3, [("small", 2), ("large", 7)]), Place::Anywhere);
-        assert_eq!(placed(0, [("small", 9), ("large", 9)]), Place::Here);
+        assert_eq!(placed(2, [("small", 2), ("large", 0)]), HostChoice::Here);
+        assert_eq!(placed(3, [("small", 2), ("large", 6)]), HostChoice::On("large".into()));
+        assert_eq!(placed(3, [("small", 2), ("large", 7)]), HostChoice::Anywhere);
+        assert_eq!(placed(0, [("small", 9), ("large", 9)]), HostChoice::Here);
     }
 
     #[test]
@@ -537,18 +537,18 @@ mod tests {
                 .map(|(host, slots)| ((*host).to_owned(), Used { slots: *slots, memory: 0 }));
             place(own, is_free, &demand(wanted, 0), &hosts, &used.collect())
         };
-        let on = |host: &str| Place::On(host.to_owned());
-        assert_eq!(placed("a", true, &[], &[]), Place::Here);
+        let on = |host: &str| HostChoice::On(host.to_owned());
+        assert_eq!(placed("a", true, &[], &[]), HostChoice::Here);
         assert_eq!(placed("a", false, &[], &[]), on("b"));
         assert_eq!(placed("a", true, &["gpu"], &[("b", 3), ("c", 2)]), on("c"));
         assert_eq!(placed("b", false, &["gpu"], &[("b", 8)]), on("c"));
         let full = [("a", 8), ("b", 8), ("c", 9)];
-        assert_eq!(placed("b", false, &[], &full), Place::Anywhere);
-        assert_eq!(placed("drains", true, &[], &full), Place::Anywhere);
+        assert_eq!(placed("b", false, &[], &full), HostChoice::Anywhere);
+        assert_eq!(placed("drains", true, &[], &full), HostChoice::Anywhere);
         assert_eq!(placed("drains", true, &[], &[]), on("a"));
         // The host that it goes to looks the base commit up.
         assert_eq!(placed("gateway", true, &[], &full), on("a"));
-        assert_eq!(placed("gateway", true, &["tpu"], &[]), Place::Anywhere);
+        assert_eq!(placed("gateway", true, &["tpu"], &[]), HostChoice::Anywhere);
     }
 
     #[test]

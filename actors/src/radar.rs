@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::blocking::lock;
 use crate::ids::AttemptId;
-use crate::journal::{Contest, Histories, Probe};
+use crate::journal::{ConflictPair, Histories, Probe};
 use crate::refusal::Refusal;
 use crate::workspace::git::{self, GitError};
 use crate::workspace::parting::{History, part};
@@ -99,7 +99,7 @@ async fn is_there(world: &World, folder: &str) -> bool {
 async fn look_at(world: &World, attempts: &[AttemptId]) -> Result<(), Refusal> {
     let mut tips = Tips::new();
     let contests = world.journal.contests(attempts).await?;
-    let ids: BTreeSet<AttemptId> = contests.iter().flat_map(Contest::attempts).collect();
+    let ids: BTreeSet<AttemptId> = contests.iter().flat_map(ConflictPair::attempts).collect();
     let histories = world.journal.histories(&Vec::from_iter(ids)).await?;
     for contest in contests {
         if !is_there(world, &contest.folder).await {
@@ -114,8 +114,8 @@ async fn look_at(world: &World, attempts: &[AttemptId]) -> Result<(), Refusal> {
 }
 
 /// The tip of a contest's target branch, read once.
-async fn tip(path: &Path, contest: &Contest, tips: &mut Tips) -> Option<String> {
-    let Contest { repo, target_branch, .. } = contest;
+async fn tip(path: &Path, contest: &ConflictPair, tips: &mut Tips) -> Option<String> {
+    let ConflictPair { repo, target_branch, .. } = contest;
     let target = (repo.clone(), target_branch.clone());
     if let Some(tip) = tips.get(&target) {
         return tip.clone();
@@ -129,7 +129,7 @@ async fn tip(path: &Path, contest: &Contest, tips: &mut Tips) -> Option<String> 
 }
 
 /// Since which the snapshot counts now: the target may have lost what it had of the work.
-async fn since_now(path: &Path, contest: &Contest, tip: &str, history: &History) -> String {
+async fn since_now(path: &Path, contest: &ConflictPair, tip: &str, history: &History) -> String {
     let parting = part(path, Some(tip), &contest.commit_id, history).await;
     let parting = parting.unwrap_or_else(|error| {
         tracing::warn!(attempt = %contest.attempt_id, %error, "a merge base can't be read");
@@ -141,11 +141,11 @@ async fn since_now(path: &Path, contest: &Contest, tip: &str, history: &History)
 /// Merges the snapshot with what it has not been merged with.
 async fn merged(
     world: &World,
-    contest: &Contest,
+    contest: &ConflictPair,
     histories: &Histories,
     tips: &mut Tips,
 ) -> Vec<Probe> {
-    let Contest { attempt_id, repo, repo_id, commit_id, base_id, .. } = contest;
+    let ConflictPair { attempt_id, repo, repo_id, commit_id, base_id, .. } = contest;
     let path = world.settings.places.of(*repo_id, repo);
     let tip = tip(&path, contest, tips).await;
     let none = History::default();

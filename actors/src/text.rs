@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Most characters shown of a name that may be of any length.
-pub const NAME_TOLD: usize = 100;
+pub const NAME_SHOWN_MAX: usize = 100;
 
 /// At most `most` characters; a cut text ends in `…`.
 pub fn cut(mut text: String, most: usize) -> String {

@@ -325,7 +325,7 @@ impl Trial<'_> {
             tries.push((scenario, kind, attempt));
         }
         let deadline = Instant::now() + PATIENCE;
-        let (mut wrong, mut untold, mut endless) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut wrong, mut unreported, mut endless) = (Vec::new(), Vec::new(), Vec::new());
         for (scenario, kind, attempt) in tries {
             let Some(status) = self.client.settled_by(&attempt, deadline).await? else {
                 let stop = json!({"attempt_id": attempt});
@@ -345,7 +345,7 @@ impl Trial<'_> {
             let said = [text(&told["text"]), text(&status["failure_summary"])];
             let is_silent = |it: &&str| it.contains("the agent ended its turn without");
             if has_failed && said.iter().any(is_silent) {
-                untold.push(scenario);
+                unreported.push(scenario);
             } else {
                 wrong.push(format!("{scenario}: {} with {told}", status["state"]));
             }
@@ -353,7 +353,7 @@ impl Trial<'_> {
         if !wrong.is_empty() {
             return Err(wrong.join("; ").into());
         }
-        let said = [(untold, "not told"), (endless, "tried again without end")];
+        let said = [(unreported, "not told"), (endless, "tried again without end")];
         let said = said.iter().filter(|(scenarios, _)| !scenarios.is_empty());
         let said: Vec<String> =
             said.map(|(scenarios, how)| format!("{} {how}", scenarios.join(", "))).collect();

@@ -184,7 +184,7 @@ pub struct AttemptStatuses {
     /// Only with attempt_ids: a status for each, in the order asked, with these same fields.
     // Its members stand in the schema once: a list of tools may be only so long.
     #[schemars(with = "Vec<Map<String, Value>>")]
-    pub attempts: Vec<ToldStatus>,
+    pub attempts: Vec<StatusView>,
     /// Only with attempt_ids: whether the statuses are shortened to what is not null, long or rare.
     pub truncated: bool,
 }
@@ -192,7 +192,7 @@ pub struct AttemptStatuses {
 /// A status whole, or in short.
 #[apply(data)]
 #[serde(untagged)]
-pub enum ToldStatus {
+pub enum StatusView {
     Whole(Box<AttemptStatus>),
     Short(ShortStatus),
 }

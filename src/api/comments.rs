@@ -133,7 +133,7 @@ pub struct Comment {
     /// Whether the lines have moved or changed since.
     pub outdated: bool,
     /// Where they are now, by the newest snapshot; null if they have changed.
-    pub now: Option<LinesNow>,
+    pub now: Option<CurrentLines>,
     /// person, orchestrator, or the attempt that wrote it.
     pub author: String,
     /// The submit that sent it, a UUID; null for a draft.
@@ -145,7 +145,7 @@ pub struct Comment {
 
 /// Where commented lines are now.
 #[apply(output)]
-pub struct LinesNow {
+pub struct CurrentLines {
     /// <repository>/<path>.
     pub path: String,
     /// Their first line.

@@ -41,9 +41,9 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
 pub use provost_actors::journal::{Key, Once};
-pub use provost_actors::process::place::Place;
+pub use provost_actors::process::place::CallerLocation;
 pub use provost_actors::refusal::{Code, Refusal};
-use provost_actors::text::{NAME_TOLD, cut};
+use provost_actors::text::{NAME_SHOWN_MAX, cut};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -59,7 +59,7 @@ pub struct Caller {
     pub attempt: Option<AttemptId>,
     /// Where its process is, as the kernel shows it: unlike the attempt above, it
     /// can't be made up.
-    pub place: Place,
+    pub place: CallerLocation,
     /// A person's command line outside of all attempts: it has bare methods of its own.
     pub is_person: bool,
     /// The caller for limits and leases: the attempt, or the bridge.
@@ -85,7 +85,7 @@ pub struct Origin {
 
 /// A call that the daemon of another host is to carry out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HostCall {
+pub struct ForwardedCall {
     /// Or a method of the command line.
     pub tool: String,
     /// As the daemon that has its connection has established it.
@@ -111,7 +111,7 @@ impl CustomError {
     pub fn method_not_found(method: &str) -> Self {
         Self {
             code: METHOD_NOT_FOUND,
-            message: format!("there is no method `{}`", cut(method.to_owned(), NAME_TOLD)),
+            message: format!("there is no method `{}`", cut(method.to_owned(), NAME_SHOWN_MAX)),
             data: None,
         }
     }
@@ -204,11 +204,11 @@ pub trait OtherHosts: Send + Sync {
     ) -> Refusable<Option<String>>;
 
     /// Has the daemon of another host carry out a call, and waits for its answer.
-    async fn carry(&self, host: &str, call: HostCall) -> Refusable<Once<Value>>;
+    async fn carry(&self, host: &str, call: ForwardedCall) -> Refusable<Once<Value>>;
 
     /// The calls that other daemons ask this one for, each with its id, apart from those that are
     /// `running`; waits until there are some. Cancel safe.
-    async fn take_calls(&self, running: &[String]) -> Refusable<Vec<(String, HostCall)>>;
+    async fn take_calls(&self, running: &[String]) -> Refusable<Vec<(String, ForwardedCall)>>;
 
     /// Gives the answer to such a call.
     async fn answer_call(&self, id: &str, answer: Refusable<Once<Value>>);

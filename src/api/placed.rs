@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// What a call is about, by the id that it gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About<'a> {
+pub enum Subject<'a> {
     Attempt(&'a str),
     Session(&'a str),
     Approval(&'a str),
@@ -69,13 +69,13 @@ pub const FINISH: Placed = Some(|action| match action {
 });
 
 /// What a call is about; `None`: its arguments name nothing that a host has.
-pub fn about(arguments: &Map<String, Value>) -> Option<About<'_>> {
+pub fn about(arguments: &Map<String, Value>) -> Option<Subject<'_>> {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
     let in_page = || arguments.get("page")?.get("attempt_id")?.as_str();
-    let attempt = text("attempt_id").or_else(in_page).map(About::Attempt);
-    let session = || text("session_id").map(About::Session);
-    let approval = || text("approval_id").map(About::Approval);
-    attempt.or_else(session).or_else(approval).or_else(|| text("task_id").map(About::ChecksOf))
+    let attempt = text("attempt_id").or_else(in_page).map(Subject::Attempt);
+    let session = || text("session_id").map(Subject::Session);
+    let approval = || text("approval_id").map(Subject::Approval);
+    attempt.or_else(session).or_else(approval).or_else(|| text("task_id").map(Subject::ChecksOf))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use provost_actors::event::{ProcessStatus, RunReason, TokenUsage};
 use provost_actors::journal::checks::{CheckVerdict, Receipt};
-pub use provost_actors::process::family::Member;
+pub use provost_actors::process::process_list::Member;
 use provost_actors::workspace::merge::Strategy;
 
 use crate::api::Refusable;

@@ -46,7 +46,7 @@ pub struct AddArgs {
     attempt: String,
     /// The lines, with the path as `provost diff --stat` lists it
     #[arg(value_name = "PATH:LINE[-LINE]", value_parser = place)]
-    place: Place,
+    place: LineRange,
     /// The comment
     text: String,
     /// The version that has the lines: before the changes, or after
@@ -74,13 +74,13 @@ pub enum SideArg {
 
 /// Lines of a file, as they are typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LineRange {
     path: String,
     line: u64,
     last_line: Option<u64>,
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<LineRange, String> {
     let unreadable = || "it is PATH:LINE or PATH:LINE-LINE".to_owned();
     let (path, lines) = text.rsplit_once(':').ok_or_else(unreadable)?;
     let (first, last) = match lines.split_once('-') {
@@ -89,7 +89,7 @@ fn place(text: &str) -> Result<Place, String> {
     };
     let number = |digits: &str| digits.parse::<u64>().map_err(|_| unreadable());
     let (line, last_line) = (number(first)?, last.map(number).transpose()?);
-    Ok(Place { path: path.to_owned(), line, last_line })
+    Ok(LineRange { path: path.to_owned(), line, last_line })
 }
 
 pub async fn review(context: &mut Context, command: ReviewCommand) -> Result<Exit, Failure> {
@@ -110,7 +110,7 @@ pub async fn review(context: &mut Context, command: ReviewCommand) -> Result<Exi
 }
 
 async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
-    let Place { path, line, last_line } = args.place;
+    let LineRange { path, line, last_line } = args.place;
     let side = match args.side {
         SideArg::Old => "old",
         SideArg::New => "new",

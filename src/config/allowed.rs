@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use provost_actors::host::is_label;
 use provost_actors::journal::PORTS_IN_BLOCK;
-use provost_actors::sandbox::hosts::AllowedHost;
+use provost_actors::sandbox::allowed_destinations::AllowedHost;
 use provost_actors::secret::SecretNames;
 use serde_json::{Value, json};
 

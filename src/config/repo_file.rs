@@ -36,7 +36,7 @@ pub fn read_repo_file(text: &str) -> std::result::Result<RepoSettings, String> {
 /// Reads a table. `is_repos`: it is the repository's own.
 pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
     table.only(&["copy", "setup", "cleanup", "ports", "dev_server", "checks"])?;
-    let place = Place { is_repos };
+    let place = SourceLocation { is_repos };
     let check = |(name, item): (&str, Item<'_>)| -> Result<(String, Sourced<CheckCommand>)> {
         item.is_named_well(name)?;
         Ok((name.to_owned(), place.of(&item, command)?))
@@ -89,11 +89,11 @@ pub(super) fn read_given(table: &Table<'_>) -> Result<BTreeMap<&'static str, Giv
 
 /// Whose values are read.
 #[derive(Clone, Copy)]
-struct Place {
+struct SourceLocation {
     is_repos: bool,
 }
 
-impl Place {
+impl SourceLocation {
     fn of<T>(self, item: &Item<'_>, read: fn(&Item<'_>) -> Result<T>) -> Result<Sourced<T>> {
         Ok(Sourced { value: read(item)?, origin: item.origin(), is_repos: self.is_repos })
     }

@@ -1,7 +1,7 @@
 //! Values of the keys of an executor's table, as they are written there.
 
 use provost_actors::sandbox::Level;
-use provost_actors::sandbox::hosts::AllowedHost;
+use provost_actors::sandbox::allowed_destinations::AllowedHost;
 
 use super::Result;
 use super::allowed::HOSTS;

@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{self, Http};
 use crate::domain::Domain;
 use crate::home::Home;
-use crate::http::{self, Connection, Face, Names};
+use crate::http::{self, Connection, HttpState, Names};
 use crate::mcp::Limits;
 
 /// Connections at once; further ones wait in the kernel.
@@ -102,7 +102,8 @@ impl Sockets {
     pub async fn serve(self, domain: Arc<Domain>, limits: Limits, ending: CancellationToken) {
         let Self { tcp, unix, tls, names, path } = self;
         let port = names.port;
-        let face = Face::new(Arc::clone(&domain) as Arc<_>, limits, Some(names), ending.clone());
+        let face =
+            HttpState::new(Arc::clone(&domain) as Arc<_>, limits, Some(names), ending.clone());
         let server = Server {
             router: http::router(Arc::new(face)),
             domain,
@@ -151,10 +152,10 @@ struct Server {
 /// The connections that have proved no user yet, oldest first: each with what lives as long as it
 /// is one of them, and what ends it.
 #[derive(Clone, Default)]
-struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
+struct Strangers(Arc<Mutex<VecDeque<UnknownField>>>);
 
 /// Whether its connection is there still, and what ends it.
-type Stranger = (Weak<()>, CancellationToken);
+type UnknownField = (Weak<()>, CancellationToken);
 
 impl Strangers {
     /// Adds a connection, until the first of the two is dropped; the second one says that it is to

@@ -18,13 +18,13 @@ use ractor::ActorRef;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{DaemonError, strangers};
+use super::{DaemonError, stale_processes};
 use crate::config::Config;
 use crate::domain::Domain;
 use crate::home::Home;
 use crate::secret;
 use crate::store::Store;
-use crate::tools::{Rates, carried};
+use crate::tools::{Rates, forwarded_calls};
 
 /// The host's name: `local` where the board is a file of the home.
 pub fn name(config: &Config) -> Result<String, DaemonError> {
@@ -149,7 +149,7 @@ async fn leased(
     let lease = Lease::open(home.lease())?;
     loop {
         let hosts = store.hosts().await.map_err(refused)?;
-        strangers::end(home, store, shims, &lease, &hosts, &registration).await?;
+        stale_processes::end(home, store, shims, &lease, &hosts, &registration).await?;
         let known = hosts.iter().find(|it| it.host_id == registration.host_id);
         registration.fenced_at = known.and_then(|it| it.fenced_at);
         let asked = lease::now();
@@ -245,7 +245,7 @@ pub async fn serve_others(
     let serving = Arc::clone(domain);
     let (store, domain, ending) = (store.clone(), Arc::clone(domain), ending.clone());
     let following = async move { tokio::join!(store.follow(last), domain.follow_answers(last)) };
-    tokio::spawn(carried::serve(serving, Arc::clone(rates), ending.clone()));
+    tokio::spawn(forwarded_calls::serve(serving, Arc::clone(rates), ending.clone()));
     tokio::spawn(async move { ending.run_until_cancelled(following).await });
 }
 

@@ -2,7 +2,6 @@
 //! the attempts of an earlier daemon, and serves the socket. Executors survive its end: their
 //! shims need no daemon, and the next one adopts them.
 
-mod anew;
 mod chores;
 mod engine;
 mod face;
@@ -10,7 +9,8 @@ mod host;
 mod listen;
 mod lock;
 mod orphans;
-mod strangers;
+mod restart;
+mod stale_processes;
 
 use std::fs;
 use std::io;
@@ -112,7 +112,7 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(lock);
     match ended {
-        Err(DaemonError::Fenced) => Err(anew::start(soft_limits).into()),
+        Err(DaemonError::Fenced) => Err(restart::start(soft_limits).into()),
         ended => ended,
     }
 }

@@ -17,7 +17,7 @@ use provost_actors::workspace::git;
 use provost_actors::workspace::own::Own;
 
 use super::check::Check;
-use super::place::to_trash;
+use super::home::to_trash;
 use crate::home::Home;
 use crate::store::InspectedAttempt;
 

@@ -20,11 +20,11 @@ pub struct Check {
     /// It was fixed just now.
     pub fixed: bool,
     #[serde(skip)]
-    pub cure: Option<Cure>,
+    pub cure: Option<Fix>,
 }
 
 /// Proves a finding again and fixes it; returns what was done. The home's lock is held meanwhile.
-type Cure = Box<dyn FnOnce(&Home) -> io::Result<String> + Send>;
+type Fix = Box<dyn FnOnce(&Home) -> io::Result<String> + Send>;
 
 impl Check {
     /// An empty hint is none.

@@ -7,9 +7,9 @@ mod check;
 mod daemon;
 mod database;
 mod executors;
+mod home;
 mod kept;
 mod machine;
-mod place;
 mod processes;
 
 use std::io;
@@ -26,7 +26,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Examines the home; with `fixes`, fixes what can be fixed.
 pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
     let (is_held, daemon_path, of_daemon) = daemon::find(home).await;
-    let mut checks = blocking("home", home, move |home| place::checks(home, is_held)).await;
+    let mut checks = blocking("home", home, move |home| home::checks(home, is_held)).await;
     checks.extend(of_daemon);
     let mut attempts = None;
     let database = async {

@@ -14,9 +14,9 @@ use provost_actors::process::records;
 use provost_actors::sandbox::Decisions;
 use provost_actors::text::{cut, cut_front};
 
+use super::compact_status::fitting;
 use super::conflicts::shortened;
 use super::finish::{after_finish, last_finish};
-use super::short::fitting;
 use super::{Domain, answered, cursor};
 use crate::api::args::ToTurn;
 use crate::api::attempts::{

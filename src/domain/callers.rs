@@ -10,32 +10,32 @@ use provost_actors::process::sockets;
 use tokio::net::UnixStream;
 
 use super::Domain;
-use crate::api::{Access, Caller, Code, Origin, Place, Role};
+use crate::api::{Access, Caller, CallerLocation, Code, Origin, Role};
 use crate::client::{Hello, Peer};
 
 impl Domain {
     /// Where the process that connected is. Reads a few lines of `/proc`, which wait for no disk.
-    pub fn place_of(&self, stream: &UnixStream) -> io::Result<Place> {
+    pub fn place_of(&self, stream: &UnixStream) -> io::Result<CallerLocation> {
         Ok(self.world.shims.place_of(&Process::of(stream)?))
     }
 
     /// Where the process at the other end of a TCP connection of this machine is; one of another
     /// machine is outside, and one that has closed it counts as inside. Searches `/proc`.
-    pub fn place_of_port(&self, ours: u16, theirs: SocketAddr) -> Place {
+    pub fn place_of_port(&self, ours: u16, theirs: SocketAddr) -> CallerLocation {
         if !theirs.ip().is_loopback() {
-            return Place::Outside;
+            return CallerLocation::Outside;
         }
         let pids = sockets::connected(theirs.port(), ours);
-        pids.map_or(Place::Inside(None), |pids| self.world.shims.place_of_all(&pids))
+        pids.map_or(CallerLocation::Inside(None), |pids| self.world.shims.place_of_all(&pids))
     }
 
     /// The caller of a connection: inside an attempt by where its process is, outside
     /// by what it says of itself.
-    pub async fn caller(&self, hello: &Hello, place: Place, from: String) -> Caller {
+    pub async fn caller(&self, hello: &Hello, place: CallerLocation, from: String) -> Caller {
         let (attempt, role, access) = match place {
             // A worker where the environment or the working directory names an attempt, unless
             // it asks for something else.
-            Place::Outside => {
+            CallerLocation::Outside => {
                 let attempt = self.named_attempt(hello).await;
                 let default = if attempt.is_some() { Role::Worker } else { Role::Orchestrator };
                 let role = hello.role.unwrap_or(default);
@@ -44,7 +44,7 @@ impl Domain {
             // A worker of that attempt, whatever it says of itself, unless the attempt's
             // executor is configured as an orchestrator. If the attempt is not known, the
             // worker may only read and ask.
-            Place::Inside(attempt) => {
+            CallerLocation::Inside(attempt) => {
                 let (attempt, most) = match attempt {
                     Some(attempt) => self.role_within(attempt).await,
                     None => (None, Role::Worker),
@@ -66,7 +66,7 @@ impl Domain {
             role,
             attempt,
             place,
-            is_person: matches!(place, Place::Outside) && hello.client == Peer::Cli,
+            is_person: matches!(place, CallerLocation::Outside) && hello.client == Peer::Cli,
             agent,
             access,
             cwd: hello.cwd.as_ref().map(PathBuf::from),

@@ -5,7 +5,7 @@
 use async_trait::async_trait;
 use std::collections::BTreeSet;
 
-use provost_actors::text::{NAME_TOLD, cut};
+use provost_actors::text::{NAME_SHOWN_MAX, cut};
 use serde_json::{Value, json};
 
 use super::Domain;
@@ -18,7 +18,7 @@ const SHORTEST: usize = 8;
 
 const REPOS_MAX: usize = 5;
 
-struct Slip {
+struct Mismatch {
     path: String,
     given: String,
     wanted: IdKind,
@@ -37,8 +37,8 @@ impl Clarify for Domain {
             let hint = self.with_repositories(tool, arguments, &field).await;
             return hint.map_or(refusal.clone(), |hint| refusal.hint(hint));
         }
-        let Some(slip) = Slip::of(&refusal, arguments) else { return refusal };
-        let Slip { path, given, wanted } = &slip;
+        let Some(slip) = Mismatch::of(&refusal, arguments) else { return refusal };
+        let Mismatch { path, given, wanted } = &slip;
         let Some(found) = self.meant(&slip).await else {
             // What is wrong with an argument may be something else than its id.
             let list = source(wanted.field()).filter(|_| refusal.code != Code::InvalidArgument);
@@ -49,7 +49,7 @@ impl Clarify for Domain {
         let (field, kind) = (wanted.field(), found.kind.field());
         let refusal = refusal.detail("path", path.as_str()).detail("id_is", kind);
         let a = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-        let is = format!("{} is {a} {kind}", cut(given.clone(), NAME_TOLD));
+        let is = format!("{} is {a} {kind}", cut(given.clone(), NAME_SHOWN_MAX));
         let id = found.id.as_str();
         if found.kind == *wanted {
             let hint = format!("Call {tool} again with {path} = \"{id}\".");
@@ -146,7 +146,7 @@ impl Domain {
     }
 
     /// The one thing that the text names: by its id or a piece of it, or by its name.
-    async fn meant(&self, slip: &Slip) -> Option<Match> {
+    async fn meant(&self, slip: &Mismatch) -> Option<Match> {
         let mut found = self.store.named(slip.given.trim()).await.ok()?;
         for piece in pieces(&slip.given) {
             if !found.is_empty() {
@@ -181,7 +181,7 @@ fn pieces(text: &str) -> Vec<&str> {
     if wholes.len() > 1 { Vec::new() } else { pieces }
 }
 
-impl Slip {
+impl Mismatch {
     fn of(refusal: &Refusal, arguments: &Value) -> Option<Self> {
         if refusal.code == Code::InvalidArgument {
             let path = refusal.details.get("path")?.as_str()?;

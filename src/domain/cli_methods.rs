@@ -19,7 +19,7 @@ use crate::api::commands::{
 };
 use crate::api::placed::{HOST, LOG, Placed, ROWS, SHELL, WORKTREES};
 use crate::api::{
-    Audit, Caller, CliMethods, Code, CustomError, HostCall, Key, OtherHosts, Refusal, inside,
+    Audit, Caller, CliMethods, Code, CustomError, ForwardedCall, Key, OtherHosts, Refusal, inside,
 };
 use crate::work::import;
 
@@ -128,7 +128,7 @@ impl CliMethods for Domain {
         let placed = self::method(method).map_or(ROWS, |method| method.placed);
         if let Some(host) = self.elsewhere(placed, arguments).await.map_err(fault)? {
             let (tool, caller, arguments) = (method.to_owned(), caller.clone(), arguments.clone());
-            let call = HostCall { tool, caller, arguments, id: None };
+            let call = ForwardedCall { tool, caller, arguments, id: None };
             let answer = self.carry(&host, call).await.map_err(fault)?;
             return Ok(answer.value);
         }

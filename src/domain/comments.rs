@@ -14,7 +14,7 @@ use super::artifacts::Lines;
 use super::{Domain, answered};
 use crate::api::comments::{
     AttemptComments, Comment, CommentAction, CommentOnChangesInput, CommentOnChangesOutput,
-    CommentState, CommentTools, LinesNow, SubmittedReview,
+    CommentState, CommentTools, CurrentLines, SubmittedReview,
 };
 use crate::api::person::OfAttemptParams;
 use crate::api::placed::Needs;
@@ -71,7 +71,7 @@ impl CommentTools for Domain {
     async fn comments_of(&self, attempt: AttemptId) -> Refusable<AttemptComments> {
         let asked = OfAttemptParams { attempt_id: attempt };
         if let Some(there) =
-            self.by_its_host("provost/comments", Needs::Files, None, attempt, &asked).await?
+            self.forward_read("provost/comments", Needs::Files, None, attempt, &asked).await?
         {
             return Ok(there);
         }
@@ -208,7 +208,7 @@ impl Domain {
         let judged = kept.iter().map(|kept| {
             let mut comment = kept.told();
             let Some((standing, path)) = stands.remove(&kept.comment_id) else { return comment };
-            comment.now = standing.now.map(|lines| LinesNow {
+            comment.now = standing.now.map(|lines| CurrentLines {
                 path,
                 first_line: lines.first,
                 last_line: lines.end() - 1,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::{GatewayMessage, is_able};
-use provost_actors::host::{self, Host, HostRole, Place as HostPlace};
+use provost_actors::host::{self, Host, HostChoice as HostPlace, HostRole};
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::{Attempts as _, Hosts as _, Placement as _};
 use serde::Serialize;
@@ -17,9 +17,10 @@ use uuid::Uuid;
 
 use super::Domain;
 use super::waits::cut_off;
-use crate::api::placed::{About, Needs, Placed, Unplaced, about};
+use crate::api::placed::{Needs, Placed, Subject, Unplaced, about};
 use crate::api::{
-    Access, Caller, Code, HostCall, Once, Origin, OtherHosts, Place, Refusable, Refusal, Role,
+    Access, Caller, CallerLocation, Code, ForwardedCall, Once, Origin, OtherHosts, Refusable,
+    Refusal, Role,
 };
 use crate::store::HostAnswer;
 
@@ -49,12 +50,12 @@ impl OtherHosts for Domain {
         if self.world.host.has_lease
             && meets != Unplaced::Answered
             && let Some(attempt) = self.store.unplaced_of(about).await?
-            && let Some(other) = self.give_a_host(attempt, meets).await?
+            && let Some(other) = self.assign_host(attempt, meets).await?
         {
             return Ok(Some(other));
         }
         if needs == Needs::Log
-            && let About::Attempt(attempt) = about
+            && let Subject::Attempt(attempt) = about
             && self.lost_host_of(attempt).await?.is_some()
         {
             return Ok(None);
@@ -78,7 +79,7 @@ impl OtherHosts for Domain {
         ))
     }
 
-    async fn carry(&self, host: &str, mut call: HostCall) -> Refusable<Once<Value>> {
+    async fn carry(&self, host: &str, mut call: ForwardedCall) -> Refusable<Once<Value>> {
         let own = &self.world.host;
         // It is at the host that another daemon took it to be for.
         if !own.has_lease || call.caller.origin.host.is_some() || host == own.id {
@@ -121,7 +122,7 @@ impl OtherHosts for Domain {
         }
     }
 
-    async fn take_calls(&self, running: &[String]) -> Refusable<Vec<(String, HostCall)>> {
+    async fn take_calls(&self, running: &[String]) -> Refusable<Vec<(String, ForwardedCall)>> {
         let incarnation = self.world.host.incarnation;
         loop {
             let watch = self.store.watch_host_calls();
@@ -166,7 +167,7 @@ impl Domain {
     ///
     /// # Errors
     /// The call has to wait until a host has the attempt, and it is left as it was.
-    async fn give_a_host(&self, attempt: AttemptId, meets: Unplaced) -> Refusable<Option<String>> {
+    async fn assign_host(&self, attempt: AttemptId, meets: Unplaced) -> Refusable<Option<String>> {
         let own = &self.world.host;
         let Some(found) = self.store.attempt(attempt).await? else { return Ok(None) };
         if meets == Unplaced::Refused {
@@ -205,7 +206,7 @@ impl Domain {
     }
 
     /// The host that is to carry out a call about this, if it is another one.
-    async fn carrier(&self, about: About<'_>, needs: Needs) -> Refusable<Option<String>> {
+    async fn carrier(&self, about: Subject<'_>, needs: Needs) -> Refusable<Option<String>> {
         // A file has the board of one host.
         if !self.world.host.has_lease {
             return Ok(None);
@@ -232,7 +233,7 @@ impl Domain {
         if !own.has_lease {
             return Ok(None);
         }
-        let found = self.store.host_of(About::Attempt(attempt)).await?;
+        let found = self.store.host_of(Subject::Attempt(attempt)).await?;
         let Some((host, _)) = found.filter(|(host, _)| *host != own.id) else { return Ok(None) };
         let is_there = self.alive().await?.contains(&host);
         Ok(Some(host).filter(|_| !is_there))
@@ -241,7 +242,7 @@ impl Domain {
     /// # Errors
     /// The attempt is on another host.
     pub(super) async fn require_here(&self, attempt: AttemptId) -> Refusable<()> {
-        match self.carrier(About::Attempt(&attempt.to_string()), Needs::Host).await? {
+        match self.carrier(Subject::Attempt(&attempt.to_string()), Needs::Host).await? {
             Some(other) => Err(host::elsewhere(&format!("attempt {attempt}"), &other)),
             None => Ok(()),
         }
@@ -249,7 +250,7 @@ impl Domain {
 
     /// What a call that only reads finds where another host has the attempt; `None`: this one has it.
     /// Without a caller it is a method, for a page.
-    pub(super) async fn by_its_host<I: Serialize + Sync, T: DeserializeOwned>(
+    pub(super) async fn forward_read<I: Serialize + Sync, T: DeserializeOwned>(
         &self,
         tool: &str,
         needs: Needs,
@@ -257,14 +258,14 @@ impl Domain {
         attempt: AttemptId,
         input: &I,
     ) -> Refusable<Option<T>> {
-        let Some(host) = self.carrier(About::Attempt(&attempt.to_string()), needs).await? else {
+        let Some(host) = self.carrier(Subject::Attempt(&attempt.to_string()), needs).await? else {
             return Ok(None);
         };
         let fault = |error: serde_json::Error| Refusal::internal(error.to_string());
         let arguments = serde_json::to_value(input).map_err(fault)?;
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         let caller = caller.cloned().unwrap_or_else(for_a_page);
-        let call = HostCall { tool: tool.to_owned(), caller, arguments, id: None };
+        let call = ForwardedCall { tool: tool.to_owned(), caller, arguments, id: None };
         let answer = self.carry(&host, call).await?;
         serde_json::from_value(answer.value).map(Some).map_err(fault)
     }
@@ -307,7 +308,7 @@ pub(super) fn for_a_page() -> Caller {
     Caller {
         role: Role::All,
         attempt: None,
-        place: Place::Outside,
+        place: CallerLocation::Outside,
         is_person: true,
         agent: "page".to_owned(),
         access: Access::Read,

@@ -9,8 +9,8 @@ use provost_actors::gateway::{self, FinishCall};
 use provost_actors::ids::{AttemptId, FinishId};
 use provost_actors::journal::checks::CheckOutcome;
 use provost_actors::journal::{
-    ChecksReceipt, Ending, Finish, FinishAction, FinishState, Finishes, Place, Receipt,
-    RepoReceipt, RepoRequest,
+    ChecksReceipt, Ending, Finish, FinishAction, FinishState, Finishes, Receipt, RepoReceipt,
+    RepoRequest, TargetState,
 };
 use provost_actors::workspace::merge::Strategy;
 use provost_actors::workspace::merge::conflict::{Conflict, Side};
@@ -32,7 +32,7 @@ const HUNKS_MAX: usize = 16 * 1024;
 /// Longest wait of a call, in milliseconds.
 const TIMEOUT_MAX_MS: u64 = 600_000;
 /// Most paths that a hint names.
-const PATHS_TOLD: usize = 10;
+const PATHS_SHOWN_MAX: usize = 10;
 
 #[async_trait]
 impl FinishTools for Domain {
@@ -181,7 +181,7 @@ pub(super) fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> Finished
         tree: merged.and_then(|it| it.tree.clone()),
         snapshot: receipt.snapshot.clone(),
         unsigned: receipt.unsigned.clone(),
-        merged: merged.is_some_and(|it| it.place != Place::Old || !it.changes()),
+        merged: merged.is_some_and(|it| it.place != TargetState::Old || !it.changes()),
     }
 }
 
@@ -257,11 +257,11 @@ fn hint(finish: &Finish, checks: &[Receipt]) -> Option<String> {
             let into = finish.request.repos.iter().find(|repo| repo.name == found.repo);
             let into = into.and_then(|repo| repo.into.as_deref()).unwrap_or_default();
             let paths: BTreeSet<&str> = found.conflicts.iter().map(|it| &*it.path).collect();
-            let more = match paths.len().saturating_sub(PATHS_TOLD) {
+            let more = match paths.len().saturating_sub(PATHS_SHOWN_MAX) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let paths: Vec<&str> = paths.into_iter().take(PATHS_TOLD).collect();
+            let paths: Vec<&str> = paths.into_iter().take(PATHS_SHOWN_MAX).collect();
             let paths = paths.join(", ");
             let what = match &found.target {
                 // The branch is in the repository of another host.

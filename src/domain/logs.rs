@@ -30,7 +30,7 @@ impl LogTools for Domain {
         if self.lost_host_of(&attempt).await?.is_some() {
             return self.log_page(input).await;
         }
-        let there = self.by_its_host(
+        let there = self.forward_read(
             "tail_attempt_logs",
             Needs::Host,
             Some(caller),

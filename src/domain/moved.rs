@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use provost_actors::attempt::{have_base, keep_base};
+use provost_actors::attempt::{ensure_base, keep_base};
 use provost_actors::gateway::{StartRequest, bring_here, is_able};
 use provost_actors::host::{Host, HostRole};
 use provost_actors::ids::AttemptId;
@@ -20,7 +20,7 @@ use super::Domain;
 use super::elsewhere::for_a_page;
 use crate::api::commands::{BaseParams, FoundBase};
 use crate::api::placed::Needs;
-use crate::api::{Code, HostCall, OtherHosts as _, Refusable, Refusal};
+use crate::api::{Code, ForwardedCall, OtherHosts as _, Refusable, Refusal};
 
 impl Domain {
     /// The host that is to carry out a call about an attempt, if it is another one.
@@ -122,7 +122,7 @@ impl Domain {
                 // What a fork begins from is on the board, also if no host has the branch now.
                 (Err(refusal), Some(its)) if refusal.code == Code::DaemonUnavailable => {
                     let is_agents = source.as_ref().is_some_and(|it| it.fork.is_some());
-                    let had = have_base(&self.world, its, is_agents).await;
+                    let had = ensure_base(&self.world, its, is_agents).await;
                     had.map_err(|why| Refusal::new(Code::WorkspaceFailed, why))?;
                 }
                 (made, _) => made?,
@@ -139,7 +139,7 @@ impl Domain {
         let path = place.to_string_lossy().into_owned();
         let (target_branch, commit) = (branch, base_commit.clone());
         let repo = AttemptRepo { repo_id, name, path, board_path, target_branch, base_commit };
-        have_base(&self.world, &repo, false).await.map_err(failed)?;
+        ensure_base(&self.world, &repo, false).await.map_err(failed)?;
         // The branch of the repository may have been set back.
         let referred = bundle::refer(place, &named, &commit).await;
         referred.map_err(|error| failed(error.to_string()))
@@ -154,7 +154,7 @@ impl Domain {
             let params = json!({"repo_id": repo.repo_id, "branch": branch});
             let arguments = params.as_object().cloned().unwrap_or_else(Map::new);
             let tool = "provost/base".to_owned();
-            let call = HostCall { tool, caller: for_a_page(), arguments, id: None };
+            let call = ForwardedCall { tool, caller: for_a_page(), arguments, id: None };
             let answer = self.carry(host, call).await?;
             let found: FoundBase = serde_json::from_value(answer.value)
                 .map_err(|error| Refusal::internal(error.to_string()))?;

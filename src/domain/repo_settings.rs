@@ -18,9 +18,9 @@ use super::elsewhere::for_a_page;
 use crate::api::commands::{
     ReleasedLater, RepoParams, ShownRepo, ShownRepos, ShownSetting, TrustParams, TrustedRepos,
 };
-use crate::api::placed::{About, Needs};
+use crate::api::placed::{Needs, Subject};
 use crate::api::projects::RepoSummary;
-use crate::api::{Caller, Code, HostCall, OtherHosts as _, Refusal};
+use crate::api::{Caller, Code, ForwardedCall, OtherHosts as _, Refusal};
 
 /// Approvals that are read at once.
 const PAGE: usize = 1000;
@@ -133,17 +133,18 @@ impl Domain {
         if !own.has_lease {
             return Ok(None);
         }
-        let found = self.store.host_of(About::Attempt(&attempt.to_string())).await?;
+        let found = self.store.host_of(Subject::Attempt(&attempt.to_string())).await?;
         Ok(found.map(|(host, _)| host).filter(|host| *host != own.id))
     }
 
     async fn shown(&self, params: &RepoParams) -> Result<Vec<ShownRepo>, Refusal> {
         let shown = match (params.attempt_id, params.project_id) {
-            (Some(id), _) => match self.by_its_host(SETTINGS, Needs::Host, None, id, params).await?
-            {
-                Some(ShownRepos { repos }) => repos,
-                None => self.shown_of_attempt(id, params.repo.as_deref()).await?,
-            },
+            (Some(id), _) => {
+                match self.forward_read(SETTINGS, Needs::Host, None, id, params).await? {
+                    Some(ShownRepos { repos }) => repos,
+                    None => self.shown_of_attempt(id, params.repo.as_deref()).await?,
+                }
+            }
             (None, Some(id)) => self.shown_of_project(id, params).await?,
             (None, None) => Vec::new(),
         };
@@ -254,7 +255,7 @@ impl Domain {
         });
         let arguments = asked.as_object().cloned().unwrap_or_default();
         let (tool, caller) = (SETTINGS.to_owned(), for_a_page());
-        let answer = self.carry(host, HostCall { tool, caller, arguments, id: None }).await?;
+        let answer = self.carry(host, ForwardedCall { tool, caller, arguments, id: None }).await?;
         let found = serde_json::from_value(answer.value);
         found.map(Some).map_err(|error| Refusal::internal(error.to_string()))
     }

@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::Ending;
-use provost_actors::process::family;
 use provost_actors::process::identity::Process;
+use provost_actors::process::process_list;
 
 use super::finish::repo;
 use super::{Domain, blocking};
@@ -46,18 +46,20 @@ impl TimelineReads for Domain {
             return Ok(Vec::new());
         }
         if let Some(there) =
-            self.by_its_host("provost/processes", Needs::Host, None, attempt, &asked).await?
+            self.forward_read("provost/processes", Needs::Host, None, attempt, &asked).await?
         {
             return Ok(there);
         }
         let leaders = self.store.running_leaders(attempt).await?;
         let leaders: Vec<Process> =
             leaders.into_iter().map(|(pid, start_time)| Process { pid, start_time }).collect();
-        blocking(move || family::of(&leaders)).await
+        blocking(move || process_list::of(&leaders)).await
     }
 
     async fn attempt_blob(&self, input: BlobInput) -> Refusable<Option<Vec<u8>>> {
-        match self.by_its_host("provost/blob", Needs::Files, None, input.attempt_id, &input).await?
+        match self
+            .forward_read("provost/blob", Needs::Files, None, input.attempt_id, &input)
+            .await?
         {
             Some(there) => read_blob(there),
             None => self.blob(input).await,

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
-use super::{Desk, problem};
+use super::{RequestContext, problem};
 use crate::tools::{REQUEST_ID, RunKind, table, worker_error};
 
 /// The header that makes a repeated call the same call
@@ -17,7 +17,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 pub async fn call(
     Path(name): Path<String>,
-    desk: Desk,
+    desk: RequestContext,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {

@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Desk, Face, problem};
+use super::{HttpState, RequestContext, problem};
 use crate::api::Service;
 use crate::api::users::Changed;
 
@@ -136,7 +136,7 @@ pub struct Since {
 
 /// One reader's place.
 struct Reader {
-    desk: Desk,
+    desk: RequestContext,
     feed: Feed,
     last: u64,
     ending: CancellationToken,
@@ -144,8 +144,8 @@ struct Reader {
 }
 
 pub async fn stream(
-    State(face): State<Arc<Face>>,
-    desk: Desk,
+    State(face): State<Arc<HttpState>>,
+    desk: RequestContext,
     headers: HeaderMap,
     Query(since): Query<Since>,
 ) -> Response {

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
-use super::{Desk, login, page, problem};
+use super::{RequestContext, login, page, problem};
 use crate::tools::{REQUEST_ID, Tool, table};
 
 /// The field with the id of the call, made when the page was rendered: a double click is one call.
@@ -18,7 +18,7 @@ const BACK: &str = "_back";
 
 pub async fn submit(
     Path(name): Path<String>,
-    desk: Desk,
+    desk: RequestContext,
     headers: HeaderMap,
     Form(fields): Form<Vec<(String, String)>>,
 ) -> Response {

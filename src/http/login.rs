@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use provost_actors::refusal::{Code, Refusal};
 use serde::Deserialize;
 
-use super::{Desk, Face, guard, page};
+use super::{HttpState, RequestContext, guard, page};
 
 /// Seconds for which a browser keeps its cookie; the daemon decides how long it is good for.
 const KEPT_FOR: u64 = 30 * 24 * 3600;
@@ -26,7 +26,7 @@ pub struct Link {
 /// on, not a redirect: a browser that came from another site sends no strict cookie along with a
 /// redirect.
 pub async fn enter(
-    State(face): State<Arc<Face>>,
+    State(face): State<Arc<HttpState>>,
     method: Method,
     Query(link): Query<Link>,
 ) -> Response {
@@ -58,7 +58,11 @@ pub async fn enter(
 }
 
 /// Logs this browser out.
-pub async fn leave(State(face): State<Arc<Face>>, _: Desk, headers: HeaderMap) -> Response {
+pub async fn leave(
+    State(face): State<Arc<HttpState>>,
+    _: RequestContext,
+    headers: HeaderMap,
+) -> Response {
     let Some(names) = &face.names else { return StatusCode::NOT_FOUND.into_response() };
     let name = guard::cookie_name(names.port);
     if let Some(cookie) = guard::cookie(&headers, &name)

@@ -9,10 +9,14 @@ use axum::response::{IntoResponse, Response};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
-use super::{BODY_MAX, Desk, Face};
+use super::{BODY_MAX, HttpState, RequestContext};
 use crate::mcp::Server;
 
-pub async fn serve(State(face): State<Arc<Face>>, desk: Desk, request: Request) -> Response {
+pub async fn serve(
+    State(face): State<Arc<HttpState>>,
+    desk: RequestContext,
+    request: Request,
+) -> Response {
     // The guard has judged Host and Origin already.
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)

@@ -36,9 +36,9 @@ use tokio_util::sync::CancellationToken;
 pub use guard::Names;
 
 use crate::api::users::User;
-use crate::api::{Access, Caller, Once, Origin, Place, Role, Service};
+use crate::api::{Access, Caller, CallerLocation, Once, Origin, Role, Service};
 use crate::mcp::Limits;
-use crate::tools::{Calls, Left, Rates, Room, Seats, table};
+use crate::tools::{CallLimits, Calls, Left, Permits, Rates, table};
 use standing::Standing;
 
 /// Longest body of a request, in bytes.
@@ -54,10 +54,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// What all requests share.
-pub struct Face {
+pub struct HttpState {
     service: Arc<dyn Service>,
     rates: Arc<Rates>,
-    seats: Seats,
+    seats: Permits,
     limits: Limits,
     /// `None`: the Unix socket alone.
     names: Option<Names>,
@@ -65,7 +65,7 @@ pub struct Face {
     ending: CancellationToken,
 }
 
-impl Face {
+impl HttpState {
     pub fn new(
         service: Arc<dyn Service>,
         limits: Limits,
@@ -74,7 +74,15 @@ impl Face {
     ) -> Self {
         let rates = Arc::clone(&limits.rates);
         let feed = events::Feed::start(Arc::clone(&service), ending.clone());
-        Self { service, rates, seats: Seats::new(Room::default()), limits, names, feed, ending }
+        Self {
+            service,
+            rates,
+            seats: Permits::new(CallLimits::default()),
+            limits,
+            names,
+            feed,
+            ending,
+        }
     }
 }
 
@@ -83,20 +91,20 @@ impl Face {
 pub struct Connection {
     /// Where its process is, if that is of this machine. It is looked up, which blocks, once a user
     /// is proved.
-    place: Arc<LazyLock<Place, Lookup>>,
+    place: Arc<LazyLock<CallerLocation, Lookup>>,
     is_unix: bool,
     /// Its address, for the audit log.
     from: String,
 }
 
-type Lookup = Box<dyn FnOnce() -> Place + Send>;
+type Lookup = Box<dyn FnOnce() -> CallerLocation + Send>;
 
 impl Connection {
     /// `place` is asked for once, if at all.
     pub fn new(
         is_unix: bool,
         from: String,
-        place: impl FnOnce() -> Place + Send + 'static,
+        place: impl FnOnce() -> CallerLocation + Send + 'static,
     ) -> Self {
         let place: Lookup = Box::new(place);
         Self { place: Arc::new(LazyLock::new(place)), is_unix, from }
@@ -105,7 +113,7 @@ impl Connection {
 
 /// Who asks, let in by the guard.
 #[derive(Clone)]
-pub struct Desk {
+pub struct RequestContext {
     pub service: Arc<dyn Service>,
     pub caller: Caller,
     /// The newest change when the request came, if any was read yet.
@@ -114,7 +122,7 @@ pub struct Desk {
     standing: Standing,
 }
 
-impl Desk {
+impl RequestContext {
     /// Calls a tool by its name, as MCP does.
     pub async fn call(
         &self,
@@ -126,7 +134,7 @@ impl Desk {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Desk {
+impl<S: Sync> FromRequestParts<S> for RequestContext {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
@@ -136,7 +144,7 @@ impl<S: Sync> FromRequestParts<S> for Desk {
 }
 
 /// Everything that is served. Each request carries its [`Connection`] as an extension.
-pub fn router(face: Arc<Face>) -> Router {
+pub fn router(face: Arc<HttpState>) -> Router {
     let inside = Router::new()
         .route("/api/v1/openapi.json", get(openapi::document))
         .route("/api/v1/{tool}", post(api::call))
@@ -157,7 +165,7 @@ pub fn router(face: Arc<Face>) -> Router {
 }
 
 /// Judges a request, finds its user, and dresses the answer.
-async fn enter(State(face): State<Arc<Face>>, mut request: Request, next: Next) -> Response {
+async fn enter(State(face): State<Arc<HttpState>>, mut request: Request, next: Next) -> Response {
     let wants_page = wants_page(request.headers());
     let is_script = request.headers().contains_key("hx-request");
     let mut response = match let_in(&face, &mut request).await {
@@ -166,11 +174,11 @@ async fn enter(State(face): State<Arc<Face>>, mut request: Request, next: Next) 
         Err(refusal) => problem::as_json(&refusal),
     };
     response = page::told(response, is_script);
-    dress(response.headers_mut());
+    set_page_headers(response.headers_mut());
     response
 }
 
-async fn let_in(face: &Face, request: &mut Request) -> Result<(), Refusal> {
+async fn let_in(face: &HttpState, request: &mut Request) -> Result<(), Refusal> {
     let Some(connection) = request.extensions().get::<Connection>().cloned() else {
         return Err(Refusal::internal("a request without its connection"));
     };
@@ -189,8 +197,13 @@ async fn let_in(face: &Face, request: &mut Request) -> Result<(), Refusal> {
     Ok(())
 }
 
-impl Face {
-    fn desk(&self, standing: Standing, place: Place, from: String) -> Result<Desk, Refusal> {
+impl HttpState {
+    fn desk(
+        &self,
+        standing: Standing,
+        place: CallerLocation,
+        from: String,
+    ) -> Result<RequestContext, Refusal> {
         let User { name, access } = standing.user.clone();
         if place.is_inside() {
             let message = "the HTTP face is for people and programs outside of attempts";
@@ -211,7 +224,7 @@ impl Face {
         let (rates, seats) = (Arc::clone(&self.rates), self.seats.clone());
         let calls = Calls::new(Arc::clone(&service), caller.clone(), rates, seats);
         let as_of = self.feed.newest();
-        Ok(Desk { service, caller, as_of, calls: Arc::new(calls), standing })
+        Ok(RequestContext { service, caller, as_of, calls: Arc::new(calls), standing })
     }
 }
 
@@ -219,7 +232,7 @@ impl Face {
 /// body of what has one.
 async fn need_proof(request: Request, next: Next) -> Response {
     let wants_page = wants_page(request.headers());
-    if let Some(desk) = request.extensions().get::<Desk>().cloned() {
+    if let Some(desk) = request.extensions().get::<RequestContext>().cloned() {
         let (parts, body) = request.into_parts();
         let body = match tokio::time::timeout(BODY_WITHIN, to_bytes(body, BODY_MAX)).await {
             Ok(Ok(body)) => Body::from(body),
@@ -254,7 +267,7 @@ fn wants_page(headers: &HeaderMap) -> bool {
 }
 
 /// What every answer says to a browser.
-fn dress(headers: &mut HeaderMap) {
+fn set_page_headers(headers: &mut HeaderMap) {
     let fixed = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

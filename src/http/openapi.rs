@@ -5,11 +5,11 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use super::Desk;
+use super::RequestContext;
 use crate::tools::{RunKind, Tool, table};
 
 /// The document for one caller: the tools that it may call.
-pub async fn document(desk: Desk) -> Response {
+pub async fn document(desk: RequestContext) -> Response {
     let caller = &desk.caller;
     let may = |tool: &&Tool| tool.is_for(caller) && tool.access() <= caller.access;
     Json(described(table::all().iter().filter(may))).into_response()

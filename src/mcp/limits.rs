@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backlog::Shared;
-use crate::tools::{Rates, Room};
+use crate::tools::{CallLimits, Rates};
 
 /// What one connection may use.
 #[derive(Clone)]
 pub struct Limits {
-    pub room: Room,
+    pub room: CallLimits,
     /// How long calls in flight may still be answered once the peer has sent
     /// its last line.
     pub grace: Duration,
@@ -31,7 +31,7 @@ impl Limits {
     /// Those of one connection, under those of all.
     pub fn new(rates: Arc<Rates>, shared: Shared) -> Self {
         Self {
-            room: Room::default(),
+            room: CallLimits::default(),
             grace: Duration::from_secs(1),
             beat: Duration::from_secs(7),
             line: 16 * 1024 * 1024,

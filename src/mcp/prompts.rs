@@ -1,6 +1,6 @@
 //! The prompts that a person can give to an agent by name. Pure.
 
-use provost_actors::text::{NAME_TOLD, cut};
+use provost_actors::text::{NAME_SHOWN_MAX, cut};
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub fn get(
     caller: &Caller,
 ) -> Result<GetPromptResult, ErrorData> {
     if name != NAME || caller.role == Audience::Worker {
-        let shown = cut(name.to_owned(), NAME_TOLD);
+        let shown = cut(name.to_owned(), NAME_SHOWN_MAX);
         let hint = json!({"hint": "Use one of the prompts in prompts/list."});
         return Err(ErrorData::invalid_params(
             format!("There is no prompt `{shown}`."),
@@ -71,7 +71,7 @@ pub fn get(
 
 fn bad_argument(name: &str) -> ErrorData {
     let names = ARGUMENTS.map(|(name, _)| name).join(" and ");
-    let shown = cut(name.to_owned(), NAME_TOLD);
+    let shown = cut(name.to_owned(), NAME_SHOWN_MAX);
     let message = format!("`{shown}` is not an argument of {NAME}, or its value is not a string.");
     let hint = json!({"hint": format!("Its arguments are {names}, both strings.")});
     ErrorData::invalid_params(message, Some(hint))

@@ -4,7 +4,7 @@
 
 use provost_actors::ids::AttemptId;
 use provost_actors::refusal::{Code, Refusal};
-use provost_actors::text::{NAME_TOLD, cut};
+use provost_actors::text::{NAME_SHOWN_MAX, cut};
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Map, Value, json};
@@ -91,7 +91,7 @@ pub fn contents(uri: &str, output: &Value) -> ReadResourceResult {
 
 /// A URI that stands for nothing.
 pub fn unknown(uri: &str) -> ErrorData {
-    let shown = cut(uri.to_owned(), NAME_TOLD);
+    let shown = cut(uri.to_owned(), NAME_SHOWN_MAX);
     let hint = "Read one from resources/list or resources/templates/list.";
     let data = json!({"uri": uri, "hint": hint});
     ErrorData::resource_not_found(format!("There is no resource `{shown}`."), Some(data))

@@ -27,7 +27,7 @@ use super::limits::Limits;
 use super::transport::LineTransport;
 use super::{envelope, prompts, resources};
 use crate::api::{Caller, CustomError, Once, Role, Service};
-use crate::tools::{self, Calls, RunKind, Seats, Tool, table, worker_error};
+use crate::tools::{self, Calls, Permits, RunKind, Tool, table, worker_error};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
@@ -49,7 +49,7 @@ pub async fn serve<S>(
     let (read, write) = tokio::io::split(stream);
     let backlog = Arc::new(Backlog::new(limits.shared.clone()));
     let transport = LineTransport::new(read, write, &limits, Arc::clone(&backlog), ended.clone());
-    let seats = Seats::new(limits.room);
+    let seats = Permits::new(limits.room);
     let calls = Calls::new(service, caller, Arc::clone(&limits.rates), seats);
     let server = Server {
         calls: Arc::new(calls),

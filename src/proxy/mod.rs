@@ -17,7 +17,7 @@ use provost_actors::process::network::{self, Network};
 use provost_actors::process::records::{self, Manifest};
 use provost_actors::process::{forbid_core_dumps, set_name};
 use provost_actors::sandbox::ALLOWED_FILE;
-use provost_actors::sandbox::hosts::{Allowed, Target};
+use provost_actors::sandbox::allowed_destinations::{Allowed, Target};
 use record::Record;
 
 /// The process's folder is the working folder.

@@ -17,7 +17,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use provost_actors::blocking::lock;
-use provost_actors::sandbox::hosts::{Host, Refused, Target};
+use provost_actors::sandbox::allowed_destinations::{Host, Refused, Target};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -48,12 +48,12 @@ impl From<Refused> for Failure {
 }
 
 /// What listens in the namespace.
-struct Door {
+struct ProxyChannel {
     listener: TcpListener,
     room: Arc<Semaphore>,
 }
 
-impl Door {
+impl ProxyChannel {
     fn new(listener: std::net::TcpListener) -> io::Result<Self> {
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         Ok(Self { listener: TcpListener::from_std(listener)?, room })
@@ -74,7 +74,7 @@ impl Door {
 
 /// Serves what asks as a proxy is asked.
 pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Result<()> {
-    let door = Door::new(listener)?;
+    let door = ProxyChannel::new(listener)?;
     loop {
         let (stream, place) = door.next().await;
         let (proxy, place) = (Arc::clone(&proxy), Arc::new(place));
@@ -98,7 +98,7 @@ pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Re
 /// Serves connections to an allowed address of the loopback, which lead to the same one outside.
 pub async fn pass(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Result<()> {
     let address = listener.local_addr()?;
-    let door = Door::new(listener)?;
+    let door = ProxyChannel::new(listener)?;
     loop {
         let (mut stream, place) = door.next().await;
         lock(&proxy.record).keep(&address.to_string(), &Ok(()));

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::attempts::repos_of;
 use super::changes::ChangeWatch;
-use super::{Db, Page, Refusal, Result, Sql, Store, missing, tasks};
+use super::{Db, Page, Refusal, Result, Sql, Store, not_found, tasks};
 use crate::api::attempts::{AttemptLimit, AttemptPhase, AttemptUsage};
 use crate::api::commands::AttemptLine;
 use crate::api::tasks::TaskStatus;
@@ -275,7 +275,7 @@ impl Store {
         let sql = statuses!("WHERE o.attempt_id = $1");
         let read = async |db: Db<'_>| db.find(sql, (attempt,)).await;
         let found: Option<AttemptRow> = self.read_once("status", attempt, read).await?;
-        Ok(self.whole(found.ok_or_else(|| missing::attempt(attempt))?))
+        Ok(self.whole(found.ok_or_else(|| not_found::attempt(attempt))?))
     }
 
     /// The status of each of these attempts, in the order asked, all of one moment.
@@ -284,7 +284,7 @@ impl Store {
         let found: Vec<AttemptRow> = self.read(async |db| db.all(sql, (attempts,)).await).await?;
         let found: HashMap<AttemptId, AttemptRow> =
             found.into_iter().map(|it| (it.overview.line.attempt_id, self.whole(it))).collect();
-        let of = |id: &AttemptId| found.get(id).cloned().ok_or_else(|| missing::attempt(*id));
+        let of = |id: &AttemptId| found.get(id).cloned().ok_or_else(|| not_found::attempt(*id));
         attempts.iter().map(of).collect()
     }
 
@@ -326,7 +326,7 @@ impl Store {
         let sql = "SELECT task_id, branch, folder FROM attempts WHERE attempt_id = $1";
         self.read(async |db| {
             let found: Option<WorkspaceView> = db.find(sql, (attempt,)).await?;
-            let found = found.ok_or_else(|| missing::attempt(attempt))?;
+            let found = found.ok_or_else(|| not_found::attempt(attempt))?;
             let repos = repos_of(db, attempt, &self.places).await?;
             Ok(WorkspaceView { repos, ..found })
         })

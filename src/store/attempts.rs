@@ -9,7 +9,7 @@ use provost_actors::workspace::Places;
 use serde_json::json;
 
 use super::{
-    Db, Patience, Refusal, Result, Sql, Store, finishes, missing, now, placement, session_queue,
+    Db, Patience, Refusal, Result, Sql, Store, finishes, not_found, now, placement, session_queue,
     task_status,
 };
 
@@ -115,7 +115,7 @@ impl Attempts for Store {
                 let now = now();
                 // The task may have been deleted since the start was checked.
                 if !task_status::by_start(db, attempt.task_id, now).await? {
-                    return Err(missing::task(attempt.task_id).into());
+                    return Err(not_found::task(attempt.task_id).into());
                 }
                 insert(db, attempt, now).await?;
                 if attempt.host.is_empty() {

@@ -9,7 +9,7 @@ use provost_actors::journal::{Bundle, Bundles, DuePush, MovedFrom, Pushed, TurnB
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Code, Db, Patience, Refusal, Result, Sql, Store, missing, now, sweep};
+use super::{Code, Db, Patience, Refusal, Result, Sql, Store, not_found, now, sweep};
 
 /// How long parts stay whose bundle is not recorded, in milliseconds.
 const UNRECORDED_MS: i64 = 86_400_000;
@@ -236,8 +236,8 @@ impl Bundles for Store {
                                                     WHERE x.attempt_id = a.attempt_id
                                                       AND x.run_reason = 'coding_agent')) AS got_more
                      FROM attempts a WHERE attempt_id = $1";
-                let found: Option<Standing> = db.find(sql, (attempt,)).await?;
-                let found = found.ok_or_else(|| missing::attempt(attempt))?;
+                let found: Option<MoveFacts> = db.find(sql, (attempt,)).await?;
+                let found = found.ok_or_else(|| not_found::attempt(attempt))?;
                 if found.host == *self.host {
                     return Ok((found.epoch, Vec::new()));
                 }
@@ -253,7 +253,7 @@ impl Bundles for Store {
 
 #[derive(Debug, serde::Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "facts are independent of each other")]
-struct Standing {
+struct MoveFacts {
     host: String,
     epoch: u64,
     rests: bool,
@@ -272,7 +272,7 @@ struct Standing {
 async fn check_move(
     db: Db<'_>,
     attempt: AttemptId,
-    found: &Standing,
+    found: &MoveFacts,
     from: &MovedFrom,
 ) -> Result<Vec<AttemptId>> {
     let (MovedFrom::Lost(host) | MovedFrom::Alive(host)) = from;
@@ -319,7 +319,7 @@ async fn check_move(
 }
 
 /// What the old host had running is over, or of no use here: sessions, processes, a due snapshot.
-async fn set_host(db: Db<'_>, attempt: AttemptId, found: &Standing, host: &str) -> Result<u64> {
+async fn set_host(db: Db<'_>, attempt: AttemptId, found: &MoveFacts, host: &str) -> Result<u64> {
     let epoch = found.epoch + 1;
     let now = now();
     let sql = "UPDATE processes SET snapshot_due = 0, closed = 1, ended_at = coalesce(ended_at, $2)

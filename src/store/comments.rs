@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::approvals::count_change;
-use super::{Code, Db, Patience, Refusal, Result, Sql, Store, missing, now};
-use crate::api::comments::{Comment, CommentState, LinesNow, SentReview, Side};
+use super::{Code, Db, Patience, Refusal, Result, Sql, Store, not_found, now};
+use crate::api::comments::{Comment, CommentState, CurrentLines, SentReview, Side};
 
 /// Most comments of an attempt, and most of its drafts.
 const COMMENTS_MAX: u64 = 1000;
@@ -95,7 +95,7 @@ impl KeptComment {
             text: self.text.clone(),
             state,
             outdated: false,
-            now: Some(LinesNow {
+            now: Some(CurrentLines {
                 path: self.file.clone(),
                 first_line: self.first_line,
                 last_line: self.last_line,
@@ -150,7 +150,7 @@ impl Store {
         self.read(async |db| {
             let is_there: bool = db.one(KNOWN, (attempt,)).await?;
             if !is_there {
-                return Err(missing::attempt(attempt).into());
+                return Err(not_found::attempt(attempt).into());
             }
             db.all(select!("c.attempt_id = $1"), (attempt,)).await
         })

@@ -4,8 +4,8 @@
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
-use super::answered::{self, Begun, Order, Writer};
 use super::dialect::{Dialect, POSTGRES, SQLITE};
+use super::pg_transaction::{self, Begun, Order, Writer};
 
 /// A connection that was taken from a pool, or a transaction on one.
 pub enum Connection {
@@ -76,7 +76,7 @@ impl Pool {
         match self {
             Self::Sqlite(_) => self.begin(self.dialect().begin_write).await.map(Begun::Writing),
             Self::Postgres(pool) => {
-                let begun = Box::pin(answered::begin_write(pool, order, writer)).await?;
+                let begun = Box::pin(pg_transaction::begin_write(pool, order, writer)).await?;
                 Ok(begun.map(Connection::PostgresTransaction))
             }
         }
@@ -102,7 +102,7 @@ impl Pool {
         match (writing, self) {
             (Connection::SqliteTransaction(transaction), _) => transaction.commit().await,
             (Connection::PostgresTransaction(transaction), Self::Postgres(pool)) => {
-                Box::pin(answered::commit(transaction, pool, host)).await
+                Box::pin(pg_transaction::commit(transaction, pool, host)).await
             }
             // These have nothing to be committed.
             (Connection::PostgresTransaction(transaction), Self::Sqlite(_)) => {

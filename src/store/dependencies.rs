@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use provost_actors::ids::{ProjectId, TaskId, TaskRef};
 use provost_actors::journal::Unmet;
 
-use super::{Code, Db, Refusal, Result, Sql, missing};
+use super::{Code, Db, Refusal, Result, Sql, not_found};
 use crate::work::dependencies::cycle;
 
 pub(super) async fn unmet(db: Db<'_>, task: TaskId) -> Result<Vec<Unmet>> {
@@ -30,7 +30,7 @@ pub(super) async fn resolve<'a>(
     let mut tasks = BTreeSet::new();
     for name in names {
         let Some(task) = db.find(sql, (project, name)).await? else {
-            return Err(missing::task(name)
+            return Err(not_found::task(name)
                 .hint("Call the tool again with depends_on from list_tasks.")
                 .detail("path", "depends_on")
                 .into());

@@ -11,8 +11,8 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::approvals::count_change;
-use super::follow::{POLL, hint_all};
 use super::histories;
+use super::remote_commits::{POLL, hint_all};
 use super::work::checks::{self, NewRun};
 use super::{Db, Patience, Refusal, Result, Sql, Store, now};
 

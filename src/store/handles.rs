@@ -2,7 +2,7 @@
 
 use provost_actors::ids::ProjectId;
 
-use super::{Db, Result, Sql, missing};
+use super::{Db, Result, Sql, not_found};
 
 pub const TASK: &str = "TASK";
 pub const VERIFICATION: &str = "TASK-VERIFY";
@@ -20,6 +20,6 @@ pub async fn next(db: Db<'_>, project: ProjectId, prefix: &str) -> Result<String
          SELECT project_id, $2, 1 FROM projects WHERE project_id = $1 AND deleted_at IS NULL
          ON CONFLICT (project_id, prefix) DO UPDATE SET last = handles.last + 1 RETURNING last";
     let number: Option<i64> = db.find(sql, (project, prefix)).await?;
-    let number = number.ok_or_else(|| missing::project(project))?;
+    let number = number.ok_or_else(|| not_found::project(project))?;
     Ok(format!("{prefix}-{number:03}"))
 }

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
 use super::changes::ChangeWatch;
-use super::follow::hint;
+use super::remote_commits::hint;
 use super::{Code, Patience, Refusal, Sql, Store, StoreError, now};
-use crate::api::{HostCall, Once};
+use crate::api::{ForwardedCall, Once};
 
 /// What is announced when there may be a call for this host.
 const CALLS: &str = "calls";
@@ -27,7 +27,7 @@ impl Store {
         &self,
         id: &str,
         host: &str,
-        call: &HostCall,
+        call: &ForwardedCall,
         deadline: Timestamp,
     ) -> Result<(), Refusal> {
         self.beside(Patience::Short, "host_call", async |db| {
@@ -82,7 +82,7 @@ impl Store {
         &self,
         incarnation: u64,
         running: &[String],
-    ) -> Result<Vec<(String, HostCall)>, Refusal> {
+    ) -> Result<Vec<(String, ForwardedCall)>, Refusal> {
         // A host that was given up begins nothing.
         let open = "host = $1 AND answered_at IS NULL
              AND EXISTS (SELECT 1 FROM hosts h

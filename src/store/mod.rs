@@ -5,7 +5,7 @@
 //! lines never come here. Row types are private to the file of their resource; what leaves are the
 //! records of `provost_actors::journal` and the views of the files below.
 
-mod answered;
+mod agent_scope;
 mod approvals;
 mod attempt_views;
 mod attempts;
@@ -19,24 +19,24 @@ mod dialect;
 mod error;
 mod fence;
 mod finishes;
-mod follow;
 mod former;
 mod handles;
 mod histories;
 mod host_calls;
 mod hosts;
 mod inspect;
-mod kept;
-mod missing;
+mod not_found;
 mod open;
 mod open_doors;
+mod pg_transaction;
 mod placement;
 mod postgres;
 mod probes;
 mod processes;
 mod projects;
 mod provisions;
-mod reach;
+mod read_cache;
+mod remote_commits;
 mod renewal;
 mod requests;
 mod resolve;
@@ -58,6 +58,7 @@ mod window;
 mod work;
 mod write_retry;
 
+pub use agent_scope::Named;
 pub use attempt_views::{AttemptOverview, AttemptRow, LastFinish, Quota, WorkspaceView};
 pub use comments::{Amendment, Author, DRAFTS_CHANGED, KeptComment, NewComment};
 pub use host_calls::HostAnswer;
@@ -65,7 +66,6 @@ pub use inspect::{InspectedAttempt, Inspection, inspect};
 pub use open::OpenError;
 pub use postgres::{Durability, Server};
 pub use projects::busy_project;
-pub use reach::Named;
 pub use timeline::{Beside, FinishRow};
 pub use wal::is_damaged as is_log_damaged;
 pub use window::OpenFacts;
@@ -96,7 +96,7 @@ pub struct Store {
     engine: Arc<str>,
     times: TimesToLive,
     changes: changes::Changes,
-    kept: kept::Kept,
+    kept: read_cache::Kept,
     /// The host whose daemon this is. What a daemon takes up by itself is limited to it.
     host: Arc<str>,
     /// Where that has the repositories.

@@ -19,7 +19,7 @@ use super::changes::Changes;
 use super::connection::Pool;
 use super::error::primary_code;
 use super::former::{self, BeforeFirst};
-use super::kept::Kept;
+use super::read_cache::Kept;
 use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
 
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();

@@ -9,7 +9,7 @@ use provost_actors::journal::{Claimed, MaxRunning, Placement, Room, Waiting, cho
 use sqlx::AssertSqlSafe;
 
 use super::approvals::count_change;
-use super::{Db, Patience, Refusal, Result, Sql, Store, follow};
+use super::{Db, Patience, Refusal, Result, Sql, Store, remote_commits};
 
 /// What is announced when there may be an attempt to claim.
 const UNPLACED: &str = "unplaced";
@@ -44,7 +44,7 @@ struct Waits {
 
 /// Tells all daemons, once this transaction is committed, that there is an attempt to claim.
 pub(super) async fn hint(db: Db<'_>) -> Result<()> {
-    follow::hint_all(db, UNPLACED).await
+    remote_commits::hint_all(db, UNPLACED).await
 }
 
 #[async_trait]

@@ -13,11 +13,11 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, PgPool};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::answered::{ANSWER_LIMIT, answered, prepare};
 use super::changes::Changes;
 use super::connection::Pool;
-use super::kept::Kept;
 use super::open::{LATEST_ID, OpenError};
+use super::pg_transaction::{ANSWER_LIMIT, answered, prepare};
+use super::read_cache::Kept;
 use super::renewal::Renewals;
 use super::schema::{self, MIGRATIONS};
 use super::{Store, TimesToLive, open_doors};

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
-use provost_actors::journal::{Contest, InConflict, Probe, Probes};
+use provost_actors::journal::{ConflictPair, InConflict, Probe, Probes};
 use serde_json::json;
 
 use super::{Db, Patience, Refusal, Result, Sql, Store};
@@ -70,7 +70,7 @@ impl Store {
 
 #[async_trait]
 impl Probes for Store {
-    async fn contests(&self, attempts: &[AttemptId]) -> Result<Vec<Contest>, Refusal> {
+    async fn contests(&self, attempts: &[AttemptId]) -> Result<Vec<ConflictPair>, Refusal> {
         let sql = "SELECT m.path AS repo,
                 (SELECT r.repo_id FROM attempt_repos r
                  WHERE r.attempt_id = m.attempt_id AND r.name = m.repo_name) AS repo_id, m.folder, m.target_branch, m.attempt_id, m.commit_id,

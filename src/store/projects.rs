@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::work::after_removed;
-use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, bundles, missing, now};
+use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, bundles, not_found, now};
 use crate::api::projects::{AddRepoOutput, CreateProjectOutput, ProjectSummary, RepoSummary};
 
 /// A repository's path on the board.
@@ -40,7 +40,7 @@ pub fn busy_project(attempt: AttemptId) -> Refusal {
 pub(super) async fn require(db: Db<'_>, project: ProjectId) -> Result<String> {
     let sql = "SELECT name FROM projects WHERE project_id = $1 AND deleted_at IS NULL";
     let name = db.find(sql, (project,)).await?;
-    name.ok_or_else(|| missing::project(project).into())
+    name.ok_or_else(|| not_found::project(project).into())
 }
 
 async fn insert_repo(db: Db<'_>, project: ProjectId, repo: &NewRepo, now: i64) -> Result<RepoId> {
@@ -106,7 +106,7 @@ impl Store {
         let sql = "SELECT t.project_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
              WHERE a.attempt_id = $1";
         let project = self.read(async |db| db.find(sql, (attempt,)).await).await?;
-        project.ok_or_else(|| missing::attempt(attempt))
+        project.ok_or_else(|| not_found::attempt(attempt))
     }
 
     pub async fn project_name(&self, project: ProjectId) -> Result<String, Refusal> {

@@ -7,7 +7,7 @@ use provost_actors::journal::{Attempt, PORTS_IN_BLOCK, Provisions, ScriptRow};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::follow::{POLL, hint_all};
+use super::remote_commits::{POLL, hint_all};
 use super::{Patience, Refusal, Sql, Store, now};
 
 /// What is announced when commands may be trusted that were not.

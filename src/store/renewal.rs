@@ -9,8 +9,8 @@ use sqlx::{ConnectOptions as _, PgConnection};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::answered::{self, Order};
 use super::error::locked;
+use super::pg_transaction::{self, Order};
 use super::{Connection, Db, Patience, Refusal, Result, Store, StoreError, fault};
 use provost_actors::failpoint;
 
@@ -39,7 +39,7 @@ impl Renewals {
 
     async fn connect(&self) -> sqlx::Result<PgConnection> {
         let mut connection = self.options.connect().await?;
-        answered::prepare(&mut connection).await?;
+        pg_transaction::prepare(&mut connection).await?;
         Ok(connection)
     }
 
@@ -71,13 +71,13 @@ impl Store {
                 None => renewals.connect().await.map_err(fault)?,
             };
             let writer = self.as_writer();
-            let begun = answered::begin_on(&mut connection, Order::Beside, &writer).await;
+            let begun = pg_transaction::begin_on(&mut connection, Order::Beside, &writer).await;
             self.begun(begun.map_err(fault)?)?;
             let mut db = Connection::Single(Box::new(connection));
             let done = work(&mut db).await?;
             failpoint::hit("renewal", "written");
             let Connection::Single(mut connection) = db else { return Ok(done) };
-            answered::commit_on(&mut connection).await.map_err(StoreError::from)?;
+            pg_transaction::commit_on(&mut connection).await.map_err(StoreError::from)?;
             failpoint::hit("renewal", "committed");
             *idle = Some(*connection);
             Ok(done)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use provost_actors::ids::{ProjectId, TaskId};
 
-use super::{Refusal, Sql, Store, missing};
+use super::{Refusal, Sql, Store, not_found};
 use crate::api::commands::{IdKind, Match};
 
 /// The table of a kind, and the column of its id there.
@@ -73,7 +73,7 @@ impl Store {
     pub async fn handle_of(&self, task: TaskId) -> Result<String, Refusal> {
         let sql = "SELECT handle FROM tasks WHERE task_id = $1";
         let handle = self.read(async |db| db.find(sql, (task,)).await).await?;
-        handle.ok_or_else(|| missing::task(task))
+        handle.ok_or_else(|| not_found::task(task))
     }
 
     /// The id of a kind that goes with a thing: what it belongs to, or the latest that belongs

@@ -9,10 +9,10 @@ use sqlx::migrate::{MigrateError, Migration, Migrator};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::{Instant, sleep};
 
-use super::answered::lock_schema;
 use super::error::{is_contended, is_forbidden};
 use super::former;
 use super::open::OpenError;
+use super::pg_transaction::lock_schema;
 
 /// How long a migration is tried that others are in the way of: a backup that reads, or another daemon
 /// that migrates.

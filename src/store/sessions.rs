@@ -6,7 +6,7 @@ use provost_actors::ids::{AttemptId, ProcessId, SessionId};
 use provost_actors::journal::{Attempt, FollowedUp, Fork, Key, Once, Past, Sessions, Turnover};
 
 use super::session_queue::turn_over;
-use super::{Patience, Refusal, Result, Sql, Store, missing};
+use super::{Patience, Refusal, Result, Sql, Store, not_found};
 use crate::api::sessions::SessionMessage;
 
 #[async_trait]
@@ -24,7 +24,7 @@ impl Sessions for Store {
                                           WHERE task_id = $1 AND deleted_at IS NULL)";
                 let is_on_board: bool = db.one(sql, (attempt.task_id,)).await?;
                 if !is_on_board && (turnover.added.is_some() || turnover.begun.is_some()) {
-                    return Err(missing::task_of(attempt.attempt_id).into());
+                    return Err(not_found::task_of(attempt.attempt_id).into());
                 }
                 turn_over(db, attempt.attempt_id, attempt.epoch, turnover).await?;
                 Ok(answer.clone())
@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// The session that is named, with its attempt, or the latest session of an attempt. An
-    /// attempt may have none yet: `missing::no_session_yet`.
+    /// attempt may have none yet: `not_found::no_session_yet`.
     pub async fn session(
         &self,
         attempt: Option<AttemptId>,
@@ -104,13 +104,13 @@ impl Store {
                              WHERE s.attempt_id = a.attempt_id ORDER BY session_id DESC LIMIT 1)
                      FROM attempts a WHERE a.attempt_id = $1";
                 let latest: Option<Option<SessionId>> = db.find(sql, (attempt,)).await?;
-                let latest = latest.ok_or_else(|| missing::attempt(attempt))?;
-                Ok((attempt, latest.ok_or_else(|| missing::no_session_yet(attempt))?))
+                let latest = latest.ok_or_else(|| not_found::attempt(attempt))?;
+                Ok((attempt, latest.ok_or_else(|| not_found::no_session_yet(attempt))?))
             }
             (None, Some(session)) => {
                 let sql = "SELECT attempt_id FROM sessions WHERE session_id = $1";
                 let attempt = db.find(sql, (session,)).await?;
-                Ok((attempt.ok_or_else(|| missing::session(session))?, session))
+                Ok((attempt.ok_or_else(|| not_found::session(session))?, session))
             }
             // The tools' field rules ask for one of the two.
             (None, None) => Err(Refusal::internal("no session is named").into()),

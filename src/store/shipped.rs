@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use provost_actors::event::{Channel, Timestamp};
 use provost_actors::ids::AttemptId;
 use provost_actors::log::Mark;
-use provost_actors::log::shipped::{Chunk, Shipment, Shipped, ShippedLogs, Standing};
+use provost_actors::log::shipped::{Chunk, CopyState, Shipment, Shipped, ShippedLogs};
 use provost_actors::refusal::Refusal;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
@@ -28,7 +28,7 @@ impl ShippedLogs for Store {
         self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
-    async fn standing(&self, attempts: &[AttemptId]) -> Result<Standing, Refusal> {
+    async fn standing(&self, attempts: &[AttemptId]) -> Result<CopyState, Refusal> {
         let home = "SELECT secret FROM host_homes WHERE host_id = $1";
         let here = "SELECT attempt_id FROM attempts
              WHERE host = $1 AND attempt_id IN (SELECT value FROM json_each($2))";
@@ -39,7 +39,7 @@ impl ShippedLogs for Store {
             let here: Vec<AttemptId> = db.all(here, (&self.host, attempts)).await?;
             let copies: Vec<Shipped> = db.all(copies, (attempts,)).await?;
             let here = here.into_iter().collect();
-            Ok(Standing::new(home.unwrap_or_default(), here, copies))
+            Ok(CopyState::new(home.unwrap_or_default(), here, copies))
         })
         .await
     }

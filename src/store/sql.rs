@@ -13,9 +13,9 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments, AssertSqlSafe, PgConnection, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
 
 use super::Result;
-use super::answered::answered;
 use super::connection::{Connection, Driver};
 use super::dialect::postgres::Known;
+use super::pg_transaction::answered;
 use super::row::Rows;
 
 /// Statements on the connection of a transaction or of a read. `values` is a tuple with the

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use provost_actors::ids::{AttemptId, ProcessId};
-use provost_actors::journal::{Fate, Stranded, lost};
+use provost_actors::journal::{LostAttempt, LostAttemptAction, lost};
 use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
@@ -62,8 +62,9 @@ impl Store {
             let hosts: Vec<String> = db.all("SELECT DISTINCT host FROM attempts", ()).await?;
             let mut ended = 0;
             for host in &hosts {
-                let stranded: Vec<Stranded> = db.all(STRANDED, (host,)).await?;
-                let ends = stranded.iter().map(|it| (it, Fate::Ends(RESTORED.to_owned())));
+                let stranded: Vec<LostAttempt> = db.all(STRANDED, (host,)).await?;
+                let ends =
+                    stranded.iter().map(|it| (it, LostAttemptAction::Ends(RESTORED.to_owned())));
                 ended += meet(db, host, ends.collect()).await?.len();
             }
             let sql = "UPDATE cluster SET generation = generation + 1 RETURNING generation";
@@ -97,7 +98,7 @@ pub(super) async fn give_up(db: Db<'_>, host: &str) -> Result<Option<Vec<Attempt
     if db.run(AssertSqlSafe(sql), (host,)).await? == 0 {
         return Ok(None);
     }
-    let stranded: Vec<Stranded> = db.all(STRANDED, (host,)).await?;
+    let stranded: Vec<LostAttempt> = db.all(STRANDED, (host,)).await?;
     let fates = stranded.iter().map(|it| (it, it.fate(host))).collect();
     let moved = meet(db, host, fates).await?;
     checks::give_up(db, host).await?;
@@ -106,20 +107,24 @@ pub(super) async fn give_up(db: Db<'_>, host: &str) -> Result<Option<Vec<Attempt
 }
 
 /// Writes what becomes of attempts, in statements over all of them: those that have changed.
-async fn meet(db: Db<'_>, host: &str, fates: Vec<(&Stranded, Fate)>) -> Result<Vec<AttemptId>> {
+async fn meet(
+    db: Db<'_>,
+    host: &str,
+    fates: Vec<(&LostAttempt, LostAttemptAction)>,
+) -> Result<Vec<AttemptId>> {
     let now = now();
     let (mut waiting, mut over) = (Vec::new(), Vec::new());
     let (mut ended, mut anew) = (BTreeMap::<String, Vec<ProcessId>>::new(), Vec::new());
     for (attempt, fate) in &fates {
         match fate {
-            Fate::Stays => {}
-            Fate::Moves => waiting.push(attempt.attempt_id),
-            Fate::BeginsAnew => {
+            LostAttemptAction::Stays => {}
+            LostAttemptAction::Moves => waiting.push(attempt.attempt_id),
+            LostAttemptAction::BeginsAnew => {
                 waiting.push(attempt.attempt_id);
                 ended.entry(lost(host)).or_default().push(attempt.process_id);
                 anew.push(json!({"of": attempt.process_id, "id": ProcessId::new()}));
             }
-            Fate::Ends(why) => {
+            LostAttemptAction::Ends(why) => {
                 over.push(*attempt);
                 ended.entry(why.clone()).or_default().push(attempt.process_id);
             }
@@ -137,7 +142,7 @@ async fn meet(db: Db<'_>, host: &str, fates: Vec<(&Stranded, Fate)>) -> Result<V
              WHERE process_id IN (SELECT value FROM json_each($1))";
         db.run(sql, (processes, why, now, host)).await?;
     }
-    begin_anew(db, &anew, now).await?;
+    requeue_turn(db, &anew, now).await?;
     let sql = "UPDATE attempts SET host = '', phase = 'queued', state = 'idle', epoch = epoch + 1,
                 updated_at = $2, revision = n.key + 1 + (SELECT max(revision) FROM attempts)
          FROM json_each($1) n WHERE attempt_id = n.value";
@@ -177,7 +182,7 @@ async fn leave(db: Db<'_>, attempts: &[AttemptId], now: i64) -> Result<()> {
 
 /// Plans other turns with the prompts of those that have ended: objects with the ids `of` these and `id`
 /// of the new ones. A review that a turn carries stays sent.
-async fn begin_anew(db: Db<'_>, turns: &[Value], now: i64) -> Result<()> {
+async fn requeue_turn(db: Db<'_>, turns: &[Value], now: i64) -> Result<()> {
     let sql = "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
                                       variant, status, queue_id, created_at)
          SELECT n.value ->> 'id', session_id, attempt_id, run_reason, turn + 1, prompt, variant,

@@ -6,7 +6,9 @@ use provost_actors::journal::{Priority, StartContext, Tasks};
 use provost_actors::text::cut;
 use serde_json::json;
 
-use super::{Db, Page, Refusal, Result, Sql, Store, dependencies, handles, missing, now, projects};
+use super::{
+    Db, Page, Refusal, Result, Sql, Store, dependencies, handles, not_found, now, projects,
+};
 use crate::api::brief::Brief;
 use crate::api::tasks::{ListTasksInput, Task, TaskSummary};
 use crate::api::worker::report::LastReport;
@@ -30,7 +32,7 @@ macro_rules! summaries {
 
 pub(super) async fn load(db: Db<'_>, task: TaskId) -> Result<Task> {
     let summary: Option<TaskSummary> = db.find(summaries!("task_id = $1"), (task,)).await?;
-    let summary = summary.ok_or_else(|| missing::task(task))?;
+    let summary = summary.ok_or_else(|| not_found::task(task))?;
     let sql = "SELECT project_id, description, brief,
                 (SELECT json_group_array(depends_on ORDER BY depends_on)
                  FROM task_dependencies d WHERE d.task_id = t.task_id)
@@ -46,7 +48,7 @@ pub(super) async fn load(db: Db<'_>, task: TaskId) -> Result<Task> {
 pub(super) async fn require_known(db: Db<'_>, task: TaskId) -> Result<()> {
     let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = $1)";
     let is_known: bool = db.one(sql, (task,)).await?;
-    if is_known { Ok(()) } else { Err(missing::task(task).into()) }
+    if is_known { Ok(()) } else { Err(not_found::task(task).into()) }
 }
 
 async fn last_report(db: Db<'_>, task: TaskId) -> Result<Option<LastReport>> {
@@ -159,7 +161,7 @@ impl Tasks for Store {
             let sql = "SELECT *, '[]' AS depends_on FROM tasks
                  WHERE task_id = $1 AND deleted_at IS NULL";
             let found: Option<provost_actors::journal::Task> = db.find(sql, (task,)).await?;
-            let task = found.ok_or_else(|| missing::task(task))?;
+            let task = found.ok_or_else(|| not_found::task(task))?;
             let sql = "SELECT reason, kind = 'answer' FROM tasks WHERE task_id = $1";
             let (reason, is_answer) = db.one(sql, (task.task_id,)).await?;
             let repos = "SELECT * FROM repos WHERE project_id = $1 ORDER BY repo_id";

@@ -5,7 +5,7 @@ use provost_actors::ids::{AttemptId, FinishId, ProjectId};
 use provost_actors::journal::{FinishReceipt, FinishRequest, FinishState, TaskStatus};
 use serde::Deserialize;
 
-use super::{Db, Page, Refusal, Result, Sql, Store, missing};
+use super::{Db, Page, Refusal, Result, Sql, Store, not_found};
 use crate::api::timeline::{CheckRecord, Turn, TurnProcess, WaitingPrompt};
 
 /// Longest text of a row that is read, in characters.
@@ -87,7 +87,7 @@ impl Store {
         self.read(async |db| {
             let found = db.find(task, (attempt,)).await?;
             Ok(Beside {
-                task: found.ok_or_else(|| missing::attempt(attempt))?,
+                task: found.ok_or_else(|| not_found::attempt(attempt))?,
                 waiting: db.all(waiting, (attempt, TEXT_MAX, WAITING_MAX)).await?,
                 finishes: db.all(finishes, (attempt, FINISHES_MAX)).await?,
                 checks: db.all(checks, (attempt, CHECKS_MAX)).await?,

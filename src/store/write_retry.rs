@@ -9,8 +9,8 @@ use std::time::Duration;
 use provost_actors::failpoint;
 use tokio::time::timeout;
 
-use super::answered::{Begun, Order, Writer};
 use super::error::{is_unavailable, locked, primary_code};
+use super::pg_transaction::{Begun, Order, Writer};
 use super::{Code, Connection, Db, Refusal, Result, Store, fault};
 
 /// How long SQLite itself waits in each try.

@@ -20,7 +20,7 @@ use crate::api::{Caller, CustomError, Once, Role, Service};
 
 /// How much may go on for one connection at once, and how long.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct CallLimits {
     /// Calls in flight; more are refused as `rate_limited`.
     pub calls: usize,
     /// Waiting calls in flight: they sleep until there is news, cost next to nothing, and do
@@ -30,7 +30,7 @@ pub struct Room {
     pub time: Duration,
 }
 
-impl Default for Room {
+impl Default for CallLimits {
     fn default() -> Self {
         Self { calls: 256, sleepers: 2048, time: Duration::from_mins(10) }
     }
@@ -38,15 +38,15 @@ impl Default for Room {
 
 /// The room of a connection, or of all HTTP requests together. Cheap to clone: there is one.
 #[derive(Clone, Debug)]
-pub struct Seats {
+pub struct Permits {
     calls: Arc<Semaphore>,
     sleepers: Arc<Semaphore>,
     time: Duration,
 }
 
-impl Seats {
-    pub fn new(room: Room) -> Self {
-        let Room { calls, sleepers, time } = room;
+impl Permits {
+    pub fn new(room: CallLimits) -> Self {
+        let CallLimits { calls, sleepers, time } = room;
         let [calls, sleepers] = [calls, sleepers].map(|most| Arc::new(Semaphore::new(most)));
         Self { calls, sleepers, time }
     }
@@ -59,11 +59,16 @@ pub struct Calls {
     rates: Arc<Rates>,
     /// Whether one of them counted.
     is_rated: AtomicBool,
-    seats: Seats,
+    seats: Permits,
 }
 
 impl Calls {
-    pub fn new(service: Arc<dyn Service>, caller: Caller, rates: Arc<Rates>, seats: Seats) -> Self {
+    pub fn new(
+        service: Arc<dyn Service>,
+        caller: Caller,
+        rates: Arc<Rates>,
+        seats: Permits,
+    ) -> Self {
         Self { service, caller, rates, is_rated: AtomicBool::new(false), seats }
     }
 
@@ -150,7 +155,7 @@ impl Calls {
         id: Option<String>,
     ) -> Result<Once<Value>, Refusal> {
         let call = Call { service: &*self.service, caller: &self.caller, arguments, id };
-        let Seats { calls, sleepers, .. } = &self.seats;
+        let Permits { calls, sleepers, .. } = &self.seats;
         let room = if tool.kind == RunKind::Wait { sleepers } else { calls };
         self.admitted(tool.name, room, tool.call(call)).await.flatten().inspect_err(|refusal| {
             if refusal.code == Code::Internal {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::suggest::is_among;
 
 /// A field that a tool does not have, and what stands around it.
-pub struct Stranger<'a> {
+pub struct UnknownField<'a> {
     pub tool: &'a str,
     /// It stands in an item of a list, such as `repos[0]`.
     pub is_nested: bool,
@@ -151,7 +151,7 @@ const NOTHING: &[Synonyms] = &[
 const OTHERS: &[(&str, &str)] =
     &[("task_id", "list_task_attempts"), ("attempt_id", "get_attempt_status")];
 
-impl Stranger<'_> {
+impl UnknownField<'_> {
     /// What the field says, if that is known.
     pub fn sense(&self) -> Option<Sense> {
         let name = self.name.to_snake_case();
@@ -349,8 +349,15 @@ mod tests {
 
     fn sense(tool: &str, name: &str, value: &Value, known: &[&str]) -> Option<Sense> {
         let beside = Map::new();
-        let stranger =
-            Stranger { tool, is_nested: false, name, value, beside: &beside, known, needed: known };
+        let stranger = UnknownField {
+            tool,
+            is_nested: false,
+            name,
+            value,
+            beside: &beside,
+            known,
+            needed: known,
+        };
         stranger.sense()
     }
 

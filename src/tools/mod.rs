@@ -11,10 +11,10 @@
 //! state that outlives a connection, or knows SQL, actors or processes.
 
 mod calls;
-pub mod carried;
 mod coerce;
 mod contract;
 mod fields;
+pub mod forwarded_calls;
 mod rates;
 mod refusals;
 mod repair;
@@ -26,7 +26,7 @@ mod tool;
 mod validation;
 pub mod worker_error;
 
-pub use calls::{Calls, Room, Seats};
+pub use calls::{CallLimits, Calls, Permits};
 pub use rates::{Left, Rate, Rates};
 pub use refusals::{Unknown, unknown};
 pub use row::RunKind;

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use provost_actors::refusal::{Code, Refusal};
-use provost_actors::text::{NAME_TOLD, cut};
+use provost_actors::text::{NAME_SHOWN_MAX, cut};
 use serde_json::{Value, json};
 
 use super::row::Row;
@@ -55,7 +55,7 @@ pub struct Unknown {
 pub fn unknown(name: &str, caller: &Caller) -> Unknown {
     let visible = table::all().iter().map(Deref::deref).filter(|tool| tool.is_for(caller));
     let visible: Vec<&Row> = visible.collect();
-    let shown = cut(name.to_owned(), NAME_TOLD);
+    let shown = cut(name.to_owned(), NAME_SHOWN_MAX);
     let names: Vec<&str> = visible.iter().map(|tool| tool.name).collect();
     let use_another = "Use one of the tools in tools/list.".to_owned();
     let (message, hint, nearest) = match suggest::tool(&shown, &visible) {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::coerce::{LONGEST, coerced, takes};
 use super::contract::{Fault, ToolContract, shown};
-use super::fields::{Sense, Stranger};
+use super::fields::{Sense, UnknownField};
 use crate::api::field_path::{join, pointer_of};
 
 /// The most faults of one call that are repaired together.
@@ -55,7 +55,7 @@ impl Repair {
         let sense = |field: &str| {
             let mut others: Map<String, Value> = beside.clone();
             let value = others.shift_remove(field).unwrap_or_default();
-            let stranger = Stranger {
+            let stranger = UnknownField {
                 tool: contract.row.name,
                 is_nested: !pointer.is_empty(),
                 name: field,

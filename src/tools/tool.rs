@@ -19,7 +19,7 @@ use super::row::{Audience, Load, Row, RunKind};
 use super::schema::{self, REQUEST_ID};
 use crate::api::args::TASK_PATTERN;
 use crate::api::field_path::pointer_of;
-use crate::api::{Callee, Caller, HostCall, Key, Once, Service};
+use crate::api::{Callee, Caller, ForwardedCall, Key, Once, Service};
 
 /// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
 /// this one to every call.
@@ -207,7 +207,8 @@ impl Tool {
     /// Has another host's daemon carry the call out.
     async fn carried(&self, host: &str, call: Call<'_>) -> Result<Once<Value>, Refusal> {
         let Call { service, caller, arguments, id } = call;
-        let call = HostCall { tool: self.name.to_owned(), caller: caller.clone(), arguments, id };
+        let call =
+            ForwardedCall { tool: self.name.to_owned(), caller: caller.clone(), arguments, id };
         service.carry(host, call).await
     }
 

@@ -95,17 +95,17 @@ pub struct Course {
 
 /// What has become of commented lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct LinePosition {
     /// Where they are now, unless one of them has changed.
     pub now: Option<Span>,
     pub is_addressed: bool,
 }
 
 impl Course {
-    pub fn standing(&self, lines: Span) -> Standing {
+    pub fn standing(&self, lines: Span) -> LinePosition {
         let found = self.to_turn.image(self.changed);
         let is_addressed = self.by_turns.as_ref().is_some_and(|it| it.is_touched(found));
-        Standing { now: self.to_now.moved(lines), is_addressed }
+        LinePosition { now: self.to_now.moved(lines), is_addressed }
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::harness::{Attempt, Provost, needs};
-use crate::in_and_out::with_registries;
+use crate::whole_workflow::with_registries;
 
 struct Case {
     name: &'static str,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::harness::postgres::{database, rows, run};
 use crate::harness::{Attempt, Board, Provost, Repo, wait_until};
-use crate::moved::{MIRRORS, WORK, follow_up, goes_on, lose};
+use crate::hosts_relocation::{MIRRORS, WORK, follow_up, goes_on, lose};
 
 fn host(url: &str, name: &str, remote: &str, more: &str) -> Provost {
     let config = format!(

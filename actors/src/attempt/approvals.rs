@@ -12,8 +12,8 @@ use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once};
 use crate::refusal::{Code, Refusal};
 use crate::task::spawn;
 
-use super::hosts;
 use super::message::{DiskWriter, TurnEvent};
+use super::network_approvals;
 use super::provision;
 use super::state::AttemptActorState;
 
@@ -25,7 +25,7 @@ impl AttemptActorState {
         done: oneshot::Sender<()>,
     ) {
         let asked_at = Timestamp::now();
-        let of_attempt = hosts::asked_for(&request).is_some();
+        let of_attempt = network_approvals::asked_for(&request).is_some();
         // Nothing waits for a host: a person may take their time.
         let patience = self.world.settings.approval_timeout.filter(|_| !of_attempt);
         let approval = Approval {
@@ -146,7 +146,7 @@ impl AttemptActorState {
         let host = host.to_owned();
         spawn(async move {
             let name = host.clone();
-            let kept = blocking(move || hosts::decided(&dir, &host, &verdict)).await;
+            let kept = blocking(move || network_approvals::decided(&dir, &host, &verdict)).await;
             if let Err(error) = kept {
                 tracing::error!(%process, %error, host = name, "a host can't be allowed");
             }
@@ -167,7 +167,7 @@ impl AttemptActorState {
                 turn.setup.send_modify(|word| drop(word.verdicts.insert(key, verdict)));
             });
         }
-        if let Some(host) = hosts::asked_for(&approval.request) {
+        if let Some(host) = network_approvals::asked_for(&approval.request) {
             return self.host_decided(process, host, verdict);
         }
         let executor = self.world.executors.get(&self.attempt.executor);

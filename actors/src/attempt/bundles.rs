@@ -197,7 +197,7 @@ async fn content(world: &World, sha256: &str) -> Result<NamedTempFile, BundleErr
 /// Has the repository of an attempt on this host, where the host has no other one, and in it the
 /// commit that the attempt begins from. `is_agents`: an agent wrote that commit, so a mirror's target
 /// branch does not follow it. `Err` is a sentence.
-pub async fn have_base(world: &World, repo: &AttemptRepo, is_agents: bool) -> Result<(), String> {
+pub async fn ensure_base(world: &World, repo: &AttemptRepo, is_agents: bool) -> Result<(), String> {
     if !world.host.has_lease {
         return Ok(());
     }

@@ -24,7 +24,6 @@ use crate::workspace::own::base_reference;
 use crate::workspace::{git, proof};
 use crate::world::World;
 
-use super::boxed::TEMPORARY;
 use super::message::{
     AttemptMessage, Collect, CollectPort, CollectVerdict, Collection, Examined, Saved,
 };
@@ -32,8 +31,9 @@ use super::own_state;
 use super::prepare;
 use super::provision::preview::Previewing;
 use super::provision::{self, cleanup};
+use super::remove_worktrees::{self, COLLECTED, MARKER, taken_away};
+use super::sandbox_plan::TEMPORARY;
 use super::state::AttemptActorState;
-use super::take_away::{self, COLLECTED, MARKER, taken_away};
 
 impl AttemptActorState {
     pub fn collect(&mut self, how: Collect, port: CollectPort) {
@@ -49,7 +49,7 @@ impl AttemptActorState {
             let _lock = if locks { Some(worktrees.lock().await) } else { None };
             let mut serves = preview.is_some();
             if busy.is_none() && !how.is_dry {
-                serves = !make_way(&world, &attempt, how, preview).await && serves;
+                serves = !end_blockers(&world, &attempt, how, preview).await && serves;
             }
             // What a dev server has open ends with it, once nothing else keeps the worktrees.
             let examined = examine(&world, &attempt, how, busy, serves).await;
@@ -123,7 +123,7 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
         if let Err(refusal) = withdrawn {
             tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its questions stay open");
         }
-        take_away::forget(&world, &attempt).await;
+        remove_worktrees::forget(&world, &attempt).await;
         // Best effort: its files were for processes that have ended.
         let temporary = world.settings.attempt_dir(attempt.attempt_id).join(TEMPORARY);
         let _ = tokio::fs::remove_dir_all(temporary).await;
@@ -146,7 +146,7 @@ pub(super) fn kept(folder: &Path, reason: String) -> Collection {
 
 /// Ends the dev server of worktrees that can go, and runs their cleanup scripts. What these leave
 /// is examined after them. Returns whether no dev server is left.
-async fn make_way(
+async fn end_blockers(
     world: &World,
     attempt: &Attempt,
     how: Collect,

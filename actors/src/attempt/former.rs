@@ -4,7 +4,7 @@
 use super::collect::{kept, look};
 use super::message::{CollectVerdict, Collection};
 use super::prepare::has_worktrees;
-use super::take_away::taken_away;
+use super::remove_worktrees::taken_away;
 use crate::journal::{Attempt, Phase};
 use crate::world::World;
 

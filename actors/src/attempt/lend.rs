@@ -9,7 +9,7 @@ use ractor::RpcReplyPort;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::unconstrained;
 
-use super::message::Lent;
+use super::message::WorktreeLoan;
 use super::snapshot;
 use super::state::AttemptActorState;
 use crate::ids::FinishId;
@@ -33,10 +33,10 @@ pub fn queue_for(
 
 impl AttemptActorState {
     /// Lends the worktrees, unless a turn runs or waits in them.
-    pub fn lend(&mut self, finish: FinishId, port: RpcReplyPort<Result<Lent, Refusal>>) {
+    pub fn lend(&mut self, finish: FinishId, port: RpcReplyPort<Result<WorktreeLoan, Refusal>>) {
         let owner = self.myself.clone();
         if let Some((_, worktrees)) = self.reserved.take_if(|(of, _)| *of == finish) {
-            drop(port.send(Ok(Lent::new(worktrees, owner))));
+            drop(port.send(Ok(WorktreeLoan::new(worktrees, owner))));
             return;
         }
         if let Err(refusal) = self.may_lend() {
@@ -47,7 +47,7 @@ impl AttemptActorState {
         let worktrees = queue_for(&self.worktrees);
         let (world, attempt) = (Arc::clone(&self.world), self.attempt.clone());
         spawn(async move {
-            let lent = Lent::new(worktrees.await, owner);
+            let lent = WorktreeLoan::new(worktrees.await, owner);
             // Else the last turn's snapshot would have the work of the other attempt.
             snapshot::before_finish(&world, &attempt).await;
             let _ = port.send(Ok(lent));

@@ -47,8 +47,8 @@ pub enum AttemptMessage {
     /// Applies the work of another host's attempt to it, unless it does so already.
     Apply(Box<Finish>, RpcReplyPort<Result<(), Refusal>>),
     /// Lends its worktrees to this finish of another attempt.
-    Lend(FinishId, RpcReplyPort<Result<Lent, Refusal>>),
-    LentBack,
+    LoanFn(FinishId, RpcReplyPort<Result<WorktreeLoan, Refusal>>),
+    LoanReturned,
     /// Starts its dev server, ends it, or takes it up again. Answered with what it is seen by.
     Preview(PreviewAsk, RpcReplyPort<Result<watch::Receiver<Preview>, Refusal>>),
     /// No dev server of it is alive any more.
@@ -108,7 +108,7 @@ pub enum TurnEvent {
     /// The state of the process whose shim has ended.
     Rescued(Box<Adopted>),
     /// Its box holds more than those of these earlier processes: they are to end.
-    EndWider(Vec<ProcessId>),
+    EndLessConfined(Vec<ProcessId>),
     /// Retry to have the tree killed.
     KillTree(u32),
     /// A stop has waited long enough for [`Self::Found`].
@@ -171,28 +171,31 @@ impl TurnHandle {
 }
 
 /// Asks the owner of an attempt for its worktrees, for a finish of another one.
-pub type Lend = Arc<
-    dyn Fn(AttemptId, FinishId) -> Pin<Box<dyn Future<Output = Result<Lent, Refusal>> + Send>>
+pub type LoanFn = Arc<
+    dyn Fn(
+            AttemptId,
+            FinishId,
+        ) -> Pin<Box<dyn Future<Output = Result<WorktreeLoan, Refusal>> + Send>>
         + Send
         + Sync,
 >;
 
 /// Worktrees on loan. Dropped, they go back to their owner.
 #[derive(Debug)]
-pub struct Lent {
+pub struct WorktreeLoan {
     _worktrees: OwnedMutexGuard<()>,
     owner: ActorRef<AttemptMessage>,
 }
 
-impl Lent {
+impl WorktreeLoan {
     pub fn new(worktrees: OwnedMutexGuard<()>, owner: ActorRef<AttemptMessage>) -> Self {
         Self { _worktrees: worktrees, owner }
     }
 }
 
-impl Drop for Lent {
+impl Drop for WorktreeLoan {
     fn drop(&mut self) {
-        let _ = self.owner.send_message(AttemptMessage::LentBack);
+        let _ = self.owner.send_message(AttemptMessage::LoanReturned);
     }
 }
 

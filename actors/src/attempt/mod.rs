@@ -20,21 +20,20 @@
 //! * A dead actor is rebuilt from the row and the processes' folders ([`Begin::Resume`]).
 
 mod approvals;
-mod boxed;
 mod bundles;
 mod collect;
 mod dev_server;
-mod end_wider;
+mod end_less_confined;
 pub mod finish;
 mod follow_up;
 mod former;
-mod frozen;
-mod hosts;
+mod freeze_notice;
 mod lend;
 pub mod lifecycle;
 pub mod locks;
 mod message;
 mod moved;
+mod network_approvals;
 mod outcome;
 mod output;
 mod own_state;
@@ -44,16 +43,17 @@ pub mod provision;
 mod pushes;
 pub mod queue;
 mod recap;
+mod remove_worktrees;
 mod restore;
 pub mod resume;
 mod row;
+mod sandbox_plan;
 mod say;
 mod snapshot;
 mod start;
 mod state;
 mod stdin_writer;
 mod stop;
-mod take_away;
 mod turn;
 pub mod turn_summary;
 mod variables;
@@ -63,21 +63,21 @@ use std::sync::Arc;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tracing::Instrument as _;
 
-pub use boxed::{
-    Boxed, Machine, around_check, obstacle as box_obstacle, of_all_turns as box_of_all_turns,
-};
-pub use bundles::{BundleError, have_base, have_commit, have_turn, of_base as keep_base};
+pub use bundles::{BundleError, ensure_base, have_commit, have_turn, of_base as keep_base};
 pub use former::collect_former;
-pub use hosts::asked_for as host_asked_for;
 pub use message::{
     AttemptEvent, AttemptMessage, Collect, CollectPort, CollectVerdict, Collection,
-    FollowUpRequest, Lend, PreviewAsk, Saved,
+    FollowUpRequest, LoanFn, PreviewAsk, Saved,
 };
-pub use moved::{forget_former, have_all};
-pub use outcome::GO_ON;
+pub use moved::{fetch_all, forget_former};
+pub use network_approvals::asked_for as host_asked_for;
+pub use outcome::RESUME_PROMPT;
 pub use prepare::{has_worktrees, is_gone, read_launch_state, real_worktrees, was_collected};
 pub use pushes::{keep_pushed, wake as wake_pushes};
-pub use take_away::MARKER;
+pub use remove_worktrees::MARKER;
+pub use sandbox_plan::{
+    Machine, SandboxPlan, around_check, obstacle as box_obstacle, strictest as box_of_all_turns,
+};
 pub use variables::own as own_variables;
 
 use crate::journal::{Attempt, Decision};
@@ -98,7 +98,7 @@ pub struct Arguments {
     pub begin: Begin,
     pub world: Arc<World>,
     /// Borrows the worktrees of another attempt.
-    pub lend: Lend,
+    pub lend: LoanFn,
     /// Receives what the actor reports.
     pub events: Box<dyn Fn(AttemptEvent) + Send + Sync>,
 }
@@ -137,8 +137,8 @@ impl Actor for AttemptActor {
                 }
                 AttemptMessage::Apply(finish, port) => state.apply(*finish, port),
                 AttemptMessage::Finished => state.finishing = None,
-                AttemptMessage::Lend(finish, port) => state.lend(finish, port),
-                AttemptMessage::LentBack => state.lent_back(),
+                AttemptMessage::LoanFn(finish, port) => state.lend(finish, port),
+                AttemptMessage::LoanReturned => state.lent_back(),
                 AttemptMessage::Preview(ask, port) => state.preview(ask, port),
                 AttemptMessage::PreviewEnded => state.previewing = None,
                 AttemptMessage::Collect(how, port) => state.collect(how, port),

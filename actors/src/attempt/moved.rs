@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::bundles;
-use super::take_away::{COLLECTED, MARKER};
+use super::remove_worktrees::{COLLECTED, MARKER};
 use crate::blocking::blocking;
 use crate::failpoint;
 use crate::journal::{Attempt, AttemptRepo, TurnSnapshot};
@@ -18,14 +18,18 @@ use crate::workspace::{NewWorktree, Snapshotted, add_worktree, restore_worktree}
 use crate::world::World;
 
 /// Makes the worktrees, without what they have beside their commits. `Err` is a sentence.
-pub async fn lay_out(world: &World, attempt: &Attempt, folder: &Path) -> Result<(), String> {
+pub async fn restore_worktrees(
+    world: &World,
+    attempt: &Attempt,
+    folder: &Path,
+) -> Result<(), String> {
     let made = tokio::fs::create_dir_all(folder).await;
     made.map_err(|error| format!("{}: {error}", folder.display()))?;
     failpoint::hit("worktree", "next");
     let has_moved = has_moved(world, attempt);
-    let left = if has_moved { have_all(world, attempt).await? } else { Vec::new() };
+    let left = if has_moved { fetch_all(world, attempt).await? } else { Vec::new() };
     for repo in &attempt.repos {
-        bundles::have_base(world, repo, attempt.fork.is_some()).await?;
+        bundles::ensure_base(world, repo, attempt.fork.is_some()).await?;
         let worktree = worktree(world, attempt, repo);
         let path = repo.path.as_ref();
         let snapshot = left.iter().find(|snapshot| snapshot.repo == repo.name);
@@ -66,7 +70,7 @@ fn worktree(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> NewWorktree
 
 /// Makes a worktree again that is gone, as the last turn with a snapshot left it. `Err` is a sentence.
 pub async fn lay_again(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> Result<(), String> {
-    let left = have_all(world, attempt).await?;
+    let left = fetch_all(world, attempt).await?;
     let commit = left.into_iter().find(|snapshot| snapshot.repo == repo.name);
     let left = Snapshotted { commit: commit.map(|it| it.commit_id), kept: kept(attempt) };
     let worktree = worktree(world, attempt, repo);
@@ -83,10 +87,10 @@ fn has_moved(world: &World, attempt: &Attempt) -> bool {
 
 /// Has all commits that the worktrees are made of in the repositories of this host. Returns what the
 /// last turn with a snapshot left. `Err` is a sentence.
-pub async fn have_all(world: &World, attempt: &Attempt) -> Result<Vec<TurnSnapshot>, String> {
+pub async fn fetch_all(world: &World, attempt: &Attempt) -> Result<Vec<TurnSnapshot>, String> {
     let text = |refusal: Refusal| refusal.message;
     for repo in &attempt.repos {
-        bundles::have_base(world, repo, attempt.fork.is_some()).await?;
+        bundles::ensure_base(world, repo, attempt.fork.is_some()).await?;
     }
     let turns = world.journal.snapshot_turns(attempt.attempt_id).await.map_err(text)?;
     let Some(turn) = turns.last().copied() else { return Ok(Vec::new()) };

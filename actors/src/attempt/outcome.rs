@@ -14,11 +14,12 @@ use super::lifecycle::{Ending, INTERRUPT, StopFacts};
 use super::turn_summary::TurnSummary;
 
 /// The prompt of an attempt that resumes by itself after a limit.
-pub const GO_ON: &str = "The limit that ended your last turn is over. Go on where you were.";
+pub const RESUME_PROMPT: &str =
+    "The limit that ended your last turn is over. Go on where you were.";
 /// Least time from such a turn's end to the next: an agent may report a limit of a second.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Keeps a turn with the prompt [`GO_ON`] from being followed by another at once.
+/// Keeps a turn with the prompt [`RESUME_PROMPT`] from being followed by another at once.
 pub fn pause(outcome: &mut Outcome) {
     let earliest = outcome.at.plus(PAUSE);
     if let Some(Quota { resume_at: Some(at), .. }) = &mut outcome.quota {
@@ -332,9 +333,9 @@ mod tests {
         assert_eq!(decide(&limited, OnQuota::Ask).quota, quota(false));
         assert_eq!(decide(&limited, OnQuota::Never).quota, None);
         // Nobody knows when: somebody has to.
-        let untold = TurnSummary { resume_at: None, ..limited.clone() };
-        let untold = decide(&untold, OnQuota::Auto).quota;
-        assert_eq!(untold, Some(Quota { resume_at: None, resumes: false }));
+        let unreported = TurnSummary { resume_at: None, ..limited.clone() };
+        let unreported = decide(&unreported, OnQuota::Auto).quota;
+        assert_eq!(unreported, Some(Quota { resume_at: None, resumes: false }));
         assert_eq!(decide(&TurnSummary::default(), OnQuota::Auto).quota, None);
     }
 

@@ -22,13 +22,13 @@ use crate::workspace::git::{self, GitError};
 use crate::workspace::{own, refuse_links};
 use crate::world::{ActorSettings, CLI_FILES, World};
 
-use super::boxed::Boxed;
 use super::locks;
 use super::message::TurnHandle;
 use super::moved;
 use super::provision::{self, Provision, SetupSignals};
 use super::recap::Beginning;
-use super::take_away::{COLLECTED, MARKER, take_away_unmarked};
+use super::remove_worktrees::{COLLECTED, MARKER, take_away_unmarked};
+use super::sandbox_plan::SandboxPlan;
 use super::variables;
 
 /// The normalizer's launch state, in the process's folder.
@@ -55,7 +55,7 @@ pub async fn worktrees(
         return mark(&dir, attempt, true).await;
     }
     let made = async {
-        moved::lay_out(world, attempt, &folder).await?;
+        moved::restore_worktrees(world, attempt, &folder).await?;
         provision::provide(world, attempt, handle, signals).await
     };
     if let Err(why) = made.await {
@@ -74,7 +74,7 @@ pub async fn restored(world: &World, attempt: &Attempt) -> Result<(), String> {
     if is_made(&dir, &folder).await? {
         return Ok(());
     }
-    if let Err(why) = moved::lay_out(world, attempt, &folder).await {
+    if let Err(why) = moved::restore_worktrees(world, attempt, &folder).await {
         take_away_unmarked(world, attempt).await;
         return Err(why);
     }
@@ -225,7 +225,7 @@ pub fn process(
     beginning: Beginning,
     provision: &Provision,
     hidden: &[(String, String)],
-    boxed: Option<&Boxed>,
+    boxed: Option<&SandboxPlan>,
 ) -> Result<Prepared, String> {
     let (process, settings) = (&attempt.process, &world.settings);
     let notice = beginning.notice().map(|text| Event::SystemMessage { text: text.to_owned() });
@@ -243,7 +243,7 @@ pub fn process(
         executor_session_id: forked.or_else(|| process.executor_session_id.clone()),
         cwd: working_dir(world, attempt),
         scratch: settings.cli_dir(attempt),
-        mcp: way_back(settings, attempt),
+        mcp: agent_mcp_server(settings, attempt),
     })?;
     let stdin = match launch.stdin {
         Stdin::Empty => StdinSource::Empty,
@@ -260,7 +260,8 @@ pub fn process(
     let start =
         Event::ProcessStart { text: command.join(" "), command, run_reason: process.run_reason };
     let unboxed = || executor.unboxed_reason().filter(|_| process.turn == 1).map(str::to_owned);
-    let held = boxed.map(Boxed::notice).or_else(unboxed).map(|text| Event::SystemMessage { text });
+    let held =
+        boxed.map(SandboxPlan::notice).or_else(unboxed).map(|text| Event::SystemMessage { text });
     let opening = [Event::UserMessage { text: prompt }].into_iter().chain(held).chain([start]);
     // The worktree was made for the first turn.
     let left_out = provision.left_out().filter(|_| process.turn == 1);
@@ -287,7 +288,7 @@ pub fn process(
 }
 
 /// The prompt as the agent gets it: a new conversation begins with what its box forbids.
-fn told(boxed: Option<&Boxed>, process: &Process, prompt: &str) -> String {
+fn told(boxed: Option<&SandboxPlan>, process: &Process, prompt: &str) -> String {
     let told = boxed.and_then(|boxed| boxed.told);
     match told.filter(|_| process.executor_session_id.is_none()) {
         Some(told) => format!("{told}\n\n{prompt}"),
@@ -296,7 +297,7 @@ fn told(boxed: Option<&Boxed>, process: &Process, prompt: &str) -> String {
 }
 
 /// This daemon as a worker's MCP server, with an environment: some CLIs give it none.
-fn way_back(settings: &ActorSettings, attempt: &Attempt) -> McpServer {
+fn agent_mcp_server(settings: &ActorSettings, attempt: &Attempt) -> McpServer {
     let home = settings.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
     let own = ("PROVOST_ATTEMPT_ID".to_owned(), attempt.attempt_id.to_string());
     let folders = settings.environment.iter().filter(|(name, _)| name.starts_with("XDG_"));

@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::boxed;
 use super::own_state::{self, Session};
 use super::prepare;
 use super::provision::Provision;
+use super::sandbox_plan;
 use super::variables;
 use crate::blocking::blocking;
 use crate::executor::Executor;
@@ -55,7 +55,8 @@ pub async fn by_hand(world: &World, attempt: &Attempt) -> Result<ByHand, Refusal
     let cwd = prepare::working_dir(world, attempt);
     let session = Session { of: attempt.attempt_id, id, cwd: cwd.clone() };
     let failed = |text: String| Refusal::new(Code::SpawnFailed, text);
-    let boxed = boxed::around(world, attempt, &*executor, Some(session)).await.map_err(failed)?;
+    let boxed =
+        sandbox_plan::around(world, attempt, &*executor, Some(session)).await.map_err(failed)?;
     let provision = Provision::of(world, attempt).await.map_err(failed)?;
     let mut env = variables::of(&world.settings, &interface.env, attempt, &provision.ports);
     if let Some(boxed) = &boxed {

@@ -18,13 +18,13 @@ use crate::retry::until_done;
 use crate::sandbox::Level;
 use crate::world::World;
 
-use super::boxed;
 use super::message::TurnEvent;
 use super::own_state::{self, Session};
 use super::prepare;
 use super::provision::Provision;
 use super::recap::{self, Beginning};
 use super::resume;
+use super::sandbox_plan;
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
 
 /// Why a process is killed whose shim died before the daemon held its pipes.
@@ -56,7 +56,7 @@ pub async fn process(
     let provision = Provision::of(world, attempt).await?;
     let hidden = provision.secrets(world, attempt).await;
     let session = session(world, attempt, &beginning);
-    let boxed = boxed::around(world, attempt, &*executor, session).await?;
+    let boxed = sandbox_plan::around(world, attempt, &*executor, session).await?;
     let around = boxed.as_ref();
     let mut prepared =
         prepare::process(world, attempt, &*executor, beginning, &provision, &hidden, around)?;

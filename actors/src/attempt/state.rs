@@ -20,7 +20,7 @@ use crate::world::World;
 
 use super::finish::finishing::Finishing;
 use super::lifecycle::{Effect, Ending, Life, LifeEvent};
-use super::message::{DiskWriter, Lend, TurnEvent, TurnHandle};
+use super::message::{DiskWriter, LoanFn, TurnEvent, TurnHandle};
 use super::pending_stops::PendingStops;
 use super::provision::preview::Previewing;
 use super::queue::Queue;
@@ -50,7 +50,7 @@ pub struct AttemptActorState {
     pub(super) finishing: Option<Finishing>,
     /// The newest finish of another host's attempt whose work is refused here.
     pub(super) refusing: Option<Finishing>,
-    pub(super) lend: Lend,
+    pub(super) lend: LoanFn,
     /// Finishes of other attempts that have its worktrees, or wait for them.
     pub(super) lent: usize,
     /// Its worktrees, kept for a finish that had them before a restart.
@@ -222,7 +222,7 @@ impl AttemptActorState {
             TurnEvent::Trusted(key, done) => self.trusted(process, key, done).await,
             TurnEvent::Expired(approval) => self.expired(process, approval).await,
             TurnEvent::Decided(approval) => self.go_on_with(process, &approval),
-            TurnEvent::EndWider(earlier) => self.end_earlier(earlier).await,
+            TurnEvent::EndLessConfined(earlier) => self.end_earlier(earlier).await,
             TurnEvent::ShimClosed => self.with(process, Turn::shim_closed),
             TurnEvent::KillTree(tries) => self.with(process, |turn| turn.kill_tree(tries)),
             TurnEvent::KillUnfound => self.with(process, Turn::kill_unfound),
@@ -348,7 +348,7 @@ impl AttemptActorState {
     async fn settle(&mut self, process: ProcessId, ending: &Ending) {
         let executor = self.world.executors.get(&self.attempt.executor);
         let on_quota = executor.map_or_else(OnQuota::default, |executor| executor.on_quota());
-        let resumed_itself = self.attempt.process.prompt == outcome::GO_ON;
+        let resumed_itself = self.attempt.process.prompt == outcome::RESUME_PROMPT;
         let Some(turn) = self.turn(process) else { return };
         let mut outcome = outcome::decide(ending, &lock(&turn.summary), on_quota, Timestamp::now());
         if resumed_itself {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::AttemptEvent;
-use super::end_wider::Earlier;
+use super::end_less_confined::Earlier;
 use super::lifecycle::{LifeEvent, StopFacts, TurnStopped};
 use super::message::{StopPort, TurnEvent};
 use super::queue;

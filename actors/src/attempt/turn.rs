@@ -18,14 +18,14 @@ use crate::retry::{PAUSE, outlasting_store};
 use crate::task::spawn;
 use crate::world::World;
 
-use super::end_wider::{Earlier, end_wider};
+use super::end_less_confined::{Earlier, end_less_confined};
 use super::lifecycle::{Effect, Life, LifeEvent, StopFacts, Timer};
 use super::message::{DiskWriter, TurnEvent, TurnHandle};
 use super::output::{Output, may_pass};
 use super::provision::{SetupSignals, SetupWord, set_up};
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::SharedSummary;
-use super::{frozen, hosts, own_state, prepare, snapshot, start};
+use super::{freeze_notice, network_approvals, own_state, prepare, snapshot, start};
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
@@ -149,7 +149,7 @@ impl Turn {
                 })
             };
             let made = async {
-                end_wider(&world, &attempt, earlier, &handle, &signals).await?;
+                end_less_confined(&world, &attempt, earlier, &handle, &signals).await?;
                 outlasting_store(what, making).await
             };
             TurnEvent::Life(match made.await {
@@ -200,7 +200,7 @@ impl Turn {
     /// Passes on events of the shim to the actor, and growth of the spool to the output.
     pub fn connect(&mut self, shim: Shim) {
         let Shim { control, mut events, mut lengths, started } = shim;
-        hosts::ask(&self.world, &self.attempt, &started, &lengths, &self.handle);
+        network_approvals::ask(&self.world, &self.attempt, &started, &lengths, &self.handle);
         if control.has_stdin() {
             let sending = self.stdin.clone().send_to(control.clone());
             spawn(async move {
@@ -232,7 +232,7 @@ impl Turn {
                         TurnEvent::Disk(DiskWriter::Spool, None)
                     }
                     ShimEvent::Frozen(is_frozen) => {
-                        frozen::note(&world, &of_turn, is_frozen).await;
+                        freeze_notice::note(&world, &of_turn, is_frozen).await;
                         continue;
                     }
                     ShimEvent::Closed => break,

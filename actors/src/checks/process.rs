@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::attempt::{Boxed, around_check};
+use crate::attempt::{SandboxPlan, around_check};
 use crate::blocking::blocking;
 use crate::environment::inherited;
 use crate::event::Timestamp;
@@ -203,7 +203,7 @@ impl<'a> CheckProcess<'a> {
     }
 
     /// The box around it, if the agent whose work it checks has, or had, one. `Err` is a sentence.
-    async fn boxed(&self) -> Result<Option<Boxed>, String> {
+    async fn boxed(&self) -> Result<Option<SandboxPlan>, String> {
         let Some(id) = self.check.work_of else { return Ok(None) };
         let journal = &self.world.journal;
         let attempt = until_done("reading a checked attempt", || journal.attempt(id)).await;

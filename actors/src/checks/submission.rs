@@ -11,9 +11,9 @@ use crate::journal::checks::{CheckedRepo, Submission};
 use crate::journal::{Attempt, Repo};
 use crate::refusal::{Code, Refusal};
 use crate::task::spawn;
-use crate::workspace::frozen;
 use crate::workspace::git;
 use crate::workspace::snapshot::SnapshotError;
+use crate::workspace::worktree_commit;
 use crate::world::World;
 
 use super::folder::Folder;
@@ -112,7 +112,7 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
     for repo in &attempt.repos {
         let objects = folder.objects(&repo.name);
         let freeze = async || {
-            frozen::freeze(&provision::source(world, attempt, repo).await?, &objects).await
+            worktree_commit::freeze(&provision::source(world, attempt, repo).await?, &objects).await
         };
         let mut frozen = freeze().await;
         for pause in PAUSES {

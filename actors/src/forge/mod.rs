@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-pub use place::{Place, place};
+pub use place::{ForgeRepo, place};
 
 use crate::journal::PullRequest;
 use crate::text::cut;

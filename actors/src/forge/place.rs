@@ -2,7 +2,7 @@
 
 /// A repository of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ForgeRepo {
     /// Without a port.
     pub host: String,
     /// `owner/name`, or with more groups.
@@ -11,7 +11,7 @@ pub struct Place {
 
 /// Reads `https://HOST/OWNER/NAME.git`, `ssh://git@HOST/OWNER/NAME` and `git@HOST:OWNER/NAME`.
 /// `None`: it is no repository of a host.
-pub fn place(url: &str) -> Option<Place> {
+pub fn place(url: &str) -> Option<ForgeRepo> {
     let (authority, path) = match url.split_once("://") {
         Some(("file", _)) => return None,
         Some((_, rest)) => rest.split_once('/')?,
@@ -27,7 +27,7 @@ pub fn place(url: &str) -> Option<Place> {
         !matches!(part, "" | "." | "..") && part.chars().all(is_known)
     };
     let is_whole = path.contains('/') && path.split('/').all(is_plain) && is_plain(host);
-    is_whole.then(|| Place { host: host.to_ascii_lowercase(), repository: path.to_owned() })
+    is_whole.then(|| ForgeRepo { host: host.to_ascii_lowercase(), repository: path.to_owned() })
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
             "git@forge.example:o/r.git",
             "git://forge.example/o/r",
         ] {
-            let expected = Place { host: "forge.example".into(), repository: "o/r".into() };
+            let expected = ForgeRepo { host: "forge.example".into(), repository: "o/r".into() };
             assert_eq!(place(url), Some(expected), "{url}");
         }
         assert_eq!(place("git@h:g/s/r").unwrap().repository, "g/s/r");

@@ -42,13 +42,13 @@ impl Asks {
     }
 }
 
-type Place = (Reverse<Priority>, u64);
+type QueueKey = (Reverse<Priority>, u64);
 
 #[derive(Debug)]
 struct Lane {
     slots: usize,
     running: HashSet<AttemptId>,
-    queue: BTreeMap<Place, AttemptId>,
+    queue: BTreeMap<QueueKey, AttemptId>,
     arrivals: u64,
 }
 
@@ -199,7 +199,7 @@ impl Admission {
     }
 
     /// The first in a queue that could have a slot, if one is free. `before` gets what others wait for.
-    fn first<'a>(&'a self, lane: &'a Lane, before: &mut WaitedFor<'a>) -> Option<Place> {
+    fn first<'a>(&'a self, lane: &'a Lane, before: &mut WaitedFor<'a>) -> Option<QueueKey> {
         if lane.free() == 0 {
             return None;
         }
@@ -261,7 +261,7 @@ impl Lane {
         self.slots.saturating_sub(self.running.len())
     }
 
-    fn begin(&mut self, place: Place) -> Option<AttemptId> {
+    fn begin(&mut self, place: QueueKey) -> Option<AttemptId> {
         let attempt = self.queue.remove(&place)?;
         self.running.insert(attempt);
         Some(attempt)

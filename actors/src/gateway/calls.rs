@@ -18,7 +18,7 @@ use crate::world::World;
 
 use super::message::{GatewayMessage, Port, StartRequest};
 use super::owners::{ask_owner, not_found};
-use super::{ending, held, preflight};
+use super::{ending, preflight, sandbox_rules};
 
 /// Carries a call out to its end, even if its caller is gone: a slot may be taken for it.
 pub(super) async fn detached<T: Send + 'static>(
@@ -160,8 +160,9 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     }
     let variant = request.variant.as_deref();
     let next = variant.or(attempt.process.variant.as_deref());
-    held::as_its_parent(world, attempt.parent, &attempt.executor, next).await?;
-    held::can_be(world, &attempt.executor, next).await?;
+    sandbox_rules::require_as_strict_as_parent(world, attempt.parent, &attempt.executor, next)
+        .await?;
+    sandbox_rules::require_available(world, &attempt.executor, next).await?;
     preflight::executor(&*world.executors, &attempt.executor, variant).map_err(|mut refusal| {
         if refusal.code == Code::VariantNotFound {
             return refusal;

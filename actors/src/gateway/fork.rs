@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::attempt::finish::compose;
-use crate::attempt::{have_base, have_turn};
+use crate::attempt::{ensure_base, have_turn};
 use crate::host::{Demand, Host, HostRole};
 use crate::ids::{AttemptId, RepoId};
 use crate::journal::{Attempt, AttemptRepo, Fork, Repo, StartContext, TurnSnapshot};
@@ -130,7 +130,7 @@ async fn have(
     (turn, snapshots): (u32, &[TurnSnapshot]),
 ) -> Result<(), String> {
     for repo in &attempt.repos {
-        have_base(world, repo, attempt.fork.is_some()).await?;
+        ensure_base(world, repo, attempt.fork.is_some()).await?;
         if let Some(snapshot) = snapshots.iter().find(|it| it.repo == repo.name) {
             have_turn(world, attempt, repo, (turn, &snapshot.commit_id)).await?;
         }

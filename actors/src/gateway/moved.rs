@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 
-use crate::attempt::{AttemptMessage, have_all};
+use crate::attempt::{AttemptMessage, fetch_all};
 use crate::ids::AttemptId;
 use crate::journal::MovedFrom;
 use crate::refusal::{Code, Refusal};
@@ -43,7 +43,7 @@ pub async fn bring_here(
             tokio::time::sleep(PAUSE).await;
             attempt = world.journal.attempt(id).await?.ok_or_else(|| not_found(id))?;
         }
-        let (had, is_away) = noticing(Box::pin(have_all(&world, &attempt))).await;
+        let (had, is_away) = noticing(Box::pin(fetch_all(&world, &attempt))).await;
         let code = if is_away { Code::DbUnavailable } else { Code::WorkspaceFailed };
         had.map_err(|why| Refusal::new(code, why))?;
         world.journal.move_here(id, &from).await?;

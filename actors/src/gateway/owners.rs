@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ractor::{Actor, ActorRef, RpcReplyPort, SupervisionEvent};
 
-use crate::attempt::{Arguments, AttemptActor, AttemptMessage, Begin, Lend, forget_former};
+use crate::attempt::{Arguments, AttemptActor, AttemptMessage, Begin, LoanFn, forget_former};
 use crate::ids::AttemptId;
 use crate::journal::{Attempt, Phase};
 use crate::refusal::{Code, Refusal};
@@ -160,10 +160,10 @@ impl GatewayState {
             let _ = myself.send_message(GatewayMessage::AttemptEvent(event));
         });
         let gateway = self.myself.clone();
-        let lend: Lend = Arc::new(move |other, finish| {
+        let lend: LoanFn = Arc::new(move |other, finish| {
             let gateway = gateway.clone();
             Box::pin(async move {
-                let lend = |_, port| AttemptMessage::Lend(finish, port);
+                let lend = |_, port| AttemptMessage::LoanFn(finish, port);
                 ask_owner(&gateway, other, false, lend).await
             })
         });

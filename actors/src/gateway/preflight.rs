@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::event::{ProcessStatus, RunReason};
 use crate::executor::{Description, Executors, Unavailable};
-use crate::host::{self, Demand, HostRole, Place};
+use crate::host::{self, Demand, HostChoice, HostRole};
 use crate::ids::{AttemptId, ProcessId, SessionId};
 use crate::journal::{Attempt, AttemptRepo, Phase, Process, Repo, StartContext, State};
 use crate::nearest::nearest;
@@ -18,7 +18,7 @@ use crate::world::World;
 use super::fork::{self, Source};
 use super::message::{GatewayMessage, StartRequest};
 use super::repository::{has_room, no_branch, tip, with_branch};
-use super::{ending, held};
+use super::{ending, sandbox_rules};
 
 /// A start, down to the last name; its phase is still to be decided.
 pub async fn start(
@@ -42,17 +42,18 @@ pub async fn start(
     let must_be_here = context.is_answer || is_here;
     // The host that it goes to judges whether it can run the executor.
     let host = match place(gateway, world, request, &wanted, must_be_here).await? {
-        Place::On(other) => {
+        HostChoice::On(other) => {
             let what = format!("a start of executor {:?}", request.executor);
             return Err(host::elsewhere(&what, &other));
         }
-        Place::Here => world.host.id.clone(),
-        Place::Anywhere => String::new(),
+        HostChoice::Here => world.host.id.clone(),
+        HostChoice::Anywhere => String::new(),
     };
     executor(&*world.executors, &request.executor, variant)?;
-    let is_boxed = held::can_be(world, &request.executor, variant).await?
-        || held::level(&*world.executors, &request.executor, None) != Level::None;
-    held::as_its_parent(world, request.parent, &request.executor, variant).await?;
+    let is_boxed = sandbox_rules::require_available(world, &request.executor, variant).await?
+        || sandbox_rules::level(&*world.executors, &request.executor, None) != Level::None;
+    sandbox_rules::require_as_strict_as_parent(world, request.parent, &request.executor, variant)
+        .await?;
     dependencies(&context, request.ignore_dependencies)?;
     let source = Box::pin(fork::source(world, &context, request.fork)).await?;
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
@@ -207,28 +208,28 @@ async fn place(
     request: &StartRequest,
     wanted: &Demand,
     must_be_here: bool,
-) -> Result<Place, Refusal> {
+) -> Result<HostChoice, Refusal> {
     if !world.host.has_lease {
         require(world, &request.executor, wanted).await?;
-        return Ok(Place::Here);
+        return Ok(HostChoice::Here);
     }
     let is_free = || async { ractor::call!(gateway, GatewayMessage::Free).map_err(|_| ending()) };
     let is_free = must_be_here || is_free().await?;
     if is_free && wanted.is_none() && world.host.role != HostRole::Gateway {
         // A host that drains has no free slot.
-        return Ok(Place::Here);
+        return Ok(HostChoice::Here);
     }
     let hosts = world.journal.hosts().await?;
     host::require_host(&request.executor, wanted, &hosts)?;
     let own = hosts.iter().find(|it| it.host_id == world.host.id);
     if must_be_here && own.is_some_and(|own| own.has(wanted)) {
-        return Ok(Place::Here);
+        return Ok(HostChoice::Here);
     }
     let used = world.journal.used().await?;
     let place = host::place(&world.host.id, is_free, wanted, &hosts, &used);
     Ok(match place {
-        Place::On(_) if request.is_carried => Place::Anywhere,
-        Place::Anywhere if must_be_here => Place::Here,
+        HostChoice::On(_) if request.is_carried => HostChoice::Anywhere,
+        HostChoice::Anywhere if must_be_here => HostChoice::Here,
         place => place,
     })
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::attempt::finish::leave::forge;
+use crate::attempt::finish::publish::forge;
 use crate::journal::{Attempt, AttemptRepo, PushRequest};
 use crate::refusal::{Code, Refusal};
 use crate::workspace::git::GitError;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ractor::ActorRef;
 use ractor::concurrency::oneshot;
 
-use crate::attempt::{self, FollowUpRequest, GO_ON};
+use crate::attempt::{self, FollowUpRequest, RESUME_PROMPT};
 use crate::event::Timestamp;
 use crate::ids::{AttemptId, ProcessId, QueueId};
 use crate::journal::{FollowUpAction, Intent, Key, Phase, Priority};
@@ -147,7 +147,7 @@ async fn resume(
         attempt_id,
         queue_id: QueueId::new(),
         action: FollowUpAction::Queue,
-        prompt: GO_ON.to_owned(),
+        prompt: RESUME_PROMPT.to_owned(),
         variant: None,
         unless_stopped: false,
         review: None,

@@ -172,13 +172,13 @@ pub struct MergeReceipt {
     pub new: String,
     /// The tree of `new`; `None` where nothing is to move.
     pub tree: Option<String>,
-    pub place: Place,
+    pub place: TargetState,
 }
 
 /// Where a target branch is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum TargetState {
     /// Where it was, or where it went back to.
     #[default]
     Old,
@@ -263,7 +263,7 @@ impl Finish {
     /// The repositories whose target has the work and can't go back, although this is not done.
     pub fn left(&self) -> Vec<&str> {
         let repos = self.receipt.repos.iter().zip(&self.request.repos);
-        let is_left = |merged: &MergeReceipt| merged.place == Place::Left;
+        let is_left = |merged: &MergeReceipt| merged.place == TargetState::Left;
         let left = repos.filter(|(receipt, _)| receipt.merged.as_ref().is_some_and(is_left));
         left.map(|(_, request)| &*request.name).collect()
     }

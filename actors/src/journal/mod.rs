@@ -23,9 +23,10 @@ pub use checks::{CheckRun, CheckVerdict, Checks, Receipt};
 pub use finishes::*;
 pub use hosts::Hosts;
 pub use placement::{
-    Claimed, Fate, LOSSES_MAX, MaxRunning, Placement, Room, Stranded, Waiting, chosen, lost,
+    Claimed, LOSSES_MAX, LostAttempt, LostAttemptAction, MaxRunning, Placement, Room, Waiting,
+    chosen, lost,
 };
-pub use probes::{Contest, InConflict, Probe, Probes, Rival};
+pub use probes::{ConflictPair, InConflict, OtherSide, Probe, Probes};
 pub use provisions::{PORTS_IN_BLOCK, Provisions, ScriptRow};
 pub use questions::*;
 pub use requests::*;

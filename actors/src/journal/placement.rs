@@ -71,7 +71,7 @@ pub struct Claimed {
 
 /// An attempt of a host that is lost.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Stranded {
+pub struct LostAttempt {
     pub attempt_id: AttemptId,
     pub phase: Phase,
     /// Of its newest turn.
@@ -88,7 +88,7 @@ pub struct Stranded {
 
 /// What becomes of an attempt whose host is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum LostAttemptAction {
     /// It waits for its host.
     Stays,
     /// Its turn has not begun: the next host begins it.
@@ -112,26 +112,28 @@ impl Attempt {
     }
 }
 
-impl Stranded {
+impl LostAttempt {
     /// What becomes of it, now that `host` is lost.
-    pub fn fate(&self, host: &str) -> Fate {
+    pub fn fate(&self, host: &str) -> LostAttemptAction {
         let lost = lost(host);
         if self.is_finishing || !(self.phase.is_active() || self.phase == Phase::Queued) {
-            return Fate::Stays;
+            return LostAttemptAction::Stays;
         }
         if self.phase == Phase::Stopping || self.is_stopping {
-            return Fate::Ends(format!("{lost} while the attempt was being stopped"));
+            return LostAttemptAction::Ends(format!("{lost} while the attempt was being stopped"));
         }
         // The host that asked for the answer runs the answerer.
         if self.is_answer {
-            return Fate::Ends(lost);
+            return LostAttemptAction::Ends(lost);
         }
         match self.phase {
-            Phase::Queued => Fate::Moves,
-            _ if self.losses + 1 < LOSSES_MAX => Fate::BeginsAnew,
+            Phase::Queued => LostAttemptAction::Moves,
+            _ if self.losses + 1 < LOSSES_MAX => LostAttemptAction::BeginsAnew,
             _ => {
                 let before = self.losses;
-                Fate::Ends(format!("{lost}, as were those of the {before} turns before"))
+                LostAttemptAction::Ends(format!(
+                    "{lost}, as were those of the {before} turns before"
+                ))
             }
         }
     }
@@ -181,8 +183,8 @@ pub trait Placement {
 mod tests {
     use super::*;
 
-    fn stranded(phase: Phase) -> Stranded {
-        Stranded {
+    fn stranded(phase: Phase) -> LostAttempt {
+        LostAttempt {
             attempt_id: AttemptId::new(),
             phase,
             process_id: ProcessId::new(),
@@ -245,11 +247,11 @@ mod tests {
     #[test]
     fn what_waits_moves_and_what_ran_begins_anew() {
         for (phase, fate) in [
-            (Phase::Queued, Fate::Moves),
-            (Phase::Preparing, Fate::BeginsAnew),
-            (Phase::Running, Fate::BeginsAnew),
-            (Phase::Idle, Fate::Stays),
-            (Phase::Settled, Fate::Stays),
+            (Phase::Queued, LostAttemptAction::Moves),
+            (Phase::Preparing, LostAttemptAction::BeginsAnew),
+            (Phase::Running, LostAttemptAction::BeginsAnew),
+            (Phase::Idle, LostAttemptAction::Stays),
+            (Phase::Settled, LostAttemptAction::Stays),
         ] {
             assert_eq!(stranded(phase).fate("a"), fate, "{phase:?}");
         }
@@ -257,30 +259,30 @@ mod tests {
 
     #[test]
     fn what_was_stopped_or_answers_ends_and_what_is_finished_waits_for_its_host() {
-        let ends = |stranded: Stranded| match stranded.fate("a") {
-            Fate::Ends(why) => why,
+        let ends = |stranded: LostAttempt| match stranded.fate("a") {
+            LostAttemptAction::Ends(why) => why,
             other => panic!("{other:?}"),
         };
         let why = ends(stranded(Phase::Stopping));
         assert_eq!(why, "host a was lost while the attempt was being stopped");
-        assert_eq!(ends(Stranded { is_stopping: true, ..stranded(Phase::Running) }), why);
-        let answers = Stranded { is_answer: true, ..stranded(Phase::Running) };
+        assert_eq!(ends(LostAttempt { is_stopping: true, ..stranded(Phase::Running) }), why);
+        let answers = LostAttempt { is_answer: true, ..stranded(Phase::Running) };
         assert_eq!(ends(answers), "host a was lost");
         for phase in [Phase::Queued, Phase::Running, Phase::Stopping] {
-            let finishing = Stranded { is_finishing: true, ..stranded(phase) };
-            assert_eq!(finishing.fate("a"), Fate::Stays);
+            let finishing = LostAttempt { is_finishing: true, ..stranded(phase) };
+            assert_eq!(finishing.fate("a"), LostAttemptAction::Stays);
         }
     }
 
     #[test]
     fn an_attempt_is_not_begun_on_host_after_host_without_end() {
         let fates = [0, 1, 2, 9].map(|losses| {
-            let stranded = Stranded { losses, ..stranded(Phase::Running) };
-            matches!(stranded.fate("a"), Fate::BeginsAnew)
+            let stranded = LostAttempt { losses, ..stranded(Phase::Running) };
+            matches!(stranded.fate("a"), LostAttemptAction::BeginsAnew)
         });
         assert_eq!(fates, [true, true, false, false]);
         // It has not begun, so it has harmed no host.
-        let waits = Stranded { losses: 9, ..stranded(Phase::Queued) };
-        assert_eq!(waits.fate("a"), Fate::Moves);
+        let waits = LostAttempt { losses: 9, ..stranded(Phase::Queued) };
+        assert_eq!(waits.fate("a"), LostAttemptAction::Moves);
     }
 }

@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 
 /// The newest snapshot of an attempt in a repository, and what it has not been merged with yet.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Contest {
+pub struct ConflictPair {
     /// The repository's path on the board.
     pub repo: String,
     pub repo_id: RepoId,
@@ -22,10 +22,10 @@ pub struct Contest {
     /// The commit of the target branch that the snapshot was merged with.
     pub target_commit: Option<String>,
     /// The newest snapshots of later attempts that it was not merged with, newest first.
-    pub rivals: Vec<Rival>,
+    pub rivals: Vec<OtherSide>,
 }
 
-impl Contest {
+impl ConflictPair {
     /// Those whose snapshots are merged.
     pub fn attempts(&self) -> impl Iterator<Item = AttemptId> {
         self.rivals.iter().map(|rival| rival.attempt_id).chain([self.attempt_id])
@@ -33,7 +33,7 @@ impl Contest {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Rival {
+pub struct OtherSide {
     pub attempt_id: AttemptId,
     pub folder: String,
     pub commit_id: String,
@@ -66,7 +66,7 @@ pub struct Probe {
 pub trait Probes {
     /// The contests in the repositories of these attempts, among the attempts of this host: one for
     /// each attempt and repository with a snapshot, unless its task is over or its work is merged.
-    async fn contests(&self, attempts: &[AttemptId]) -> Result<Vec<Contest>, Refusal>;
+    async fn contests(&self, attempts: &[AttemptId]) -> Result<Vec<ConflictPair>, Refusal>;
 
     /// This host's attempts that a conflict was found of.
     async fn in_conflict(&self) -> Result<Vec<InConflict>, Refusal>;

@@ -140,7 +140,7 @@ impl NormalizedWriter {
         let is_marked = index.last()?.is_some_and(|mark| end.entry - mark.entry <= MARK_ENTRIES);
         if !is_marked && end.entry > 0 {
             tracing::error!(path = %dir.join(INDEX).display(), "the index is damaged; it is built again");
-            mark_anew(&index, dir, &starts, end)?;
+            rebuild_index(&index, dir, &starts, end)?;
         }
         let last_mark = index.last()?.unwrap_or_default();
         let sealing = None;
@@ -326,7 +326,7 @@ fn cut_marks(index: &RecordFile<Mark>, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn mark_anew(
+fn rebuild_index(
     index: &RecordFile<Mark>,
     dir: &Path,
     starts: &[u64],

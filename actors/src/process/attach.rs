@@ -44,7 +44,7 @@ pub enum AdoptError {
 
 /// Duplicates that keep an executor whole when its shim dies, and handles on both.
 #[derive(Debug, Default)]
-pub struct Lifeline {
+pub struct PipeHandles {
     pub stdout: Option<OwnedFd>,
     pub stderr: Option<OwnedFd>,
     /// `None` once standard input is closed: a copy would keep it open.
@@ -55,7 +55,7 @@ pub struct Lifeline {
     pub shim: Option<PidFd>,
 }
 
-pub type Attached = (UnixStream, Hello, Lifeline);
+pub type Attached = (UnixStream, Hello, PipeHandles);
 
 /// Resumes a shim that was stopped (SIGSTOP); it would not answer.
 pub fn wake(shim: Option<&PidFd>) {
@@ -115,7 +115,7 @@ fn connect(dir: &Path) -> Result<Attached, AdoptError> {
         return Err(WireError::Malformed(b'A').into());
     };
     stream.set_nonblocking(true)?;
-    let lifeline = Lifeline { stdout, stderr, stdin, stages, leader: None, shim };
+    let lifeline = PipeHandles { stdout, stderr, stdin, stages, leader: None, shim };
     Ok((stream, hello, lifeline))
 }
 
@@ -180,9 +180,9 @@ pub fn send_takeover(
     stream: &UnixStream,
     takeover: &Takeover,
     lock: &File,
-    lifeline: &Lifeline,
+    lifeline: &PipeHandles,
 ) -> io::Result<()> {
-    let Lifeline { stdout, stderr, stdin, stages, leader, .. } = lifeline;
+    let PipeHandles { stdout, stderr, stdin, stages, leader, .. } = lifeline;
     let [stdout, stderr, stdin] = [stdout, stderr, stdin].map(|end| end.as_ref().map(AsFd::as_fd));
     let stage = |number: usize| stages.as_ref().map(|stages| stages[number].as_fd());
     let leader = leader.as_ref().map(|leader| leader.0.as_fd());
@@ -193,7 +193,7 @@ pub fn send_takeover(
 }
 
 /// Receives what [`send_takeover`] sent over standard input.
-pub fn receive_takeover() -> io::Result<(Takeover, File, Lifeline)> {
+pub fn receive_takeover() -> io::Result<(Takeover, File, PipeHandles)> {
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (mut bytes, mut fds) = (Vec::new(), Vec::new());
     let mut buffer = vec![0; 4096];
@@ -211,7 +211,7 @@ pub fn receive_takeover() -> io::Result<(Takeover, File, Lifeline)> {
         present.map(|is| is.then(|| fds.next()).flatten());
     let stages = out_stage.zip(err_stage).map(<[OwnedFd; 2]>::from);
     let leader = leader.map(PidFd);
-    Ok((takeover, lock, Lifeline { stdout, stderr, stdin, stages, leader, shim: None }))
+    Ok((takeover, lock, PipeHandles { stdout, stderr, stdin, stages, leader, shim: None }))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::attach::{self, Attached, Lifeline};
+use super::attach::{self, Attached, PipeHandles};
 use super::kill::{self, KillReport};
 use super::records::{ExitRecord, Started, StopKind};
 use super::wire::{self, Hello, STDIN_MESSAGE_MAX, ShimMessage, ShimRequest, Target};
@@ -71,7 +71,7 @@ type Request = (ShimRequest, Option<oneshot::Sender<ShimMessage>>);
 struct Shared {
     /// The last sequence number used. Locked while a message is on its way.
     sequence: tokio::sync::Mutex<u64>,
-    lifeline: Mutex<Lifeline>,
+    lifeline: Mutex<PipeHandles>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,7 +106,7 @@ impl Shim {
         shim.write_all(&ShimMessage::Exited(record).encode())?;
         stream.set_nonblocking(true)?;
         let hello = Hello { pid: started.pid, stdin_sequence: 0 };
-        Self::connected((stream, hello, Lifeline::default()), started)
+        Self::connected((stream, hello, PipeHandles::default()), started)
     }
 }
 
@@ -198,7 +198,7 @@ impl Control {
         self.send(ShimRequest::LeaderEnded { status }).await
     }
 
-    pub(super) fn take_lifeline(&self) -> Lifeline {
+    pub(super) fn take_lifeline(&self) -> PipeHandles {
         std::mem::take(&mut *lock(&self.shared.lifeline))
     }
 }

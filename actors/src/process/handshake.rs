@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 /// Reports the result to the daemon, then leaves its pipe and terminal.
-pub fn hand_shake(word: &str) {
+pub fn report_ready(word: &str) {
     // A daemon that is gone by now finds out from the folder.
     let _ = io::stdout().write_all(word.as_bytes()).and_then(|()| io::stdout().flush());
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {

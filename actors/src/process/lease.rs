@@ -46,7 +46,7 @@ pub struct StartedUnder {
 
 /// What a record says to a process that was started under its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaseState {
     /// It may run until then, in nanoseconds of [`now`].
     Good { until: u64 },
     /// The lease was not renewed in time, as far as can be seen here.
@@ -96,13 +96,13 @@ impl Record {
     }
 
     /// What it says at a time of a boot to who was started after so many fences. Pure.
-    pub fn standing(found: Option<Self>, fences: u64, boot: u128, now: u64) -> Standing {
+    pub fn standing(found: Option<Self>, fences: u64, boot: u128, now: u64) -> LeaseState {
         match found {
-            Some(record) if record.fences > fences => Standing::Fenced,
+            Some(record) if record.fences > fences => LeaseState::Fenced,
             Some(record) if record.boot == boot && record.until > now => {
-                Standing::Good { until: record.until }
+                LeaseState::Good { until: record.until }
             }
-            _ => Standing::Late,
+            _ => LeaseState::Late,
         }
     }
 
@@ -125,7 +125,7 @@ fn halves(boot: u128) -> [u64; 2] {
 }
 
 impl StartedUnder {
-    pub fn standing(&self, boot: u128) -> Standing {
+    pub fn standing(&self, boot: u128) -> LeaseState {
         Record::standing(Record::of(&self.file), self.fences, boot, now())
     }
 }
@@ -190,14 +190,14 @@ mod tests {
     fn a_record_says_until_when_and_for_whom() {
         let record = Record { until: 100, fences: 2, boot: 7 };
         let standing = |fences, boot, now| Record::standing(Some(record), fences, boot, now);
-        assert_eq!(standing(2, 7, 99), Standing::Good { until: 100 });
-        assert_eq!(standing(2, 7, 100), Standing::Late);
-        assert_eq!(standing(2, 8, 99), Standing::Late, "another boot's clock");
+        assert_eq!(standing(2, 7, 99), LeaseState::Good { until: 100 });
+        assert_eq!(standing(2, 7, 100), LeaseState::Late);
+        assert_eq!(standing(2, 8, 99), LeaseState::Late, "another boot's clock");
         // Also one that missed the fence, and sees only the lease after it.
-        assert_eq!(standing(1, 7, 99), Standing::Fenced);
+        assert_eq!(standing(1, 7, 99), LeaseState::Fenced);
         // The file was lost, and a new one counts from the beginning.
-        assert_eq!(standing(3, 7, 99), Standing::Good { until: 100 });
-        assert_eq!(Record::standing(None, 0, 7, 0), Standing::Late);
+        assert_eq!(standing(3, 7, 99), LeaseState::Good { until: 100 });
+        assert_eq!(Record::standing(None, 0, 7, 0), LeaseState::Late);
     }
 
     #[test]
@@ -218,13 +218,13 @@ mod tests {
         let path = dir.path().join("lease");
         let lease = Lease::open(path.clone()).unwrap();
         let (old, boot) = (lease.under(), boot());
-        assert_eq!(old.standing(boot), Standing::Late);
+        assert_eq!(old.standing(boot), LeaseState::Late);
         lease.renewed(now(), Duration::from_mins(1)).unwrap();
-        assert!(matches!(old.standing(boot), Standing::Good { .. }));
+        assert!(matches!(old.standing(boot), LeaseState::Good { .. }));
         lease.fence().unwrap();
         let lease = Lease::open(path).unwrap();
         lease.renewed(now(), Duration::from_mins(1)).unwrap();
-        assert_eq!(old.standing(boot), Standing::Fenced);
-        assert!(matches!(lease.under().standing(boot), Standing::Good { .. }));
+        assert_eq!(old.standing(boot), LeaseState::Fenced);
+        assert!(matches!(lease.under().standing(boot), LeaseState::Good { .. }));
     }
 }

@@ -32,7 +32,7 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::{getegid, geteuid};
 
 use super::attach::{DEADLINE, FDS_MAX, receive, send_with_fds};
-use super::handshake::hand_shake;
+use super::handshake::report_ready;
 use super::identity::{Peer, PidFd};
 use super::proc;
 use crate::blocking::{blocking, if_there};
@@ -62,9 +62,9 @@ pub struct Network {
 }
 
 /// The shim's connection to the proxy, which its child takes along.
-pub struct Door(UnixStream);
+pub struct ProxyChannel(UnixStream);
 
-impl Door {
+impl ProxyChannel {
     /// To be called in the process's folder.
     pub fn connect() -> io::Result<Self> {
         UnixStream::connect(SOCKET).map(Self)
@@ -92,8 +92,8 @@ impl Network {
         let door = UnixListener::bind(SOCKET)?;
         let own = fs::symlink_metadata(SOCKET)?.ino();
         fs::set_permissions(SOCKET, Permissions::from_mode(0o600))?;
-        hand_shake("ok\n");
-        let first = first_outside(&door);
+        report_ready("ok\n");
+        let first = accept_unsandboxed(&door);
         // Whoever comes later must not be heard. The socket of a later proxy stays.
         if fs::symlink_metadata(SOCKET).is_ok_and(|there| there.ino() == own) {
             if_there(fs::remove_file(SOCKET))?;
@@ -127,7 +127,7 @@ impl Network {
 
 /// The first of this user's to connect that is in no box, and has not ended: what is in one may
 /// have learnt the path, and what has ended shows no box.
-fn first_outside(door: &UnixListener) -> io::Result<(UnixStream, PidFd)> {
+fn accept_unsandboxed(door: &UnixListener) -> io::Result<(UnixStream, PidFd)> {
     let timeout = PollTimeout::try_from(FIRST).unwrap_or(PollTimeout::MAX);
     loop {
         let mut fds = [PollFd::new(door.as_fd(), PollFlags::POLLIN)];
@@ -229,7 +229,7 @@ mod tests {
         assert!(Command::new("python3").args(["-c", &connect]).status().unwrap().success());
         let mut own = UnixStream::connect(&path).unwrap();
         own.write_all(b"x").unwrap();
-        let (mut heard, _) = first_outside(&door).unwrap();
+        let (mut heard, _) = accept_unsandboxed(&door).unwrap();
         heard.read_exact(&mut [0]).unwrap();
     }
 }

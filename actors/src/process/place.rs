@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
+use super::child_registry::{attempt_of, known, learn_leader};
 pub use super::identity::Peer;
 use super::identity::Process;
-use super::known::{attempt_of, known, learn_leader};
 use super::network;
 use super::proc::{self, Stat};
 use super::records::{self, Started};
@@ -28,14 +28,14 @@ const TRIES: u32 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum CallerLocation {
     /// All of its ancestors were seen, and none belongs to an attempt.
     Outside,
     /// It is part of an attempt (`None`: an unknown one), or nothing proves that it is not.
     Inside(Option<AttemptId>),
 }
 
-impl Place {
+impl CallerLocation {
     pub fn is_inside(self) -> bool {
         self != Self::Outside
     }
@@ -72,20 +72,20 @@ fn line_of(mut pid: i32, daemon: i32) -> Option<Vec<Link>> {
 
 impl Shims {
     /// Where a connection's peer belongs. One that has ended counts as inside.
-    pub fn place_of(&self, peer: &Peer) -> Place {
-        peer.sure(place).unwrap_or(Place::Inside(None))
+    pub fn place_of(&self, peer: &Peer) -> CallerLocation {
+        peer.sure(place).unwrap_or(CallerLocation::Inside(None))
     }
 
     /// Where several processes that share something belong: inside an attempt if one of them does.
-    pub fn place_of_all(&self, pids: &[i32]) -> Place {
+    pub fn place_of_all(&self, pids: &[i32]) -> CallerLocation {
         let places = pids.iter().map(|pid| place(*pid));
-        places.into_iter().find(|place| place.is_inside()).unwrap_or(Place::Outside)
+        places.into_iter().find(|place| place.is_inside()).unwrap_or(CallerLocation::Outside)
     }
 
-    pub fn own_place(&self) -> Place {
+    pub fn own_place(&self) -> CallerLocation {
         match nix::unistd::getppid().as_raw() {
             // The first process of its namespace.
-            0 => Place::Outside,
+            0 => CallerLocation::Outside,
             parent => place(parent),
         }
     }
@@ -114,7 +114,7 @@ impl Shims {
     }
 }
 
-fn place(pid: i32) -> Place {
+fn place(pid: i32) -> CallerLocation {
     let daemon = std::process::id().cast_signed();
     for _ in 0..TRIES {
         // A parent that ends gives its children another: two equal reads count.
@@ -123,24 +123,26 @@ fn place(pid: i32) -> Place {
             && line_of(pid, daemon).as_ref() == Some(&line)
         {
             return match judge(&line, daemon) {
-                Place::Outside if sandbox::holds(pid) => Place::Inside(None),
+                CallerLocation::Outside if sandbox::holds(pid) => CallerLocation::Inside(None),
                 place => place,
             };
         }
     }
-    Place::Inside(None)
+    CallerLocation::Inside(None)
 }
 
-fn judge(line: &[Link], daemon: i32) -> Place {
+fn judge(line: &[Link], daemon: i32) -> CallerLocation {
     let known = known();
     let roots = [&known.shims, &known.leaders, &known.claims];
     let owner =
         |link: &Link| roots.iter().find_map(|roots| roots.owner(link.process, link.session));
     match line.iter().rev().find_map(owner) {
-        Some(attempt) => Place::Inside(attempt),
+        Some(attempt) => CallerLocation::Inside(attempt),
         // What the daemon runs, and orphans of a shim that was killed.
-        None if line.last().is_some_and(|last| last.process.pid == daemon) => Place::Inside(None),
-        None => Place::Outside,
+        None if line.last().is_some_and(|last| last.process.pid == daemon) => {
+            CallerLocation::Inside(None)
+        }
+        None => CallerLocation::Outside,
     }
 }
 
@@ -195,12 +197,12 @@ mod tests {
         let family = Family::new();
         let attempt = AttemptId::new();
         // This process is their ancestor: what it runs for itself is inside as well.
-        assert_eq!(place(family.child), Place::Inside(None));
+        assert_eq!(place(family.child), CallerLocation::Inside(None));
         known().shims.insert(family.parent(), Some(attempt));
-        assert_eq!(place(family.child), Place::Inside(Some(attempt)));
+        assert_eq!(place(family.child), CallerLocation::Inside(Some(attempt)));
         let pretender = Process::of(family.child).unwrap();
         known().shims.insert(pretender, Some(AttemptId::new()));
-        assert_eq!(place(family.child), Place::Inside(Some(attempt)));
+        assert_eq!(place(family.child), CallerLocation::Inside(Some(attempt)));
     }
 
     #[test]
@@ -209,12 +211,12 @@ mod tests {
         let mut earlier = family.parent();
         earlier.start_time -= 1;
         known().shims.insert(earlier, Some(AttemptId::new()));
-        assert_eq!(place(family.child), Place::Inside(None));
+        assert_eq!(place(family.child), CallerLocation::Inside(None));
     }
 
     #[test]
     fn the_parent_of_this_process_is_outside() {
-        assert_eq!(shims().own_place(), Place::Outside);
+        assert_eq!(shims().own_place(), CallerLocation::Outside);
     }
 
     #[test]
@@ -222,19 +224,19 @@ mod tests {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let peer = Peer::of(&ours).unwrap();
         assert!(peer.handle.is_some() && peer.pid == std::process::id().cast_signed());
-        assert_eq!(shims().place_of(&Peer { pid: 0, ..peer }), Place::Inside(None));
+        assert_eq!(shims().place_of(&Peer { pid: 0, ..peer }), CallerLocation::Inside(None));
 
         let parent = nix::unistd::getppid().as_raw();
         let alive = Peer { pid: parent, handle: PidFd::open(parent).ok() };
-        assert_eq!(shims().place_of(&alive), Place::Outside);
+        assert_eq!(shims().place_of(&alive), CallerLocation::Outside);
 
         let mut child = Command::new("true").spawn().unwrap();
         let pid = child.id().cast_signed();
         let handle = PidFd::open(pid).unwrap();
         child.wait().unwrap();
         let gone = Peer { pid: parent, handle: Some(handle) };
-        assert_eq!(shims().place_of(&gone), Place::Inside(None));
+        assert_eq!(shims().place_of(&gone), CallerLocation::Inside(None));
         let gone = Peer { handle: None, ..gone };
-        assert_eq!(shims().place_of(&gone), Place::Inside(None));
+        assert_eq!(shims().place_of(&gone), CallerLocation::Inside(None));
     }
 }

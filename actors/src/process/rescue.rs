@@ -16,11 +16,11 @@ use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::getsid;
 
-use super::attach::{AdoptError, DEADLINE, Lifeline, Takeover, send_takeover};
+use super::attach::{AdoptError, DEADLINE, PipeHandles, Takeover, send_takeover};
+use super::child_registry::{attempt_of, claim, known, reap_leader, reap_stray};
 use super::control::Control;
 use super::identity::{PidFd, Process};
 use super::kill::{KillReport, kill_tree};
-use super::known::{attempt_of, claim, known, reap_leader, reap_stray};
 use super::proc::{self, ARGUMENT, RESCUE, Stat};
 use super::records::{self, ExitRecord, Manifest, Started, lock_soon};
 use super::shims::{Adopted, Shims, SpawnError};
@@ -47,7 +47,7 @@ pub struct Swept {
 }
 
 /// What the daemon holds of a process whose shim has died; the lifeline keeps the pipes whole.
-type Hold = (Lifeline, Takeover);
+type Hold = (PipeHandles, Takeover);
 
 /// Makes this process the parent of its descendants' orphans. The daemon's first step:
 /// without it a dead shim's executor would become another process's child.

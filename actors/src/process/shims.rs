@@ -20,9 +20,9 @@ use crate::sandbox::Level;
 use crate::secret::Secrets;
 
 use super::attach::{self, AdoptError, SOCKET, attach};
+use super::child_registry::{known, learn_leader, spawn_known};
 use super::control::Shim;
 use super::identity::Process;
-use super::known::{known, learn_leader, spawn_known};
 use super::lease::Lease;
 use super::network;
 use super::proc::{ARGUMENT, RESCUE};

@@ -11,8 +11,8 @@
 //!
 //! [`landlock(7)`]: https://man7.org/linux/man-pages/man7/landlock.7.html
 
+pub mod allowed_destinations;
 mod calls;
-pub mod hosts;
 mod kernel;
 pub mod places;
 mod state;
@@ -60,7 +60,7 @@ pub struct Wanted {
     pub read: Vec<String>,
     /// Paths to write. A folder, which ends with `/`, is made if it is missing.
     pub write: Vec<String>,
-    /// The hosts that `strict` allows ([`hosts::AllowedHost`]).
+    /// The hosts that `strict` allows ([`allowed_destinations::AllowedHost`]).
     pub hosts: Vec<String>,
     /// Those for which it asks no person.
     pub refused: Vec<String>,
@@ -94,7 +94,7 @@ impl Wanted {
         let read = read.filter(|it| !is_open(it, &other.write));
         let write = self.write.iter().filter(|it| !is_open(it, &other.write));
         let is_host_open = |host: &str| {
-            let own = host.parse::<hosts::AllowedHost>();
+            let own = host.parse::<allowed_destinations::AllowedHost>();
             let mut outer = other.hosts.iter().filter_map(|it| it.parse().ok());
             own.is_ok_and(|own| outer.any(|outer| own.is_within(&outer)))
         };

@@ -13,11 +13,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::checked_out::CheckedOut;
-pub use super::checked_out::InTheWay;
 use super::checkouts::{self, Checkout};
 use super::git::{self, GitError};
 use super::index_lock::IndexLock;
+pub use super::locked_checkout::InTheWay;
+use super::locked_checkout::LockedCheckout;
 use super::own;
 use super::source::Source;
 use super::under_way::ended_by;
@@ -100,7 +100,7 @@ async fn follow(
     to: &Advance,
     common: &Path,
     checkouts: &[Checkout],
-) -> Result<Vec<CheckedOut>, Advanced> {
+) -> Result<Vec<LockedCheckout>, Advanced> {
     let mut followed = Vec::new();
     for checkout in checkouts.iter().filter(|it| it.is_of_branch) {
         let following = async {
@@ -108,7 +108,7 @@ async fn follow(
                 let ended_by = ended_by(&checkout.admin);
                 return Err(InTheWay::UnderWay { sign, ended_by });
             }
-            let mut it = CheckedOut::lock(checkout, common, &to.scratch, &to.mark).await?;
+            let mut it = LockedCheckout::lock(checkout, common, &to.scratch, &to.mark).await?;
             failpoint::hit("advance", "locked");
             it.switch(&to.old, &to.new).await.map(|()| it)
         };
@@ -155,7 +155,7 @@ async fn settle(
         }
         let is_moved = has_moved && checkout.is_of_branch;
         let (from, side) = if is_moved { (&to.old, &to.new) } else { (&to.new, &to.old) };
-        let settled = match CheckedOut::lock(checkout, common, &to.scratch, &to.mark).await {
+        let settled = match LockedCheckout::lock(checkout, common, &to.scratch, &to.mark).await {
             Ok(it) => it.settle(from, side).await,
             // Its files are gone, or are another checkout's by now.
             Err(InTheWay::NotIt) => {

@@ -5,16 +5,16 @@
 use std::collections::HashMap;
 use std::io::{Seek, Write};
 
-use super::aside::Aside;
 use super::changes::{self, Change, Status};
 use super::git::{self, Git};
+use super::scratch_repo::ScratchRepo;
 use super::snapshot::plenty::FILE_MAX;
 use super::snapshot::{LISTING_MAX, SnapshotError, diff, patch, whole};
 use super::source::Source;
 use crate::blocking::blocking;
 
 pub struct Between {
-    aside: Aside,
+    aside: ScratchRepo,
     pub from: String,
     pub to: String,
 }
@@ -26,7 +26,7 @@ impl Between {
         let common = git::common_dir(repo)
             .await
             .map_err(|why| SnapshotError::Repository { repo: repo.clone(), why })?;
-        let aside = Aside::make(&source.scratch, &common).await?;
+        let aside = ScratchRepo::make(&source.scratch, &common).await?;
         Ok(Self { aside, from: from.to_owned(), to: to.to_owned() })
     }
 

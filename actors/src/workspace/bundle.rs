@@ -7,9 +7,9 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::aside::Aside;
 use super::git::{self, Git, GitError};
 use super::references;
+use super::scratch_repo::ScratchRepo;
 use crate::blocking::blocking;
 
 /// Of a part of a content, in bytes.
@@ -116,9 +116,9 @@ pub async fn make_mirror(path: &Path, is_sha256: bool) -> Result<(), GitError> {
 }
 
 /// git that stores objects in a repository.
-async fn storing(repo: &Path, scratch: &Path) -> Result<(Aside, Git), GitError> {
+async fn storing(repo: &Path, scratch: &Path) -> Result<(ScratchRepo, Git), GitError> {
     let common = git::common_dir(repo).await?;
-    let aside = Aside::make(scratch, &common).await?;
+    let aside = ScratchRepo::make(scratch, &common).await?;
     let mut git = aside.git(aside.path()).patient();
     git.command.args(["-c", "core.fsync=all"]);
     git.command.env("GIT_OBJECT_DIRECTORY", common.join("objects"));

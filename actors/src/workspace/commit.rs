@@ -14,7 +14,7 @@ use super::own::{self, branch_reference, head_reference, held};
 use super::signing::Signing;
 use super::snapshot::{self, Snapshot, SnapshotError};
 use super::source::Source;
-use super::{frozen, references};
+use super::{references, worktree_commit};
 use crate::failpoint;
 
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ async fn committed(commit: &Commit, index: &IndexLock) -> Result<(String, bool),
         return Err(CommitError::UnderWay(sign));
     }
     let shown = has_branch(source, &snapshot).await?;
-    let tree = frozen::write_tree(&snapshot, &objects).await?;
+    let tree = worktree_commit::write_tree(&snapshot, &objects).await?;
     if let Some(left_out) = left_out(&source.repo, &snapshot).await? {
         return Err(left_out.into());
     }

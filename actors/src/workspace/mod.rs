@@ -8,28 +8,25 @@
 //! deleted: what stands in a worktree's way moves to the trash folder.
 
 pub mod advance;
-mod aside;
 pub mod beneath;
 mod between;
 pub mod bundle;
 pub mod cache;
 pub mod changes;
-mod checked_out;
 mod checkouts;
 pub mod commit;
 pub mod committed;
 pub mod compared;
-mod concerned;
 pub mod copy;
 pub mod file_versions;
 pub mod folder_copy;
-pub mod frozen;
 pub mod git;
 pub mod identity;
 pub mod index_lock;
 pub mod kept_refs;
 pub mod left_out;
 mod links;
+mod locked_checkout;
 pub mod merge;
 pub mod own;
 mod owner;
@@ -45,19 +42,22 @@ mod references;
 mod reflink;
 pub mod regular;
 pub mod removal;
+mod scratch_repo;
 mod settings;
 pub mod signing;
 pub mod snapshot;
 pub mod source;
+mod switch_paths;
 pub mod tree;
 pub mod turn_snapshot;
 pub mod under_way;
+pub mod worktree_commit;
 
-pub use aside::check_out;
 pub use beneath::refuse_links;
 pub use checkouts::of_branch as checkouts_of;
 pub use owner::{
     NewWorktree, Repositories, Snapshotted, add_worktree, forget_worktree, restore_worktree,
 };
 pub use places::Places;
+pub use scratch_repo::check_out;
 pub use settings::files as settings_files;

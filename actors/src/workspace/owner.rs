@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::aside::{self, Aside};
 use super::git::{self, GitError};
 use super::own::make::{Beginning, kept, link, make};
 use super::own::{Own, branch_reference, head_reference};
+use super::scratch_repo::{self, ScratchRepo};
 use super::{references, regular};
 use crate::blocking::{blocking, lock};
 use crate::ids::AttemptId;
@@ -90,7 +90,7 @@ pub async fn add_worktree(repo: &Path, new: &NewWorktree) -> Result<(), GitError
         },
         Err(error) => return Err(error),
     };
-    lay_out(repo, new, &tip).await
+    restore_worktrees(repo, new, &tip).await
 }
 
 /// Makes the worktree anew as a turn left it, wherever its branch is now. What was not committed is not
@@ -120,23 +120,25 @@ pub async fn restore_worktree(
     let commands = format!("update {branch} {head}\n{}", kept(new.attempt, &head, &new.base));
     references::all(repo, &new.scratch, commands, "provost").await?;
     set_aside(new).await.map_err(|error| in_the_way(new, &error))?;
-    lay_out(repo, new, &head).await?;
+    restore_worktrees(repo, new, &head).await?;
     match &left.commit {
-        Some(commit) => aside::bring(repo, &new.path, &new.own.admin(), commit, &new.scratch).await,
+        Some(commit) => {
+            scratch_repo::bring(repo, &new.path, &new.own.admin(), commit, &new.scratch).await
+        }
         None => Ok(()),
     }
 }
 
 /// Makes the own repository and the files of a worktree, at a commit.
-async fn lay_out(repo: &Path, new: &NewWorktree, commit: &str) -> Result<(), GitError> {
+async fn restore_worktrees(repo: &Path, new: &NewWorktree, commit: &str) -> Result<(), GitError> {
     let common = git::common_dir(repo).await?;
-    let aside = Aside::for_files(&common, &new.scratch).await?;
+    let aside = ScratchRepo::for_files(&common, &new.scratch).await?;
     let (own, worktree) = (&new.own, &*new.path);
     let beginning = Beginning { own, worktree, branch: &new.branch, commit };
     let admin = own.admin();
     let made = async {
         make(repo, &common, &aside.settings, &beginning).await?;
-        aside::lay_out(aside, worktree, &admin, commit).await?;
+        scratch_repo::restore_worktrees(aside, worktree, &admin, commit).await?;
         keep_index(own).await
     };
     let made = made.await;
@@ -154,7 +156,8 @@ async fn lay_again(repo: &Path, new: &NewWorktree, left: &Snapshotted) -> Result
     let commit = left.commit.clone().or(tip).unwrap_or_else(|| new.base.clone());
     let (own, path) = (new.own.clone(), new.path.clone());
     blocking(move || link(&own, &path)).await?;
-    let aside = Aside::for_files(&common, &new.scratch).await?.of_own(&new.own.admin()).await?;
+    let aside =
+        ScratchRepo::for_files(&common, &new.scratch).await?.of_own(&new.own.admin()).await?;
     // The agent's own index says what it had staged.
     let index = aside.path().join("index");
     let mut git = aside.writing(&new.path);

@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::frozen;
 use super::git::{self, GitError};
 use super::own::transfer::{self, Revisions};
 use super::own::{self, held, lost_reference};
 use super::references;
 use super::snapshot::{Snapshot, SnapshotError};
 use super::source::Source;
+use super::worktree_commit;
 
 /// Commits that nothing builds on, of those that only the attempt's own repository has.
 const LOST_MAX: usize = 1000;
@@ -34,7 +34,7 @@ pub struct Proof {
 
 /// Why a worktree can't be removed: part of a sentence.
 #[derive(Debug, thiserror::Error)]
-pub enum Keep {
+pub enum KeepReason {
     #[error("{0}")]
     Because(String),
     #[error(transparent)]
@@ -45,7 +45,7 @@ pub enum Keep {
     Io(#[from] std::io::Error),
 }
 
-pub async fn examine(source: &Source) -> Result<Proof, Keep> {
+pub async fn examine(source: &Source) -> Result<Proof, KeepReason> {
     let base = &*source.base;
     own::settle(source).await?;
     let snapshot = Snapshot::take_from(source, Some(base)).await?;
@@ -90,7 +90,7 @@ async fn count(repo: &Path, range: &[&str]) -> Result<usize, GitError> {
 }
 
 /// Whether the files differ from HEAD, ignored ones aside.
-async fn uncommitted(snapshot: &Snapshot) -> Result<bool, Keep> {
+async fn uncommitted(snapshot: &Snapshot) -> Result<bool, KeepReason> {
     let args = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", &snapshot.head, "--"];
     let output = snapshot.run().output(&args, usize::MAX).await?;
     match output.status.code() {
@@ -102,7 +102,7 @@ async fn uncommitted(snapshot: &Snapshot) -> Result<bool, Keep> {
 
 /// The commits that nothing builds on, of those that the attempt's own repository has, or had checked out,
 /// beside the commits `kept`.
-async fn lost(source: &Source, common: &Path, kept: &[&str]) -> Result<Vec<String>, Keep> {
+async fn lost(source: &Source, common: &Path, kept: &[&str]) -> Result<Vec<String>, KeepReason> {
     let held = held::held(&source.own, common, &source.worktree()).await?;
     let mut list = vec!["rev-list", "--parents", "--ignore-missing", "--all", "--reflog", "HEAD"];
     // What the person has needs no saving.
@@ -130,13 +130,13 @@ async fn lost(source: &Source, common: &Path, kept: &[&str]) -> Result<Vec<Strin
     let tips: Vec<String> = tips.map(str::to_owned).collect();
     if tips.len() > LOST_MAX {
         let why = format!("it was at more than {LOST_MAX} commits that no branch holds");
-        return Err(Keep::Because(why));
+        return Err(KeepReason::Because(why));
     }
     Ok(tips)
 }
 
 /// A commit in the attempt's own repository of what is staged there and nowhere else: not what HEAD has.
-async fn staged(source: &Source, common: &Path) -> Result<Option<String>, Keep> {
+async fn staged(source: &Source, common: &Path) -> Result<Option<String>, KeepReason> {
     let held = held::held(&source.own, common, &source.worktree()).await?;
     let git = || {
         let mut git = held::git(&source.own, held.as_ref());
@@ -161,11 +161,11 @@ async fn staged(source: &Source, common: &Path) -> Result<Option<String>, Keep> 
 impl Proof {
     /// Saves what a removal would lose under a reference of this name, which keeps what it held
     /// before. `None`: the branch has it all.
-    pub async fn save(&self, reference: &str) -> Result<Option<String>, Keep> {
+    pub async fn save(&self, reference: &str) -> Result<Option<String>, KeepReason> {
         let (head, objects) = (&self.snapshot.head, self.common.join("objects"));
         let tree_of = format!("{head}^{{tree}}");
         let before = git::run(&self.common, &["rev-parse", &tree_of]).await?;
-        let tree = frozen::write_tree(&self.snapshot, &objects).await?;
+        let tree = worktree_commit::write_tree(&self.snapshot, &objects).await?;
         if tree == before && self.lost.is_empty() {
             return Ok(None);
         }
@@ -189,7 +189,7 @@ impl Proof {
     }
 
     /// Has the person's repository get the commits that only the attempt's own one has.
-    async fn take_lost(&self) -> Result<(), Keep> {
+    async fn take_lost(&self) -> Result<(), KeepReason> {
         let names: Vec<String> = (0..self.lost.len())
             .map(|number| lost_reference(self.source.attempt, number))
             .collect();
@@ -210,12 +210,17 @@ impl Proof {
         let left =
             transfer::receive(source, &self.common, held.as_ref(), &moves, revisions).await?;
         match left.into_iter().next() {
-            Some((_, why)) => Err(Keep::Because(format!("a commit can't be kept: {why}"))),
+            Some((_, why)) => Err(KeepReason::Because(format!("a commit can't be kept: {why}"))),
             None => Ok(()),
         }
     }
 
-    async fn commit(&self, tree: &str, parents: &[String], about: &str) -> Result<String, Keep> {
+    async fn commit(
+        &self,
+        tree: &str,
+        parents: &[String],
+        about: &str,
+    ) -> Result<String, KeepReason> {
         let mut args = vec!["commit-tree", tree, "-m", about];
         args.extend(parents.iter().flat_map(|parent| ["-p", parent]));
         let mut git = self.snapshot.writing(&self.common.join("objects"));

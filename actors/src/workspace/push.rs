@@ -9,8 +9,8 @@ mod lfs;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::aside::Aside;
 use super::git::{self, Git, GitError};
+use super::scratch_repo::ScratchRepo;
 use crate::text::cut;
 
 /// Most bytes of the settings of remotes, and most characters of what a remote says.
@@ -75,15 +75,15 @@ impl RemoteBranch<'_> {
         Ok(output.status.success())
     }
 
-    async fn git(&self) -> Result<(Aside, Git), GitError> {
+    async fn git(&self) -> Result<(ScratchRepo, Git), GitError> {
         away(self.repo, self.scratch).await
     }
 }
 
 /// git that speaks with a remote, in a scratch repository.
-async fn away(repo: &Path, scratch: &Path) -> Result<(Aside, Git), GitError> {
+async fn away(repo: &Path, scratch: &Path) -> Result<(ScratchRepo, Git), GitError> {
     let common = git::common_dir(repo).await?;
-    let aside = Aside::make(scratch, &common).await?;
+    let aside = ScratchRepo::make(scratch, &common).await?;
     let mut git = aside.git(repo).patient();
     // What would ask a person fails at once: there is none at the daemon's terminal.
     git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");

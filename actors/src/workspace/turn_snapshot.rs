@@ -4,15 +4,15 @@
 
 use std::path::Path;
 
-use super::aside::Aside;
 use super::git::{self, GitError};
 use super::left_out::{LeftOut, left_out};
 use super::merge::Signature;
 use super::own;
+use super::scratch_repo::ScratchRepo;
 use super::signing::Signing;
 use super::snapshot::{Snapshot, SnapshotError};
 use super::source::Source;
-use super::{frozen, parting, references};
+use super::{parting, references, worktree_commit};
 use crate::blocking::blocking;
 use crate::event::Timestamp;
 use crate::failpoint;
@@ -78,7 +78,7 @@ pub async fn put_back(source: &Source, base: &str) -> Result<Snapshot, SnapshotE
 async fn make(end: &TurnEnd) -> Result<Made, SnapshotError> {
     let snapshot = put_back(&end.source, &end.base).await?;
     let objects = snapshot.aside.common.join("objects");
-    let tree = frozen::write_tree(&snapshot, &objects).await?;
+    let tree = worktree_commit::write_tree(&snapshot, &objects).await?;
     snapshot.keep_index(&end.source.own).await?;
     let left_out = left_out(&end.source.repo, &snapshot).await?;
     let mut git = snapshot.writing(&objects);
@@ -111,7 +111,7 @@ pub async fn begin_at(
         return Ok(parent.to_owned());
     }
     let common = git::common_dir(repo).await?;
-    let aside = Aside::make(scratch, &common).await?;
+    let aside = ScratchRepo::make(scratch, &common).await?;
     let by = Signature { date: date.to_owned(), ..by.clone() };
     let git = || {
         let mut git = aside.git(aside.path());

@@ -249,7 +249,7 @@ async fn what_another_host_has_is_killed_with_and_without_its_shim() {
     kill_shim(&mut shims[0].1, first).await;
     assert!(shim_of(&shims[1].1.started).signal(nix::libc::SIGSTOP));
     for dir in &alive {
-        bench.shims.end_stranger(dir).await.unwrap();
+        bench.shims.end_stale(dir).await.unwrap();
     }
     assert!(leaders.iter().all(|leader| !leader.is_alive()));
     for (dir, _) in shims {

@@ -33,7 +33,7 @@ impl Domain {
             let why = format!("of its turns, the board has the end of turn {last} alone");
             return Err(host_is_away(attempt, &host, &why));
         }
-        let had = attempt::have_all(&self.world, &found).await;
+        let had = attempt::fetch_all(&self.world, &found).await;
         had.map_err(|why| host_is_away(attempt, &host, &why))?;
         Ok(Some((host, last)))
     }

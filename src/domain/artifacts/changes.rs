@@ -26,7 +26,8 @@ impl ChangesTool for Domain {
         input: GetAttemptChangesInput,
     ) -> Refusable<GetAttemptChangesOutput> {
         let id = input.attempt_id;
-        if let Some(there) = self.by_its_host(TOOL, Needs::Files, Some(caller), id, &input).await? {
+        if let Some(there) = self.forward_read(TOOL, Needs::Files, Some(caller), id, &input).await?
+        {
             return Ok(there);
         }
         let turns = Turns::new(input.from_turn, input.to_turn);

@@ -18,12 +18,12 @@ use crate::api::Refusal;
 use crate::api::comments::Side;
 use crate::domain::Domain;
 use crate::store::KeptComment;
-use crate::work::comments::{Course, Difference, Standing};
+use crate::work::comments::{Course, Difference, LinePosition};
 
 const TOOL: &str = "comment_on_changes";
 
 /// What has become of a comment's lines, and the path of their file now.
-pub type Stands = HashMap<CommentId, (Standing, String)>;
+pub type Stands = HashMap<CommentId, (LinePosition, String)>;
 
 /// The snapshots of an attempt, each with its turn, in order.
 pub type Snapshots = [(u32, TurnSnapshot)];
@@ -142,7 +142,7 @@ impl Versions {
         &mut self,
         comment: &KeptComment,
         points: &Points<'_>,
-    ) -> Result<(Standing, String), SnapshotError> {
+    ) -> Result<(LinePosition, String), SnapshotError> {
         let Points { commented, found, newest, has_ended } = points;
         let (path, file) = (path_in(comment, &comment.path), path_in(comment, &comment.file));
         let count = (comment.last_line + 1).saturating_sub(comment.first_line);

@@ -33,7 +33,8 @@ impl FileTool for Domain {
         input: GetAttemptFileInput,
     ) -> Refusable<GetAttemptFileOutput> {
         let id = input.attempt_id;
-        if let Some(there) = self.by_its_host(TOOL, Needs::Files, Some(caller), id, &input).await? {
+        if let Some(there) = self.forward_read(TOOL, Needs::Files, Some(caller), id, &input).await?
+        {
             return Ok(there);
         }
         let attempt = input.attempt_id;

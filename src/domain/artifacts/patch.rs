@@ -30,7 +30,8 @@ impl PatchTool for Domain {
         input: GetAttemptPatchInput,
     ) -> Refusable<GetAttemptPatchOutput> {
         let id = input.attempt_id;
-        if let Some(there) = self.by_its_host(TOOL, Needs::Files, Some(caller), id, &input).await? {
+        if let Some(there) = self.forward_read(TOOL, Needs::Files, Some(caller), id, &input).await?
+        {
             return Ok(there);
         }
         let guards = &self.artifacts.guards;

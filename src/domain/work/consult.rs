@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use provost_actors::answers::Answerer;
-use provost_actors::gateway::for_a_person;
+use provost_actors::gateway::left_to_person;
 pub(super) use provost_actors::journal::Consulted;
 use serde_json::json;
 
@@ -82,7 +82,7 @@ impl Domain {
         if caller.place.is_inside() && asked_from.is_none() {
             // It may be an agent's in a sandbox, of whichever attempt.
             self.store.wait_no_longer(id, &asking.worker.agent).await?;
-            return Err(for_a_person("it is not known which attempt asks"));
+            return Err(left_to_person("it is not known which attempt asks"));
         }
         let mut run = tokio::spawn(consultant.run(id, asked_from));
         let outcome = tokio::select! {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use std::path::Path;
 
 use provost_actors::ids::{ProjectId, TaskId};
-use provost_actors::text::{NAME_TOLD, cut};
+use provost_actors::text::{NAME_SHOWN_MAX, cut};
 
 use crate::api::{Access, Caller, Code, Refusal, TaskNames};
 use crate::domain::Domain;
@@ -118,7 +118,7 @@ fn of_several(handle: &str, tasks: &[(TaskId, ProjectId, String)]) -> Refusal {
     let named: Vec<String> = tasks
         .iter()
         .take(SHOWN)
-        .map(|(task, _, project)| format!("{task} in {}", cut(project.clone(), NAME_TOLD)))
+        .map(|(task, _, project)| format!("{task} in {}", cut(project.clone(), NAME_SHOWN_MAX)))
         .collect();
     let more = if tasks.len() > SHOWN { ", and more" } else { "" };
     let ids: Vec<String> = tasks.iter().take(SHOWN).map(|(task, ..)| task.to_string()).collect();

@@ -97,10 +97,10 @@ mod tests {
         };
         assert_eq!(cost(None, &[0.5, 0.75]), Some(0.75));
         assert_eq!(cost(Some(0.75), &[1.0]), Some(0.25));
-        let mut untold = TurnUsage::default();
-        untold.costs(1.0, true);
+        let mut unreported = TurnUsage::default();
+        unreported.costs(1.0, true);
         assert_eq!(
-            untold.used.cost_usd, None,
+            unreported.used.cost_usd, None,
             "earlier turns are in it, and it is not known how much"
         );
     }

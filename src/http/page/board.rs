@@ -9,12 +9,12 @@ use serde::Deserialize;
 use super::form::{Button, Call, Forms, Look};
 use super::parts::{Tone, ago, attempt_badge, badge, encoded, headline, priority, word};
 use super::projects::{self, Projects};
-use super::shell::{self, Live, Place};
+use super::shell::{self, Live, NavItem};
 use crate::api::args::Limit;
 use crate::api::attempts::{AttemptPhase, AttemptState};
 use crate::api::tasks::{Priority, TaskStatus};
 use crate::api::window::{Board, BoardColumn, BoardInput, Card, Column, Why};
-use crate::http::Desk;
+use crate::http::RequestContext;
 use crate::http::page::Problem;
 
 /// Most cards of a column; the rest is on pages of its own.
@@ -58,15 +58,15 @@ impl Asked {
     }
 }
 
-pub async fn page(desk: Desk, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
+pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     let projects = projects::of(&desk).await?;
     let board = desk.service.board(&desk.caller, asked.input()).await?;
     let forms = Forms::new(&desk.caller, asked.path("/board"));
     let body = whole(&projects, &board, &asked, &forms, Timestamp::now());
-    Ok(shell::page("Board", Some(Place::Board), desk.as_of, &body))
+    Ok(shell::page("Board", Some(NavItem::Board), desk.as_of, &body))
 }
 
-pub async fn fragment(desk: Desk, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
+pub async fn fragment(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     let board = desk.service.board(&desk.caller, asked.input()).await?;
     let forms = Forms::new(&desk.caller, asked.path("/board"));
     Ok(columns(&board, &asked, &forms, Timestamp::now()))

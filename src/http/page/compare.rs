@@ -10,13 +10,13 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, TaskId};
 
 use super::parts::{Tone, ago, amount, attempt_badge, badge, dollars, span, visible, word};
-use super::shell::{self, Live, Place};
+use super::shell::{self, Live, NavItem};
 use super::task::attempts;
 use crate::api::artifacts::{GetAttemptChangesInput, GetAttemptChangesOutput};
 use crate::api::attempts::AttemptStatus;
 use crate::api::tasks::GetTaskInput;
 use crate::api::window::{CompareInput, Outcome};
-use crate::http::Desk;
+use crate::http::RequestContext;
 use crate::http::page::Problem;
 
 /// Most attempts side by side.
@@ -33,7 +33,7 @@ pub struct Side {
     changes: Option<GetAttemptChangesOutput>,
 }
 
-pub async fn page(desk: Desk, Path(task_id): Path<TaskId>) -> Result<Markup, Problem> {
+pub async fn page(desk: RequestContext, Path(task_id): Path<TaskId>) -> Result<Markup, Problem> {
     let task = desk.service.get_task(&desk.caller, GetTaskInput { task_id }).await?.task.task;
     let title = format!("Compare {}", task.summary.handle);
     let table = fragment(desk.clone(), Path(task_id)).await?;
@@ -42,10 +42,13 @@ pub async fn page(desk: Desk, Path(task_id): Path<TaskId>) -> Result<Markup, Pro
         div.head { h1 { "Compare: " (task.summary.title) } }
         (table)
     };
-    Ok(shell::page(&title, Some(Place::Board), desk.as_of, &body))
+    Ok(shell::page(&title, Some(NavItem::Board), desk.as_of, &body))
 }
 
-pub async fn fragment(desk: Desk, Path(task_id): Path<TaskId>) -> Result<Markup, Problem> {
+pub async fn fragment(
+    desk: RequestContext,
+    Path(task_id): Path<TaskId>,
+) -> Result<Markup, Problem> {
     let mut statuses = attempts(&desk, task_id).await?;
     let total = statuses.len();
     statuses.truncate(SIDE_BY_SIDE);
@@ -59,7 +62,7 @@ pub async fn fragment(desk: Desk, Path(task_id): Path<TaskId>) -> Result<Markup,
     Ok(compared(task_id, &sides, total, Timestamp::now()))
 }
 
-async fn changes(desk: &Desk, attempt_id: AttemptId) -> Option<GetAttemptChangesOutput> {
+async fn changes(desk: &RequestContext, attempt_id: AttemptId) -> Option<GetAttemptChangesOutput> {
     let input = GetAttemptChangesInput { attempt_id, force: true, from_turn: None, to_turn: None };
     desk.service.get_attempt_changes(&desk.caller, input).await.ok()
 }

@@ -11,11 +11,11 @@ use super::form::Forms;
 use super::need;
 use super::parts::{encoded, visible, word};
 use super::projects::{self, Projects};
-use super::shell::{self, Live, Place};
+use super::shell::{self, Live, NavItem};
 use crate::api::args::Limit;
 use crate::api::artifacts::{GetAttemptChangesInput, GetAttemptChangesOutput};
 use crate::api::window::{Attention, AttentionInput};
-use crate::http::Desk;
+use crate::http::RequestContext;
 use crate::http::page::Problem;
 
 /// Most items of a page; older ones are on pages of their own.
@@ -45,19 +45,19 @@ impl Asked {
     }
 }
 
-pub async fn page(desk: Desk, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
+pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     colours::prepare();
     let projects = projects::of(&desk).await?;
     let list = list(&desk, &asked).await?;
     let body = whole(&projects, asked.project(), &list);
-    Ok(shell::page("Inbox", Some(Place::Inbox), desk.as_of, &body))
+    Ok(shell::page("Inbox", Some(NavItem::Inbox), desk.as_of, &body))
 }
 
-pub async fn fragment(desk: Desk, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
+pub async fn fragment(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     list(&desk, &asked).await
 }
 
-async fn list(desk: &Desk, asked: &Asked) -> Result<Markup, Problem> {
+async fn list(desk: &RequestContext, asked: &Asked) -> Result<Markup, Problem> {
     let cursor = asked.cursor.clone().filter(|cursor| !cursor.is_empty());
     let input = AttentionInput { project_id: asked.project(), cursor, limit: Limit::of(ITEMS) };
     let found = desk.service.attention(&desk.caller, input).await?;
@@ -66,7 +66,7 @@ async fn list(desk: &Desk, asked: &Asked) -> Result<Markup, Problem> {
 }
 
 /// The number beside the inbox's name.
-pub async fn waiting(desk: Desk) -> Result<Markup, Problem> {
+pub async fn waiting(desk: RequestContext) -> Result<Markup, Problem> {
     let limit = Limit::of(1);
     let input = AttentionInput { limit, ..AttentionInput::default() };
     let found = desk.service.attention(&desk.caller, input).await?;
@@ -74,7 +74,10 @@ pub async fn waiting(desk: Desk) -> Result<Markup, Problem> {
 }
 
 /// The changed files of an attempt, in short.
-pub async fn files(desk: Desk, Path(attempt_id): Path<AttemptId>) -> Result<Markup, Problem> {
+pub async fn files(
+    desk: RequestContext,
+    Path(attempt_id): Path<AttemptId>,
+) -> Result<Markup, Problem> {
     let input = GetAttemptChangesInput { attempt_id, force: false, from_turn: None, to_turn: None };
     Ok(file_list(&desk.service.get_attempt_changes(&desk.caller, input).await?))
 }

@@ -35,10 +35,10 @@ use maud::{DOCTYPE, Markup, html};
 use provost_actors::refusal::Refusal;
 use serde_json::Value;
 
-use super::{Face, assets, problem};
+use super::{HttpState, assets, problem};
 
 /// The addresses of all pages and of the fragments that they refresh.
-pub fn routes() -> Router<Arc<Face>> {
+pub fn routes() -> Router<Arc<HttpState>> {
     Router::new()
         .route("/", get(inbox::page))
         .route("/inbox", get(inbox::fragment))

@@ -5,13 +5,13 @@ use provost_actors::ids::ProjectId;
 
 use crate::api::args::Limit;
 use crate::api::projects::{ListProjectsInput, ProjectSummary};
-use crate::http::Desk;
+use crate::http::RequestContext;
 use crate::http::page::Problem;
 
 /// The newest ones.
 pub struct Projects(pub Vec<ProjectSummary>);
 
-pub async fn of(desk: &Desk) -> Result<Projects, Problem> {
+pub async fn of(desk: &RequestContext) -> Result<Projects, Problem> {
     let input = ListProjectsInput { limit: Limit::of(200), cursor: None };
     let mut projects = desk.service.list_projects(&desk.caller, input).await?.projects;
     projects.sort_by(|a, b| a.name.cmp(&b.name));

@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 
 use super::parts::{Tone, badge, visible, word};
 use super::projects;
-use super::shell::{self, Place};
+use super::shell::{self, NavItem};
 use crate::api::commands::{CheckStatus, Finding, Info, ShownRepo, ShownRepos};
 use crate::api::executors::{ExecutorSummary, ListExecutorsInput};
 use crate::api::projects::ListReposInput;
 use crate::api::window::LoginsInput;
-use crate::http::Desk;
+use crate::http::RequestContext;
 use crate::http::page::Problem;
 
-pub async fn page(desk: Desk) -> Result<Markup, Problem> {
+pub async fn page(desk: RequestContext) -> Result<Markup, Problem> {
     let info = info(&desk).await;
-    Ok(shell::page("Settings", Some(Place::Settings), desk.as_of, &whole(info.as_ref())))
+    Ok(shell::page("Settings", Some(NavItem::Settings), desk.as_of, &whole(info.as_ref())))
 }
 
 /// The executors, whose programs are asked for their versions.
-pub async fn executors(desk: Desk) -> Result<Markup, Problem> {
+pub async fn executors(desk: RequestContext) -> Result<Markup, Problem> {
     let found = desk.service.list_executors(&desk.caller, ListExecutorsInput {});
     let logins = desk.service.logins(&desk.caller, LoginsInput {});
     let (found, logins) = tokio::try_join!(found, logins)?;
@@ -31,13 +31,13 @@ pub async fn executors(desk: Desk) -> Result<Markup, Problem> {
 }
 
 /// What the doctor finds, for the daemon's own user.
-pub async fn findings(desk: Desk) -> Result<Markup, Problem> {
+pub async fn findings(desk: RequestContext) -> Result<Markup, Problem> {
     let found = desk.service.call_method(&desk.caller, "provost/doctor", None).await;
     let found = found.ok().and_then(read::<Vec<Finding>>);
     Ok(finding_list(found.as_deref()))
 }
 
-pub async fn of_projects(desk: Desk) -> Result<Markup, Problem> {
+pub async fn of_projects(desk: RequestContext) -> Result<Markup, Problem> {
     let mut shown = Vec::new();
     for project in projects::of(&desk).await?.0 {
         let input = ListReposInput { project_id: project.project_id };
@@ -51,11 +51,11 @@ pub async fn of_projects(desk: Desk) -> Result<Markup, Problem> {
 }
 
 /// `None` for a reader who is not the daemon's own user.
-async fn info(desk: &Desk) -> Option<Info> {
+async fn info(desk: &RequestContext) -> Option<Info> {
     read(desk.service.call_method(&desk.caller, "provost/info", None).await.ok()?)
 }
 
-async fn provisioned(desk: &Desk, project: &Value) -> Result<Vec<ShownRepo>, String> {
+async fn provisioned(desk: &RequestContext, project: &Value) -> Result<Vec<ShownRepo>, String> {
     let method = "provost/repo_settings";
     let found = desk.service.call_method(&desk.caller, method, Some(project.clone())).await;
     let found = found.map_err(|error| error.message)?;

@@ -7,14 +7,14 @@ use crate::http::assets;
 
 /// The places of the navigation, each with the key that follows `g`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum NavItem {
     Inbox,
     Board,
     Usage,
     Settings,
 }
 
-impl Place {
+impl NavItem {
     const ALL: [Self; 4] = [Self::Inbox, Self::Board, Self::Usage, Self::Settings];
 
     fn title(self) -> &'static str {
@@ -51,7 +51,7 @@ const HTMX: &str = r#"{"allowEval":false,"allowScriptTags":false,"includeIndicat
 
 /// A whole page. `here` is the page's place in the navigation, or the place that it belongs to;
 /// `as_of`, the number of a change that it shows: what it lacks came later.
-pub fn page(title: &str, here: Option<Place>, as_of: Option<u64>, body: &Markup) -> Markup {
+pub fn page(title: &str, here: Option<NavItem>, as_of: Option<u64>, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -85,7 +85,7 @@ pub fn script(name: &str) -> Markup {
     html! { link rel="preload" as="script" href=(assets::path(name)) data-run; }
 }
 
-fn top(here: Option<Place>) -> Markup {
+fn top(here: Option<NavItem>) -> Markup {
     html! {
         header.top {
             a.brand href="/" aria-label="Provost" {
@@ -94,12 +94,12 @@ fn top(here: Option<Place>) -> Markup {
             }
             nav aria-label="Main" {
                 ul {
-                    @for place in Place::ALL {
+                    @for place in NavItem::ALL {
                         li {
                             a href=(place.path()) data-go=(place.key())
                                 aria-current=[(here == Some(place)).then_some("page")] {
                                 (place.title())
-                                @if place == Place::Inbox { (waiting(None)) }
+                                @if place == NavItem::Inbox { (waiting(None)) }
                             }
                         }
                     }
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_page_has_its_landmarks() {
-        let markup = page("Inbox", Some(Place::Inbox), Some(7), &html! { h1 { "Inbox" } });
+        let markup = page("Inbox", Some(NavItem::Inbox), Some(7), &html! { h1 { "Inbox" } });
         let names = ["provost.svg", "provost.css", "provost.js", "htmx.min.js", "start.js"];
         let shown = names.into_iter().fold(markup.into_string(), |shown, name| {
             // Without the hash of what is in it.

@@ -8,37 +8,41 @@ use provost_actors::ids::TaskId;
 use super::board::priorities;
 use super::form::{Button, Call, Forms, Look};
 use super::parts::{Tone, ago, attempt_badge, badge, priority, span, visible, word};
-use super::shell::{self, Live, Place};
-use crate::api::attempts::{AttemptStatus, AttemptStatusOutput, ToldStatus};
+use super::shell::{self, Live, NavItem};
+use crate::api::attempts::{AttemptStatus, AttemptStatusOutput, StatusView};
 use crate::api::executors::{ExecutorSummary, ListExecutorsInput};
 use crate::api::tasks::{CheckedTask, GetTaskInput, TaskStatus};
 use crate::api::worker::report::CheckedReport;
-use crate::http::Desk;
+use crate::http::RequestContext;
 use crate::http::page::Problem;
 
 /// Attempts of a task that are shown.
 pub const ATTEMPTS_MAX: usize = 20;
 
-pub async fn page(desk: Desk, Path(task): Path<TaskId>) -> Result<Markup, Problem> {
+pub async fn page(desk: RequestContext, Path(task): Path<TaskId>) -> Result<Markup, Problem> {
     let has_tools = Forms::new(&desk.caller, "/").may_write;
     let (body, title) = read(&desk, task, has_tools).await?;
-    Ok(shell::page(&title, Some(Place::Board), desk.as_of, &body))
+    Ok(shell::page(&title, Some(NavItem::Board), desk.as_of, &body))
 }
 
-pub async fn fragment(desk: Desk, Path(task): Path<TaskId>) -> Result<Markup, Problem> {
+pub async fn fragment(desk: RequestContext, Path(task): Path<TaskId>) -> Result<Markup, Problem> {
     // What a person writes into stands apart from what is refreshed.
     Ok(read(&desk, task, false).await?.0)
 }
 
 /// What can be done with a task, for its page and for its card.
-pub async fn tools(desk: Desk, Path(task_id): Path<TaskId>) -> Result<Markup, Problem> {
+pub async fn tools(desk: RequestContext, Path(task_id): Path<TaskId>) -> Result<Markup, Problem> {
     let task = desk.service.get_task(&desk.caller, GetTaskInput { task_id }).await?.task;
     let executors = desk.service.list_executors(&desk.caller, ListExecutorsInput {}).await?;
     let forms = Forms::new(&desk.caller, format!("/tasks/{task_id}"));
     Ok(all_tools(&task, &executors.executors, &forms))
 }
 
-async fn read(desk: &Desk, task_id: TaskId, has_tools: bool) -> Result<(Markup, String), Problem> {
+async fn read(
+    desk: &RequestContext,
+    task_id: TaskId,
+    has_tools: bool,
+) -> Result<(Markup, String), Problem> {
     let task = desk.service.get_task(&desk.caller, GetTaskInput { task_id }).await?.task;
     let attempts = attempts(desk, task_id).await?;
     let summary = &task.task.summary;
@@ -47,7 +51,7 @@ async fn read(desk: &Desk, task_id: TaskId, has_tools: bool) -> Result<(Markup, 
 }
 
 /// The newest attempts of a task, newest first.
-pub async fn attempts(desk: &Desk, task: TaskId) -> Result<Vec<AttemptStatus>, Problem> {
+pub async fn attempts(desk: &RequestContext, task: TaskId) -> Result<Vec<AttemptStatus>, Problem> {
     use crate::api::args::{Limit, List};
     use crate::api::attempts::{GetAttemptStatusInput, ListTaskAttemptsInput};
     let listed =
@@ -66,8 +70,8 @@ pub async fn attempts(desk: &Desk, task: TaskId) -> Result<Vec<AttemptStatus>, P
         return Ok(Vec::new());
     };
     let whole = found.attempts.into_iter().filter_map(|told| match told {
-        ToldStatus::Whole(status) => Some(*status),
-        ToldStatus::Short(_) => None,
+        StatusView::Whole(status) => Some(*status),
+        StatusView::Short(_) => None,
     });
     Ok(whole.collect())
 }

@@ -7,11 +7,11 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::parts::{amount, dollars};
-use super::shell::{self, Place};
+use super::shell::{self, NavItem};
 use super::svg::{self, Bar};
 use crate::api::args::Limit;
 use crate::api::window::{Usage, UsageInput, UsageRow};
-use crate::http::Desk;
+use crate::http::RequestContext;
 use crate::http::page::Problem;
 
 /// Days that a page can show.
@@ -49,11 +49,11 @@ pub struct Asked {
     by: By,
 }
 
-pub async fn page(desk: Desk, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
+pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     let days = asked.days.filter(|days| DAYS.contains(days)).unwrap_or(30);
     let input = UsageInput { days: Limit::of(days) };
     let usage = desk.service.usage(&desk.caller, input).await?;
-    Ok(shell::page("Usage", Some(Place::Usage), desk.as_of, &whole(&usage, asked.by)))
+    Ok(shell::page("Usage", Some(NavItem::Usage), desk.as_of, &whole(&usage, asked.by)))
 }
 
 #[derive(Clone, Copy, Debug, Default)]

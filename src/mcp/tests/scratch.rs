@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Access, Caller, Once, Place, Role};
+use crate::api::{Access, Caller, CallerLocation, Once, Role};
 use crate::config::Config;
 use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
@@ -132,7 +132,7 @@ pub fn caller(role: Role, attempt: Option<&str>) -> Caller {
     Caller {
         role,
         attempt: attempt.map(|id| id.parse().unwrap()),
-        place: Place::Outside,
+        place: CallerLocation::Outside,
         is_person: false,
         agent: "an-agent".to_owned(),
         access: Access::of(role),

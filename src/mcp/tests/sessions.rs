@@ -16,7 +16,7 @@ use super::scratch::{Scratch, caller};
 use crate::api::{Caller, Role};
 use crate::mcp::limits::Limits;
 use crate::mcp::server::serve;
-use crate::tools::Room;
+use crate::tools::CallLimits;
 
 /// Far beyond what anything here takes; only a hanging test gets here.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -211,7 +211,7 @@ async fn an_oversized_line_is_refused_with_its_id() {
 #[tokio::test]
 async fn a_taken_id_is_refused_and_free_again_after_a_cancel() {
     let mut peer = Peer::orchestrator(Limits {
-        room: Room { calls: 1, ..Room::default() },
+        room: CallLimits { calls: 1, ..CallLimits::default() },
         ..Limits::default()
     })
     .await;
@@ -232,7 +232,7 @@ async fn a_taken_id_is_refused_and_free_again_after_a_cancel() {
 #[tokio::test]
 async fn what_takes_too_long_is_answered_as_internal() {
     let limits = Limits {
-        room: Room { calls: 1, time: Duration::from_millis(20), ..Room::default() },
+        room: CallLimits { calls: 1, time: Duration::from_millis(20), ..CallLimits::default() },
         ..Limits::default()
     };
     let person = Caller { is_person: true, ..caller(Role::Orchestrator, None) };
@@ -256,7 +256,7 @@ async fn what_takes_too_long_is_answered_as_internal() {
 #[tokio::test]
 async fn calls_over_the_cap_are_rate_limited() {
     let mut peer = Peer::orchestrator(Limits {
-        room: Room { calls: 1, ..Room::default() },
+        room: CallLimits { calls: 1, ..CallLimits::default() },
         ..Limits::default()
     })
     .await;
@@ -431,8 +431,10 @@ async fn a_peer_that_does_not_read_is_held_back_and_loses_nothing() {
 
 #[tokio::test]
 async fn calls_that_sleep_take_no_room_from_those_that_work() {
-    let limits =
-        Limits { room: Room { calls: 1, sleepers: 2, ..Room::default() }, ..Limits::default() };
+    let limits = Limits {
+        room: CallLimits { calls: 1, sleepers: 2, ..CallLimits::default() },
+        ..Limits::default()
+    };
     let mut peer = Peer::orchestrator(limits).await;
     let queued = peer.scratch.board().await.attempt;
     let wait = json!({"attempt_ids": [queued]});

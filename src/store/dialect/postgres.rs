@@ -21,7 +21,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::{Dialect, Terms, Words};
 use crate::store::Result;
-use crate::store::answered::answered;
+use crate::store::pg_transaction::answered;
 
 pub const DIALECT: Dialect = Dialect {
     holds_nul: false,

@@ -1,6 +1,6 @@
 //! What is on record of the work of attempts, and of those that they were forked from.
 
-use provost_actors::journal::{Fork, MergeReceipt, Place};
+use provost_actors::journal::{Fork, MergeReceipt, TargetState};
 use provost_actors::workspace::parting::{History, Landing};
 
 use super::*;
@@ -16,7 +16,7 @@ async fn lands(store: &Store, attempt: &Attempt, commit: &str) -> Landing {
             old: before.clone(),
             new: result.clone(),
             tree: None,
-            place: Place::New,
+            place: TargetState::New,
         });
         finish.state = FinishState::Done;
         store.end_finish(&finish).await.unwrap();

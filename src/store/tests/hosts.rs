@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
 use super::*;
-use crate::store::answered::Order;
+use crate::store::pg_transaction::Order;
 
 const LEASE: Duration = Duration::from_secs(30);
 

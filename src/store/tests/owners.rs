@@ -7,8 +7,8 @@ use provost_actors::journal::{
 };
 
 use super::*;
-use crate::api::placed::About;
-use crate::store::kept::Kept;
+use crate::api::placed::Subject;
+use crate::store::read_cache::Kept;
 
 async fn run(store: &Store, sql: &'static str, values: impl Serialize) {
     let work = async |db: Db<'_>| db.run(sql, values).await;
@@ -191,17 +191,17 @@ async fn what_a_call_is_about_is_on_the_host_of_its_attempt() {
     let Two { store, hosts, .. } = two(Phase::Settled).await;
     for ((_, own), host) in hosts.iter().zip(["local", "b"]) {
         let (attempt, session) = (own.attempt_id.to_string(), own.session_id.to_string());
-        for about in [About::Attempt(&attempt), About::Session(&session)] {
+        for about in [Subject::Attempt(&attempt), Subject::Session(&session)] {
             let found = store.host_of(about).await.unwrap();
             assert_eq!(found, Some((host.to_owned(), Some(own.attempt_id))));
         }
     }
     let unknown = AttemptId::new().to_string();
     for about in [
-        About::Attempt(&unknown),
-        About::Session(&unknown),
-        About::Approval(&unknown),
-        About::ChecksOf(&unknown),
+        Subject::Attempt(&unknown),
+        Subject::Session(&unknown),
+        Subject::Approval(&unknown),
+        Subject::ChecksOf(&unknown),
     ] {
         assert_eq!(store.host_of(about).await.unwrap(), None);
     }

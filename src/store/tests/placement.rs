@@ -12,7 +12,7 @@ use provost_actors::journal::Finishes as _;
 use provost_actors::journal::checks::{CheckCommand, PlannedCheck, Submission};
 
 use super::*;
-use crate::store::kept::Kept;
+use crate::store::read_cache::Kept;
 use crate::store::work::checks::{self, NewRun};
 
 async fn run(store: &Store, sql: &'static str, values: impl Serialize) {

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::hosts::registration;
 use super::*;
-use crate::api::{Access, Caller, HostCall, Origin, Place, Role};
+use crate::api::{Access, Caller, CallerLocation, ForwardedCall, Origin, Role};
 use crate::store::schema::{MIGRATIONS, newest};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -184,18 +184,18 @@ impl Daemon {
     }
 }
 
-fn call() -> HostCall {
+fn call() -> ForwardedCall {
     let caller = Caller {
         role: Role::All,
         attempt: None,
-        place: Place::Outside,
+        place: CallerLocation::Outside,
         is_person: true,
         agent: "a".into(),
         access: Access::Admin,
         cwd: None,
         origin: Origin::default(),
     };
-    HostCall { tool: "get_task".into(), caller, arguments: serde_json::Map::new(), id: None }
+    ForwardedCall { tool: "get_task".into(), caller, arguments: serde_json::Map::new(), id: None }
 }
 
 fn line(attempt_id: AttemptId, before: Option<Shipped>, first: Mark) -> Shipment {

@@ -15,7 +15,7 @@ use crate::api::worker::ticket::Urgency;
 use crate::store::tasks::{self, Draft};
 use crate::store::{Code, Db, Refusal, Result};
 use crate::work::report::{Said, message};
-use crate::work::said::next_action;
+use crate::work::report_claims::next_action;
 use crate::work::{Worker, suggestion};
 
 #[async_trait]

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Worker, WorkerCall};
 use crate::api::worker::report::{Reported, TaskReport};
 use crate::store::{Db, Refusal, Result, Sql, Store, now};
-use crate::work::reported::{self, SHOWN};
+use crate::work::report_history::{self, SHOWN};
 
 /// Keeps a report on a task: what it says of the task in the tool's own word, and its
 /// contradictions in sentences.
@@ -59,7 +59,7 @@ impl Store {
                 *report = serde_json::from_str(report.as_str().unwrap_or("null"))?;
             }
             let (reason, reports_total) = db.one(total, (task,)).await?;
-            Ok(Reported { reason, reports: reported::fitting(reports), reports_total })
+            Ok(Reported { reason, reports: report_history::fitting(reports), reports_total })
         })
         .await
     }

@@ -3,7 +3,7 @@ use provost_actors::event::Timestamp;
 use provost_actors::ids::CommentId;
 
 use super::*;
-use crate::api::comments::{CommentState, LinesNow};
+use crate::api::comments::{CommentState, CurrentLines};
 
 fn span(first: u64, count: u64) -> Span {
     Span { first, count }
@@ -127,7 +127,7 @@ fn lines_are_addressed_only_by_the_reviews_own_turns() {
     assert!(!is_addressed(none.clone(), Some(change(6))));
     assert!(is_addressed(none, Some(Difference::All)), "the file is gone");
     let moved = course(Difference::NONE, Some(change(1)));
-    assert_eq!(moved, Standing { now: Some(span(6, 1)), is_addressed: false });
+    assert_eq!(moved, LinePosition { now: Some(span(6, 1)), is_addressed: false });
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn comment(path: &str, first_line: u64, text: &str) -> Comment {
 
 #[test]
 fn the_prompt_has_each_comment_with_its_place_file_by_file() {
-    let moved = LinesNow { path: "app/b".to_owned(), first_line: 12, last_line: 14 };
+    let moved = CurrentLines { path: "app/b".to_owned(), first_line: 12, last_line: 14 };
     let comments = [
         Comment { last_line: 3, outdated: true, now: Some(moved), ..comment("app/b", 1, "Moved.") },
         comment("app/a", 9, "Name it.\n"),

@@ -31,10 +31,10 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, ParseError> {
         serde_json::from_str(text).map_err(|error| ParseError::NotJson(error.to_string()))?;
     let mut reader = Reader { text, lines: Lines::of(text), sections: Vec::new() };
     if let Some(parts) = parts(root.get()) {
-        reader.group(&Place::default(), &parts)?;
+        reader.group(&PathStep::default(), &parts)?;
     } else {
         let passages = reader.passages("", None, root);
-        reader.push(&Place::default(), passages);
+        reader.push(&PathStep::default(), passages);
     }
     Ok(reader.sections)
 }
@@ -45,7 +45,7 @@ struct Part<'a> {
 }
 
 #[derive(Clone, Default)]
-struct Place {
+struct PathStep {
     /// `design.colors[2]`.
     path: String,
     /// The last name of the path, and what the object itself says that it is.
@@ -78,7 +78,7 @@ impl Reader<'_> {
     }
 
     /// An object or an array: its own values, then what is deeper.
-    fn group(&mut self, place: &Place, parts: &[Part<'_>]) -> Result<(), ParseError> {
+    fn group(&mut self, place: &PathStep, parts: &[Part<'_>]) -> Result<(), ParseError> {
         self.check(parts)?;
         let mut place = place.clone();
         for part in parts {
@@ -106,7 +106,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn push(&mut self, place: &Place, passages: Vec<Passage>) {
+    fn push(&mut self, place: &PathStep, passages: Vec<Passage>) {
         if !passages.is_empty() {
             let breadcrumb =
                 if place.path.is_empty() { "$".to_owned() } else { place.path.clone() };
@@ -116,7 +116,7 @@ impl Reader<'_> {
     }
 
     /// An array of plain values as a whole answers what its name asks.
-    fn whole(&mut self, place: &Place, value: &RawValue) {
+    fn whole(&mut self, place: &PathStep, value: &RawValue) {
         let end = value.get().as_ptr().addr() - self.text.as_ptr().addr() + value.get().len();
         let whole = self.lines.quote(self.begin(value)..end);
         let text = scalar(value);
@@ -162,7 +162,7 @@ fn written(json: &str, sentence: &str) -> Option<std::ops::Range<usize>> {
     Some(at..at + escaped.len())
 }
 
-impl Place {
+impl PathStep {
     /// Whether a value is a section of its own rather than a passage.
     fn is_above(&self, value: &RawValue) -> bool {
         let text = value.get();

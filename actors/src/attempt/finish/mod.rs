@@ -16,19 +16,20 @@
 //! * Each result is in the receipt, and written down, before the next step begins. A step that
 //!   was cut off is taken again, and finds done what is done.
 
-mod apart;
+mod commit;
 pub mod compose;
 pub(super) mod finishing;
-pub mod leave;
-mod moving;
+mod move_target;
 pub(super) mod owner;
+pub mod publish;
 mod refusals;
+mod remote_apply;
 pub(super) mod task;
 
 use crate::ids::CheckRunId;
 use crate::journal::{
-    ChecksReceipt, Conflicting, Ending, Finish, FinishAction, FinishReceipt, MergeReceipt, Place,
-    PullRequest, PushRequest, RepoReceipt,
+    ChecksReceipt, Conflicting, Ending, Finish, FinishAction, FinishReceipt, MergeReceipt,
+    PullRequest, PushRequest, RepoReceipt, TargetState,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -87,12 +88,12 @@ pub enum Stepped {
 pub fn next(finish: &Finish) -> Step {
     let Finish { request, receipt, .. } = finish;
     let repos = || receipt.repos.iter().enumerate();
-    let at = |place: Place| {
+    let at = |place: TargetState| {
         let is_there = |merged: &MergeReceipt| merged.changes() && merged.place == place;
         repos().find(|(_, repo)| repo.merged.as_ref().is_some_and(is_there)).map(|(at, _)| at)
     };
     if let Some(ending) = &receipt.ending {
-        return at(Place::New).map_or_else(|| Step::End(ending.clone()), Step::Return);
+        return at(TargetState::New).map_or_else(|| Step::End(ending.clone()), Step::Return);
     }
     if request.action == FinishAction::Discard {
         if !receipt.is_discarded {
@@ -109,7 +110,7 @@ pub fn next(finish: &Finish) -> Step {
     if let Some((at, _)) = repos().find(|(at, repo)| is_merged(*at) && repo.merged.is_none()) {
         return Step::Compute(at);
     }
-    let Some(first) = at(Place::Old) else { return outward(finish) };
+    let Some(first) = at(TargetState::Old) else { return outward(finish) };
     match receipt.checks {
         None => Step::Plan,
         Some(ChecksReceipt { run_id: Some(run), passed: None }) => Step::Await(run),
@@ -145,9 +146,9 @@ pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
     match (step, stepped) {
         // The first reason stays the finish's.
         (Step::Return(at), Stepped::Elsewhere | Stepped::Refused(_)) => {
-            place(receipt, *at, Place::Left);
+            place(receipt, *at, TargetState::Left);
         }
-        (Step::Return(at), _) => place(receipt, *at, Place::Old),
+        (Step::Return(at), _) => place(receipt, *at, TargetState::Old),
         (_, Stepped::Refused(refusal)) => receipt.ending = Some(Ending::Refused(refusal)),
         (_, Stepped::Conflicts(conflicts)) => receipt.ending = Some(Ending::Conflicts(conflicts)),
         (_, Stepped::Planned(checks)) => receipt.checks = Some(checks),
@@ -174,7 +175,7 @@ pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
         (Step::Propose(at), Stepped::Proposed(it)) => receipt.repos[*at].pull_request = Some(it),
         (Step::Commit(at), Stepped::Committed(commit)) => receipt.repos[*at].commit = Some(commit),
         (Step::Compute(at), Stepped::Computed(merged)) => receipt.repos[*at].merged = Some(merged),
-        (Step::Move(at), Stepped::Moved) => place(receipt, *at, Place::New),
+        (Step::Move(at), Stepped::Moved) => place(receipt, *at, TargetState::New),
         (Step::Move(at), Stepped::Elsewhere) => {
             receipt.repos[*at].merged = None;
             // They were of another result.
@@ -189,7 +190,7 @@ pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
     }
 }
 
-fn place(receipt: &mut FinishReceipt, at: usize, place: Place) {
+fn place(receipt: &mut FinishReceipt, at: usize, place: TargetState) {
     if let Some(merged) = &mut receipt.repos[at].merged {
         merged.place = place;
     }

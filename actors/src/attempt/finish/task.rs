@@ -7,29 +7,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ractor::ActorRef;
-use tokio::time::{Instant, sleep};
 
 use super::finishing::Finishing;
-use super::refusals::{branch_gone, git_failed, not_committed, other_strategy};
+use super::refusals::{branch_gone, git_failed, other_strategy};
 use super::{Step, Stepped, next, record, with_left};
-use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict, Lend, Lent};
+use crate::attempt::message::{AttemptMessage, Collect, CollectVerdict, LoanFn, WorktreeLoan};
 use crate::attempt::provision::checks::planned;
-use crate::attempt::provision::{self, trust_command};
-use crate::attempt::{prepare, snapshot};
+use crate::attempt::provision::trust_command;
+use crate::attempt::snapshot;
 use crate::ids::CheckRunId;
 use crate::journal::checks::{CheckedRepo, Submission};
 use crate::journal::{
-    Attempt, AttemptRepo, CheckVerdict, ChecksReceipt, Conflicting, Ending, Finish, MergeReceipt,
-    Place,
+    Attempt, CheckVerdict, ChecksReceipt, Conflicting, Ending, Finish, MergeReceipt, TargetState,
 };
 use crate::radar;
 use crate::refusal::{Code, Refusal};
 use crate::retry::{Backoff, noticing, until_done, while_store_fails};
 use crate::task::spawn;
-use crate::workspace::commit::{Commit, CommitError, commit};
 use crate::workspace::git::{self, GitError};
-use crate::workspace::index_lock::{IN_TIME, PAUSE};
-use crate::workspace::merge::{Merge, Merged, Signature, Strategy, merge};
+use crate::workspace::merge::{Merge, Merged, Strategy, merge};
 use crate::workspace::signing::Signing;
 use crate::world::World;
 
@@ -41,11 +37,11 @@ pub struct FinishTask {
     /// The attempt that is finished is another host's, which has committed its work.
     pub(super) is_other_hosts: bool,
     owner: ActorRef<AttemptMessage>,
-    lend: Lend,
+    lend: LoanFn,
     /// Checks that are to be written down with the receipt.
     planned: Option<Submission>,
     /// How commits are signed, by the place of their repository.
-    signings: BTreeMap<usize, Arc<Signing>>,
+    pub(super) signings: BTreeMap<usize, Arc<Signing>>,
 }
 
 impl FinishTask {
@@ -54,7 +50,7 @@ impl FinishTask {
         attempt: Attempt,
         finish: Finish,
         owner: ActorRef<AttemptMessage>,
-        lend: Lend,
+        lend: LoanFn,
     ) -> Self {
         let is_other_hosts = finish.attempt_id != attempt.attempt_id;
         let signings = BTreeMap::new();
@@ -91,7 +87,7 @@ impl FinishTask {
 
     async fn run(mut self) {
         snapshot::before_finish(&self.world, &self.attempt).await;
-        if !self.hand_over().await {
+        if !self.delegate().await {
             return;
         }
         let what = format!("attempt {}: borrowing worktrees", self.attempt.attempt_id);
@@ -161,7 +157,7 @@ impl FinishTask {
     }
 
     /// The worktrees of the attempt whose branch gets the work.
-    async fn borrow(&self) -> Result<Option<Lent>, Refusal> {
+    async fn borrow(&self) -> Result<Option<WorktreeLoan>, Refusal> {
         let Some(onto) = self.finish.request.onto else { return Ok(None) };
         let id = self.finish.finish_id;
         let lent = (self.lend)(onto, id).await?;
@@ -225,79 +221,6 @@ impl FinishTask {
         Ok(Stepped::Discarded(snapshots))
     }
 
-    /// Who commits in a repository.
-    fn by(&self, at: usize) -> Result<Signature, Refusal> {
-        let request = &self.finish.request;
-        let by = request.repos[at].by.as_ref().or(request.by.as_ref()).cloned();
-        by.ok_or_else(|| Refusal::internal("a finish that commits has no signature"))
-    }
-
-    /// How what is committed there is signed.
-    async fn signing(&mut self, at: usize) -> Result<Arc<Signing>, GitError> {
-        if let Some(known) = self.signings.get(&at) {
-            return Ok(Arc::clone(known));
-        }
-        let repo = Path::new(&self.attempt.repos[at].path);
-        let signing = Signing::of_person(repo, &self.world.settings.scratch_dir).await?;
-        Ok(Arc::clone(self.signings.entry(at).or_insert(signing)))
-    }
-
-    /// Names the changes of git's files, for a daemon that continues them.
-    pub(super) fn mark(&self) -> String {
-        format!("provost {}", self.finish.finish_id)
-    }
-
-    pub(super) async fn commit(&mut self, at: usize) -> Result<Stepped, Refusal> {
-        let signing = self.signing(at).await;
-        let linked = |sentence| Refusal::new(Code::WorkspaceFailed, sentence);
-        prepare::real_worktrees(&self.world, &self.attempt).await.map_err(linked)?;
-        prepare::whole(&self.world, &self.attempt).await.map_err(linked)?;
-        let repo = &self.attempt.repos[at];
-        let request = &self.finish.request;
-        let source = provision::source(&self.world, &self.attempt, repo).await;
-        let worktree = self.world.settings.source(&self.attempt, repo).worktree();
-        let failed = |error: CommitError| not_committed(repo, &worktree, &error);
-        let source = source.map_err(|error| failed(error.into()))?;
-        let what = Commit {
-            source,
-            message: request.message.clone(),
-            author: self.by(at)?,
-            signing: signing.map_err(|error| failed(error.into()))?,
-            mark: self.mark(),
-        };
-        self.commit_unlocked(repo, what).await.map(Stepped::Committed).map_err(failed)
-    }
-
-    /// Commits once no other program has the lock of the worktree's index.
-    async fn commit_unlocked(
-        &self,
-        repo: &AttemptRepo,
-        what: Commit,
-    ) -> Result<String, CommitError> {
-        let mut committed = self.commit_in_turn(repo, what.clone()).await;
-        if matches!(committed, Err(CommitError::Locked)) {
-            // Mostly by the git of an agent that was stopped.
-            prepare::release_locks(&self.world, &self.attempt).await;
-            committed = self.commit_in_turn(repo, what.clone()).await;
-        }
-        let until = Instant::now() + IN_TIME;
-        while matches!(committed, Err(CommitError::Locked)) && Instant::now() < until {
-            sleep(PAUSE).await;
-            committed = self.commit_in_turn(repo, what.clone()).await;
-        }
-        committed
-    }
-
-    async fn commit_in_turn(
-        &self,
-        repo: &AttemptRepo,
-        what: Commit,
-    ) -> Result<String, CommitError> {
-        let committing = async move { Box::pin(commit(&what)).await };
-        let committed = self.world.repositories.in_turn(Path::new(&repo.path), committing).await;
-        committed.map(|(commit, _)| commit)
-    }
-
     async fn compute(&mut self, at: usize) -> Result<Stepped, Refusal> {
         let signing = self.signing(at).await;
         let repo = &self.attempt.repos[at];
@@ -321,7 +244,12 @@ impl FinishTask {
             signing: signing.map_err(failed)?,
         };
         let computed = |new, tree| {
-            Ok(Stepped::Computed(MergeReceipt { old: old.clone(), new, tree, place: Place::Old }))
+            Ok(Stepped::Computed(MergeReceipt {
+                old: old.clone(),
+                new,
+                tree,
+                place: TargetState::Old,
+            }))
         };
         match merge(&what).await.map_err(failed)? {
             Merged::Commit { commit, tree } => computed(commit, Some(tree)),

@@ -31,7 +31,7 @@ fn finish(into: Option<&str>) -> Finish {
 fn merged(old: &str, new: &str) -> Stepped {
     let tree = (old != new).then(|| "tree".to_owned());
     let [old, new] = [old, new].map(str::to_owned);
-    Stepped::Computed(MergeReceipt { old, new, tree, place: Place::Old })
+    Stepped::Computed(MergeReceipt { old, new, tree, place: TargetState::Old })
 }
 
 /// Takes the next step, which has to be this one, with this result.
@@ -148,7 +148,7 @@ fn what_moved_goes_back_when_another_can_not_move() {
     step(&mut it, &Step::Move(1), Stepped::Refused(refused()));
     step(&mut it, &Step::Return(0), Stepped::Moved);
     assert_eq!(next(&it), Step::End(Ending::Refused(refused())));
-    assert_eq!(it.receipt.repos[0].merged.as_ref().unwrap().place, Place::Old);
+    assert_eq!(it.receipt.repos[0].merged.as_ref().unwrap().place, TargetState::Old);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn what_can_not_go_back_is_left_and_the_first_reason_stays() {
         step(&mut it, &Step::Move(1), Stepped::Refused(refused()));
         step(&mut it, &Step::Return(0), stepped);
         assert_eq!(next(&it), Step::End(Ending::Refused(refused())));
-        assert_eq!(it.receipt.repos[0].merged.as_ref().unwrap().place, Place::Left);
+        assert_eq!(it.receipt.repos[0].merged.as_ref().unwrap().place, TargetState::Left);
         assert_eq!(it.left(), ["a"]);
         let told = with_left(refused(), &it.left());
         assert!(
@@ -203,7 +203,7 @@ fn every_way_ends_and_leaves_all_or_nothing() {
             Step::End(ending) => {
                 ended += 1;
                 let places = it.receipt.repos.iter().filter_map(|repo| repo.merged.as_ref());
-                let moved = places.filter(|merged| merged.place == Place::New).count();
+                let moved = places.filter(|merged| merged.place == TargetState::New).count();
                 assert_eq!(moved, if ending == Ending::Done { 2 } else { 0 });
                 continue;
             }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::signals::SetupSignals;
 use super::{Provision, below};
-use crate::attempt::{boxed, variables};
+use crate::attempt::{sandbox_plan, variables};
 use crate::blocking::blocking;
 use crate::event::{Event, ProcessStatus, RunReason, Timestamp};
 use crate::executor::PlainLines;
@@ -162,7 +162,7 @@ impl Script<'_> {
 
     async fn start(&self, log: &OnceCell<Arc<AttemptLog>>) -> Result<Shim, SpawnError> {
         let dir = self.dir();
-        let boxed = boxed::around_script(self.world, self.attempt).await;
+        let boxed = sandbox_plan::around_script(self.world, self.attempt).await;
         let boxed = boxed.map_err(SpawnError::Refused)?;
         let is_strict = boxed.as_ref().is_some_and(|it| it.sandbox.level == Level::Strict);
         if is_strict && self.run_reason == RunReason::DevServer {

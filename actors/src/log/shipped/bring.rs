@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use super::{Chunk, Shipment, Shipped, ShippedLogs, Standing};
+use super::{Chunk, CopyState, Shipment, Shipped, ShippedLogs};
 use crate::blocking::{blocking, if_there};
 use crate::event::{Channel, Event, NormalizedEntry, Timestamp};
 use crate::failpoint;
@@ -79,7 +79,7 @@ fn of_rows(refusal: &Refusal) -> LogError {
 /// Makes the copy one of this home's log, which begins with an entry that says so.
 async fn take_over(
     rows: &dyn ShippedLogs,
-    standing: &Standing,
+    standing: &CopyState,
     attempt: AttemptId,
 ) -> Result<Option<Shipped>, LogError> {
     let mut shipments = Vec::new();

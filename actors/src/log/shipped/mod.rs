@@ -43,7 +43,7 @@ pub trait ShippedLogs: Send + Sync {
     async fn of_this_host(&self) -> Result<Vec<AttemptId>, Refusal>;
 
     /// Where the copies of these attempts' logs stand.
-    async fn standing(&self, attempts: &[AttemptId]) -> Result<Standing, Refusal>;
+    async fn standing(&self, attempts: &[AttemptId]) -> Result<CopyState, Refusal>;
 
     /// The next chunks that hold one of these entries, from the oldest or from the newest on; none only
     /// if no further one does.
@@ -62,7 +62,7 @@ pub trait ShippedLogs: Send + Sync {
 
 /// Where the copies of some attempts' logs stand.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct CopyState {
     /// The proof of this daemon's home.
     pub home: String,
     /// Which of the attempts this host has.
@@ -70,7 +70,7 @@ pub struct Standing {
     copies: BTreeMap<AttemptId, Vec<Shipped>>,
 }
 
-impl Standing {
+impl CopyState {
     pub fn new(home: String, here: BTreeSet<AttemptId>, all: Vec<Shipped>) -> Self {
         let mut copies: BTreeMap<_, Vec<Shipped>> = BTreeMap::new();
         for copy in all {

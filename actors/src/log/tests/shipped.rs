@@ -10,7 +10,7 @@ use super::*;
 use crate::blocking::lock;
 use crate::ids::AttemptId;
 use crate::log::Logs;
-use crate::log::shipped::{self, Chunk, Shipment, Shipped, ShippedLogs, Standing};
+use crate::log::shipped::{self, Chunk, CopyState, Shipment, Shipped, ShippedLogs};
 use crate::refusal::{Code, Refusal};
 
 type Channels = BTreeMap<&'static str, (Shipped, Vec<Chunk>)>;
@@ -44,10 +44,10 @@ impl ShippedLogs for Rows {
         Ok(is_here.then_some(self.attempt).into_iter().collect())
     }
 
-    async fn standing(&self, _: &[AttemptId]) -> Result<Standing, Refusal> {
+    async fn standing(&self, _: &[AttemptId]) -> Result<CopyState, Refusal> {
         let here: BTreeSet<_> = self.of_this_host().await?.into_iter().collect();
         let copies = lock(&self.table).channels.values().map(|it| it.0.clone()).collect();
-        Ok(Standing::new(self.home.to_owned(), here, copies))
+        Ok(CopyState::new(self.home.to_owned(), here, copies))
     }
 
     async fn chunks(

@@ -17,7 +17,7 @@ use rustix::time::{
 use crate::limits::OnLeaseLate;
 use crate::process::identity::Process;
 use crate::process::kill::{freeze_tree, thaw_tree};
-use crate::process::lease::{self, Standing, StartedUnder};
+use crate::process::lease::{self, LeaseState, StartedUnder};
 use crate::process::records::{self, Manifest};
 use crate::process::tree::Tree;
 
@@ -57,21 +57,21 @@ pub enum Step {
 }
 
 /// Decides. Pure.
-fn step(standing: Standing, policy: OnLeaseLate, is_frozen: bool) -> Step {
+fn step(standing: LeaseState, policy: OnLeaseLate, is_frozen: bool) -> Step {
     match (standing, policy) {
-        (Standing::Fenced, _) => Step::Kill(FENCED),
-        (Standing::Good { .. }, _) if is_frozen => Step::Thaw,
-        (Standing::Good { .. }, _) | (Standing::Late, OnLeaseLate::RunOn) => Step::Leave,
-        (Standing::Late, OnLeaseLate::Freeze) => Step::Freeze,
-        (Standing::Late, OnLeaseLate::Kill) => Step::Kill(LATE),
+        (LeaseState::Fenced, _) => Step::Kill(FENCED),
+        (LeaseState::Good { .. }, _) if is_frozen => Step::Thaw,
+        (LeaseState::Good { .. }, _) | (LeaseState::Late, OnLeaseLate::RunOn) => Step::Leave,
+        (LeaseState::Late, OnLeaseLate::Freeze) => Step::Freeze,
+        (LeaseState::Late, OnLeaseLate::Kill) => Step::Kill(LATE),
     }
 }
 
 /// When to look next, in nanoseconds of [`lease::now`]. Pure.
-fn next_look(standing: Standing, step: Step, now: u64) -> u64 {
+fn next_look(standing: LeaseState, step: Step, now: u64) -> u64 {
     let after = |pause: Duration| now + u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
     match (standing, step) {
-        (Standing::Good { until }, _) => until,
+        (LeaseState::Good { until }, _) => until,
         (_, Step::Kill(_)) => after(KILL_AGAIN),
         _ => after(AGAIN),
     }
@@ -147,26 +147,26 @@ mod tests {
     #[test]
     fn a_late_lease_is_answered_as_the_executor_wants_and_a_lost_one_by_a_kill() {
         use OnLeaseLate::{Freeze, Kill, RunOn};
-        let good = Standing::Good { until: 9 };
+        let good = LeaseState::Good { until: 9 };
         for policy in [Freeze, Kill, RunOn] {
             assert_eq!(step(good, policy, false), Step::Leave);
             assert_eq!(step(good, policy, true), Step::Thaw);
-            assert_eq!(step(Standing::Fenced, policy, true), Step::Kill(FENCED));
+            assert_eq!(step(LeaseState::Fenced, policy, true), Step::Kill(FENCED));
         }
         for is_frozen in [false, true] {
-            assert_eq!(step(Standing::Late, Freeze, is_frozen), Step::Freeze);
+            assert_eq!(step(LeaseState::Late, Freeze, is_frozen), Step::Freeze);
         }
-        assert_eq!(step(Standing::Late, Kill, false), Step::Kill(LATE));
-        assert_eq!(step(Standing::Late, RunOn, false), Step::Leave);
+        assert_eq!(step(LeaseState::Late, Kill, false), Step::Kill(LATE));
+        assert_eq!(step(LeaseState::Late, RunOn, false), Step::Leave);
     }
 
     #[test]
     fn a_good_lease_is_left_alone_until_its_end_and_a_late_one_looked_at_often() {
         let look = |standing, step| next_look(standing, step, 1000);
-        assert_eq!(look(Standing::Good { until: 5000 }, Step::Leave), 5000);
+        assert_eq!(look(LeaseState::Good { until: 5000 }, Step::Leave), 5000);
         for step in [Step::Freeze, Step::Leave] {
-            assert_eq!(look(Standing::Late, step), 1000 + 250_000_000);
+            assert_eq!(look(LeaseState::Late, step), 1000 + 250_000_000);
         }
-        assert_eq!(look(Standing::Fenced, Step::Kill(FENCED)), 1000 + 2_000_000_000);
+        assert_eq!(look(LeaseState::Fenced, Step::Kill(FENCED)), 1000 + 2_000_000_000);
     }
 }

@@ -203,7 +203,7 @@ impl Bounds {
 
 /// Gives this process priority over the tree that it watches, if it may: a tree that forks
 /// without end leaves no time to others. Children get normal priority (sched(7)).
-pub fn go_first(limits: &Limits) {
+pub fn raise_own_priority(limits: &Limits) {
     if limits.processes > 0 {
         let priority = libc::sched_param { sched_priority: 1 };
         // SAFETY: the calling process, one struct that is only read. Without the

@@ -33,7 +33,7 @@ mod supervisor;
 
 use std::process::ExitCode;
 
-use super::handshake::hand_shake;
+use super::handshake::report_ready;
 use super::proc::{ARGUMENT, RESCUE};
 use crate::failpoint;
 
@@ -48,8 +48,8 @@ pub fn enter() -> Option<ExitCode> {
     let rescue = arguments.next().is_some_and(|argument| argument == RESCUE);
     let started = if rescue { start::take_over() } else { start::start() };
     match &started {
-        Ok(_) => hand_shake("ok\n"),
-        Err(reason) => hand_shake(&format!("err {reason}\n")),
+        Ok(_) => report_ready("ok\n"),
+        Err(reason) => report_ready(&format!("err {reason}\n")),
     }
     failpoint::hit("handshake", "made");
     let Ok(supervisor) = started else { return Some(ExitCode::FAILURE) };

@@ -25,7 +25,7 @@ use rustix::io::ioctl_fionbio;
 use serde::de::DeserializeOwned;
 
 use super::fence::Fence;
-use super::guard::{Bounds, Guard, go_first};
+use super::guard::{Bounds, Guard, raise_own_priority};
 use super::leader::{Kinship, Leader, LeaderState};
 use super::stage::Stage;
 use super::stdin::Stdin;
@@ -37,13 +37,13 @@ use crate::log::spool::write::SpoolWriter;
 use crate::process::attach::{SOCKET, receive_takeover};
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
-use crate::process::lease::{self, Standing, StartedUnder};
-use crate::process::network::Door;
+use crate::process::lease::{self, LeaseState, StartedUnder};
+use crate::process::network::ProxyChannel;
 use crate::process::proc;
 use crate::process::records::{
     self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
-use crate::sandbox::hosts::AllowedHost;
+use crate::sandbox::allowed_destinations::AllowedHost;
 use crate::sandbox::{Level, Ready, Receipt, Sandbox};
 use crate::secret::Secrets;
 
@@ -61,24 +61,24 @@ const NO_LEASE: Errno = Errno::ETIME;
 
 /// Starts the manifest's program. The error is a sentence.
 pub fn start() -> Result<Supervisor, String> {
-    let signals = set_up_process().map_err(because("can't become a shim"))?;
+    let signals = set_up_process().map_err(with_context("can't become a shim"))?;
     // Before the lock is taken as well: then a second shim need not wait for it.
     refuse_a_second_start()?;
     // Waits: the daemon may have looked at the folder just before.
-    let lock = lock_soon(HERE.as_ref()).map_err(because("can't lock"))?;
+    let lock = lock_soon(HERE.as_ref()).map_err(with_context("can't lock"))?;
     let lock = lock.ok_or("another process holds the lock")?;
     refuse_a_second_start()?;
     let mut folder = ProcessFolder::open(signals, lock)?;
     let manifest = &mut folder.manifest;
-    let secrets = receive_secrets().map_err(because("can't receive secrets"))?;
+    let secrets = receive_secrets().map_err(with_context("can't receive secrets"))?;
     if secrets.names() != manifest.secrets {
         return Err("the secrets are not those of the manifest".to_owned());
     }
-    let stages =
-        make_stages(&secrets, &folder.spool).map_err(because("no memory to redact output in"))?;
+    let stages = make_stages(&secrets, &folder.spool)
+        .map_err(with_context("no memory to redact output in"))?;
     manifest.env.extend(secrets.env);
     failpoint::hit("executor", "next");
-    go_first(&manifest.limits);
+    raise_own_priority(&manifest.limits);
     let mut child = spawn(manifest).map_err(|error| {
         let reason = reason_not_started(manifest, &error);
         // Best effort: the handshake reports it as well.
@@ -102,7 +102,7 @@ pub fn start() -> Result<Supervisor, String> {
         let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     }
     for pipe in pipes.iter().flatten().chain(&stdin) {
-        ioctl_fionbio(pipe, true).map_err(because("can't set up a pipe"))?;
+        ioctl_fionbio(pipe, true).map_err(with_context("can't set up a pipe"))?;
     }
     let leader = Leader { process, kinship: Kinship::Own, life: LeaderState::Running };
     supervisor(folder, leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0))
@@ -110,16 +110,16 @@ pub fn start() -> Result<Supervisor, String> {
 
 /// Takes over from a shim that has died, with what the daemon hands over.
 pub fn take_over() -> Result<Supervisor, String> {
-    let signals = set_up_process().map_err(because("can't become a shim"))?;
+    let signals = set_up_process().map_err(with_context("can't become a shim"))?;
     let (takeover, lock, ends) =
-        receive_takeover().map_err(because("can't receive what to go on with"))?;
+        receive_takeover().map_err(with_context("can't receive what to go on with"))?;
     failpoint::hit("takeover", "received");
     let folder = ProcessFolder::open(signals, lock)?;
     let stages = match ends.stages {
         Some([stdout, stderr]) => {
             let stdout = Stage::open(Stream::Stdout, stdout);
             let stages = stdout.and_then(|out| Ok([out, Stage::open(Stream::Stderr, stderr)?]));
-            Some(stages.map_err(because("can't go on with its stages"))?)
+            Some(stages.map_err(with_context("can't go on with its stages"))?)
         }
         None if folder.manifest.secrets.is_empty() => None,
         // No output is better than output that shows secrets.
@@ -132,7 +132,7 @@ pub fn take_over() -> Result<Supervisor, String> {
         None if ends.leader.is_some() => LeaderState::Running,
         None => LeaderState::Dead(Instant::now()),
     };
-    go_first(&folder.manifest.limits);
+    raise_own_priority(&folder.manifest.limits);
     let kinship = Kinship::Adopted {
         handle: ends.leader,
         adopter: getppid().as_raw(),
@@ -158,7 +158,7 @@ impl ProcessFolder {
         let manifest: Manifest = read_here(Manifest::FILE)?.ok_or("there is no manifest.json")?;
         let (spool, listener) = SpoolWriter::open(HERE.as_ref(), manifest.spool_max_bytes)
             .and_then(|spool| Ok((spool, listen()?)))
-            .map_err(because("can't prepare the folder"))?;
+            .map_err(with_context("can't prepare the folder"))?;
         Ok(Self { manifest, spool, listener, signals, lock })
     }
 }
@@ -176,7 +176,7 @@ fn supervisor(
     Ok(Supervisor {
         leader,
         guard: Guard::new(&folder.manifest, age),
-        fence: Fence::new(&folder.manifest).map_err(because("can't watch the lease"))?,
+        fence: Fence::new(&folder.manifest).map_err(with_context("can't watch the lease"))?,
         folder,
         pipes,
         stages,
@@ -190,12 +190,12 @@ fn supervisor(
     })
 }
 
-fn because<E: Display>(what: &str) -> impl FnOnce(E) -> String {
+fn with_context<E: Display>(what: &str) -> impl FnOnce(E) -> String {
     move |error| format!("{what}: {error}")
 }
 
 fn read_here<T: DeserializeOwned>(name: &str) -> Result<Option<T>, String> {
-    records::read(HERE.as_ref(), name).map_err(because(&format!("can't read {name}")))
+    records::read(HERE.as_ref(), name).map_err(with_context(&format!("can't read {name}")))
 }
 
 fn receive_secrets() -> io::Result<Secrets> {
@@ -228,11 +228,11 @@ fn set_up_process() -> io::Result<SignalFd> {
         // Exceeding a file size limit is then an error, not a death.
         Signal::SIGXFSZ,
     ] {
-        dispose(signal, SigHandler::SigIgn)?;
+        set_disposition(signal, SigHandler::SigIgn)?;
     }
     let _ = forbid_core_dumps();
     // Ignoring it would make the kernel reap children.
-    dispose(Signal::SIGCHLD, SigHandler::SigDfl)?;
+    set_disposition(Signal::SIGCHLD, SigHandler::SigDfl)?;
     let children = SigSet::from(Signal::SIGCHLD);
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&children), None)?;
     setsid()?;
@@ -240,7 +240,7 @@ fn set_up_process() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
 }
 
-fn dispose(signal: Signal, handler: SigHandler) -> io::Result<()> {
+fn set_disposition(signal: Signal, handler: SigHandler) -> io::Result<()> {
     let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
     // SAFETY: no handler of ours is installed, only ignoring or the default.
     unsafe { sigaction(signal, &action) }?;
@@ -280,7 +280,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     // Made before the fork: the child only enters it.
     let mut ready = sandbox.map(Ready::make).transpose().map_err(io::Error::other)?;
     let is_strict = sandbox.is_some_and(|sandbox| sandbox.level == Level::Strict);
-    let door = is_strict.then(Door::connect).transpose();
+    let door = is_strict.then(ProxyChannel::connect).transpose();
     let no_proxy = |error| io::Error::other(format!("its proxy can't be reached: {error}"));
     let mut door = door.map_err(no_proxy)?;
     let hosts = sandbox.iter().flat_map(|it| &it.hosts);
@@ -302,10 +302,10 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
             if cwd.is_some() && cwd != std::env::current_dir().ok() {
                 return Err(Errno::ELOOP.into());
             }
-            become_leader(&folder, epoch, &bounds, receipt.clone())?;
+            set_up_child(&folder, epoch, &bounds, receipt.clone())?;
             let entered = door.take().map_or(Ok(()), |door| door.enter(&passed));
             entered.map_err(|_| io::Error::from(NO_NETWORK))?;
-            let is_good = |it: &StartedUnder| matches!(it.standing(boot), Standing::Good { .. });
+            let is_good = |it: &StartedUnder| matches!(it.standing(boot), LeaseState::Good { .. });
             if !lease.as_ref().is_none_or(is_good) {
                 return Err(NO_LEASE.into());
             }
@@ -328,7 +328,7 @@ fn working_folder(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
 }
 
 /// Runs in the child, before its exec: its identity is on disk before the program runs.
-fn become_leader(
+fn set_up_child(
     folder: &Path,
     epoch: u64,
     bounds: &Bounds,

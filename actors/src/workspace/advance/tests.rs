@@ -96,7 +96,7 @@ impl Scene {
         let checkouts = checkouts::all(&to.repo, &to.branch).await.unwrap();
         if at == Kill::Locked {
             for checkout in &checkouts {
-                let locked = CheckedOut::lock(checkout, &common, &to.scratch, &to.mark).await;
+                let locked = LockedCheckout::lock(checkout, &common, &to.scratch, &to.mark).await;
                 drop(locked.unwrap());
             }
             return;

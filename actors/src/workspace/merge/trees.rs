@@ -1,12 +1,12 @@
-//! Merges two trees in a scratch repository ([`Aside`]), whose objects go to the real one.
+//! Merges two trees in a scratch repository ([`ScratchRepo`]), whose objects go to the real one.
 //! `git merge-tree` does it without files; a git that lacks its `--merge-base`, or can't be given
 //! the tree whose attributes count (2.41), merges in a scratch folder.
 
 use std::path::{Path, PathBuf};
 
 use super::conflict::{self, Report};
-use crate::workspace::aside::Aside;
 use crate::workspace::git::{self, Git, GitError};
+use crate::workspace::scratch_repo::ScratchRepo;
 
 /// Largest file of which conflicts are shown, in bytes.
 const SHOWN_MAX: usize = 1 << 20;
@@ -29,7 +29,7 @@ pub struct Trees {
     scratch: PathBuf,
     /// The commit whose attributes count, such as `merge=union`.
     attributes: String,
-    aside: Aside,
+    aside: ScratchRepo,
     means: Means,
 }
 
@@ -46,7 +46,7 @@ impl Trees {
         attributes: &str,
         means: Means,
     ) -> Result<Self, GitError> {
-        let aside = Aside::make(scratch, &common).await?;
+        let aside = ScratchRepo::make(scratch, &common).await?;
         let (scratch, attributes) = (scratch.to_owned(), attributes.to_owned());
         Ok(Self { common, scratch, attributes, aside, means })
     }

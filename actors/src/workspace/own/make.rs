@@ -10,9 +10,9 @@ use std::path::Path;
 use super::{Own, base_reference, branch_reference, head_reference, refresh};
 use crate::blocking::blocking;
 use crate::ids::AttemptId;
-use crate::workspace::aside;
 use crate::workspace::git::GitError;
 use crate::workspace::regular;
+use crate::workspace::scratch_repo;
 use crate::workspace::settings::{Scope, Setting, Settings};
 
 /// Where git's folder of the worktree finds the rest.
@@ -116,7 +116,7 @@ impl Files {
         for path in own.written().iter().chain(&logs).chain(&more) {
             folder(path)?;
         }
-        aside::lend_objects(&own.objects(), &[&lender.join("objects")])?;
+        scratch_repo::lend_objects(&own.objects(), &[&lender.join("objects")])?;
         fs::write(common.join("settings/config"), &self.config)?;
         fs::write(own.made_config(), &self.config)?;
         symlink("settings/config", common.join("config"))?;

@@ -14,10 +14,10 @@ use nix::fcntl::OFlag;
 use super::Own;
 use super::make::{COMMON, leading};
 use crate::blocking::{blocking, if_there};
-use crate::workspace::aside;
 use crate::workspace::beneath::{self, Links};
 use crate::workspace::git;
 use crate::workspace::regular;
+use crate::workspace::scratch_repo;
 use crate::workspace::snapshot::SnapshotError;
 use crate::workspace::source::Source;
 use crate::workspace::tree::Tree;
@@ -162,7 +162,7 @@ fn borrow(own: &Own, common: &Path) -> io::Result<()> {
     let opened = beneath::folder(&objects)?;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
     let info = beneath::open_beneath(opened.as_fd(), Path::new("info"), flags, Links::Refuse)?;
-    let list = aside::alternates(&[&common.join("objects")]);
+    let list = scratch_repo::alternates(&[&common.join("objects")]);
     regular::replace(&beneath::proc_path(info.as_fd()), "alternates", NEXT, list.as_bytes())
 }
 

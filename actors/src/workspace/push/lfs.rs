@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::workspace::aside::Aside;
 use crate::workspace::git::{self, Git, GitError};
+use crate::workspace::scratch_repo::ScratchRepo;
 
 /// How a pointer begins, and the size that no pointer reaches (git-lfs, docs/spec.md).
 const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
@@ -18,7 +18,7 @@ const CHUNK: usize = 8192;
 /// The path of a pointer in the commits that the remotes lack, as far as that is known.
 pub(super) async fn pointer(
     repo: &Path,
-    aside: &Aside,
+    aside: &ScratchRepo,
     commit: &str,
 ) -> Result<Option<String>, GitError> {
     let list = ["for-each-ref", "--format=^%(objectname)", "refs/remotes"];
@@ -41,7 +41,7 @@ pub(super) async fn pointer(
     Ok(None)
 }
 
-async fn listed(aside: &Aside, args: &[&str], input: Vec<u8>) -> Result<Vec<u8>, GitError> {
+async fn listed(aside: &ScratchRepo, args: &[&str], input: Vec<u8>) -> Result<Vec<u8>, GitError> {
     let git: Git = aside.git(aside.path()).patient().input(aside.path(), input).await?;
     let output = git.output(args, LIST_MAX).await?;
     match output {

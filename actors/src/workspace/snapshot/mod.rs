@@ -1,6 +1,6 @@
 //! What an attempt changed in one repository, read without touching it.
 //!
-//! git reads the worktree from a scratch repository ([`Aside`]) with a copy of Provost's own index of
+//! git reads the worktree from a scratch repository ([`ScratchRepo`]) with a copy of Provost's own index of
 //! it. So nothing is written where the agent works, no lock of its git is in the way, and no
 //! configuration, index or object that the agent can write has a say. What it has committed is taken
 //! over first ([`transfer`]). Files that are too large to
@@ -20,13 +20,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::aside::Aside;
 use super::changes::{self, Change};
 use super::git::{self, Git, GitError, Output};
 use super::own::Own;
 use super::own::transfer::{self, Heads};
 use super::parting;
 use super::regular;
+use super::scratch_repo::ScratchRepo;
 use super::source::Source;
 use super::tree::Tree;
 use crate::blocking::{blocking, if_there};
@@ -97,7 +97,7 @@ fn gist(error: &GitError) -> String {
 /// A worktree and the commit that its changes are compared with.
 pub struct Snapshot {
     pub(super) tree: Arc<Tree>,
-    pub(super) aside: Aside,
+    pub(super) aside: ScratchRepo,
     /// The commit that is checked out; for a branch without one, the attempt's commit.
     pub(super) head: String,
     pub(super) heads: Heads,
@@ -129,7 +129,7 @@ impl Snapshot {
             let base = parting(source, &heads.head, base).await?;
             Ok::<_, SnapshotError>((heads, base))
         };
-        let aside = async { Ok(Aside::make(&source.scratch, &common).await?) };
+        let aside = async { Ok(ScratchRepo::make(&source.scratch, &common).await?) };
         let ((heads, base), aside) = tokio::try_join!(taken, aside)?;
         let head = heads.head.clone();
         let (from, to) = (source.own.index(), aside.path().join("index"));

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::{SnapshotError, diff, whole};
 use crate::blocking::blocking;
-use crate::workspace::aside::Aside;
 use crate::workspace::git::Git;
+use crate::workspace::scratch_repo::ScratchRepo;
 
 /// The arguments for the patch of these paths from a commit to another, or to the files. With
 /// `below`, the paths in it begin with that folder; a rename is a deletion and an addition there.
@@ -25,7 +25,7 @@ pub fn args(commits: &[&str], paths: &[Vec<u8>], below: Option<&str>) -> Vec<OsS
 
 /// The patch; `None` when it is longer than `limit` bytes. `git` is of the scratch repository.
 pub async fn text(
-    aside: &Aside,
+    aside: &ScratchRepo,
     git: impl Fn() -> Git,
     args: &[OsString],
     limit: usize,

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use provost_actors::event::Timestamp;
 use provost_actors::ids::AttemptId;
 use provost_actors::journal::checks::{CheckOutcome, CheckVerdict, Receipt};
-use provost_actors::process::family::Member;
+use provost_actors::process::process_list::Member;
 use serde_json::Value;
 
 use crate::api::attempts::{AttemptPhase, AttemptStatus, Worktree};

@@ -23,21 +23,21 @@ use super::colours;
 use super::entries;
 use super::form::Forms;
 use super::need;
-use super::shell::{self, Live, Place};
+use super::shell::{self, Live, NavItem};
 use crate::api::approvals::ApprovalSummary;
 use crate::api::attempts::{AttemptPhase, AttemptStatus, AttemptStatusOutput};
 use crate::api::logs::LogEntry;
 use crate::api::timeline::{Timeline, Turn};
 use crate::api::{Code, Refusable, Refusal};
 use crate::http::page::Problem;
-use crate::http::{Desk, Face, assets};
+use crate::http::{HttpState, RequestContext, assets};
 pub use head::finished;
 use log::{Window, WindowQuery};
 
 /// Entries of a turn that are shown at once.
 const ENTRIES: usize = 60;
 
-pub fn routes() -> Router<Arc<Face>> {
+pub fn routes() -> Router<Arc<HttpState>> {
     Router::new()
         .route("/attempts/{id}", get(page))
         .route("/attempts/{id}/head", get(head_part))
@@ -58,7 +58,7 @@ pub fn input<T: DeserializeOwned>(value: Value) -> Refusable<T> {
     })
 }
 
-pub async fn status(desk: &Desk, id: AttemptId) -> Refusable<AttemptStatus> {
+pub async fn status(desk: &RequestContext, id: AttemptId) -> Refusable<AttemptStatus> {
     let asked = input(json!({ "attempt_id": id }))?;
     match desk.service.get_attempt_status(&desk.caller, asked).await? {
         AttemptStatusOutput::One(status) => Ok(*status),
@@ -66,12 +66,12 @@ pub async fn status(desk: &Desk, id: AttemptId) -> Refusable<AttemptStatus> {
     }
 }
 
-fn forms(desk: &Desk, id: AttemptId) -> Forms {
+fn forms(desk: &RequestContext, id: AttemptId) -> Forms {
     Forms::new(&desk.caller, format!("/attempts/{id}"))
 }
 
 /// The permissions that it waits for, or that are asked for beside its work.
-async fn asked(desk: &Desk, status: &AttemptStatus) -> Refusable<Vec<ApprovalSummary>> {
+async fn asked(desk: &RequestContext, status: &AttemptStatus) -> Refusable<Vec<ApprovalSummary>> {
     let inbox = input(json!({ "attempt_id": status.attempt_id, "limit": 20 }))?;
     Ok(desk.service.list_inbox(&desk.caller, inbox).await?.approvals)
 }
@@ -80,7 +80,7 @@ fn asks(approvals: &[ApprovalSummary], forms: &Forms, now: Timestamp) -> Markup 
     html! { div.items { @for it in approvals { (need::approval(it, forms, now)) } } }
 }
 
-async fn page(desk: Desk, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
+async fn page(desk: RequestContext, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
     // A review of it is likely to follow.
     colours::prepare();
     let status = status(&desk, id).await?;
@@ -88,7 +88,7 @@ async fn page(desk: Desk, Path(id): Path<AttemptId>) -> Result<Markup, Problem> 
     let (forms, now) = (forms(&desk, id), Timestamp::now());
     let approvals = asks(&asked(&desk, &status).await?, &forms, now);
     let body = body(&status, &timeline, &approvals, &forms, now);
-    Ok(shell::page(&timeline.task_title, Some(Place::Board), desk.as_of, &body))
+    Ok(shell::page(&timeline.task_title, Some(NavItem::Board), desk.as_of, &body))
 }
 
 /// A part of the page that follows the attempt.
@@ -136,34 +136,40 @@ fn body(
     }
 }
 
-async fn head_part(desk: Desk, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
+async fn head_part(desk: RequestContext, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
     let status = status(&desk, id).await?;
     let timeline = desk.service.attempt_timeline(id, None).await?;
     let head = head::head(&status, &timeline, &forms(&desk, id), Timestamp::now());
     Ok(live(id, "head", &head))
 }
 
-async fn approvals_part(desk: Desk, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
+async fn approvals_part(
+    desk: RequestContext,
+    Path(id): Path<AttemptId>,
+) -> Result<Markup, Problem> {
     let status = status(&desk, id).await?;
     let asks = asks(&asked(&desk, &status).await?, &forms(&desk, id), Timestamp::now());
     Ok(live(id, "approvals", &asks))
 }
 
-async fn facts_part(desk: Desk, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
+async fn facts_part(desk: RequestContext, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
     let status = status(&desk, id).await?;
     let timeline = desk.service.attempt_timeline(id, None).await?;
     let facts = head::facts(&status, &timeline, &forms(&desk, id), Timestamp::now());
     Ok(live(id, "facts", &facts))
 }
 
-async fn queue_part(desk: Desk, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
+async fn queue_part(desk: RequestContext, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
     let status = status(&desk, id).await?;
     let waiting = desk.service.attempt_timeline(id, None).await?.waiting;
     let (forms, now) = (forms(&desk, id), Timestamp::now());
     Ok(live(id, "queue", &turns::queue(id, &waiting, status.queue_held, &forms, now)))
 }
 
-async fn processes_part(desk: Desk, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
+async fn processes_part(
+    desk: RequestContext,
+    Path(id): Path<AttemptId>,
+) -> Result<Markup, Problem> {
     Ok(head::processes(&desk.service.attempt_processes(id).await?))
 }
 
@@ -174,7 +180,7 @@ struct TurnsQuery {
 }
 
 async fn turns_part(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<TurnsQuery>,
 ) -> Result<Markup, Problem> {
@@ -187,7 +193,7 @@ async fn turns_part(
 }
 
 async fn turn_part(
-    desk: Desk,
+    desk: RequestContext,
     Path((id, number)): Path<(AttemptId, u32)>,
 ) -> Result<Markup, Problem> {
     let timeline = desk.service.attempt_timeline(id, number.checked_add(1)).await?;
@@ -198,7 +204,7 @@ async fn turn_part(
 }
 
 async fn entries_part(
-    desk: Desk,
+    desk: RequestContext,
     Path((id, turn)): Path<(AttemptId, u32)>,
     Query(query): Query<WindowQuery>,
 ) -> Result<Response, Problem> {
@@ -240,13 +246,13 @@ async fn entries_part(
 type At = (Option<u64>, Option<i64>);
 
 struct NormalizedLog<'d> {
-    desk: &'d Desk,
+    desk: &'d RequestContext,
     id: AttemptId,
 }
 
 impl NormalizedLog<'_> {
     async fn read(&self, place: At, limit: usize) -> Refusable<log::ReadPage> {
-        let Desk { service, caller, .. } = self.desk;
+        let RequestContext { service, caller, .. } = self.desk;
         log::page(&**service, caller, self.id, Channel::Normalized, place, limit).await
     }
 
@@ -282,7 +288,7 @@ fn turn_of(entry: &LogEntry) -> u32 {
 }
 
 async fn log_part(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<WindowQuery>,
     headers: HeaderMap,
@@ -295,7 +301,7 @@ async fn log_part(
         link rel="stylesheet" href=(assets::path("attempt.css"));
         (log::whole(id, query, &window))
     };
-    Ok(shell::page("Log", Some(Place::Board), desk.as_of, &body))
+    Ok(shell::page("Log", Some(NavItem::Board), desk.as_of, &body))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use provost_actors::event::{Event, NormalizedEntry, Timestamp};
 use provost_actors::ids::ProcessId;
 use provost_actors::journal::checks::{CheckOutcome, CheckVerdict, Receipt};
-use provost_actors::process::family::Member;
+use provost_actors::process::process_list::Member;
 
 use super::*;
 use crate::api::timeline::{CheckRecord, FinishRecord, TurnProcess, WaitingPrompt};

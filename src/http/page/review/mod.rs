@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::attempt::{input, status};
 use super::form::Forms;
-use super::shell::{self, Place};
+use super::shell::{self, NavItem};
 use super::{Problem, colours, line, patch};
 use crate::api::artifacts::{
     ChangedFile, Encoding, GetAttemptChangesOutput, GetAttemptPatchOutput,
@@ -28,7 +28,7 @@ use crate::api::artifacts::{
 use crate::api::comments::AttemptComments;
 use crate::api::timeline::FileSide;
 use crate::api::{Code, Refusable, Refusal};
-use crate::http::{Desk, Face, assets};
+use crate::http::{HttpState, RequestContext, assets};
 use files::{File, Layout, Missing, ROWS, Shown};
 use page::{Bar, Review};
 use threads::{Reader, Span, Threads};
@@ -46,7 +46,7 @@ const TEXT_LINES: usize = 1000;
 /// Nothing in a picture runs or loads, wherever it is opened.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
-pub fn routes() -> Router<Arc<Face>> {
+pub fn routes() -> Router<Arc<HttpState>> {
     Router::new()
         .route("/attempts/{id}/review", get(whole))
         .route("/attempts/{id}/review/files", get(files_part))
@@ -85,14 +85,14 @@ impl ReviewQuery {
 
 /// What the handlers of one attempt have in common.
 struct Visit {
-    desk: Desk,
+    desk: RequestContext,
     id: AttemptId,
     forms: Forms,
     now: Timestamp,
 }
 
 impl Visit {
-    fn new(desk: Desk, id: AttemptId) -> Self {
+    fn new(desk: RequestContext, id: AttemptId) -> Self {
         let forms = Forms::new(&desk.caller, format!("/attempts/{id}/review"));
         Self { desk, id, forms, now: Timestamp::now() }
     }
@@ -173,7 +173,7 @@ fn batch(changes: &GetAttemptChangesOutput, first: usize) -> &[ChangedFile] {
 }
 
 async fn whole(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<ReviewQuery>,
     uri: axum::http::Uri,
@@ -200,11 +200,11 @@ async fn whole(
         first: query.first,
     };
     let title = format!("Review: {}", timeline.task_title);
-    Ok(shell::page(&title, Some(Place::Inbox), visit.desk.as_of, &page::page(&review)))
+    Ok(shell::page(&title, Some(NavItem::Inbox), visit.desk.as_of, &page::page(&review)))
 }
 
 async fn files_part(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<ReviewQuery>,
 ) -> Result<Markup, Problem> {
@@ -217,7 +217,7 @@ async fn files_part(
 }
 
 async fn file_part(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<ReviewQuery>,
 ) -> Result<Markup, Problem> {
@@ -225,7 +225,7 @@ async fn file_part(
 }
 
 async fn rows_part(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<ReviewQuery>,
 ) -> Result<Markup, Problem> {
@@ -235,7 +235,7 @@ async fn rows_part(
 
 /// A part of one file.
 async fn one(
-    desk: Desk,
+    desk: RequestContext,
     id: AttemptId,
     query: &ReviewQuery,
     part: impl Fn(&Shown<'_>, &File<'_>) -> Markup,
@@ -258,7 +258,7 @@ fn not_found(path: &str) -> Refusal {
 }
 
 async fn bar_part(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<ReviewQuery>,
 ) -> Result<Markup, Problem> {
@@ -288,7 +288,7 @@ struct TextQuery {
 
 /// A file as it is now, piece by piece: what is too long for a diff.
 async fn text(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<TextQuery>,
 ) -> Result<Markup, Problem> {
@@ -329,7 +329,7 @@ struct BlobQuery {
 /// A picture before or after the change. A file of any other kind is not served: a browser could
 /// take it for a page of ours.
 async fn blob(
-    desk: Desk,
+    desk: RequestContext,
     Path(id): Path<AttemptId>,
     Query(query): Query<BlobQuery>,
 ) -> Result<Response, Problem> {

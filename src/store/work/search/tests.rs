@@ -224,7 +224,7 @@ async fn a_section_that_the_asker_names_is_shown_whatever_its_words() {
 
 #[tokio::test]
 async fn words_are_found_in_other_normal_forms_and_languages() {
-    let text = "# Place\n\nWe meet in the cafe\u{301} downstairs.\n\n# Fristen\n\nProtokolle werden 14 \
+    let text = "# CallerLocation\n\nWe meet in the cafe\u{301} downstairs.\n\n# Fristen\n\nProtokolle werden 14 \
                 Tage aufbewahrt.\n\n# \u{691c}\u{7d22}\n\n\u{691c}\u{7d22}\u{306f}OpenSearch\u{3067}\
                 \u{52d5}\u{304d}\u{307e}\u{3059}\u{3002}\n";
     let book = Book::of(&[("a.md", text)]).await;

@@ -10,7 +10,7 @@ use super::super::ports;
 use super::super::script::{Script, ScriptEnd};
 use super::super::signals::{SetupSignals, SetupWord};
 use super::{Preview, PreviewState, Previewing, Server, health};
-use crate::attempt::{PreviewAsk, boxed};
+use crate::attempt::{PreviewAsk, sandbox_plan};
 use crate::blocking::blocking;
 use crate::event::{ProcessStatus, RunReason};
 use crate::failpoint;
@@ -144,7 +144,7 @@ impl PreviewTask {
         });
         self.attempt = read?.ok_or_else(|| format!("attempt {id} is gone"))?;
         let executor = self.world.executors.get(&self.attempt.executor);
-        let wanted = executor.map(|executor| boxed::of_all_turns(&*executor, &self.attempt));
+        let wanted = executor.map(|executor| sandbox_plan::strictest(&*executor, &self.attempt));
         level.get_or_init(|| wanted.map(|wanted| wanted.level).unwrap_or_default());
         Ok(())
     }

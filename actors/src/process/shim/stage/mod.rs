@@ -42,7 +42,7 @@ pub struct Stage {
     len: u64,
     progress: Progress,
     /// Bytes taken from the pipe and not reported yet.
-    untold: usize,
+    unreported: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ impl Stage {
         let needles: Vec<Needle> = needles.next().ok_or(io::ErrorKind::InvalidData)??;
         let redactor = Redactor::new(needles).map_err(io::Error::other)?;
         let len = file.metadata()?.len() - start;
-        Ok(Self { stream, file, redactor, start, len, progress, untold: 0 })
+        Ok(Self { stream, file, redactor, start, len, progress, unreported: 0 })
     }
 
     /// Takes what a pipe holds, [`CHUNK`] at most, and spools what is certainly no secret. An
@@ -93,10 +93,10 @@ impl Stage {
         failpoint::hit("stage", "filled");
         if let Taken::Bytes(count) = taken {
             self.len += count as u64;
-            self.untold += count;
+            self.unreported += count;
         }
         self.spool(spool, taken == Taken::End)?;
-        Ok(match mem::take(&mut self.untold) {
+        Ok(match mem::take(&mut self.unreported) {
             0 => taken,
             count => Taken::Bytes(count),
         })

@@ -12,7 +12,7 @@ use super::Domain;
 use crate::api::attempts::AttemptPhase;
 use crate::api::commands::{Collected, CollectedAttempt, GcParams};
 use crate::api::person::{CollectedOn, LeftOn, RemoveProjectParams, RemovedProject};
-use crate::api::{Caller, Code, HostCall, OtherHosts as _};
+use crate::api::{Caller, Code, ForwardedCall, OtherHosts as _};
 use crate::store::busy_project;
 
 /// How long another host may take for its worktrees, in milliseconds: their cleanup scripts run first.
@@ -84,7 +84,7 @@ impl Domain {
         });
         let arguments = wish.as_object().cloned().unwrap_or_default();
         let (tool, caller) = ("provost/gc".to_owned(), caller.clone());
-        let answer = self.carry(host, HostCall { tool, caller, arguments, id: None }).await;
+        let answer = self.carry(host, ForwardedCall { tool, caller, arguments, id: None }).await;
         let answer = answer.map_err(|refusal| match refusal.code {
             Code::DaemonUnavailable => away(host, refusal),
             _ => refusal,

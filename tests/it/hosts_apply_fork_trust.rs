@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::postgres::{database, rows, run};
 use crate::harness::{Attempt, Board, Provost, eventually, wait_until};
-use crate::moved::{MIRRORS, follow_up, give_origin, host, lose, start_at, worktree};
+use crate::hosts_relocation::{MIRRORS, follow_up, give_origin, host, lose, start_at, worktree};
 
 /// Starts an attempt at a host and waits until it is at rest, with its snapshot.
 fn rested<'p>(board: &Board<'_>, host: &'p Provost, prompt: &str) -> Attempt<'p> {

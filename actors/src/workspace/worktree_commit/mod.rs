@@ -8,14 +8,14 @@ use std::sync::Arc;
 use super::snapshot::{Snapshot, SnapshotError};
 use super::source::Source;
 use super::tree::Tree;
-use super::{aside, git};
+use super::{git, scratch_repo};
 use crate::blocking::blocking;
 
 /// Most bytes that are not committed; git reads and writes them all.
 const BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frozen {
+pub struct CapturedTree {
     pub commit: String,
     /// The commit was made for it.
     pub includes_uncommitted: bool,
@@ -24,10 +24,10 @@ pub struct Frozen {
 }
 
 /// Freezes a worktree. The new folder `objects` gets what the repository doesn't have.
-pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotError> {
+pub async fn freeze(source: &Source, objects: &Path) -> Result<CapturedTree, SnapshotError> {
     let snapshot = Snapshot::take(source).await?;
     let (folder, lender) = (objects.to_owned(), snapshot.aside.common.join("objects"));
-    blocking(move || aside::lend_objects(&folder, &[&lender])).await?;
+    blocking(move || scratch_repo::lend_objects(&folder, &[&lender])).await?;
     let tree = write_tree(&snapshot, objects).await?;
     let head = &*snapshot.head;
     let [of_base, of_head] = [&*snapshot.base, head].map(|commit| format!("{commit}^{{tree}}"));
@@ -36,11 +36,11 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<Frozen, SnapshotE
     let is_unchanged = tree == of_base;
     if tree == of_head {
         let commit = head.to_owned();
-        return Ok(Frozen { commit, includes_uncommitted: false, is_unchanged });
+        return Ok(CapturedTree { commit, includes_uncommitted: false, is_unchanged });
     }
     let args = ["commit-tree", &tree, "-p", head, "-m", "What was not committed"];
     let commit = snapshot.writing(objects).text(&args).await?;
-    Ok(Frozen { commit, includes_uncommitted: true, is_unchanged })
+    Ok(CapturedTree { commit, includes_uncommitted: true, is_unchanged })
 }
 
 /// The tree of all files that git does not ignore. The snapshot's index has them from now on.

@@ -17,7 +17,11 @@ const WITHOUT_NETWORK: &str = "Let this user make network namespaces (docs/secur
     \"workspace\": its network is open.";
 
 /// Whether a box is asked for; it is refused where this machine can't hold it.
-pub async fn can_be(world: &World, name: &str, variant: Option<&str>) -> Result<bool, Refusal> {
+pub async fn require_available(
+    world: &World,
+    name: &str,
+    variant: Option<&str>,
+) -> Result<bool, Refusal> {
     let level = level(&*world.executors, name, variant);
     match attempt::box_obstacle(world, level).await {
         None => Ok(level != Level::None),
@@ -50,7 +54,7 @@ fn most_of(executors: &dyn Executors, attempt: &Attempt) -> Wanted {
 }
 
 /// What an agent in a box has started is held as it is: else that would be a way out.
-pub async fn as_its_parent(
+pub async fn require_as_strict_as_parent(
     world: &World,
     parent: Option<AttemptId>,
     executor: &str,
@@ -105,7 +109,7 @@ pub async fn as_its_asker(
     variant: Option<&str>,
 ) -> Result<(), Refusal> {
     let Some(asker) = world.journal.attempt(asker).await? else {
-        return Err(for_a_person("it is not known what holds you"));
+        return Err(left_to_person("it is not known what holds you"));
     };
     let executors = &*world.executors;
     let (own, least) = (wanted(executors, executor, variant), most_of(executors, &asker));
@@ -114,16 +118,16 @@ pub async fn as_its_asker(
         Ok(())
     } else if own.level < least.level {
         let (own, least) = (own.level.word(), least.level.word());
-        Err(for_a_person(&format!("its sandbox, {own:?}, holds less than yours, {least:?}")))
+        Err(left_to_person(&format!("its sandbox, {own:?}, holds less than yours, {least:?}")))
     } else if own.beyond(&least, home).is_empty() {
         Ok(())
     } else {
-        Err(for_a_person("its sandbox opens what yours does not"))
+        Err(left_to_person("its sandbox opens what yours does not"))
     }
 }
 
 /// A question that the executor which answers questions may not get.
-pub fn for_a_person(why: &str) -> Refusal {
+pub fn left_to_person(why: &str) -> Refusal {
     let message = format!(
         "the executor that answers questions was not asked, because {why}: the question is in the \
          inbox, for a person"

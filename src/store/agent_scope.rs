@@ -4,7 +4,7 @@
 use provost_actors::ids::AttemptId;
 
 use super::{Refusal, Sql, Store};
-use crate::api::placed::About;
+use crate::api::placed::Subject;
 
 /// A field that names something of which an attempt reaches a part.
 #[derive(Clone, Copy, Debug)]
@@ -76,23 +76,23 @@ impl Store {
     /// checks; `None`: there is no such thing.
     pub async fn host_of(
         &self,
-        about: About<'_>,
+        about: Subject<'_>,
     ) -> Result<Option<(String, Option<AttemptId>)>, Refusal> {
         let (sql, id) = match about {
-            About::Attempt(id) => {
+            Subject::Attempt(id) => {
                 ("SELECT host, attempt_id FROM attempts WHERE attempt_id = lower($1)", id)
             }
-            About::Session(id) => (
+            Subject::Session(id) => (
                 "SELECT a.host, a.attempt_id FROM sessions s JOIN attempts a USING (attempt_id)
                  WHERE s.session_id = lower($1)",
                 id,
             ),
-            About::Approval(id) => (
+            Subject::Approval(id) => (
                 "SELECT a.host, a.attempt_id FROM approvals v JOIN attempts a USING (attempt_id)
                  WHERE v.approval_id = lower($1)",
                 id,
             ),
-            About::ChecksOf(id) => (
+            Subject::ChecksOf(id) => (
                 "SELECT host, NULL AS attempt_id FROM check_runs WHERE task_id = lower($1) AND finish_id IS NULL
                  ORDER BY run_id DESC LIMIT 1",
                 id,
@@ -102,18 +102,18 @@ impl Store {
     }
 
     /// The attempt that is meant, if no host has it.
-    pub async fn unplaced_of(&self, about: About<'_>) -> Result<Option<AttemptId>, Refusal> {
+    pub async fn unplaced_of(&self, about: Subject<'_>) -> Result<Option<AttemptId>, Refusal> {
         let (sql, id) = match about {
-            About::Attempt(id) => {
+            Subject::Attempt(id) => {
                 ("SELECT attempt_id FROM attempts WHERE attempt_id = lower($1) AND host = ''", id)
             }
-            About::Session(id) => (
+            Subject::Session(id) => (
                 "SELECT a.attempt_id FROM sessions s JOIN attempts a USING (attempt_id)
                  WHERE s.session_id = lower($1) AND a.host = ''",
                 id,
             ),
             // Nothing of one asks for a permission, and runs of checks have hosts of their own.
-            About::Approval(_) | About::ChecksOf(_) => return Ok(None),
+            Subject::Approval(_) | Subject::ChecksOf(_) => return Ok(None),
         };
         self.read(async |db| db.find(sql, (id,)).await).await
     }

@@ -27,7 +27,7 @@ const OWN: [&str; 5] = ["files", "info", "lfs", "objects", "refs"];
 /// Longest list of the commits at which a shallow clone's history ends, in bytes.
 const SHALLOW_MAX: u64 = 64 << 20;
 
-pub struct Aside {
+pub struct ScratchRepo {
     dir: TempDir,
     /// The folder that the real repository's worktrees share.
     pub common: PathBuf,
@@ -37,7 +37,7 @@ pub struct Aside {
     held: Option<Sandbox>,
 }
 
-impl Aside {
+impl ScratchRepo {
     /// Makes it in the folder `place`, for the repository with the shared folder `common`.
     pub async fn make(place: &Path, common: &Path) -> Result<Self, GitError> {
         let settings = Settings::of(common).await?;
@@ -183,8 +183,8 @@ impl Aside {
 
 /// Writes the files of `commit` to an empty worktree, by way of one that is [made for
 /// files](Aside::for_files). `admin` is git's folder of it, and gets the index.
-pub async fn lay_out(
-    aside: Aside,
+pub async fn restore_worktrees(
+    aside: ScratchRepo,
     worktree: &Path,
     admin: &Path,
     commit: &str,
@@ -206,13 +206,13 @@ pub async fn bring(
     if git::run(repo, &same).await.is_ok() {
         return Ok(());
     }
-    let aside = Aside::for_files(&git::common_dir(repo).await?, place).await?;
+    let aside = ScratchRepo::for_files(&git::common_dir(repo).await?, place).await?;
     change(aside, worktree, admin, &["restore", &source, "--worktree", "--", "."]).await
 }
 
 /// Runs git that writes the files of a worktree.
 async fn change(
-    aside: Aside,
+    aside: ScratchRepo,
     worktree: &Path,
     admin: &Path,
     args: &[&str],

@@ -29,7 +29,7 @@ impl Shims {
     }
 
     /// Kills all that is alive of the process of a folder. `Err` is a sentence: something may be.
-    pub async fn end_stranger(&self, dir: &Path) -> Result<(), String> {
+    pub async fn end_stale(&self, dir: &Path) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", dir.display());
         let adopted = self.adopt(dir).await;
         let killed = match &adopted {

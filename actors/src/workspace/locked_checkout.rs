@@ -1,5 +1,5 @@
 //! A checkout whose files change together with its index, which is locked meanwhile. git reads
-//! and writes the files from a scratch repository ([`Aside`]), where it also has the changed
+//! and writes the files from a scratch repository ([`ScratchRepo`]), where it also has the changed
 //! index, so nothing runs that the repository configures.
 //!
 //! A change begins only where nothing of a person's is in the way. Once it has begun, and was
@@ -12,12 +12,12 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::aside::Aside;
 use super::beneath;
 use super::checkouts::{Checkout, Whose, leads_to};
-use super::concerned::{Concerned, Found, concerned, decide, find, is_there, names};
 use super::git::{self, Git, GitError, Output};
 use super::index_lock::{self, IndexLock};
+use super::scratch_repo::ScratchRepo;
+use super::switch_paths::{Concerned, Found, concerned, decide, find, is_there, names};
 use super::{regular, snapshot};
 use crate::blocking::{blocking, if_there};
 
@@ -46,14 +46,14 @@ pub enum InTheWay {
 }
 
 /// A checkout with a locked index.
-pub struct CheckedOut {
+pub struct LockedCheckout {
     path: PathBuf,
-    aside: Aside,
+    aside: ScratchRepo,
     lock: IndexLock,
 }
 
 /// What a switch concerns, and what lies there.
-struct Look<'a> {
+struct SwitchPlan<'a> {
     from: &'a str,
     to: &'a str,
     files: Vec<(Concerned, Found)>,
@@ -84,7 +84,7 @@ fn there(what: &String) -> Option<&String> {
     Some(what).filter(|what| is_there(what))
 }
 
-impl CheckedOut {
+impl LockedCheckout {
     /// Locks the index of a checkout. The scratch repository lies in `scratch`.
     pub async fn lock(
         checkout: &Checkout,
@@ -93,7 +93,7 @@ impl CheckedOut {
         mark: &str,
     ) -> Result<Self, InTheWay> {
         let Checkout { path, admin, .. } = checkout;
-        let aside = Aside::for_files(common, scratch).await?;
+        let aside = ScratchRepo::for_files(common, scratch).await?;
         let (path, aside) = match &checkout.whose {
             Whose::Persons => {
                 let path = place(path, admin).await?;
@@ -160,7 +160,7 @@ impl CheckedOut {
         self.lock.install().await
     }
 
-    async fn look<'a>(&self, from: &'a str, to: &'a str) -> Result<Look<'a>, GitError> {
+    async fn look<'a>(&self, from: &'a str, to: &'a str) -> Result<SwitchPlan<'a>, GitError> {
         let changed = ["diff-tree", "-r", "-z", "--no-renames", "--raw", from, to];
         let files = concerned(&self.listed(self.git(), &changed).await?);
         let has_begun = self.lock.has_begun;
@@ -181,7 +181,7 @@ impl CheckedOut {
         }
         decide(&mut files);
         let index = self.listed(self.git(), &["ls-files", "-s", "-v", "-z"]).await?;
-        Ok(Look { from, to, files, index: staged(&index) })
+        Ok(SwitchPlan { from, to, files, index: staged(&index) })
     }
 
     /// The paths at which lies what a commit has, also by the attributes of the commit itself.
@@ -242,7 +242,7 @@ impl CheckedOut {
     }
 
     /// Brings the files and the index from one commit to the other, from wherever they are.
-    async fn bring(&self, look: &Look<'_>) -> Result<(), InTheWay> {
+    async fn bring(&self, look: &SwitchPlan<'_>) -> Result<(), InTheWay> {
         let begun = look.files.iter().filter(|(_, found)| *found == Found::Unfinished);
         let begun: Vec<_> = begun.map(|(file, _)| PathBuf::from(&file.path)).collect();
         let root = self.path.clone();

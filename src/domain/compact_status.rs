@@ -2,20 +2,20 @@
 
 use serde::Serialize;
 
-use crate::api::attempts::{AttemptStatus, AttemptStatuses, ShortStatus, ToldStatus};
+use crate::api::attempts::{AttemptStatus, AttemptStatuses, ShortStatus, StatusView};
 
 /// Statuses in an answer of at most `max_bytes`, as far as their short form allows that:
 /// it takes some 300 bytes, and the rest is shared by the reasons of failures.
 pub fn fitting(statuses: &[AttemptStatus], max_bytes: usize) -> AttemptStatuses {
     let answer = |attempts, truncated| AttemptStatuses { attempts, truncated };
-    let whole = statuses.iter().cloned().map(|status| ToldStatus::Whole(Box::new(status)));
+    let whole = statuses.iter().cloned().map(|status| StatusView::Whole(Box::new(status)));
     let whole = answer(whole.collect(), false);
     if size(&whole) <= max_bytes {
         return whole;
     }
     let failures = statuses.iter().filter(|status| status.failure_summary.is_some()).count();
     let shorts = |most: usize| {
-        let shorts = statuses.iter().map(|status| ToldStatus::Short(short(status, most)));
+        let shorts = statuses.iter().map(|status| StatusView::Short(short(status, most)));
         answer(shorts.collect(), true)
     };
     let room = max_bytes.saturating_sub(size(&shorts(0)));
@@ -91,10 +91,10 @@ mod tests {
     #[test]
     fn few_are_told_whole_and_a_larger_answer_holds_more() {
         let answer = fitting(&vec![worst("short"); 3], 16 * 1024);
-        assert!(!answer.truncated && matches!(answer.attempts[0], ToldStatus::Whole(_)));
+        assert!(!answer.truncated && matches!(answer.attempts[0], StatusView::Whole(_)));
         let many = vec![worst(&"x".repeat(500)); 50];
         assert!(!fitting(&many, 1 << 20).truncated);
-        let ToldStatus::Short(short) = &fitting(&many, 20_000).attempts[0] else { panic!() };
+        let StatusView::Short(short) = &fitting(&many, 20_000).attempts[0] else { panic!() };
         assert!(short.failure_summary.as_ref().is_some_and(|text| text.len() > 20));
     }
 }

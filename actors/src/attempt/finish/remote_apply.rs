@@ -17,7 +17,7 @@ use crate::retry::{Backoff, noticing, outlasting_store, until_done};
 impl FinishTask {
     /// Commits, and waits until another host has applied the work; then ends the finish: `false`. `true`:
     /// the rest is to be done on this host.
-    pub(super) async fn hand_over(&mut self) -> bool {
+    pub(super) async fn delegate(&mut self) -> bool {
         let Some(onto) = self.finish.request.onto.filter(|_| self.world.host.has_lease) else {
             return true;
         };

@@ -8,14 +8,14 @@ use provost_actors::retry::Backoff;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Room, Seats};
+use super::calls::{CallLimits, Calls, Permits};
 use super::rates::Rates;
 use super::table;
-use crate::api::{HostCall, Service};
+use crate::api::{ForwardedCall, Service};
 
 /// Carries out the calls until the daemon ends.
 pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: CancellationToken) {
-    let seats = Seats::new(Room::default());
+    let seats = Permits::new(CallLimits::default());
     // A task that has panicked has no result: its id is kept beside it.
     let (mut running, mut tasks) = (HashMap::new(), JoinSet::new());
     let mut backoff = Backoff::default();
@@ -47,11 +47,11 @@ pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: Cancell
 async fn carry_out(
     service: Arc<dyn Service>,
     rates: Arc<Rates>,
-    seats: Seats,
+    seats: Permits,
     id: String,
-    call: HostCall,
+    call: ForwardedCall,
 ) {
-    let HostCall { tool: name, caller, arguments, id: request } = call;
+    let ForwardedCall { tool: name, caller, arguments, id: request } = call;
     let calls = Calls::new(Arc::clone(&service), caller, rates, seats);
     let answer = if let Some(tool) = table::find(&name) {
         // The asking daemon has judged whether the tool is one of the caller's role.

@@ -46,7 +46,7 @@ pub async fn end(
     for dir in strangers {
         tracing::warn!(folder = %dir.display(), "what runs here is not this host's, and is ended");
         let what = format!("ending {}, which another host may have taken over", dir.display());
-        until_done(what, || shims.end_stranger(&dir)).await;
+        until_done(what, || shims.end_stale(&dir)).await;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::workspace::check_out;
 use crate::workspace::snapshot::tests::Scene;
 
-fn freeze_in(scene: &Scene) -> Result<Frozen, SnapshotError> {
+fn freeze_in(scene: &Scene) -> Result<CapturedTree, SnapshotError> {
     scene.runtime.block_on(freeze(&scene.source, &objects(scene)))
 }
 
@@ -93,7 +93,7 @@ fn a_clean_worktree_is_its_head_and_an_empty_one_is_told() {
     let scene = Scene::new(&[(b"a", b"a\n")]);
     let head = || scene.git(&["rev-parse", "HEAD"]);
     let frozen =
-        |is_unchanged| Frozen { commit: head(), includes_uncommitted: false, is_unchanged };
+        |is_unchanged| CapturedTree { commit: head(), includes_uncommitted: false, is_unchanged };
     assert_eq!(freeze_in(&scene).unwrap(), frozen(true));
     scene.write("a", "b\n");
     scene.git(&["commit", "--quiet", "--all", "--message=second"]);

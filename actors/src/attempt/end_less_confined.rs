@@ -40,7 +40,7 @@ pub struct Earlier {
 /// Ends what runs in a box that holds less than that of the newest turn. Setup and cleanup scripts
 /// need not be ended: each locks the worktrees while it runs, and they are locked here too. `Err`
 /// is a sentence.
-pub async fn end_wider(
+pub async fn end_less_confined(
     world: &World,
     attempt: &Attempt,
     earlier: Earlier,
@@ -72,7 +72,7 @@ pub async fn end_wider(
     }
     // Both are asked before either is waited for.
     if !turns.is_empty() {
-        handle.send(TurnEvent::EndWider(turns));
+        handle.send(TurnEvent::EndLessConfined(turns));
     }
     if let Some(preview) = &preview {
         preview.stop();

@@ -25,7 +25,7 @@ pub const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// The id of the transaction, if it has written something. Then all daemons of the board get the
 /// name of the host, `$1`, once it is committed; NULL: they do not.
-const TOLD: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
+const COMMIT_NOTICE: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
     CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL AND $1 IS NOT NULL
          THEN pg_notify('provost_' || md5(current_schema()), $1) END";
 
@@ -179,7 +179,7 @@ pub async fn commit(
     pool: &PgPool,
     host: Option<&str>,
 ) -> sqlx::Result<()> {
-    let asked = sqlx::query_scalar(TOLD).bind(host).fetch_one(&mut *writing);
+    let asked = sqlx::query_scalar(COMMIT_NOTICE).bind(host).fetch_one(&mut *writing);
     let id: Option<String> = answered(asked).await?;
     match answered(writing.commit()).await {
         Err(error) if is_unavailable(&error) => match id {

@@ -13,7 +13,7 @@ use own::{of_agent, of_check, of_script, private_folder, repositories};
 
 pub use asked::Machine;
 
-use super::hosts;
+use super::network_approvals;
 use super::own_state::{self, OwnState, Session};
 use crate::blocking::blocking;
 use crate::executor::Executor;
@@ -37,7 +37,7 @@ const CACHES: [(&str, &str); 4] = [
 ];
 
 /// The text before the prompt of an agent in a box.
-const TOLD: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
+const SANDBOX_NOTICE: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
     write this working folder, its git repository, which is your own (commit, branch, rebase and \
     merge as you like), $TMPDIR and your own settings. The rest of the home folder and of the \
     machine, git hooks and git's configuration are closed to you: \"Permission denied\" or \
@@ -63,7 +63,7 @@ const PROXY_VARIABLES: [&str; 6] =
 
 /// A box, and what comes with it.
 #[derive(Debug)]
-pub struct Boxed {
+pub struct SandboxPlan {
     pub sandbox: Sandbox,
     /// Variables that its process gets besides, or not (`None`).
     env: BTreeMap<&'static str, Option<String>>,
@@ -81,12 +81,12 @@ pub async fn around(
     attempt: &Attempt,
     executor: &dyn Executor,
     session: Option<Session>,
-) -> Result<Option<Boxed>, String> {
+) -> Result<Option<SandboxPlan>, String> {
     let mut wanted = executor.sandbox(attempt.process.variant.as_deref());
     if wanted.level == Level::None {
         return Ok(None);
     }
-    wanted.hosts.extend(hosts::allowed(world, attempt.attempt_id).await);
+    wanted.hosts.extend(network_approvals::allowed(world, attempt.attempt_id).await);
     let repos = repositories(world, attempt).await?;
     let temporary = temporary(world, attempt);
     let (of_attempt, level, reads_only) = (attempt.clone(), wanted.level, wanted.reads_only);
@@ -102,10 +102,10 @@ pub async fn around(
     let told = match (reads_only, level) {
         (true, _) => TOLD_TO_READ,
         (false, Level::Strict) => TOLD_STRICT,
-        (false, _) => TOLD,
+        (false, _) => SANDBOX_NOTICE,
     };
     let told = (!executor.describe().stand_in).then_some(told);
-    Ok(Some(Boxed { told, state, ..boxed }))
+    Ok(Some(SandboxPlan { told, state, ..boxed }))
 }
 
 /// The same rules with nothing to write but the temporary folder.
@@ -117,7 +117,10 @@ fn readable(mut rules: Vec<Rule>, temporary: &Path) -> Vec<Rule> {
 }
 
 /// The same around a script or the dev server of an attempt, if its agent has, or had, a box.
-pub async fn around_script(world: &World, attempt: &Attempt) -> Result<Option<Boxed>, String> {
+pub async fn around_script(
+    world: &World,
+    attempt: &Attempt,
+) -> Result<Option<SandboxPlan>, String> {
     let Some(wanted) = wanted(world, attempt).await? else { return Ok(None) };
     let repos = repositories(world, attempt).await?;
     let temporary = temporary(world, attempt);
@@ -135,7 +138,7 @@ pub async fn around_check(
     attempt: &Attempt,
     (checkout, temporary): (PathBuf, PathBuf),
     mut objects: Vec<PathBuf>,
-) -> Result<Option<Boxed>, String> {
+) -> Result<Option<SandboxPlan>, String> {
     let Some(wanted) = wanted(world, attempt).await? else { return Ok(None) };
     for repo in &attempt.repos {
         let common = git::common_dir(repo.path.as_ref()).await;
@@ -150,7 +153,7 @@ pub async fn around_check(
 
 /// The same box, which says what it hides: a package manager that can't read its configuration asks the
 /// public registry without a word.
-async fn hiding(world: &World, mut boxed: Boxed) -> Result<Boxed, String> {
+async fn hiding(world: &World, mut boxed: SandboxPlan) -> Result<SandboxPlan, String> {
     let (environment, rules) = (world.settings.environment.clone(), boxed.sandbox.rules.clone());
     let hidden = blocking(move || Ok(hidden(&Person::of(&environment), &rules))).await;
     boxed.sandbox.hidden = hidden.map_err(|error: io::Error| error.to_string())?;
@@ -168,16 +171,16 @@ async fn wanted(world: &World, attempt: &Attempt) -> Result<Option<Wanted>, Stri
             _ => Ok(None),
         };
     };
-    let mut wanted = of_all_turns(&*executor, attempt);
+    let mut wanted = strictest(&*executor, attempt);
     if wanted.level == Level::None {
         return Ok(None);
     }
-    wanted.hosts.extend(hosts::allowed(world, attempt.attempt_id).await);
+    wanted.hosts.extend(network_approvals::allowed(world, attempt.attempt_id).await);
     Ok(Some(wanted))
 }
 
 /// The box of the newest turn, or of the one before it that had more.
-pub fn of_all_turns(executor: &dyn Executor, attempt: &Attempt) -> Wanted {
+pub fn strictest(executor: &dyn Executor, attempt: &Attempt) -> Wanted {
     let newest = executor.sandbox(attempt.process.variant.as_deref());
     match &attempt.most_held {
         Some(held) if held.level > newest.level => {
@@ -197,7 +200,7 @@ async fn made(
     wanted: Wanted,
     temporary: PathBuf,
     own: impl FnOnce(&ActorSettings, &Path) -> Result<Vec<Rule>, String> + Send + 'static,
-) -> Result<Boxed, String> {
+) -> Result<SandboxPlan, String> {
     if let Some(obstacle) = obstacle(world, wanted.level).await {
         return Err(format!("it is to run in a sandbox, and none can be had: {obstacle}"));
     }
@@ -221,7 +224,7 @@ async fn made(
     }
     let sandbox =
         Sandbox { level, abi: sandbox::abi(), rules, hosts, refused, ..Sandbox::default() };
-    Ok(Boxed { sandbox, env, told: None, state: None })
+    Ok(SandboxPlan { sandbox, env, told: None, state: None })
 }
 
 /// Why this machine can't hold a box of a level, in a sentence without its full stop.
@@ -235,7 +238,7 @@ pub async fn obstacle(world: &World, level: Level) -> Option<String> {
     }
 }
 
-impl Boxed {
+impl SandboxPlan {
     /// The box for its program. `Err` is a sentence.
     pub async fn holding(self, world: &World, program: PathBuf) -> Result<Sandbox, String> {
         let (environment, private) =
@@ -440,7 +443,7 @@ mod tests {
         let changed = |access| {
             let rules = [Rule { path: real(&npm).unwrap(), access }];
             let env = variables(&person, &rules, Path::new("/t"));
-            let boxed = Boxed { sandbox: sandbox.clone(), env, told: None, state: None };
+            let boxed = SandboxPlan { sandbox: sandbox.clone(), env, told: None, state: None };
             let own = [("UV_CACHE_DIR", "/own"), ("SSH_AUTH_SOCK", "/agent")];
             let mut env = own.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
             boxed.change(&mut env);

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Boxed, of_all, variables};
+use super::{SandboxPlan, of_all, variables};
 use crate::sandbox::places::{Person, meets, of_program, real};
 use crate::sandbox::{self, Access, Level, Rule, Sandbox, Wanted};
 
@@ -42,7 +42,7 @@ impl Machine {
         wanted: &Wanted,
         program: &Path,
         temporary: &Path,
-    ) -> Result<Boxed, String> {
+    ) -> Result<SandboxPlan, String> {
         if let Some(obstacle) = sandbox::obstacle() {
             return Err(obstacle);
         }
@@ -58,7 +58,7 @@ impl Machine {
         let level = Level::Workspace;
         let abi = sandbox::abi();
         let sandbox = Sandbox { level, abi, rules, ..Sandbox::default() };
-        Ok(Boxed { sandbox, env, told: None, state: None })
+        Ok(SandboxPlan { sandbox, env, told: None, state: None })
     }
 
     /// Why a program must not run outside of a box, in a sentence without its full stop: an agent

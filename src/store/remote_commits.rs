@@ -9,9 +9,9 @@ use sqlx::PgPool;
 use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::answered::answered;
-use super::answered::prepare;
 use super::connection::{Driver, Pool};
+use super::pg_transaction::answered;
+use super::pg_transaction::prepare;
 use super::{Db, Refusal, Result, Sql, Store};
 
 type Hints = BoxStream<'static, sqlx::Result<PgNotification>>;

@@ -1,0 +1,93 @@
+//! The step that commits what the worktree holds, once no other program has the lock of its index.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep};
+
+use super::Stepped;
+use super::refusals::not_committed;
+use super::task::FinishTask;
+use crate::attempt::{prepare, provision};
+use crate::journal::AttemptRepo;
+use crate::refusal::{Code, Refusal};
+use crate::workspace::commit::{Commit, CommitError, commit};
+use crate::workspace::git::GitError;
+use crate::workspace::index_lock::{IN_TIME, PAUSE};
+use crate::workspace::merge::Signature;
+use crate::workspace::signing::Signing;
+
+impl FinishTask {
+    /// Who commits in a repository.
+    pub(super) fn by(&self, at: usize) -> Result<Signature, Refusal> {
+        let request = &self.finish.request;
+        let by = request.repos[at].by.as_ref().or(request.by.as_ref()).cloned();
+        by.ok_or_else(|| Refusal::internal("a finish that commits has no signature"))
+    }
+
+    /// How what is committed there is signed.
+    pub(super) async fn signing(&mut self, at: usize) -> Result<Arc<Signing>, GitError> {
+        if let Some(known) = self.signings.get(&at) {
+            return Ok(Arc::clone(known));
+        }
+        let repo = Path::new(&self.attempt.repos[at].path);
+        let signing = Signing::of_person(repo, &self.world.settings.scratch_dir).await?;
+        Ok(Arc::clone(self.signings.entry(at).or_insert(signing)))
+    }
+
+    /// Names the changes of git's files, for a daemon that continues them.
+    pub(super) fn mark(&self) -> String {
+        format!("provost {}", self.finish.finish_id)
+    }
+
+    pub(super) async fn commit(&mut self, at: usize) -> Result<Stepped, Refusal> {
+        let signing = self.signing(at).await;
+        let linked = |sentence| Refusal::new(Code::WorkspaceFailed, sentence);
+        prepare::real_worktrees(&self.world, &self.attempt).await.map_err(linked)?;
+        prepare::whole(&self.world, &self.attempt).await.map_err(linked)?;
+        let repo = &self.attempt.repos[at];
+        let request = &self.finish.request;
+        let source = provision::source(&self.world, &self.attempt, repo).await;
+        let worktree = self.world.settings.source(&self.attempt, repo).worktree();
+        let failed = |error: CommitError| not_committed(repo, &worktree, &error);
+        let source = source.map_err(|error| failed(error.into()))?;
+        let what = Commit {
+            source,
+            message: request.message.clone(),
+            author: self.by(at)?,
+            signing: signing.map_err(|error| failed(error.into()))?,
+            mark: self.mark(),
+        };
+        self.commit_unlocked(repo, what).await.map(Stepped::Committed).map_err(failed)
+    }
+
+    /// Commits once no other program has the lock of the worktree's index.
+    async fn commit_unlocked(
+        &self,
+        repo: &AttemptRepo,
+        what: Commit,
+    ) -> Result<String, CommitError> {
+        let mut committed = self.commit_in_turn(repo, what.clone()).await;
+        if matches!(committed, Err(CommitError::Locked)) {
+            // Mostly by the git of an agent that was stopped.
+            prepare::release_locks(&self.world, &self.attempt).await;
+            committed = self.commit_in_turn(repo, what.clone()).await;
+        }
+        let until = Instant::now() + IN_TIME;
+        while matches!(committed, Err(CommitError::Locked)) && Instant::now() < until {
+            sleep(PAUSE).await;
+            committed = self.commit_in_turn(repo, what.clone()).await;
+        }
+        committed
+    }
+
+    async fn commit_in_turn(
+        &self,
+        repo: &AttemptRepo,
+        what: Commit,
+    ) -> Result<String, CommitError> {
+        let committing = async move { Box::pin(commit(&what)).await };
+        let committed = self.world.repositories.in_turn(Path::new(&repo.path), committing).await;
+        committed.map(|(commit, _)| commit)
+    }
+}
