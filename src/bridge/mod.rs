@@ -53,7 +53,8 @@ struct Limits {
 
 const LIMITS: Limits = Limits {
     outage: Duration::from_secs(30),
-    drain: Duration::from_secs(2),
+    // More than a daemon takes to answer or to refuse what is in flight.
+    drain: Duration::from_secs(6),
     handshake: Duration::from_secs(10),
 };
 

@@ -11,7 +11,7 @@ use crate::tools::{CallLimits, Rates};
 pub struct Limits {
     pub room: CallLimits,
     /// How long calls in flight may still be answered once the peer has sent
-    /// its last line.
+    /// its last line; those that sleep until there is news, a second at most.
     pub grace: Duration,
     /// The interval of a sleeping call's progress reports. No likely timeout is a multiple of
     /// it: a client may take a report right before the answer for one of an unknown call.
@@ -32,7 +32,7 @@ impl Limits {
     pub fn new(rates: Arc<Rates>, shared: Shared) -> Self {
         Self {
             room: CallLimits::default(),
-            grace: Duration::from_secs(1),
+            grace: Duration::from_secs(4),
             beat: Duration::from_secs(7),
             line: 16 * 1024 * 1024,
             stalled: Duration::from_mins(1),

@@ -32,6 +32,9 @@ use crate::tools::{self, Calls, Permits, RunKind, Tool, table, worker_error};
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
 
+/// How long a call that sleeps may still be answered after the end of its client's input.
+const SLEEPERS_GRACE: Duration = Duration::from_secs(1);
+
 /// How long a client may keep a list of tools, in milliseconds.
 const LIST_TTL_MS: u64 = 3_600_000;
 
@@ -98,7 +101,8 @@ impl Server {
         context: &Context,
     ) -> Result<Once<Value>, Refusal> {
         let work = self.beating(tool, work, context);
-        self.awaited(tool.name, tool.large_answer(), work, context).await.flatten()
+        let what = (tool.name, tool.kind);
+        self.awaited(what, tool.large_answer(), work, context).await.flatten()
     }
 
     /// A call of a tool by its name.
@@ -161,7 +165,7 @@ impl Server {
     /// when the peer has read enough of the earlier ones.
     async fn awaited<T>(
         &self,
-        what: &str,
+        (what, kind): (&str, RunKind),
         large_answer: Option<usize>,
         work: impl Future<Output = T>,
         context: &Context,
@@ -175,7 +179,7 @@ impl Server {
         tokio::select! {
             biased;
             done = done => Ok(done),
-            () = self.given_up(&context.ct) => {
+            () = self.given_up(kind, &context.ct) => {
                 let message = format!("The connection ended while {what} was running.");
                 Err(Refusal::new(Code::DaemonRestarting, message))
             }
@@ -184,11 +188,12 @@ impl Server {
 
     /// Resolves when the caller no longer waits for the answer. A peer that closed
     /// its side after its last request (a pipe) still gets quick answers.
-    async fn given_up(&self, cancelled: &CancellationToken) {
+    async fn given_up(&self, kind: RunKind, cancelled: &CancellationToken) {
+        let grace = if kind == RunKind::Wait { self.grace.min(SLEEPERS_GRACE) } else { self.grace };
         // A request's own token is cancelled at the end of the stream only once rmcp has
         // waited for its answer.
         tokio::select! {
-            () = self.ended.cancelled() => tokio::time::sleep(self.grace).await,
+            () = self.ended.cancelled() => tokio::time::sleep(grace).await,
             () = cancelled.cancelled() => {}
         }
     }
@@ -267,7 +272,7 @@ impl ServerHandler for Server {
         }
         let asked = self.calls.service.recent_attempts(resources::LISTED);
         let asked = self.calls.quick("the list", asked);
-        let listed = self.awaited("the list", None, asked, &context).await;
+        let listed = self.awaited(("the list", RunKind::Read), None, asked, &context).await;
         let attempts = listed.flatten().flatten().map_err(resources::fault)?;
         let listed = attempts.iter().map(resources::listed).collect();
         Ok(ListResourcesResult::with_all_items(listed))
@@ -324,7 +329,7 @@ impl ServerHandler for Server {
             return Box::pin(self.bare(tool, params, &context)).await;
         }
         let asked = self.calls.method(&method, params);
-        match self.awaited(&method, None, asked, &context).await.flatten() {
+        match self.awaited((&method, RunKind::Read), None, asked, &context).await.flatten() {
             Ok(Ok(value)) => Ok(CustomResult::new(value)),
             Ok(Err(CustomError { code, message, data })) => {
                 Err(ErrorData::new(ErrorCode(code), message, data))
