@@ -47,7 +47,7 @@ pub enum AttemptMessage {
     /// Applies the work of another host's attempt to it, unless it does so already.
     Apply(Box<Finish>, RpcReplyPort<Result<(), Refusal>>),
     /// Lends its worktrees to this finish of another attempt.
-    LoanFn(FinishId, RpcReplyPort<Result<WorktreeLoan, Refusal>>),
+    Lend(FinishId, RpcReplyPort<Result<WorktreeLoan, Refusal>>),
     LoanReturned,
     /// Starts its dev server, ends it, or takes it up again. Answered with what it is seen by.
     Preview(PreviewAsk, RpcReplyPort<Result<watch::Receiver<Preview>, Refusal>>),

@@ -137,7 +137,7 @@ impl Actor for AttemptActor {
                 }
                 AttemptMessage::Apply(finish, port) => state.apply(*finish, port),
                 AttemptMessage::Finished => state.finishing = None,
-                AttemptMessage::LoanFn(finish, port) => state.lend(finish, port),
+                AttemptMessage::Lend(finish, port) => state.lend(finish, port),
                 AttemptMessage::LoanReturned => state.lent_back(),
                 AttemptMessage::Preview(ask, port) => state.preview(ask, port),
                 AttemptMessage::PreviewEnded => state.previewing = None,

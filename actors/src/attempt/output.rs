@@ -136,12 +136,13 @@ impl Output {
             let finished = self.try_finish(exit, ending).await;
             notify_disk(&finished, waits, disk);
             let Err(error) = finished else { return };
-            let what = format!("process {}: writing the end of its log", self.process);
-            let pause = backoff.failed(what, &error);
             if may_pass(&error).is_none() {
+                tracing::error!(process = %self.process, %error, "the end of the log can't be written");
                 return;
             }
-            tokio::time::sleep(pause).await;
+            backoff
+                .wait(format!("process {}: writing the end of its log", self.process), error)
+                .await;
         }
     }
 

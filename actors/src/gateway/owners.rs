@@ -163,7 +163,7 @@ impl GatewayState {
         let lend: LoanFn = Arc::new(move |other, finish| {
             let gateway = gateway.clone();
             Box::pin(async move {
-                let lend = |_, port| AttemptMessage::LoanFn(finish, port);
+                let lend = |_, port| AttemptMessage::Lend(finish, port);
                 ask_owner(&gateway, other, false, lend).await
             })
         });
