@@ -7,7 +7,7 @@
 //!       │                               │  stdin ◀── messages        │
 //!  Shim{control, events, lengths} ◀─sock┤  stdout, stderr ◀──────────┤
 //!       │                               │      └─splice─▶ spool      ▼
-//!       └─ Lifeline: a copy of each     └─ exit.json ◀── wait(2) ── ends
+//!       └─ PipeHandles: a copy of each  └─ exit.json ◀── wait(2) ── ends
 //!          pipe's end, a handle on
 //!          shim and leader
 //! ```
