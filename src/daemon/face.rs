@@ -152,10 +152,10 @@ struct Server {
 /// The connections that have proved no user yet, oldest first: each with what lives as long as it
 /// is one of them, and what ends it.
 #[derive(Clone, Default)]
-struct Strangers(Arc<Mutex<VecDeque<UnknownField>>>);
+struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
 
 /// Whether its connection is there still, and what ends it.
-type UnknownField = (Weak<()>, CancellationToken);
+type Stranger = (Weak<()>, CancellationToken);
 
 impl Strangers {
     /// Adds a connection, until the first of the two is dropped; the second one says that it is to

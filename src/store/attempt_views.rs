@@ -186,6 +186,7 @@ impl Store {
         let line = &mut overview.line;
         if is_kept {
             (line.phase, line.state) = (AttemptPhase::Running, State::Running);
+            line.stopped = false;
         }
         overview.waits_for_disk = self.changes.waits_for_disk(line.attempt_id);
         overview.waits_for_setup = self.changes.waits_for_setup(line.attempt_id);

@@ -738,10 +738,12 @@ async fn a_turn_that_ends_is_due_a_snapshot_until_it_has_one() {
     let before = store.status(id).await.unwrap();
     let shown = |row: &AttemptRow| (row.overview.line.phase, row.overview.line.waiting_on);
     assert_eq!(shown(&before), (AttemptPhase::Running, Some(WaitingOn::Snapshot)));
+    assert!(!before.overview.line.stopped, "it has not settled");
     store.snapshot_failed(id, 1, "too large").await.unwrap();
     let failed = store.status(id).await.unwrap();
     assert_eq!(shown(&failed), (AttemptPhase::Settled, None));
     assert_eq!(failed.overview.snapshot_failed(), Some("too large"));
+    assert!(failed.overview.line.stopped);
     let patience = Duration::ZERO;
     let why = store.snapshot_stands(id, patience).await.unwrap();
     assert_eq!(why.as_deref(), Some("too large"));
