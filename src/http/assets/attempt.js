@@ -37,7 +37,7 @@ class Log {
     return round === this.round ? frame.content.querySelector('ol') : null;
   }
 
-  // One request at a time: what is asked for meanwhile is asked for again by the next event.
+  // One request at a time: what is asked for meanwhile is asked for again by the next event or poll.
   async once(work) {
     if (this.isBusy) return;
     this.isBusy = true;
@@ -157,7 +157,10 @@ class Log {
 
   poll() {
     const isShown = document.visibilityState === 'visible' && this.box.checkVisibility() && !this.box.contains(held);
-    if (isShown && this.list && this.isFollowing && this.last >= this.latest) this.once(() => this.newer());
+    if (!isShown || !this.list) return;
+    // A window that failed to come, or an event that met a busy log, has no event after it.
+    if (this.isFollowing && this.last >= this.latest) this.once(() => this.newer());
+    else this.scrolled();
   }
 
   slid() {
