@@ -1,7 +1,7 @@
-//! The audit log of a home: who changed what, when and from where. A file of JSON lines, to which
-//! the daemon only appends; two lines for each change, so that one that was cut off shows too. It
-//! names tools and ids, never texts or secrets. Provost keeps every line: a full file is renamed
-//! with its time.
+//! The audit log of a home: who changed what, when and from where. It is a file of JSON lines that the
+//! daemon only appends to. Each change has two lines, so that a change that was cut off is visible: it
+//! has no second line. The log names tools and ids, never texts or secrets. Provost keeps every line: a
+//! full file is renamed with its time.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,15 +15,15 @@ use uuid::Uuid;
 
 /// The log's name in the home.
 pub const FILE: &str = "audit.jsonl";
-/// A file of so many bytes is renamed, and a new one begun.
+/// A file that has reached this size, in bytes, is renamed, and a new one begins.
 const FULL: u64 = 64 * 1024 * 1024;
 
-/// Whether a file of a home is a log that was full.
+/// True if a file name in a home is one of a full log: `audit-<milliseconds since 1970>.jsonl`.
 pub fn is_full_log(name: &str) -> bool {
     name.strip_prefix("audit-").and_then(|rest| rest.strip_suffix(".jsonl")).is_some()
 }
 
-/// A line of the log.
+/// A line of the log. `change` joins the two lines of one change.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(untagged)]
@@ -33,6 +33,7 @@ pub enum Line {
         change: Uuid,
         /// A user of the HTTP face, an attempt, or the name that the client gave itself.
         who: String,
+        /// How the caller is connected: the socket with its process, a network address, or another host.
         from: String,
         /// The tool or the method.
         what: String,
@@ -48,7 +49,7 @@ pub enum Line {
     },
 }
 
-/// The log, to append to.
+/// The log of one home. The file is opened with the first line, and again after each renaming.
 #[derive(Debug)]
 pub struct AuditLog {
     path: PathBuf,
@@ -56,18 +57,21 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
+    /// Opens nothing yet.
     pub fn of(data_dir: &Path) -> Self {
         Self { path: data_dir.join(FILE), file: Mutex::default() }
     }
 
-    /// Appends a line. It is in the kernel's hands when this returns, so that it outlives the
-    /// daemon. A line that can't be written is an entry of the daemon's own log.
+    /// Appends a line. The kernel has the line when this returns, so the line outlives the daemon, but
+    /// not a loss of power. An error does not stop the change: it goes to the daemon's own log.
     pub fn append(&self, line: &Line) {
         if let Err(error) = self.write(line) {
             tracing::error!(%error, ?line, "the audit log can't be written");
         }
     }
 
+    /// Writes one line. A file that is full is renamed first; the next line opens a new one with the mode
+    /// 0600.
     fn write(&self, line: &Line) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
@@ -82,7 +86,7 @@ impl AuditLog {
             use std::os::unix::fs::OpenOptionsExt;
             *held = Some(File::options().append(true).create(true).mode(0o600).open(&self.path)?);
         }
-        // One write, so that lines never mix.
+        // One write for the whole line, so that lines of two writers never mix.
         held.as_mut().map_or(Ok(()), |file| file.write_all(&bytes))
     }
 }

@@ -1,6 +1,6 @@
-//! The folders of a home. With `PROVOST_HOME` they are in one folder; without, they follow the
-//! XDG base directory specification. Folders are 0700, and every process of a home gets the
-//! same paths, whatever its working directory.
+//! The folders of a home. With `PROVOST_HOME`, all of them are in one folder; without it, they follow the
+//! XDG base directory specification. All folders have the mode 0700, and every process of a home finds
+//! the same paths, whatever its working directory is.
 
 mod modes;
 
@@ -23,12 +23,13 @@ const SUN_PATH_MAX: usize = 107;
 
 const SOCKET: &str = "daemon.sock";
 const DATABASE: &str = "provost.db";
-/// Says where the board is, if a server has it.
+/// The file that says where the board is, if a server has it.
 const ENGINE: &str = "provost.engine";
 const CONFIG: &str = "config.toml";
 const TOKEN: &str = "http-token";
 
-/// What a folder may hold before it is a home: remains, and what new file systems contain.
+/// Names that a folder may contain and still become a home: remains of an earlier home without its
+/// database, and what new file systems contain (`lost+found`).
 const BEFORE_A_DATABASE: [&str; 16] = [
     CONFIG,
     "attempts",
@@ -48,12 +49,13 @@ const BEFORE_A_DATABASE: [&str; 16] = [
     "worktrees",
 ];
 
-/// Why a home can't be used. The CLI ends with exit code 3.
+/// Why a home can't be used: a sentence for a person. The command line ends with exit code 3 then.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct HomeError(String);
 
-/// The paths of a home. Its folders exist once it is open.
+/// The paths of a home. The folders exist once the home is open, and not necessarily in one from
+/// [`unopened`](Self::unopened).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     /// The `PROVOST_HOME` of child processes; `None` when the XDG variables decide.
@@ -71,12 +73,14 @@ pub struct Home {
 }
 
 impl Home {
-    /// Opens the home that the environment names, and creates what is missing.
+    /// Opens the home that the environment names, and creates what is missing. Fails if the folder
+    /// contains something else, or belongs to another user.
     pub fn from_environment() -> Result<Self, HomeError> {
         Self::named()?.open()
     }
 
-    /// The home that the environment names, without creating, changing or checking anything.
+    /// The paths of the home that the environment names, without creating, changing or checking anything:
+    /// for the doctor.
     pub fn unopened() -> Result<Self, HomeError> {
         let mut home = Self::named()?;
         if let Some(root) = home.root.take() {
@@ -89,12 +93,14 @@ impl Home {
         Ok(home)
     }
 
-    /// Opens the home in one folder. A relative `root` is taken from the working directory;
-    /// symbolic links in it are resolved, so that two names of a folder are one home.
+    /// Opens the home in one folder. A relative `root` starts at the working directory; symbolic links
+    /// are resolved, so that two names of a folder are the same home.
     pub fn at(root: impl AsRef<OsStr>) -> Result<Self, HomeError> {
         Self::under(Path::new(&root))?.open()
     }
 
+    /// The paths by `PROVOST_HOME`, else by the XDG variables. Nothing is touched. An empty variable
+    /// counts as unset.
     fn named() -> Result<Self, HomeError> {
         match std::env::var_os(HOME_VARIABLE).filter(|value| !value.is_empty()) {
             Some(root) => Self::under(Path::new(&root)),
@@ -110,6 +116,7 @@ impl Home {
         Ok(Self::in_one(std::path::absolute(root).map_err(unknown)?))
     }
 
+    /// The paths of a home in one folder. The socket's path follows once links are resolved.
     fn in_one(root: PathBuf) -> Self {
         let run_dir = root.join("run");
         Self {
@@ -134,7 +141,8 @@ impl Home {
                 .runtime_dir()
                 .or_else(user_runtime_dir)
                 .map_or_else(|| data_dir.join("run"), |dir| dir.join("provost")),
-            // Beside the database: logins and cron jobs may differ in runtime directories.
+            // The lock is beside the database and not in the runtime directory, which may differ between
+            // logins and cron jobs: two daemons would then use one database.
             lock: data_dir.join("daemon.lock"),
             log_file: state_dir.join("daemon.log"),
             socket: PathBuf::new(),
@@ -142,6 +150,7 @@ impl Home {
         }
     }
 
+    // The order matters: foreign content is refused before any mode is changed.
     fn open(mut self) -> Result<Self, HomeError> {
         if let Some(root) = self.root.take() {
             refuse_foreign_content(&root)?;
@@ -163,7 +172,7 @@ impl Home {
         Ok(self)
     }
 
-    /// The short folder for the socket, where the home's own path is too long.
+    /// The folder for the socket alone, if the home's own path is too long for a socket.
     fn short_folder(&self) -> Option<&Path> {
         self.socket.parent().filter(|folder| *folder != self.run_dir)
     }
@@ -173,16 +182,17 @@ impl Home {
         self.short_folder().map_or(Ok(()), private_folder_in_shared)
     }
 
-    /// Removes the socket, and a folder made for it alone. Only for the lock's holder.
+    /// Removes the socket, and the folder that was made for it alone. Only the holder of the lock may
+    /// call this.
     pub fn remove_socket(&self) {
         let _ = fs::remove_file(&self.socket);
         if let Some(folder) = self.short_folder() {
-            // Fails, as it should, if the folder holds something else.
+            // Fails on purpose if something else is in the folder.
             let _ = fs::remove_dir(folder);
         }
     }
 
-    /// The private folders, outermost first.
+    /// The folders that must be private, outermost first, each once.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = vec![self.config_dir.clone(), self.data_dir.clone()];
         folders.extend([self.run_dir.clone(), self.attempts(), self.worktrees()]);
@@ -190,41 +200,44 @@ impl Home {
         folders
     }
 
-    /// Those in which agents, scripts and checks write.
+    /// The folders that agents, scripts and checks write to.
     pub fn written(&self) -> Vec<PathBuf> {
         vec![self.attempts(), self.worktrees(), self.checks(), self.cache(), self.trash()]
     }
 
-    /// The machine on which this home is, for its executors.
+    /// What executors need to know of this machine and home. `environment` is that of the daemon.
     pub fn machine(&self, environment: BTreeMap<String, String>) -> Machine {
         let (private, written) = (self.folders(), self.written());
         Machine { environment, private, written, writes: vec![] }
     }
 
-    /// The file with the owner's token for the HTTP face.
+    /// The file with the token by which the owner's own programs use the HTTP API.
     pub fn token_file(&self) -> PathBuf {
         self.data_dir.join(TOKEN)
     }
 
+    /// `config.toml`. It need not exist: all settings have defaults.
     pub fn config_file(&self) -> PathBuf {
         self.config_dir.join(CONFIG)
     }
 
-    /// The socket of the HTTP face, in the folder of the other one.
+    /// The socket of the HTTP API, beside the daemon's own socket.
     pub fn http_socket(&self) -> PathBuf {
         self.socket.with_file_name("http.sock")
     }
 
+    /// The SQLite file. It does not exist if a server has the board.
     pub fn database(&self) -> PathBuf {
         self.data_dir.join(DATABASE)
     }
 
-    /// What proves that a host's registration comes from this home.
+    /// The file with the secret that proves that a registration as a host comes from this home.
     pub fn host_secret(&self) -> PathBuf {
         self.data_dir.join("host-secret")
     }
 
-    /// Until when the processes of this home may run, where hosts share the board.
+    /// The file that says until when the processes of this home may run, on a board that hosts share.
+    /// Shims read it.
     pub fn lease(&self) -> PathBuf {
         self.data_dir.join("lease")
     }
@@ -234,13 +247,13 @@ impl Home {
         self.data_dir.join(ENGINE)
     }
 
-    /// Where the board is, if a server has it.
+    /// Where the board is, without a password. `None`: it is in the home's SQLite file.
     pub fn engine(&self) -> Option<String> {
         let noted = fs::read_to_string(self.engine_file()).ok()?;
         Some(noted.lines().next()?.trim().to_owned())
     }
 
-    /// The id of that board, once a daemon has opened it.
+    /// The id of the board on the server. `None`: no daemon has opened it yet.
     pub fn board(&self) -> Option<String> {
         let noted = fs::read_to_string(self.engine_file()).ok()?;
         Some(noted.lines().nth(1)?.trim().to_owned())
@@ -261,29 +274,31 @@ impl Home {
         self.data_dir.join("checks")
     }
 
-    /// Holds collected worktrees, and what was in the way of new ones.
+    /// Holds collected worktrees, and files that were in the way of new ones.
     pub fn trash(&self) -> PathBuf {
         self.data_dir.join("trash")
     }
 
-    /// Holds bare repositories, by their ids, of which this host has no other copy.
+    /// Holds bare repositories, named by the repository's id, that this host does not have at their
+    /// paths.
     pub fn mirrors(&self) -> PathBuf {
         self.data_dir.join("mirrors")
     }
 
-    /// Holds what setups have made, by repository and key.
+    /// Holds the cached results of setups, by repository and key.
     pub fn cache(&self) -> PathBuf {
         self.data_dir.join("cache")
     }
 
-    /// Holds files of one call.
+    /// Holds files that one call needs. A daemon empties it at its start.
     pub fn scratch(&self) -> PathBuf {
         self.data_dir.join("scratch")
     }
 }
 
-/// `<run dir>/daemon.sock`; if that is too long for `sun_path`, in a folder under `/tmp` named
-/// by a hash of the run folder alone, so that all processes of the home find it.
+/// `<run dir>/daemon.sock`. If that is too long for `sun_path`, the socket is in a folder below `/tmp`
+/// whose name is a hash of the run folder: every process of the home computes the same name, without a
+/// file to look it up.
 fn socket_path(run_dir: &Path) -> PathBuf {
     let plain = run_dir.join(SOCKET);
     if plain.as_os_str().len() <= SUN_PATH_MAX {
@@ -294,14 +309,15 @@ fn socket_path(run_dir: &Path) -> PathBuf {
     PathBuf::from(format!("/tmp/provost-{user}-{hash:016x}")).join(SOCKET)
 }
 
-/// FNV-1a, 64 bits: unlike std's, the same across builds.
+/// FNV-1a, 64 bits. The hasher of std is no option: its result may change between builds.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// systemd's `/run/user/<uid>` for processes that lost `XDG_RUNTIME_DIR`.
+/// systemd's `/run/user/<uid>`, for processes without `XDG_RUNTIME_DIR`, such as cron jobs. `None` if the
+/// folder does not belong to this user.
 fn user_runtime_dir() -> Option<PathBuf> {
     let user = nix::unistd::geteuid();
     let dir = PathBuf::from(format!("/run/user/{user}"));
@@ -309,12 +325,13 @@ fn user_runtime_dir() -> Option<PathBuf> {
     (owner == user.as_raw()).then_some(dir)
 }
 
-/// The path without links, if it exists.
+/// The path with its symbolic links resolved; unchanged if it does not exist.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// A home's folder becomes private, so it must be new, empty or a home already.
+/// Refuses a folder with foreign content. A home's folder gets the mode 0700, so it must be new, empty or
+/// already a home: else this would close somebody's folder to others.
 fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     // Problems with the path are reported when the folder is created.
     let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
@@ -324,7 +341,8 @@ fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
         if is_known || crate::audit::is_full_log(&name.to_string_lossy()) {
             continue;
         }
-        // Looked for last: another process may make this folder a home while we read it.
+        // The database is looked for after a foreign name was found: another process may make this folder
+        // a home while it is read.
         if [DATABASE, ENGINE].iter().any(|name| path.join(name).is_file()) {
             break;
         }
@@ -338,7 +356,8 @@ fn refuse_foreign_content(path: &Path) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// The variables of an attempt, which executors get and a daemon must not inherit.
+/// The variables that executors get of their attempt. A daemon must not inherit them, and every executor
+/// that it starts would have them.
 pub const ATTEMPT_VARIABLES: [&str; 9] = [
     "PROVOST_ATTEMPT_ID",
     "PROVOST_PROCESS_ID",
@@ -351,10 +370,10 @@ pub const ATTEMPT_VARIABLES: [&str; 9] = [
     "PROVOST_EXECUTOR_SESSION_ID",
 ];
 
-/// May hold the password of the board's server, which is the daemon's alone.
+/// May contain the password of the board's server, which only the daemon needs.
 const ENGINE_VARIABLE: &str = "PROVOST_ENGINE_URL";
 
-/// The variables of this process that are UTF-8, without the daemon's own secret.
+/// The variables of this process, without those that are not UTF-8 and without the daemon's own secret.
 pub fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter(|(name, _)| name != ENGINE_VARIABLE)
@@ -362,7 +381,8 @@ pub fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The attempt of this process, by its environment.
+/// The id of the attempt that this process runs in, by its environment. `None`: outside of all attempts,
+/// as far as the environment says.
 pub fn surrounding_attempt() -> Option<String> {
     let id: OsString = std::env::var_os("PROVOST_ATTEMPT_ID").filter(|value| !value.is_empty())?;
     id.into_string().ok()

@@ -1,5 +1,5 @@
-//! What both ends of the socket must know of a JSON-RPC line that is too long to
-//! be read. Pure.
+//! How both ends of the socket answer a JSON-RPC line that is too long to be read: they find its id in
+//! its beginning. Pure.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 /// How much of a line is searched for its id, in bytes.
 const ID_WITHIN: usize = 1024;
 
-/// The top-level id of a message of which only the beginning is at hand, so that
-/// its refusal reaches the caller that waits for it.
+/// The top-level id of a message, from its beginning, so that the refusal reaches the caller that waits
+/// for it. `None`: the first [`ID_WITHIN`] bytes have no id.
 pub fn id_in_head(head: &[u8]) -> Option<Value> {
     struct Seeker<'a>(&'a mut Option<Value>);
 
@@ -37,7 +37,7 @@ pub fn id_in_head(head: &[u8]) -> Option<Value> {
     let mut found = None;
     let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
     let mut json = serde_json::Deserializer::from_slice(&head[..head.len().min(ID_WITHIN)]);
-    // The text is cut short, so the parse fails; what was seen before counts.
+    // The text is cut, so the parser fails in the end. An id that it has seen before counts.
     let _ = json.deserialize_map(Seeker(&mut found));
     found
 }

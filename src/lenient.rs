@@ -1,18 +1,18 @@
-//! JSON that other programs wrote. Where the strict parser refuses a text, what programs are known to
-//! write in spite of the grammar (RFC 8259) is put right, and the text is parsed once more: so one odd
-//! character costs that character and not the line it stands in. Pure.
+//! Reads JSON that other programs wrote. If the strict parser refuses a text, known violations of the
+//! grammar (RFC 8259) are repaired and the text is parsed once more: one odd character costs that
+//! character, and not its whole line. Pure.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Deepest nesting that is kept. The parser takes 127 levels.
+/// Deepest nesting that is kept; what is deeper becomes `null`. The parser's own limit is 127 levels.
 const DEPTH_MAX: usize = 120;
 
-/// Reads one JSON text. Half a surrogate pair and bytes that are not UTF-8 become U+FFFD, a byte order
-/// mark and NUL bytes between values are left out, control characters in strings stand for themselves,
-/// numbers without end become the largest ones, and what lies deeper than 120 levels becomes `null`. Of
-/// a key that comes twice the last value counts. `None`: it is not JSON even so.
+/// Reads one JSON text. Half a surrogate pair and bytes that are not UTF-8 become U+FFFD; a byte order
+/// mark and NUL bytes between values are removed; control characters in strings stay as they are; numbers
+/// beyond the range of a float become the largest one; what is deeper than [`DEPTH_MAX`] levels becomes
+/// `null`. If a key occurs twice, its last value counts. `None`: it is not JSON in spite of the repair.
 pub fn read(text: &[u8]) -> Option<Value> {
     serde_json::from_slice(text).ok().or_else(|| {
         let text = String::from_utf8_lossy(text);
@@ -20,7 +20,7 @@ pub fn read(text: &[u8]) -> Option<Value> {
     })
 }
 
-/// The text with what the parser refuses put right.
+/// The text with the repairs that [`read`] lists.
 fn mended(text: &str) -> String {
     let mut mended = String::with_capacity(text.len());
     let mut rest = text.trim_start_matches('\u{feff}');
@@ -82,6 +82,7 @@ fn string(text: &str) -> usize {
     end.map_or(text.len(), |(at, _)| at + 1)
 }
 
+/// Appends a string with its escapes and control characters repaired.
 fn string_mended(string: &str, mended: &mut String) {
     let mut rest = string;
     while let Some(next) = rest.chars().next() {
@@ -94,7 +95,8 @@ fn string_mended(string: &str, mended: &mut String) {
                 mended.push('\u{fffd}');
                 6
             }
-            // A pair, so that an escaped backslash does not begin another escape.
+            // The backslash and what it escapes go together, so that an escaped backslash begins no other
+            // escape.
             ('\\', _) => {
                 let length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
                 mended.push_str(&rest[..length]);
@@ -114,14 +116,14 @@ fn string_mended(string: &str, mended: &mut String) {
     }
 }
 
-/// The UTF-16 code unit of the escape that the text begins with.
+/// The UTF-16 code unit of the `\uXXXX` that the text begins with, if it begins with one.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(())?;
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// A number that the parser takes.
+/// A number that the parser accepts: one beyond the range of `f64` becomes the largest of its sign.
 fn number(text: &str) -> String {
     match text.parse::<f64>() {
         Ok(number) if number.is_infinite() => f64::MAX.copysign(number).to_string(),

@@ -1,5 +1,5 @@
-//! The `provost` program: daemon, bridge, command line, shim, proxy and fake executor. Its `main` and its
-//! benchmarks are all that call this library.
+//! The `provost` program: daemon, bridge, command line, shim, proxy and fake executor. Only its `main`
+//! and its benchmarks call this library.
 
 #[macro_use]
 extern crate macro_rules_attribute;
@@ -29,8 +29,9 @@ mod work;
 
 use std::process::ExitCode;
 
-/// The whole program. A shim, a proxy, a fake executor, a program that is asked and a keeper of git are entered before
-/// anything else: they need no runtime and no argument parser, and there may be a thousand of them.
+/// The whole program. Which part this process plays is decided by its arguments. The small parts (shim,
+/// proxy, fake executor, asked program, keeper of a git, a person's program in a sandbox) come first:
+/// they need no runtime and no argument parser, and a machine may run a thousand of them.
 pub fn main() -> ExitCode {
     provost_actors::process::shim::enter()
         .or_else(proxy::enter)

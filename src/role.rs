@@ -1,4 +1,4 @@
-//! Roles and access levels of connections.
+//! Roles and access levels of connections. The comments on these types are texts of `--help`.
 
 use std::fmt;
 

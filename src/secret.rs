@@ -1,5 +1,5 @@
-//! Secrets that Provost makes: 256 random bits each, as text. Files hold them, the store has their
-//! hashes.
+//! Secrets that Provost makes: 256 random bits each, as text. Files have the secrets, the store has only
+//! their hashes.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -9,7 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// A new one.
+/// A new secret: 43 characters that need no quoting in a URL or a shell. Fails if the kernel gives no
+/// random bits.
 pub fn make() -> io::Result<String> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
@@ -17,13 +18,16 @@ pub fn make() -> io::Result<String> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// Its hash: it is random, so that a plain one is enough.
+/// The hash of a secret, as the store has it. A fast hash without salt is enough, because the secret is
+/// random.
 pub fn hash(secret: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(secret))
 }
 
-/// Puts it into a file for the owner alone, in place of what that held: wholly, or not at all.
-/// `scratch` is a folder on the same file system, which a daemon empties at its start.
+/// Replaces a file by one with this secret that only its owner can read. The rename replaces it as a
+/// whole. Nothing is synced, so a loss of power can leave the file empty, which [`kept_or_made`] treats
+/// as missing. `scratch` is a folder on the same file system, because a rename needs that; a daemon
+/// empties it at its start.
 pub fn keep(secret: &str, file: &Path, scratch: &Path) -> io::Result<()> {
     fs::create_dir_all(scratch)?;
     let mut written = tempfile::NamedTempFile::new_in(scratch)?;
@@ -32,7 +36,7 @@ pub fn keep(secret: &str, file: &Path, scratch: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a file holds; a new one if it holds none.
+/// The secret in a file. If the file is missing or empty, a new secret is made and kept in it.
 pub fn kept_or_made(file: &Path, scratch: &Path) -> io::Result<String> {
     let kept = match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),

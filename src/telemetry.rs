@@ -1,7 +1,7 @@
-//! Log lines go to stderr, never to stdout, filtered by `PROVOST_LOG` in the
-//! syntax of tracing's filters (`info,provost::bridge=debug`). From
-//! `debug` on, the MCP library logs whole messages with the contents of files and patches,
-//! so it stays quiet unless the filter names it (`debug,rmcp=debug`).
+//! Logging. Lines go to stderr, never to stdout, which belongs to protocols and results. `PROVOST_LOG`
+//! filters them in the syntax of tracing's filters (`info,provost::bridge=debug`). From `debug` on, the
+//! MCP library logs whole messages with the contents of files and patches, so it stays quiet unless the
+//! filter names it (`debug,rmcp=debug`).
 
 use std::io::{self, IsTerminal};
 
@@ -10,7 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, ParseError};
 
 const VARIABLE: &str = "PROVOST_LOG";
 
-/// `PROVOST_LOG` can't be understood.
+/// `PROVOST_LOG` is no filter.
 #[derive(Debug, thiserror::Error)]
 #[error("{VARIABLE}=`{given}` is no filter ({source}); try `info` or `warn,provost=debug`")]
 pub struct TelemetryError {
@@ -18,12 +18,13 @@ pub struct TelemetryError {
     source: ParseError,
 }
 
-/// What is logged when `PROVOST_LOG` is not set.
+/// The filter of commands when `PROVOST_LOG` is not set.
 pub const CLIENT_DEFAULT: &str = "warn";
-/// The same for the daemon; its MCP library logs every connection and refused request.
+/// The filter of the daemon. The MCP library would log every connection and refused request at `info`.
 pub const DAEMON_DEFAULT: &str = "info,rmcp=error";
 
-/// Starts logging. Called once in a process; later calls change nothing.
+/// Starts logging with the filter of `PROVOST_LOG`, else with `default`. Called once in a process; later
+/// calls change nothing.
 pub fn start(default: &'static str) -> Result<(), TelemetryError> {
     let given = std::env::var(VARIABLE).ok().filter(|given| !given.trim().is_empty());
     let filter = filter(given.as_deref().unwrap_or(default))?;
@@ -34,18 +35,20 @@ pub fn start(default: &'static str) -> Result<(), TelemetryError> {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(ansi)
-        // It would panic, because stderr has just failed.
+        // A report of such an error would go to stderr, which has just failed, and panic.
         .log_internal_errors(false)
         .try_init();
     Ok(())
 }
 
+/// Parses a filter. If it lets debug lines through and does not name the MCP library, that library is
+/// limited to warnings.
 fn filter(given: &str) -> Result<EnvFilter, TelemetryError> {
     let parse = |given: &str| EnvFilter::builder().parse(given);
     let logs_messages = |filter: &EnvFilter| filter.max_level_hint() > Some(LevelFilter::INFO);
     let filter = parse(given);
     let filter = match &filter {
-        // The most exact directive counts, wherever it stands.
+        // tracing applies the most specific directive, wherever it is in the list.
         Ok(all) if logs_messages(all) && !given.contains("rmcp") => {
             parse(&format!("{given},rmcp=warn"))
         }

@@ -1,5 +1,17 @@
-//! Answers to workers' questions. Their tasks outlive the calls that begin them; after a
-//! restart they continue the questions that the store lists as open.
+//! Answers to workers' questions: by the configured executor ([`Answerer`]), and on their way to the
+//! attempts that asked ([`Courier`]). Their tasks outlive the calls that begin them. After a restart they
+//! continue with the questions that the store lists as open.
+//!
+//! ```text
+//!  run ─▶ is its sandbox as strict as the asker's? ─no─▶ refused: left to a person
+//!          │ yes
+//!          ▼
+//!        start, as an attempt of a task of its own ─▶ await_answer
+//!            Answered ─▶ recorded ─────┐
+//!            Ruled ────▶ it is stopped ┴─▶ the answer ─▶ Courier: deliver to all who asked
+//!            OutOfTime ▶ it is stopped ┬─▶ refused: the question stays in the inbox
+//!            Failed ───────────────────┘
+//! ```
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,36 +28,38 @@ use crate::refusal::{Code, Refusal};
 use crate::retry::{until_done, while_store_fails};
 use crate::world::World;
 
-/// Variants that only read, by the names that executors have for them.
+/// The names that executors have for a variant that only reads, the best first.
 const READ_ONLY: [&str; 3] = ["plan", "read-only", "readonly"];
 
-/// Has the configured executor answer questions. It runs as an attempt of a task of its own,
-/// with the log, limits, stop and restart of any other, and in worktrees of its own, so that
-/// it can't change the asker's files. Cheap to clone.
+/// Has the configured executor answer questions. It runs as an attempt of a task of its own, so it has the
+/// log, the limits, the stop and the restart of any other, and worktrees of its own: it can't change the
+/// asker's files. Cheap to clone.
 #[derive(Clone)]
 pub struct Answerer {
     pub courier: Courier,
     pub executor: String,
-    /// Empty: a variant that only reads, if the executor has one.
+    /// The variant; empty: one that only reads, if the executor has one.
     pub variant: String,
     /// How long the executor may take.
     pub timeout: Duration,
-    /// How much longer a late answer is accepted; then the executor is stopped.
+    /// How much longer than `timeout` a late answer is accepted. Then the executor is stopped.
     pub grace: Duration,
 }
 
 impl Answerer {
-    /// Asks the executor and records its answer; a ruling that comes first is the answer, and
-    /// stops the executor. Each step can be repeated: after a restart, or for another asker.
+    /// Asks the executor and records its answer. A person's ruling that comes first is the answer, and
+    /// stops the executor. Each step can be repeated: after a restart, and for another asker of the same
+    /// question.
     ///
     /// # Errors
-    /// The executor can't start, or it ended without an answer.
+    /// The executor may not be asked, can't start, or ended without an answer.
     pub async fn run(
         self,
         question: QuestionId,
         asked_from: Option<AttemptId>,
     ) -> Result<Consulted, Refusal> {
-        // Before anything is begun: for another asker the executor may be at work.
+        // Checked before anything begins: the executor may be at work for another asker, who may have its
+        // answer.
         if let Some(asker) = asked_from {
             let (executor, variant) = (&self.executor, self.variant());
             let held =
@@ -61,7 +75,7 @@ impl Answerer {
             let journal = &self.world().journal;
             while_store_fails(what, || journal.executor_failed(question)).await?;
         }
-        // Calls that wait here take the answer themselves.
+        // Calls that wait for the answer take it themselves; the others get a follow-up.
         self.courier.deliver(question);
         answered
     }
@@ -78,6 +92,7 @@ impl Answerer {
         }
     }
 
+    /// Starts the executor and waits for its answer, whatever restarts or the store do meanwhile.
     async fn answered(
         &self,
         question: QuestionId,
@@ -119,7 +134,8 @@ impl Answerer {
         .detail("attempt_id", attempt.to_string()))
     }
 
-    /// Starts the executor, unless an earlier call did. Returns the question's handle too.
+    /// Starts the executor, unless an earlier call did: the key is made of the question. Also returns the
+    /// question's handle.
     async fn start(
         &self,
         question: QuestionId,
@@ -144,7 +160,7 @@ impl Answerer {
         Ok((plan.handle, started.value.attempt_id))
     }
 
-    /// Stops, in a task, an executor whose answer is not needed any more.
+    /// Stops, in a task, an executor whose answer is no longer needed.
     fn stop(&self, attempt: AttemptId) {
         let gateway = self.courier.gateway.clone();
         tokio::spawn(async move {
@@ -155,7 +171,7 @@ impl Answerer {
         });
     }
 
-    /// The configured variant, or else one that only reads, if the executor has any.
+    /// The configured variant; else one that only reads, if the executor has one; else its default.
     fn variant(&self) -> Option<String> {
         if !self.variant.is_empty() {
             return Some(self.variant.clone());
@@ -169,8 +185,8 @@ impl Answerer {
     }
 }
 
-/// Delivers answers to the attempts that asked, as follow-ups. Exactly once: the store
-/// chooses the attempts first, and each follow-up has a key of its own. Cheap to clone.
+/// Delivers answers to the attempts that asked, as follow-ups. Each attempt gets an answer once: the store
+/// marks the attempts first, and each follow-up has a key of its own. Cheap to clone.
 #[derive(Clone)]
 pub struct Courier {
     pub world: Arc<World>,
@@ -178,14 +194,14 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// Delivers, in a task, the answer to a question to every attempt that asked and has no
-    /// call that waits for it. Where a call waits, the task looks again when its time is up.
+    /// Delivers, in a task, the answer to a question to every attempt that asked and has no call that waits
+    /// for it. Where a call waits, the task looks again when that call's time is over.
     pub fn deliver(&self, question: QuestionId) {
         let courier = self.clone();
         tokio::spawn(async move {
             let what = format!("question {question}: delivering its answer");
             while let Some(later) = until_done(&what, || courier.deliver_now(question)).await {
-                // A call that is just ending takes the answer before.
+                // A call that is about to end may still take the answer: look a second later.
                 let wait = later.since(Timestamp::now()) + Duration::from_secs(1);
                 tokio::time::sleep(wait).await;
             }
@@ -202,7 +218,7 @@ impl Courier {
         }
     }
 
-    /// Returns when to look again, if a call still waits for the answer.
+    /// Delivers what can be delivered now. Returns when to look again, if a call still waits for the answer.
     async fn deliver_now(&self, question: QuestionId) -> Result<Option<Timestamp>, Refusal> {
         let journal = &self.world.journal;
         let (now, later) = journal.answers_to_send(question).await?;
@@ -213,7 +229,8 @@ impl Courier {
         Ok(later)
     }
 
-    /// `false`: the attempt takes no follow-up, so the answer comes with its next call.
+    /// `false`: the attempt takes no follow-up, as it was stopped or collected; it gets the answer by its
+    /// next call.
     async fn send(&self, question: QuestionId, sending: &Sending) -> Result<bool, Refusal> {
         let Sending { attempt_id: attempt, answered_at: at, .. } = *sending;
         if attempt::was_collected(&self.world, attempt).await.unwrap_or_default() {

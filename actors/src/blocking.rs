@@ -1,9 +1,10 @@
-//! Work and locks that block, called from where nothing may block for long.
+//! Work and locks that block, for callers that must not block for long: actors and async tasks.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Runs blocking work on a thread of the runtime's pool.
+/// Runs blocking work on a thread of the runtime's pool, within the caller's tracing span. If the caller is
+/// dropped, the work runs to its end nevertheless.
 ///
 /// # Errors
 /// The work's own; an `io::Error` if it panicked.
@@ -17,15 +18,16 @@ where
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// Locks a mutex whose data is whole at every moment at which its holder can panic.
+/// Locks a mutex whether or not an earlier holder has panicked. Only for data that is consistent at every
+/// point where a holder can panic.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `None` for what does not exist.
+/// Makes `None` of "not found".
 ///
 /// # Errors
-/// All others.
+/// All other errors.
 pub fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,9 +1,9 @@
-//! Which of the daemon's own variables it passes on to executors, scripts, checks and git. Pure.
+//! Which of the daemon's own variables are passed on to executors, scripts, checks and git. Pure.
 
 use std::collections::BTreeMap;
 
-/// Where programs find the certificates of authorities that they trust: behind the proxy of a company,
-/// nothing can be fetched without them.
+/// The variables that say where programs find the certificates of authorities that they trust. Behind the
+/// proxy of a company nothing can be fetched without them.
 pub const CERTIFICATES: [&str; 10] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -17,20 +17,23 @@ pub const CERTIFICATES: [&str; 10] = [
     "DENO_CERT",
 ];
 
-/// What the person's configuration gives to a process beside what every one gets.
+/// Variables that the person's configuration gives to a process, beside those that every process gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
+    /// Variables with their values, as the configuration has them.
     pub set: BTreeMap<String, String>,
-    /// `NAME` or `PREFIX_*` of the daemon's own variables.
+    /// Names, or `PREFIX_*`, of the daemon's own variables that are passed on.
     pub pass: Vec<String>,
 }
 
 impl Given {
+    /// Whether the configuration gives nothing.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.pass.is_empty()
     }
 
-    /// The variables, of a daemon with this environment. What is set goes before what is passed on.
+    /// The variables for a process of a daemon with the environment `own`. A value that is set replaces one
+    /// that is passed on.
     pub fn of(&self, own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let passed = own.iter().filter(|(name, _)| {
             self.pass.iter().any(|pattern| match pattern.strip_suffix('*') {
@@ -42,13 +45,14 @@ impl Given {
     }
 }
 
-/// The part of the daemon's environment that is passed on.
+/// The part of the daemon's environment that every process gets.
 pub fn inherited(own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let passed_on = own.iter().filter(|(name, _)| is_base(name));
     passed_on.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Whether the daemon's own variable of this name is passed on.
+/// Whether every process gets the daemon's variable of this name. A list of what is passed and not of what
+/// is held back: an unknown variable may be a secret.
 pub fn is_base(name: &str) -> bool {
     const NAMES: [&str; 9] =
         ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "TMPDIR"];

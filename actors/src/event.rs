@@ -8,39 +8,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::ProcessId;
 
-/// A moment, RFC 3339 in UTC with milliseconds.
+/// A moment; RFC 3339 in UTC with milliseconds where it is written as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(DateTime<Utc>);
 
 impl Timestamp {
-    /// The wall clock's time, cut to milliseconds.
+    /// The wall clock's time, cut to milliseconds. It may go back when the clock is set.
     #[must_use]
     pub fn now() -> Self {
         Self::from_millis(Utc::now().timestamp_millis())
     }
 
-    /// From milliseconds since 1970; out-of-range values become 1970.
+    /// From milliseconds since 1970. What is out of chrono's range becomes 1970.
     #[must_use]
     pub fn from_millis(millis: i64) -> Self {
         Self(DateTime::from_timestamp_millis(millis).unwrap_or_default())
     }
 
+    /// The moment after so much time.
     #[must_use]
     pub fn plus(self, time: Duration) -> Self {
         let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         Self::from_millis(self.millis().saturating_add(millis))
     }
 
-    /// From an earlier moment to this one; nothing if that is later.
+    /// The time from an earlier moment to this one; zero if that moment is later.
     pub fn since(self, earlier: Self) -> Duration {
         let millis = self.millis().saturating_sub(earlier.millis());
         Duration::from_millis(u64::try_from(millis).unwrap_or_default())
     }
 
-    /// The usual form, written by hand since each entry of a log has one; `None` for a year
-    /// that has not four digits.
+    /// The text of a moment, written by hand because each entry of a log has one. `None` for a year that
+    /// has not four digits: then chrono writes it.
     fn text(self) -> Option<[u8; 24]> {
-        // Without the zone, which each of its parts would be computed with anew.
+        // Without the time zone: chrono would apply it again for each part.
         let time = self.0.naive_utc();
         let year = u32::try_from(time.year()).ok().filter(|year| *year <= 9999)?;
         let mut text = *b"0000-00-00T00:00:00.000Z";
@@ -90,8 +91,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Reads a moment from a text as it is written, or from the milliseconds since 1970 that a
-/// database has.
+/// Reads a moment from its text, or from the milliseconds since 1970 that a database has.
 struct Moment;
 
 impl serde::de::Visitor<'_> for Moment {
@@ -115,7 +115,7 @@ impl serde::de::Visitor<'_> for Moment {
     }
 }
 
-/// A log channel of an attempt.
+/// A log channel of an attempt: `raw` has lines, `normalized` has entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
@@ -143,7 +143,7 @@ pub struct RawEntry {
     /// More of the same line follows in the stream's next entry.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continued: bool,
-    /// `text` stands for bytes that were no UTF-8.
+    /// `text` has U+FFFD in place of bytes that are not UTF-8.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lossy: bool,
 }
@@ -160,7 +160,7 @@ pub struct NormalizedEntry {
     pub event: Event,
 }
 
-/// A kind of entry with its own fields, and the text to show for it.
+/// A kind of entry with its own fields. Each has a `text` to show, which may be empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
@@ -237,10 +237,10 @@ pub struct Action {
 }
 
 impl Action {
-    /// Longest value of a detail, in bytes.
+    /// Most bytes of one value of `detail`.
     pub const VALUE_MAX: usize = 16 * 1024;
 
-    /// With each value cut to [`Self::VALUE_MAX`], and `truncated: true` if one was.
+    /// The action with each value cut to [`Self::VALUE_MAX`], and with `truncated: true` if one was cut.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         let mut is_cut = false;
@@ -259,6 +259,7 @@ impl Action {
     }
 }
 
+/// The kinds of what a tool call does, for all executors alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
@@ -274,6 +275,7 @@ pub enum ActionKind {
     Other,
 }
 
+/// How a tool call ended. `Denied`: it was not permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
@@ -282,14 +284,19 @@ pub enum ToolStatus {
     Denied,
 }
 
+/// What kind of fault ended a turn or a request to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorType {
+    /// The executor has no valid login.
     Auth,
+    /// A rate limit or a spent budget.
     Quota,
+    /// The service of the model is overloaded, and may work again soon.
     Overloaded,
+    /// The process could not be started, or is set up wrongly: no such program, option or model.
     Setup,
-    /// The conversation does not fit the model any more: a new session has to go on.
+    /// The conversation does not fit the model any more: only a new session can continue.
     Context,
     Other,
 }
@@ -304,15 +311,16 @@ pub enum RunReason {
     DevServer,
 }
 
+/// How far a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessStatus {
-    /// Chosen and written down, not spawned yet.
+    /// Chosen and written down, and not started yet.
     Planned,
     Running,
     Completed,
     Failed,
-    /// Ended by our own stop.
+    /// A stop of Provost ended it.
     Killed,
 }
 

@@ -1,9 +1,9 @@
-//! What Provost needs of an executor: how to launch it, how to read its output, and, where
-//! its protocol is two-way, what to send. Adapters live outside this crate; all here is pure.
+//! What Provost needs of an executor: how to launch it, how to read its output, and, where its protocol is
+//! two-way, what to send. Adapters live outside this crate; all here is pure.
 //!
-//! The client's side of a two-way protocol is a [`Normalizer`] too: its messages are a
-//! function of the raw entries, each under a key of its own. So the next daemon reads the
-//! entries again, derives the same messages, and sends those that are not on file.
+//! The client's side of a two-way protocol is a [`Normalizer`] too: its messages are a function of the raw
+//! entries, and each has a key of its own. So the next daemon reads the entries again, derives the same
+//! messages, and sends those that are not on file as sent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::event::{Action, ErrorType, Event, RawEntry, Timestamp, TokenUsage};
 use crate::limits::{Limits, OnLeaseLate};
 use crate::sandbox::Wanted;
 
-/// Why an executor can't run.
+/// Why an executor can't run, as the rest of a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     #[error("it has no command")]
@@ -30,7 +30,7 @@ pub enum Unavailable {
     Missing(String),
     #[error("{0} is not executable")]
     NotExecutable(String),
-    /// Agents in a sandbox can write where its program is.
+    /// Agents in a sandbox can write where its program is, so they could replace it. The text says where.
     #[error("{0}")]
     Replaceable(String),
 }
@@ -40,20 +40,23 @@ pub enum Unavailable {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 pub struct Description {
     pub name: String,
-    /// Its protocol's name in the configuration.
+    /// The name of its protocol in the configuration.
     pub protocol: &'static str,
     pub variants: Vec<String>,
     pub default_variant: Option<String>,
+    /// Its agent can call the tools of Provost.
     pub supports_mcp: bool,
+    /// A later turn can continue what an earlier one has done.
     pub supports_resume: bool,
-    /// Its protocol has an interrupt; others are interrupted by SIGINT.
+    /// Its protocol has an interrupt. Others are interrupted by SIGINT.
     pub supports_interrupt: bool,
-    /// A variant of it can ask for permission.
+    /// One of its variants can ask for permission.
     pub supports_approvals: bool,
-    /// It is scripted and has no model.
+    /// It is scripted and has no model: for tests.
     pub stand_in: bool,
     /// `None`: it can run.
     pub unavailable: Option<Unavailable>,
+    /// How to install its program.
     pub install: Option<String>,
     pub note: Option<String>,
 }
@@ -63,13 +66,13 @@ pub struct Description {
 pub struct Turn {
     /// The attempt's id.
     pub attempt: String,
-    /// From 1.
+    /// The number of the turn in the attempt, from 1.
     pub number: u32,
     pub prompt: String,
     pub variant: Option<String>,
-    /// The conversation to resume.
+    /// The conversation to resume; `None`: a new one.
     pub executor_session_id: Option<String>,
-    /// That one stays as it is: the turn goes on in a copy of it.
+    /// That conversation stays as it is: the turn continues in a copy of it.
     pub forks: bool,
     /// Where the process starts: an absolute path.
     pub cwd: PathBuf,
@@ -85,31 +88,33 @@ pub struct McpServer {
     /// Absolute path of the program.
     pub command: PathBuf,
     pub args: Vec<String>,
-    /// Needed also by a CLI that gives its servers none of its own environment.
+    /// The environment of the server: some CLIs give their servers none of their own.
     pub env: BTreeMap<String, String>,
 }
 
-/// A command line, less what is the same for all executors.
+/// A command line, without what is the same for all executors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Absolute path of the program.
     pub program: PathBuf,
     pub args: Vec<String>,
-    /// What the log shows as its command; `None`: program and arguments.
+    /// What the log shows as its command; `None`: the program and its arguments.
     pub shown_as: Option<String>,
-    /// Added to the environment that every executor gets.
+    /// Variables beside those that every executor gets.
     pub env: BTreeMap<String, String>,
     pub stdin: Stdin,
-    /// Files for the CLI to read, by their name in [`Turn::scratch`].
+    /// Files that the CLI reads, by their names in [`Turn::scratch`].
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Launch state for [`Executor::normalizer`], now and after every restart.
+    /// What [`Executor::normalizer`] has to know of the launch, now and after each restart: it is kept
+    /// beside the process.
     pub dialogue: Value,
 }
 
-/// The standard input of a process.
+/// The standard input that a process gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stdin {
     Empty,
+    /// These bytes, and then the end of the input.
     Bytes(Vec<u8>),
     /// A pipe that stays open until the turn has ended: the protocol is two-way.
     Open,
@@ -118,93 +123,97 @@ pub enum Stdin {
 /// A coding-agent CLI, or anything configured as one.
 #[async_trait]
 pub trait Executor: Send + Sync {
+    /// What it is, and whether it can run now: its program is looked up at each call.
     fn describe(&self) -> Description;
 
-    /// The version of the installed program, if known: within seconds the first time.
+    /// The version of the installed program; `None`: it is not known. The first time it takes seconds.
     async fn version(&self) -> Option<String> {
         None
     }
 
-    /// Whether the program says that it has credentials; `None` if it does not say it. It is asked
-    /// anew each time, within seconds.
+    /// Whether the program says that it has credentials; `None` if it does not say. The program is asked
+    /// each time, which takes seconds.
     async fn is_logged_in(&self) -> Option<bool> {
         None
     }
 
-    /// Why the program is not asked about itself, in a sentence without its full stop; `None`: it
-    /// is asked.
+    /// Why the program is not asked about its version and login, in a sentence without its full stop;
+    /// `None`: it is asked.
     fn unasked_reason(&self) -> Option<String> {
         None
     }
 
-    /// The command line of a turn. `Err` is a sentence.
+    /// The command line of a turn. `Err` is a sentence that becomes the failure of the turn.
     fn launch(&self, turn: &Turn) -> Result<Launch, String>;
 
-    /// The command line of its own terminal interface, for a person who goes on with a session;
-    /// `None`: none is known. `Err` is a sentence.
+    /// The command line of its own terminal interface, for a person who continues a session; `None`: there
+    /// is none. `Err` is a sentence.
     fn resume(&self, _variant: Option<&str>, _session: &str) -> Result<Option<Launch>, String> {
         Ok(None)
     }
 
-    /// A reader for one process; `dialogue` is its [`Launch::dialogue`].
+    /// A reader for the output of one process; `dialogue` is its [`Launch::dialogue`].
     fn normalizer(&self, dialogue: &Value) -> Box<dyn Normalizer>;
 
-    /// The message with the verdict on a request; `None`: the protocol has none.
+    /// The message that gives it the verdict on a request; `None`: its protocol has none.
     fn answer(&self, _request: &Request, _verdict: &Verdict) -> Option<Message> {
         None
     }
 
-    /// A turn without a session has a summary of those before it in its prompt.
+    /// Whether a turn without a session gets a summary of the earlier turns in its prompt.
     fn takes_recaps(&self) -> bool {
         false
     }
 
-    /// Its later turns go on with the ones before by themselves.
+    /// Whether a later turn knows by itself what the earlier ones did, without a session and without a
+    /// summary.
     fn remembers_turns(&self) -> bool {
         false
     }
 
-    /// It can go on in a copy of a conversation, from another worktree too.
+    /// Whether it can continue in a copy of a conversation, from another worktree, too.
     fn forks_sessions(&self) -> bool {
         false
     }
 
-    /// The box that is asked for around a turn of this variant.
+    /// The sandbox that the configuration asks for around a turn of this variant.
     fn sandbox(&self, _variant: Option<&str>) -> Wanted {
         Wanted::default()
     }
 
-    /// What its configuration leaves unsaid: that its turns run without a box. A sentence without its full
-    /// stop.
+    /// A sentence without its full stop, for an executor whose turns run without a sandbox although its
+    /// configuration does not say so; `None` for all others.
     fn unboxed_reason(&self) -> Option<&'static str> {
         None
     }
 
-    /// What becomes of its processes while the lease of their host is late.
+    /// What happens to its processes while the renewal of their host's lease is late.
     fn on_lease_late(&self) -> OnLeaseLate {
         OnLeaseLate::default()
     }
 
-    /// What the host of its attempts has to have.
+    /// The labels that the host of its attempts must have.
     fn labels(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Bytes of the host's memory that each of its attempts asks for; 0: it is not counted.
+    /// Bytes of the host's memory that each of its attempts asks for; 0: none.
     fn memory(&self) -> u64 {
         0
     }
 
-    /// How many of its attempts run at once, on all hosts of the board together; `None`: any.
+    /// How many of its attempts may run at once, on all hosts of the board together; `None`: any number.
     fn max_running(&self) -> Option<u64> {
         None
     }
 
+    /// What happens to a turn that a rate limit has ended.
     fn on_quota(&self) -> OnQuota {
         OnQuota::default()
     }
 
-    /// Its assistant messages are the lines of one answer.
+    /// Whether its assistant messages are the lines of one answer, so that together they are the final
+    /// message.
     fn answers_in_lines(&self) -> bool {
         false
     }
@@ -214,19 +223,19 @@ pub trait Executor: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnQuota {
-    /// It resumes when the limit ends, as the executor reported.
+    /// The daemon resumes it when the limit ends, at the time that the executor reported.
     Auto,
     /// It waits for a client to resume it.
     #[default]
     Ask,
-    /// It is a failure like others.
+    /// The turn has failed, as by any other error.
     Never,
 }
 
 /// A line for the executor's standard input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Unique within the process: no message is sent twice.
+    /// Unique within the process: a message is sent at most once for each key.
     pub key: String,
     /// Without its `\n`.
     pub line: String,
@@ -239,21 +248,22 @@ pub struct Request {
     pub key: String,
     pub tool_call_id: Option<String>,
     pub tool_name: String,
-    /// What it wants to do, in a line.
+    /// What it wants to do, in one line.
     pub text: String,
     pub action: Action,
-    /// It asks a question: no permission is given or refused.
+    /// It asks a question instead: no permission is given or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<AgentQuestion>,
-    /// For [`Executor::answer`].
+    /// What [`Executor::answer`] needs in addition.
     pub context: Value,
 }
 
-/// What can be answered to a question of an agent.
+/// The answers that are possible to a question of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentQuestion {
+    /// The answers that the agent offers; empty: none.
     pub options: Vec<String>,
-    /// Any other text is an answer too.
+    /// Any other text is an answer, too.
     pub is_open: bool,
 }
 
@@ -271,14 +281,14 @@ pub enum Verdict {
     },
 }
 
-/// How a turn ended, as the executor reported it.
+/// How a turn ended, as the executor reported it. Outranks the exit code of its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnEnded {
     pub failed: bool,
     pub error: Option<String>,
     #[serde(default)]
     pub error_type: Option<ErrorType>,
-    /// When the limit that ended the turn ends.
+    /// When the limit that ended the turn is over, if the executor says so.
     #[serde(default)]
     pub resume_at: Option<Timestamp>,
 }
@@ -286,18 +296,19 @@ pub struct TurnEnded {
 /// What a normalizer makes of the raw channel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observed {
+    /// An entry of the normalized channel.
     Entry(Event),
-    /// The tail of a message that is still streamed.
+    /// The end of a message that is still being streamed; `None`: none is.
     InProgress(Option<InProgress>),
     /// The executor's own id of the conversation.
     ExecutorSession(String),
-    /// It does not know the conversation to resume: the next turn begins a new one.
+    /// It does not know the conversation that it should resume: the next turn begins a new one.
     SessionLost,
     /// Tokens used by the turn so far.
     Usage(TokenUsage),
-    /// The executor tries again after this fault of its model's service.
+    /// The service of the model has failed in this way, and the executor tries again.
     Retrying(String),
-    /// To be sent to the executor.
+    /// A message for the executor.
     Say(Message),
     /// The executor waits for a permission.
     Ask(Request),
@@ -305,54 +316,60 @@ pub enum Observed {
     Withdraw {
         key: String,
     },
-    /// The message that interrupts the turn from now on; `None`: a signal does.
+    /// The message that interrupts the turn from now on; `None`: a signal has to.
     Interrupt(Option<Message>),
-    /// Outranks the exit code. Closes the executor's standard input.
+    /// The executor reports the turn's end. Its standard input is closed then.
     TurnEnded(TurnEnded),
-    /// The executor has answered, and goes on by itself once its work in the background has ended.
+    /// The executor has answered, and continues by itself when its work in the background has ended.
     RoundEnded,
-    /// The turn has ended so if the executor writes nothing for so many seconds; `None`: it goes on.
+    /// The turn has ended in this way if the executor now writes nothing for so many seconds; `None`: the
+    /// turn continues.
     EndsIfQuiet(Option<(u64, TurnEnded)>),
 }
 
-/// A message that has begun and not ended.
+/// A message that has begun and is not complete.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct InProgress {
     pub kind: String,
     pub text: String,
 }
 
-/// Reads one process's raw entries, in order, into normalized ones. Deterministic, also when
-/// it is checkpointed and restored in between. Never fails: what it doesn't understand
-/// becomes a `system_message`.
+/// Reads one process's raw entries, in order, into normalized ones. Deterministic, also when its state is
+/// saved and restored in between: the log relies on that after each restart. Never fails: what it does not
+/// understand becomes a `system_message`.
 pub trait Normalizer: Send {
-    /// The process is about to start: the first messages of a two-way protocol.
+    /// The process is about to start: gives the first messages of a two-way protocol.
     fn begin(&mut self, _out: &mut Vec<Observed>) {}
 
+    /// Reads one entry, and adds to `out` what it makes of that.
     fn raw(&mut self, entry: RawEntry, out: &mut Vec<Observed>);
 
-    /// The process has ended, and all its entries were given.
+    /// The process has ended, and all of its entries were read.
     fn end(&mut self, out: &mut Vec<Observed>);
 
-    /// The state to restore later.
+    /// The state, for [`restore`](Self::restore); null: it has none.
     fn checkpoint(&self) -> Value {
         Value::Null
     }
 
+    /// Continues from a state that [`checkpoint`](Self::checkpoint) gave, perhaps in another version of
+    /// Provost.
     fn restore(&mut self, _checkpoint: &Value) {}
 }
 
-/// The executors that can be named in `start_task_attempt`.
+/// The executors that are configured.
 pub trait Executors: Send + Sync {
+    /// The executor of this name; `None`: it is not configured, or no longer.
     fn get(&self, name: &str) -> Option<Arc<dyn Executor>>;
     fn limits(&self, name: &str) -> Limits;
     /// Whether its agents start attempts of their own.
     fn orchestrates(&self, name: &str) -> bool;
-    /// In a fixed order.
+    /// All executors, in a fixed order.
     fn all(&self) -> Vec<Arc<dyn Executor>>;
 }
 
-/// Output without a protocol: of leftovers, and of executors no longer configured.
+/// Reads output that has no protocol: of processes that outlive their turn, and of executors that are no
+/// longer configured.
 pub struct PlainLines;
 
 impl Normalizer for PlainLines {

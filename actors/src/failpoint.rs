@@ -1,9 +1,8 @@
-//! Places at which a test has this process killed, between two steps that a crash may part.
-//! Every build has them, so that the tested binary is the one that runs.
+//! Points at which a test has this process killed, between two steps that a crash may separate. Every build
+//! has them, so that the tested binary is the one that is shipped.
 //!
-//! `PROVOST_FAILPOINT` names a place: `what.moment`, or `what.moment@3` for the third time it
-//! is reached. `shim:what.moment` kills the first shim that the daemon starts, `rescue:…` the
-//! first one that takes over.
+//! `PROVOST_FAILPOINT` names a point: `what.moment`, or `what.moment@3` for the third time it is reached.
+//! `shim:what.moment` kills the first shim that the daemon starts, `rescue:…` the first rescue shim.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The environment variable that names a place.
+/// The environment variable that names a point.
 pub const VARIABLE: &str = "PROVOST_FAILPOINT";
 
-/// Kills this process with SIGKILL if [`VARIABLE`] names this place.
+/// Kills this process with SIGKILL if [`VARIABLE`] names this point, and it is the time that it names.
 #[inline]
 pub fn hit(what: &str, moment: &str) {
     if ARMED.as_ref().is_some_and(|failpoint| failpoint.is_due(what, moment)) {
@@ -22,12 +21,13 @@ pub fn hit(what: &str, moment: &str) {
     }
 }
 
-/// The value of [`VARIABLE`] for the next child of a kind. Only the first child gets it.
+/// The value of [`VARIABLE`] for the next child of a kind (`shim`, `rescue`). Only the first one gets a
+/// value: a second one has to survive.
 pub fn pass_on(kind: &str) -> Option<String> {
     ARMED.as_ref()?.pass_on(kind)
 }
 
-/// A place, and how often it is still reached before it kills.
+/// A point, and how often it is still to be reached before it kills.
 struct Failpoint {
     /// The kind of child that dies; `None`: this process.
     whose: Option<String>,

@@ -1,6 +1,15 @@
-//! Hosts: the machines that attempts run on, each with a daemon that has registered it. Whether a
-//! registration is granted, whether a host is alive, whether it can be removed, whether it has what an
-//! attempt asks for, and which one a start goes to. Pure.
+//! Hosts: the machines that attempts run on, each with a daemon that has registered it. Their registrations,
+//! leases and removal, and which host a start goes to. Pure.
+//!
+//! A lease of length L, renewed every L/6, as [`Host::liveness`] sees it:
+//!
+//! ```text
+//!  Alive ─no renewal for L/3─▶ Suspect ─none for L─▶ Lost ─L/3 later, a sweep of another daemon─▶ Fenced
+//!    ▲ ◀───── a renewal ──────────┘                   │                                             │
+//!    └─────────────────────── its daemon registers again: a new incarnation ────────────────────────┘
+//!
+//!  Alive ─its daemon ends with nothing running─▶ Ended ─the lease would be over─▶ Lost
+//! ```
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,36 +20,38 @@ use serde::{Deserialize, Serialize};
 use crate::event::Timestamp;
 use crate::refusal::{Code, Refusal};
 
-/// The host of a database that only one home can open.
+/// The name of the host where only one home can open the database.
 pub const LOCAL: &str = "local";
-/// Longest label, in characters.
+/// Most characters of a label.
 const LABEL_MAX: usize = 64;
 
-/// A host, as its daemon has registered it.
+/// A host, as its daemon has registered it, and as it was at `read_at`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Host {
     pub host_id: String,
-    /// Counts its registrations.
+    /// Counts its registrations. What an earlier incarnation writes is refused.
     pub incarnation: u64,
-    /// Hash of what its home holds.
+    /// The hash of a secret that its home holds: the proof that a daemon is of that home.
     pub secret: String,
+    /// What its owner says that it has, such as `gpu`: executors may ask for it.
     pub labels: Vec<String>,
-    /// Attempts that it runs at once.
+    /// How many attempts it runs at once.
     pub slots: u64,
-    /// That attempts may ask for together, in bytes; 0: it is not known, and not counted.
+    /// Bytes that its attempts may ask for together; 0: unknown, and not counted.
     pub memory: u64,
     pub version: String,
     pub role: HostRole,
     pub state: HostState,
     pub registered_at: Timestamp,
+    /// When its lease was last renewed.
     pub renewed_at: Timestamp,
-    /// `None`: the lock of its home is the lease, and nothing is renewed.
+    /// When the lease is over. `None`: the lock of its home is the lease, and nothing is renewed.
     pub lease_until: Option<Timestamp>,
-    /// When its attempts were given away; its next registration clears it.
+    /// When it was given up, and its attempts were given away. The next registration clears it.
     pub fenced_at: Option<Timestamp>,
-    /// When its daemon ended with nothing running; its next registration clears it.
+    /// When its daemon ended with nothing running. The next registration clears it.
     pub ended_at: Option<Timestamp>,
-    /// When this was read, by the clock of the engine, which all leases are of.
+    /// When this was read, by the clock of the database: all leases are by that clock.
     pub read_at: Timestamp,
 }
 
@@ -48,54 +59,56 @@ pub struct Host {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     pub host_id: String,
-    /// Hash of what the home holds.
+    /// The hash of the secret that the home holds.
     pub secret: String,
     pub labels: Vec<String>,
     pub slots: u64,
-    /// That attempts may ask for together, in bytes.
+    /// Bytes that its attempts may ask for together.
     pub memory: u64,
     pub version: String,
     pub role: HostRole,
-    /// `None`: the lock of the home is the lease.
+    /// The length of the lease; `None`: the lock of the home is the lease.
     pub lease: Option<Duration>,
-    /// The end of its last registration that it knows of: nothing runs that was started before.
+    /// When it was given up, as far as it knows: what it had started before has ended.
     pub fenced_at: Option<Timestamp>,
 }
 
 /// What an attempt asks of its host beside a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
+    /// All of these labels.
     pub labels: Vec<String>,
-    /// In bytes.
+    /// Bytes; 0: none.
     pub memory: u64,
 }
 
 impl Demand {
+    /// Any host with a free slot is fit.
     pub fn is_none(&self) -> bool {
         self.labels.is_empty() && self.memory == 0
     }
 }
 
-/// What the attempts that run on a host have of it.
+/// What the attempts that run on a host take of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     pub slots: u64,
-    /// That they have asked for, in bytes.
+    /// Bytes that they have asked for, which is not what they use.
     pub memory: u64,
 }
 
-/// How long a lease lasts after its renewal, and what follows from that.
+/// How long a lease lasts after its renewal; the other times follow from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease(pub Duration);
 
 impl Lease {
-    /// Between two renewals.
+    /// The time between two renewals: several may fail before the lease is over.
     pub fn renew_every(self) -> Duration {
         self.0 / 6
     }
 
-    /// From its end to when the host counts as lost, and after how much of it without a renewal the
-    /// host is suspect.
+    /// From the end of the lease until the host may be given up; also how long a renewal may fail before
+    /// the host is suspect.
     pub fn grace(self) -> Duration {
         self.0 / 3
     }
@@ -105,41 +118,42 @@ impl Lease {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostRole {
+    /// It serves clients, and runs attempts.
     #[default]
     All,
     /// It serves clients, and runs no attempts.
     Gateway,
-    /// It runs attempts, and serves no other clients than those within them.
+    /// It runs attempts, and serves only the clients within them.
     Worker,
 }
 
-/// What a person wants of a host.
+/// What a person has decided about a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostState {
     Active,
-    /// Nothing new begins on it; what runs goes on to its end.
+    /// Nothing new begins on it; running turns finish.
     Draining,
 }
 
-/// Whether a host's daemon is there, as far as its lease shows.
+/// Whether a host's daemon runs, as far as its lease shows. The header of this file draws it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Liveness {
+    /// Its lease is renewed in time; or it has none, as only one home can open the database.
     Alive,
     /// Its last renewal is late.
     Suspect,
-    /// Its daemon has ended with nothing running. What it has waits for its next one, until the lease
-    /// would have been over.
+    /// Its daemon ended with nothing running: its attempts wait for the next one as long as the lease.
     Ended,
-    /// Its lease is over.
+    /// Its lease is over. Its attempts are still its own: it may be given up, or come back.
     Lost,
     /// It was given up: its attempts are other hosts' now.
     Fenced,
 }
 
 impl Liveness {
-    /// Whether a daemon may carry out what the host is asked for.
+    /// Whether a daemon may be able to carry out what the host is asked for.
     pub fn is_there(self) -> bool {
         matches!(self, Self::Alive | Self::Suspect)
     }
@@ -150,11 +164,14 @@ impl Liveness {
 #[serde(rename_all = "snake_case")]
 pub enum HostChange {
     Drain,
+    /// It no longer drains.
     Resume,
+    /// It is forgotten, if nothing of it would be lost.
     Remove,
 }
 
 impl Host {
+    /// By the times at which this was read: only as new as the read.
     pub fn liveness(&self) -> Liveness {
         let now = self.read_at;
         let Some(until) = self.lease_until else { return Liveness::Alive };
@@ -168,7 +185,7 @@ impl Host {
         }
     }
 
-    /// Whether its daemon is there, and of another version than this one.
+    /// Whether its daemon runs, and is of another version than this one.
     pub fn is_other_version(&self, own: &str) -> bool {
         self.version != own && self.liveness().is_there()
     }
@@ -186,20 +203,20 @@ impl Host {
         wanted == 0 || self.memory == 0 || wanted <= self.memory
     }
 
-    /// Whether the memory that is asked for is there beside what runs on it.
+    /// Whether it has the memory that is asked for beside what runs on it.
     fn has_room(&self, wanted: &Demand, used: Used) -> bool {
         wanted.memory == 0 || self.has_memory(wanted.memory.saturating_add(used.memory))
     }
 
-    /// Whether new attempts that ask for this may begin on it, when it has room for them.
+    /// Whether new attempts that ask for this may begin on it, once it has room for them.
     pub fn runs(&self, wanted: &Demand) -> bool {
         self.has(wanted) && self.state == HostState::Active && self.role != HostRole::Gateway
     }
 
-    /// Whether it can be forgotten, with so many attempts that are not settled.
+    /// Whether it can be forgotten, while so many of its attempts are not settled.
     ///
     /// # Errors
-    /// Its daemon may be there, or would miss its attempts.
+    /// Its daemon may be running, or an attempt would be lost with it.
     pub fn check_removal(&self, unsettled: u64) -> Result<(), Refusal> {
         let host = &self.host_id;
         let refused = |why: String| {
@@ -223,11 +240,11 @@ impl Host {
     }
 }
 
-/// The incarnation that a registration gets.
+/// The incarnation that a registration gets. `now` is the time of the database.
 ///
 /// # Errors
-/// `not_permitted`: the host belongs to another home, and its lease is not over. `attempt_running`: it
-/// was given up, and something of it may still run.
+/// `not_permitted`: the host belongs to another home, and its lease is not over. `attempt_running`: it was
+/// given up without knowing that, so something of it may still run.
 pub fn next_incarnation(
     known: Option<&Host>,
     registration: &Registration,
@@ -239,7 +256,7 @@ pub fn next_incarnation(
         return Err(Refusal::new(Code::AttemptRunning, message)
             .hint("End what runs of this host, then register it again."));
     }
-    // Who registers without a lease holds the lock of the home.
+    // A daemon that registers without a lease holds the lock of the home, which is proof enough.
     let is_leased = known.ended_at.is_none() && registration.lease.is_some();
     let until = known.lease_until.filter(|until| *until > now && is_leased);
     match until {
@@ -260,15 +277,16 @@ pub fn next_incarnation(
 /// Where a start goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostChoice {
+    /// This host begins it.
     Here,
-    /// The daemon of this host carries the start out.
+    /// The start is forwarded to the daemon of this host.
     On(String),
     /// It waits for the first host that has room for it.
     Anywhere,
 }
 
-/// Where a start goes that asks for this. `used` is what is in use, by host; `is_free`: this host has a
-/// free slot.
+/// Which host a start goes to that asks for this: this one if it has room, else the one with most free
+/// slots. `is_free`: this host has a free slot. `used`: what is in use, by host.
 pub fn place(
     own: &str,
     is_free: bool,
@@ -288,8 +306,10 @@ pub fn place(
     let others = hosts.iter().filter(|host| {
         host.runs(wanted) && host.liveness() == Liveness::Alive && Some(*host) != own
     });
-    // A gateway may have no repository in which the base commit could be looked up.
+    // A gateway may have no repository to look up the base commit in, so it forwards a start also to a host
+    // that is full.
     let may_be_full = own.is_some_and(|own| own.role == HostRole::Gateway);
+    // The most free slots; among equals the first name, so that all daemons choose alike.
     let best = others.max_by_key(|host| (free(host), Reverse(&host.host_id)));
     match best.filter(|best| may_be_full || free(best) > 0) {
         Some(best) => HostChoice::On(best.host_id.clone()),
@@ -297,8 +317,8 @@ pub fn place(
     }
 }
 
-/// The refusal of what only another host's daemon can do: it alone has the worktrees, the log and
-/// the processes. Without a host, there is none yet.
+/// The refusal of what only another host's daemon can do, as it alone has the worktrees, the log and the
+/// processes. An empty `host`: no host has it yet.
 pub fn elsewhere(what: &str, host: &str) -> Refusal {
     if host.is_empty() {
         let message = format!("{what} is on no host yet: it waits for one with a free slot");
@@ -313,17 +333,17 @@ pub fn elsewhere(what: &str, host: &str) -> Refusal {
         .detail("host", host)
 }
 
-/// Whether a text can be a label of a host.
+/// Whether a text can be a label: 1 to 64 letters, digits, `.`, `_` or `-`.
 pub fn is_label(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     (1..=LABEL_MAX).contains(&text.len()) && text.chars().all(is_plain)
 }
 
-/// Whether a host has what an executor asks for: all the labels, and the memory when nothing else runs
+/// Whether some host has what an executor asks for: all the labels, and the memory when nothing else runs
 /// there.
 ///
 /// # Errors
-/// There is none; the refusal names what the hosts have.
+/// `executor_unavailable`: none has; the message names what the hosts have.
 pub fn require_host(executor: &str, wanted: &Demand, hosts: &[Host]) -> Result<(), Refusal> {
     if wanted.is_none() {
         return Ok(());
@@ -333,7 +353,7 @@ pub fn require_host(executor: &str, wanted: &Demand, hosts: &[Host]) -> Result<(
         return Err(without_labels(executor, &wanted.labels, hosts));
     }
     let mut runners = labelled.iter().filter(|it| it.role != HostRole::Gateway).peekable();
-    // While there are gateways alone, the attempt waits for a host.
+    // While only gateways are registered, the attempt waits for a host.
     if runners.peek().is_none() || runners.clone().any(|it| it.has_memory(wanted.memory)) {
         return Ok(());
     }
@@ -355,6 +375,7 @@ pub fn require_host(executor: &str, wanted: &Demand, hosts: &[Host]) -> Result<(
         .detail("memory_mb", asked))
 }
 
+/// The refusal where no host has all the labels.
 fn without_labels(executor: &str, wanted: &[String], hosts: &[Host]) -> Refusal {
     let wanted_text = listed(wanted);
     let found: Vec<String> =

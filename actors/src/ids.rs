@@ -10,7 +10,8 @@ use uuid::{ContextV7, Timestamp, Uuid};
 
 use crate::blocking::lock;
 
-/// Goes on from the largest time seen (RFC 9562, 6.2).
+/// Continues from the largest time seen, so that ids keep growing while the clock is set back (RFC 9562,
+/// section 6.2).
 static CLOCK: Mutex<ContextV7> = Mutex::new(ContextV7::new());
 
 fn make(timestamp: impl FnOnce(&ContextV7) -> Timestamp) -> Uuid {
@@ -18,11 +19,13 @@ fn make(timestamp: impl FnOnce(&ContextV7) -> Timestamp) -> Uuid {
     Uuid::new_v7(timestamp(&clock))
 }
 
-/// Makes later ids larger than this one: the clock may have been set back since.
+/// Makes later ids larger than this one: the clock may have been set back since it was made. The store
+/// calls it at its opening with its largest id; a text that is no id changes nothing.
 pub fn go_on_after(latest: &str) {
     let latest = Uuid::parse_str(latest).ok().and_then(|latest| latest.get_timestamp());
     if let Some((seconds, nanos)) = latest.map(|latest| latest.to_unix()) {
-        // The counter begins at random below its half: a millisecond on, any is larger.
+        // Within a millisecond a counter orders ids, and begins at random below its half. So take the next
+        // millisecond: there any id is larger.
         let next = std::time::Duration::new(seconds, nanos) + std::time::Duration::from_millis(1);
         make(|clock| Timestamp::from_unix(clock, next.as_secs(), next.subsec_nanos()));
     }
@@ -43,7 +46,8 @@ macro_rules! ids {
                 Self(make(|clock| Timestamp::now(clock)))
             }
 
-            /// The last 8 characters, for people: the start of a UUIDv7 is a clock.
+            /// The last 8 characters, for people. The first ones are the time, and equal for ids of one
+            /// moment.
             pub fn short(&self) -> String {
                 self.0.simple().to_string().split_off(24)
             }
@@ -102,7 +106,7 @@ ids! {
     ReviewId,
 }
 
-/// To shims each run of checks is an attempt of its own.
+/// For shims, each run of checks is an attempt of its own.
 impl From<CheckRunId> for AttemptId {
     fn from(run: CheckRunId) -> Self {
         Self(run.0)
@@ -114,7 +118,7 @@ impl From<CheckRunId> for AttemptId {
 #[serde(try_from = "String", into = "String")]
 pub enum TaskRef {
     Id(TaskId),
-    /// In capitals.
+    /// In capitals, whatever the caller wrote.
     Handle(String),
 }
 

@@ -16,9 +16,9 @@
 //!                                                    └──── send, queue ─────────┘
 //! ```
 //!
-//! The [`gateway`] is the one door. The [`journal`] (what outlives the daemon) and the
-//! [`executor`] (how one is launched and read) are traits: this crate knows no database,
-//! protocol or configuration file. Log bytes never travel in messages, so no stop waits for them.
+//! The [`gateway`] is the single entry. The [`journal`] (what outlives the daemon) and the [`executor`]
+//! (how one is launched and read) are traits: this crate knows no database, protocol or configuration file.
+//! Bytes of logs never travel in messages, so no stop waits for them.
 
 pub mod answers;
 pub mod attempt;

@@ -1,11 +1,11 @@
-//! The name that a slightly wrong one means. Pure.
+//! The name that a slightly wrong one probably means, for hints. Pure.
 
 use heck::ToSnakeCase;
 
-/// How alike two names must be for one to be taken for the other (Jaro-Winkler).
+/// How alike two names must be (Jaro-Winkler, 0 to 1) for one to be taken for the other.
 const ALIKE: f64 = 0.84;
 
-/// The name most like the one given; `taskId` is like `task_id`.
+/// The name most like the given one; `taskId` is like `task_id`. `None`: none is like it.
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_snake_case();
     names
@@ -16,7 +16,8 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// The nearest name, if it is only a letter or two away.
+/// The nearest name, if it differs by one letter only, or by two in a name of 8 letters or more. Stricter
+/// than [`nearest`], for a guess at a field, or at a tool that changes something.
 pub fn slip<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let short = given.to_snake_case();
     let most = (short.chars().count() / 4).clamp(1, 2);

@@ -1,15 +1,18 @@
-//! Names that a row of the board says, parsed where it is read: whoever can write rows chooses no folder outside
-//! of this host's, no option of git, and no reference that git would read as something else.
+//! Names in rows of the board, checked where they are read. A program that can write rows must not be able
+//! to choose a folder outside of this host's, an option of git, or a reference that git would read as
+//! something else.
+//!
+//! For `#[serde(deserialize_with = "plain::…")]`.
 
 use std::path::{Component, Path};
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// The name of a file or folder in a folder of this host.
+/// The name of a file or folder that becomes a part of a path on this host.
 ///
 /// # Errors
-/// It is empty, or leads elsewhere.
+/// It is empty, or has more than one part.
 pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     read(from, is_name, "no plain name of a folder")
 }
@@ -17,15 +20,15 @@ pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 /// The name of a branch, without `refs/heads/`.
 ///
 /// # Errors
-/// git takes no such name.
+/// It is no name that git accepts, or begins with `-`.
 pub fn branch<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     read(from, is_branch, "no name of a branch")
 }
 
-/// The name of a commit or another object.
+/// The id of a commit or another object.
 ///
 /// # Errors
-/// It has other characters than letters and digits.
+/// It is empty, or has other characters than letters and digits: options and expressions such as `a:b` do.
 pub fn object<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     read(from, is_object, "no name of an object")
 }
@@ -45,7 +48,7 @@ fn is_name(said: &str) -> bool {
     is_one && !said.contains(['/', '\0'])
 }
 
-/// As git-check-ref-format(1) has it.
+/// The rules of git-check-ref-format(1).
 fn is_branch(said: &str) -> bool {
     let is_odd = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
     let is_part = |part: &str| {

@@ -1,11 +1,18 @@
-//! Conflict radar: whether the newest snapshots of a repository's attempts still merge with each
-//! other, and each with its target branch.
+//! Conflict radar: whether the newest snapshots of a repository's attempts still merge with each other, and
+//! each with its target branch.
 //!
-//! It looks after each snapshot and after each finish, and at attempts at rest whenever their
-//! status is read: so a target that others moved is noticed soon after the next status, for one git
-//! process, and whoever waits for a change is woken. Looks run one after the other in tasks that
-//! nothing waits for, so each pair of snapshots is merged once, and only if both have changed the
-//! same files. What a crash prevents is done by the next look.
+//! It looks after each snapshot and after each finish, and at attempts at rest whenever their status is
+//! read. So if somebody else moved a target, that is noticed soon after the next status, for one git
+//! process, and callers that wait for a change are woken.
+//!
+//! ```text
+//!  look(attempts) ─▶ `world.to_probe` ─▶ one task at a time, behind `LAST`:
+//!                                        end_others: forget attempts whose work is merged or given up
+//!                                        look_at: contests ─▶ trial merges ─▶ record_probes
+//! ```
+//!
+//! Looks run one after the other in tasks that nothing waits for, so that each pair of snapshots is merged
+//! once, and only if both have changed the same files. What a crash prevents is done by the next look.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -24,23 +31,24 @@ use crate::workspace::parting::{History, part};
 use crate::workspace::probe::{Probed, Side, probe};
 use crate::world::World;
 
-/// When the last look ended. Held during a look: two at once would merge a pair twice.
+/// When the last look ended. Locked during a look: two at once would merge a pair twice.
 static LAST: Mutex<Option<Instant>> = Mutex::const_new(None);
 
-/// Between two looks at what callers read: one that asks for a status again and again costs no git
-/// process each time.
+/// The least time between two looks that reads of a status cause: a client that asks again and again must
+/// not cost a git process each time.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The tips of target branches, by repository and branch.
+/// The tips of target branches, by repository and branch: read once in a look.
 type Tips = HashMap<(String, String), Option<String>>;
 
-/// Looks, in a task, for conflicts in the repositories of these attempts, and removes those that
-/// are over.
+/// Looks, in a task, for conflicts in the repositories of these attempts, and removes known conflicts that
+/// are over. Without attempts it only removes.
 pub fn look(world: &Arc<World>, attempts: &[AttemptId]) {
-    // Else a task is about to take them.
+    // If others are wanted already, a task is about to take all of them.
     if want(world, attempts) {
         let world = Arc::clone(world);
         tokio::spawn(async move {
+            // Not held during the pause: a look without a pause (`look_now`) need not wait for it.
             let last = *LAST.lock().await;
             if let Some(last) = last {
                 sleep_until(last + PAUSE).await;
@@ -50,13 +58,13 @@ pub fn look(world: &Arc<World>, attempts: &[AttemptId]) {
     }
 }
 
-/// The same, and returns when it is done.
+/// The same without a pause, and returns when it is done.
 pub async fn look_now(world: &World, attempts: &[AttemptId]) {
     want(world, attempts);
     take(world).await;
 }
 
-/// `true`: no others are wanted yet.
+/// Notes the attempts. `true`: none were noted before, so that no task is about to take them.
 fn want(world: &World, attempts: &[AttemptId]) -> bool {
     let mut wanted = lock(&world.to_probe);
     let was_empty = wanted.is_empty();
@@ -64,7 +72,8 @@ fn want(world: &World, attempts: &[AttemptId]) -> bool {
     was_empty
 }
 
-/// Looks at all that are wanted. When it returns, each of them has been looked at.
+/// Looks at all that are noted. When it returns, each attempt that was noted before the call has been
+/// looked at.
 async fn take(world: &World) {
     let mut last = LAST.lock().await;
     let wanted = std::mem::take(&mut *lock(&world.to_probe));
@@ -78,7 +87,7 @@ async fn take(world: &World) {
     *last = Some(Instant::now());
 }
 
-/// Removes what is known of attempts that are not in the way of others any more.
+/// Removes what is known of attempts that no longer matter to others.
 async fn end_others(world: &World) -> Result<(), Refusal> {
     let mut over = Vec::new();
     for attempt in world.journal.in_conflict().await? {
@@ -89,10 +98,10 @@ async fn end_others(world: &World) -> Result<(), Refusal> {
     if over.is_empty() { Ok(()) } else { world.journal.drop_probes(&over).await }
 }
 
-/// Whether the worktrees are there. Where they were collected, the work is merged or given up.
+/// Whether the attempt's worktrees exist. If they were collected, the work is merged or given up.
 async fn is_there(world: &World, folder: &str) -> bool {
     let folder = world.settings.worktrees_dir.join(folder);
-    // One that can't be looked at is there.
+    // A folder that can't be looked at is taken for existing.
     tokio::fs::try_exists(folder).await.unwrap_or(true)
 }
 
@@ -128,7 +137,7 @@ async fn tip(path: &Path, contest: &ConflictPair, tips: &mut Tips) -> Option<Str
     tip
 }
 
-/// Since which the snapshot counts now: the target may have lost what it had of the work.
+/// The commit since which the snapshot's work counts now: the target may have lost what it had of it.
 async fn since_now(path: &Path, contest: &ConflictPair, tip: &str, history: &History) -> String {
     let parting = part(path, Some(tip), &contest.commit_id, history).await;
     let parting = parting.unwrap_or_else(|error| {
@@ -138,7 +147,7 @@ async fn since_now(path: &Path, contest: &ConflictPair, tip: &str, history: &His
     parting.map_or_else(|| contest.base_id.clone(), |parting| parting.base)
 }
 
-/// Merges the snapshot with what it has not been merged with.
+/// Merges the snapshot, on trial, with all that it has not been merged with.
 async fn merged(
     world: &World,
     contest: &ConflictPair,
@@ -175,7 +184,7 @@ async fn merged(
                 if !matches!(error, GitError::Failed(_)) {
                     continue;
                 }
-                // Another try would fail too: a commit can't be read.
+                // git can't read a commit: another try would fail too, so an empty result is recorded.
                 Probed::default()
             }
         };

@@ -1,4 +1,5 @@
-//! The URL at which a dev server is asked whether it is ready: of this machine alone. Pure.
+//! The URL at which a dev server is asked whether it is ready. It is of this machine only, so that a
+//! configuration from a repository can't make the daemon call others. Pure.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,13 +14,14 @@ pub struct ReadyUrl {
     path: String,
 }
 
+/// A port, as the configuration gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Port {
     Number(u16),
     Named(String),
 }
 
-/// Where to connect to, and what to ask for.
+/// Where to connect to, and what to ask for: a [`ReadyUrl`] whose port is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub host: String,
@@ -28,7 +30,8 @@ pub struct Target {
 }
 
 impl ReadyUrl {
-    /// `None`: it is no such URL.
+    /// `None` for everything else than such a URL of this machine: another scheme or host, port 0, or odd
+    /// characters.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '<' | '>' | '\\' | '#');
         let rest = text.strip_prefix("http://").filter(|rest| rest.chars().all(is_plain))?;
@@ -55,7 +58,8 @@ impl ReadyUrl {
         is_of_this_machine(host).then(|| Self { host: host.to_owned(), port, path })
     }
 
-    /// `None`: there is no port with this name.
+    /// The URL with its port looked up among the attempt's ports, by name. `None`: there is none of that
+    /// name.
     pub fn target(&self, ports: &BTreeMap<String, u16>) -> Option<Target> {
         let port = match &self.port {
             Port::Number(port) => *port,
@@ -66,22 +70,23 @@ impl ReadyUrl {
 }
 
 impl Target {
-    /// The root of a port of this machine.
+    /// The root page of a port of this machine: where no URL is configured.
     pub fn of_port(port: u16) -> Self {
         Self { host: "localhost".to_owned(), port, path: "/".to_owned() }
     }
 
+    /// The whole URL, for a browser.
     pub fn url(&self) -> String {
         format!("http://{}{}", self.authority(), self.path)
     }
 
-    /// As the header `Host` has it.
+    /// Host and port as the header `Host` has them.
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 
-    /// The addresses to try, without asking a resolver.
+    /// The addresses to try. No resolver is asked, so `localhost` is what it should be.
     pub fn addresses(&self) -> Vec<IpAddr> {
         match self.host.parse() {
             Ok(address) => vec![address],

@@ -1,10 +1,9 @@
-//! Why calls are refused: the code, whether the same call may work later, and the hint that
-//! leads to the right call. Pure.
+//! Why calls are refused: the code, whether the same call may work later, and the hint that leads to the
+//! right call. Pure.
 //!
-//! Models and programs read a hint. One that names a call begins with a sentence of one of these
-//! forms; any other asks for what no call can do. T
-//! and U are tools, F and G fields (or paths such as `repos[0].path`), V is JSON or a member
-//! of the details:
+//! Models and programs read a hint. A hint that names a call begins with a sentence of one of these forms;
+//! any other hint asks for something that no call can do. T and U are tools, F and G fields (or paths such
+//! as `repos[0].path`), V is JSON or a member of the details:
 //!
 //! ```text
 //! Call T again with F = V and G = W.          Call T again with F from U.
@@ -17,8 +16,8 @@
 //! Call U with F = V instead.
 //! ```
 //!
-//! A hint never turns a destructive call to another target, and does not begin with a way
-//! around a guard. "The tool" is the one that was called; [`Refusal::of_tool`] names it.
+//! A hint never directs a destructive call to another target, and does not begin with a way around a guard.
+//! "The tool" is the tool that was called; [`Refusal::of_tool`] puts its name there.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -112,12 +111,13 @@ pub struct Refusal {
     pub message: String,
     /// Names the next tool and field, and works if followed literally.
     pub hint: String,
-    /// Facts for programs: `path`, ids, nearest names.
+    /// Facts for programs: `path` names the argument, others are ids, nearest names and the like.
     pub details: Map<String, Value>,
 }
 
 impl Refusal {
-    /// A refusal with its code's general hint. The message is made a sentence.
+    /// A refusal with its code's general hint. The message is made one sentence: a capital, a full stop, no
+    /// line breaks, and at most 4,000 characters.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         let message = sentence(&message.into());
         Self { code, message, hint: code.hint().to_owned(), details: Map::new() }
@@ -130,14 +130,14 @@ impl Refusal {
         self
     }
 
-    /// Names the tool that was called, where the hint does not.
+    /// Replaces "the tool" in the hint by the name of the tool that was called.
     #[must_use]
     pub fn of_tool(mut self, tool: &str) -> Self {
         self.hint = self.hint.replace("the tool again", &format!("{tool} again"));
         self
     }
 
-    /// Adds a fact.
+    /// Adds a fact; a text is cut to 4,096 characters.
     #[must_use]
     pub fn detail(mut self, key: &str, value: impl Into<Value>) -> Self {
         let value = match value.into() {
@@ -148,7 +148,7 @@ impl Refusal {
         self
     }
 
-    /// What clients get. `error` comes first, for some clients hide that a result is one.
+    /// The JSON that clients get. `error` comes first: some clients do not show that a result is an error.
     pub fn envelope(&self) -> Value {
         let mut envelope = json!({
             "error": self.message,
@@ -163,7 +163,7 @@ impl Refusal {
         envelope
     }
 
-    /// git failed, or the machine lacks something to run it.
+    /// The refusal where git failed; `is_shortage`: the machine lacks something to run it.
     pub fn of_git(message: String, is_shortage: bool) -> Self {
         if is_shortage {
             Self::shortage(message)
@@ -172,7 +172,7 @@ impl Refusal {
         }
     }
 
-    /// The machine or the daemon's limits leave too few resources now.
+    /// The machine, or the daemon's limits, have too few resources left at this time.
     pub fn shortage(message: impl Into<String>) -> Self {
         Self::new(Code::DaemonUnavailable, message).hint(
             "Call the tool again when fewer attempts run. There are too few descriptors, \
@@ -180,24 +180,24 @@ impl Refusal {
         )
     }
 
-    /// A fault of Provost: its text goes to the client and, by the caller, to the log.
+    /// A fault of Provost. Its text goes to the client; the caller logs it.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
     }
 }
 
-/// The hint to run one of these commands, each in backquotes, in a folder first.
+/// The hint to run one of these commands first; `commands` has each in backquotes.
 pub fn run_first(commands: &str, folder: &str) -> String {
     format!("Run {commands} in `{folder}`, then call the tool again.")
 }
 
-/// Most characters of a word, and of a message: a caller's names may be of any length.
+/// Most characters of a word, and of a message: names that callers give may be of any length.
 const WORD_MAX: usize = 300;
 const MESSAGE_MAX: usize = 4000;
 /// Most characters of a text among the details.
 const DETAIL_MAX: usize = 4096;
 
-/// One line with a full stop; a plain first word gets a capital.
+/// Makes a text one line with a full stop; a first word of small letters only gets a capital.
 fn sentence(text: &str) -> String {
     let short = |word: &str| cut(word.to_owned(), WORD_MAX);
     let words: Vec<String> = text.split_whitespace().map(short).collect();

@@ -1,5 +1,11 @@
-//! What is configured for the worktrees of one repository: by its own `provost.toml` and by the
-//! person's configuration, which wins key by key. Pure data; each value knows where it stands.
+//! What is configured for the worktrees of one repository: by the repository's own `provost.toml` and
+//! `.worktreeinclude`, and by the person's configuration, which wins key by key. Pure data; each value
+//! carries the file and line that it comes from. This crate knows no file format: [`RepoConfig::read`] is
+//! given by `src/config`.
+//!
+//! What the repository's own files say comes from whoever can commit there. Commands, credentials and odd
+//! variables from such a file take effect only once a person has approved exactly these
+//! ([`RepoSettings::commands_hash`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,39 +20,42 @@ use crate::workspace::copy::credential_lines;
 
 /// The file at the root of a repository that may say what its worktrees need.
 pub const REPO_FILE: &str = "provost.toml";
-/// The list of files to copy, by the name that other tools know too.
+/// The list of files to copy, at the root of a repository. Other tools read the same file.
 pub const INCLUDE_FILE: &str = ".worktreeinclude";
-/// Bytes of all commands that a person is asked to approve at once.
+/// Bytes of all commands that a person is asked to approve at once: more could not be read with care.
 const COMMANDS_MAX: usize = 8192;
 /// Bytes of the longest pattern or path.
 const PATTERN_MAX: usize = 4096;
-/// Most patterns, paths or checks of a repository.
+/// Most patterns, paths or checks of a repository, for each kind.
 pub const LIST_MAX: usize = 1000;
 
-/// A value and its place.
+/// A value, and where it is configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sourced<T> {
     pub value: T,
-    /// File and line.
+    /// File and line, as `provost.toml:3`, for messages.
     pub origin: String,
-    /// From [`REPO_FILE`]: a command of it runs only once a person has approved it.
+    /// Whether it comes from the repository's own files: a command among them runs only once a person has
+    /// approved it.
     pub is_repos: bool,
 }
 
+/// `None`: the key is not set.
 type Key<T> = Option<Sourced<T>>;
 
-/// A command line that Provost runs in a worktree.
+/// A command that Provost runs in each worktree: the setup before the first turn, or the cleanup before
+/// the removal. The keys of the cache belong to the setup alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScriptSettings {
     pub run: Key<CheckCommand>,
-    /// Seconds that it may take.
+    /// Seconds that it may take; unset: the default of setups or of cleanups.
     pub timeout_secs: Key<u64>,
-    /// Files of the worktree on which its result depends.
+    /// Files of the worktree on whose content the result of the setup depends.
     pub cache_key: Key<Vec<String>>,
-    /// What it makes: paths in the worktree that later worktrees with the same key get.
+    /// What the setup makes: paths in the worktree that later worktrees with the same key get copies of.
     pub cache: Key<Vec<String>>,
-    /// Whether it runs in a worktree that has got them.
+    /// Whether the setup still runs in a worktree that has got such copies.
     pub after_restore: Key<AfterRestore>,
 }
 
@@ -54,46 +63,51 @@ pub struct ScriptSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AfterRestore {
+    /// The setup does not run: the copies are all that it would make.
     #[default]
     Skip,
-    /// The setup runs there too, and mends what is of another place.
+    /// The setup runs, and repairs what holds the path of the worktree that it was made in.
     Run,
 }
 
+/// The ports that Provost reserves for an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortSettings {
-    /// The variables that name an attempt's own ports.
+    /// Names of variables; each gets a free port of the attempt's own as its value.
     pub names: Key<Vec<String>>,
 }
 
+/// The server that a person starts to try an attempt's work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DevServerSettings {
     pub run: Key<CheckCommand>,
-    /// One of the names of the ports.
+    /// One of [`PortSettings::names`]: the port at which the server listens.
     pub port: Key<String>,
-    /// The URL that answers once it is ready.
+    /// A URL, with the port as `$NAME` or `${NAME}`, that answers once the server is ready.
     pub ready: Key<String>,
 }
 
-/// All of it; empty where nothing is configured.
+/// All that can be configured for a repository. The default is "nothing".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RepoSettings {
-    /// Patterns (gitignore(5)) of ignored files that a worktree gets a copy of.
+    /// Patterns (gitignore(5)) of ignored files that a new worktree gets copies of.
     pub copy: Key<Vec<String>>,
-    /// The patterns of the repository's [`INCLUDE_FILE`], which stand before those of `copy`.
+    /// The patterns of the repository's [`INCLUDE_FILE`]. They come before those of `copy`, so `copy` can
+    /// exclude what they include.
     pub worktreeinclude: Key<Vec<String>>,
     pub setup: ScriptSettings,
     pub cleanup: ScriptSettings,
     pub ports: PortSettings,
     pub dev_server: DevServerSettings,
-    /// By name.
+    /// The checks of a report, by name.
     pub checks: BTreeMap<String, Sourced<CheckCommand>>,
 }
 
 impl ScriptSettings {
+    /// Each key of `over`, else that of `self`.
     fn under(self, over: Self) -> Self {
         Self {
             run: over.run.or(self.run),
@@ -106,7 +120,8 @@ impl ScriptSettings {
 }
 
 impl RepoSettings {
-    /// These settings where `over` has none of its own, key by key.
+    /// Each key of `over`, else that of `self`. Lists are not joined, but checks are: a check of `over`
+    /// replaces only the one of the same name.
     #[must_use]
     pub fn under(mut self, over: Self) -> Self {
         self.checks.extend(over.checks);
@@ -125,25 +140,27 @@ impl RepoSettings {
         }
     }
 
+    /// Whether nothing is configured at all.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Every key that is set, by its dotted path, in the order of the paths.
+    /// Every key that is set, by its dotted path (`setup.run`), sorted: for showing it.
     pub fn entries(&self) -> BTreeMap<String, Sourced<Value>> {
         let mut entries = BTreeMap::new();
         collect("", json!(self), &mut entries);
         entries
     }
 
-    /// All lines that say which ignored files are copied.
+    /// All lines that say which ignored files are copied. In gitignore(5) a later line wins.
     pub fn patterns(&self) -> Vec<String> {
         let lists = self.worktreeinclude.iter().chain(&self.copy);
         lists.flat_map(|list| list.value.iter().cloned()).collect()
     }
 
-    /// What the repository's own files may do only once a person has approved it, by the dotted
-    /// paths: its commands, the credentials that it names, and variables that are no plain ports.
+    /// By dotted path, what the repository's own files ask for and a person must approve: commands,
+    /// credentials to be copied, and variables that do not look like ports. A list is kept as the words
+    /// of a command.
     fn foreign(&self) -> BTreeMap<String, CheckCommand> {
         let named = [
             ("setup.run", &self.setup.run),
@@ -158,6 +175,8 @@ impl RepoSettings {
         all.chain(self.foreign_lists()).collect()
     }
 
+    /// The same without the commands: patterns that name credentials, and names of variables such as
+    /// `PATH`.
     fn foreign_lists(&self) -> BTreeMap<String, CheckCommand> {
         let own = |list: &Key<Vec<String>>| {
             list.iter().filter(|it| it.is_repos).flat_map(|it| it.value.clone()).collect::<Vec<_>>()
@@ -172,27 +191,31 @@ impl RepoSettings {
         lists.map(|(key, list)| (key.to_owned(), CheckCommand::Words(list))).collect()
     }
 
-    /// Whether a person has to approve something before any file is copied.
+    /// Whether a person has to approve something before any file is copied into a worktree. Commands
+    /// alone do not keep the files from being copied.
     pub fn asks_first(&self) -> bool {
         !self.foreign_lists().is_empty()
     }
 
-    /// What a person approves: the hash of all that [`Self::commands_text`] shows, in hexadecimal
-    /// digits; `None` if there is nothing.
+    /// Identifies what a person approves: the SHA-256, in hexadecimal digits, of all that
+    /// [`Self::commands_text`] shows. An approval is of this hash, so any change needs another one.
+    /// `None`: there is nothing to approve.
     pub fn commands_hash(&self) -> Option<String> {
         let commands = self.foreign();
         let text = (!commands.is_empty()).then(|| json!(commands).to_string())?;
         Some(hex(&Sha256::digest(text)))
     }
 
-    /// What a person approves. Each begins a line; the further lines of a command are indented.
+    /// What a person approves, as text: a line for each key. The further lines of a command are indented,
+    /// so that they can't pass for another key.
     pub fn commands_text(&self) -> String {
         let lines = self.foreign().into_iter();
         let lines = lines.map(|(key, it)| format!("{key}: {it}").replace('\n', "\n    "));
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// What is wrong between the keys, with file, line and key.
+    /// A sentence, with file, line and key, about the first fault that only shows when the keys are seen
+    /// together; `None`: there is none. Faults of a single value are found by [`RepoConfig::read`].
     pub fn fault(&self) -> Option<String> {
         let Self { setup, dev_server, .. } = self;
         let lacks = |name: &str| {
@@ -223,23 +246,27 @@ impl RepoSettings {
     }
 }
 
+/// A fault as a sentence: the file and line of the value, its key, what is wrong.
 fn told<T>(it: &Sourced<T>, key: &str, what: &str) -> String {
     format!("{}: `{key}` {what}", it.origin)
 }
 
-/// The variable that stands for the port of a URL, as `$NAME` or `${NAME}`.
+/// The variable in place of a URL's port, without `$` and braces; `None`: the port is a number or
+/// missing.
 fn variable(url: &str) -> Option<&str> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let (_, name) = rest.split(['/', '?']).next()?.split_once(":$")?;
     Some(name.trim_matches(['{', '}']))
 }
 
-/// Whether a variable's name says that its value is a port: a number there does no harm.
+/// Whether a variable's name says that its value is a port. A number in such a variable does no harm,
+/// while in `PATH` or `LD_PRELOAD` it would.
 fn is_port_name(name: &str) -> bool {
     name.ends_with("PORT") && !name.contains(|letter: char| letter.is_ascii_lowercase())
 }
 
-/// Whether a text can be a pattern of files beneath a folder, or a path: one line of plain text.
+/// Whether a text can be a pattern, or a path, below a folder: one line of at most 4096 bytes, without
+/// `..`.
 pub fn is_pattern(text: &str) -> bool {
     !text.trim().is_empty()
         && text.len() <= PATTERN_MAX
@@ -247,7 +274,8 @@ pub fn is_pattern(text: &str) -> bool {
         && text.split('/').all(|part| part != "..")
 }
 
-/// Reads the text of an [`INCLUDE_FILE`]. `Err` is a sentence.
+/// Reads the text of an [`INCLUDE_FILE`]: one pattern a line, `#` begins a comment. `Ok(None)`: it has no
+/// pattern. `Err` is a sentence with the line.
 pub fn read_include(text: &str) -> Result<Key<Vec<String>>, String> {
     let is_said = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let lines = text.lines().enumerate().filter(|(_, line)| is_said(line));
@@ -269,6 +297,7 @@ pub fn read_include(text: &str) -> Result<Key<Vec<String>>, String> {
     }))
 }
 
+/// Walks down to the values that have an origin; `path` is the dotted path so far.
 fn collect(path: &str, value: Value, entries: &mut BTreeMap<String, Sourced<Value>>) {
     if let Ok(found) = serde_json::from_value::<Sourced<Value>>(value.clone()) {
         entries.insert(path.to_owned(), found);
@@ -281,13 +310,13 @@ fn collect(path: &str, value: Value, entries: &mut BTreeMap<String, Sourced<Valu
     }
 }
 
-/// How the configuration of repositories is read: this crate knows no file format.
+/// The configuration of all repositories, as the daemon was started with.
 #[derive(Clone, Debug)]
 pub struct RepoConfig {
-    /// The person's own, by project (its name or its id) and by the repository's name.
+    /// The person's own settings: by project (its name or its id), then by the repository's name.
     pub projects: BTreeMap<String, BTreeMap<String, RepoSettings>>,
-    /// The variables that the person gives to the scripts of a repository, in the same way; by the name
-    /// of the script's table. They are of no record.
+    /// The variables that the person gives to scripts: by project, by repository, then by the name of the
+    /// script's table (`setup`). They may be secrets, so no record has them.
     pub given: BTreeMap<String, BTreeMap<String, BTreeMap<&'static str, Given>>>,
     /// Reads the text of a [`REPO_FILE`]. `Err` is a sentence with line and key.
     pub read: fn(&str) -> Result<RepoSettings, String>,
@@ -301,15 +330,15 @@ impl Default for RepoConfig {
 }
 
 impl RepoConfig {
-    /// What the person gives to a script of a repository, by the name of its table. Those under the
-    /// project's id win over those under its name.
+    /// The variables that the person gives to one script of a repository. Those under the project's id,
+    /// if there are any, replace those under its name.
     pub fn given(&self, (id, name): (&str, &str), repo: &str, script: &str) -> Given {
         let under = |project: &str| self.given.get(project)?.get(repo)?.get(script).cloned();
         under(id).or_else(|| under(name)).unwrap_or_default()
     }
 
-    /// The person's settings of a repository. Those under the project's id win over those under
-    /// its name, key by key.
+    /// The person's settings of a repository. Those under the project's id win over those under its name,
+    /// key by key.
     pub fn of(&self, project_id: &str, project_name: &str, repo: &str) -> RepoSettings {
         let under = |project: &str| self.projects.get(project)?.get(repo).cloned();
         let by_name = under(project_name).unwrap_or_default();
@@ -317,7 +346,8 @@ impl RepoConfig {
     }
 }
 
-/// Why the repositories of an attempt can't have their ports: a name stands for one port.
+/// Why the repositories of an attempt can't have their ports: two of them use the same name, which can
+/// have one value only. `None`: all names differ. The items are the repositories' names and settings.
 pub fn port_clash<'a>(all: impl Iterator<Item = (&'a str, &'a RepoSettings)>) -> Option<String> {
     let mut owners: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for (repo, names) in all.filter_map(|(repo, it)| Some((repo, it.ports.names.as_ref()?))) {

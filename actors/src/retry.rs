@@ -1,4 +1,10 @@
-//! One way to try again what fails now and may work later.
+//! The one way to try again what fails now and may work later.
+//!
+//! ```text
+//!  until_done         any failure is tried again                     for tasks without a caller
+//!  while_store_fails  while the refusal is a fault of the store      for work that ends in a refusal
+//!  outlasting_store   while the store was away during the work       for work that fails with a sentence
+//! ```
 
 use std::cell::Cell;
 use std::fmt::Display;
@@ -6,22 +12,23 @@ use std::time::Duration;
 
 use crate::refusal::Refusal;
 
-/// Until an actor takes an event once more.
+/// The pause before an actor is given an event again that it could not carry out.
 pub const PAUSE: Duration = Duration::from_secs(1);
 
-/// The pauses of [`Backoff`].
+/// The first and the longest pause of [`Backoff`].
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// The failures of one work in a row, which is tried until it is done.
+/// Counts the failures in a row of one piece of work that is tried until it succeeds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// Notes a failure of `what`, a work and its owner. The 1st, 10th, 100th, … is an error in the log. Returns the
-    /// pause before the next try: 250 ms at first, then twice the one before, and at most 4 s.
+    /// Notes a failure of `what`, which names the work and its owner. Returns the pause before the next
+    /// try: 250 ms at first, then twice the one before, and at most 4 s. The 1st, 10th, 100th, … failure is
+    /// an error in the log, the others are at the level `debug`.
     pub fn failed(&mut self, what: impl Display, error: impl Display) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let failures = self.failures;
@@ -33,7 +40,7 @@ impl Backoff {
         pause(failures)
     }
 
-    /// The same, and the pause.
+    /// Notes a failure, and waits for the pause.
     pub async fn wait(&mut self, what: impl Display, error: impl Display) {
         tokio::time::sleep(self.failed(what, error)).await;
     }
@@ -48,7 +55,8 @@ fn is_power_of_ten(number: u32) -> bool {
     number.checked_ilog10().is_some_and(|digits| 10u32.pow(digits) == number)
 }
 
-/// Tries until the work succeeds. `what` names the work and its owner.
+/// Tries until the work succeeds; never gives up. `what` names the work and its owner. For work that can be
+/// repeated.
 pub async fn until_done<T, E: Display, F>(what: impl Display, mut work: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, E>>,
@@ -67,13 +75,14 @@ tokio::task_local! {
     static STORE_IS_AWAY: Cell<bool>;
 }
 
-/// Tells the work that is under way in this task that the store can't be used now: what it fails with is no
-/// fault of its own. The store calls it.
+/// Tells the work that runs in this task that the store can't be used now: a failure that follows is not
+/// the work's own. The store calls it; outside of [`noticing`] it has no effect.
 pub fn store_is_away() {
     let _ = STORE_IS_AWAY.try_with(|it| it.set(true));
 }
 
-/// Does work, and says whether the store could not be used meanwhile.
+/// Runs work, and says whether the store could not be used at some moment of it. Not in tasks that the work
+/// spawns: the note is of one task.
 pub async fn noticing<T>(work: impl Future<Output = T>) -> (T, bool) {
     let work = async {
         let done = work.await;
@@ -82,10 +91,11 @@ pub async fn noticing<T>(work: impl Future<Output = T>) -> (T, bool) {
     STORE_IS_AWAY.scope(Cell::new(false), work).await
 }
 
-/// Tries until `work`, which may be begun again, succeeds or fails while the store can be used.
+/// Tries until `work` succeeds, or fails although the store could be used all the time. `work` must be
+/// repeatable.
 ///
 /// # Errors
-/// That failure.
+/// The failure that was not the store's.
 pub async fn outlasting_store<T, E: Display, F>(
     what: impl Display,
     mut work: impl FnMut() -> F,
@@ -94,6 +104,7 @@ where
     F: Future<Output = Result<T, E>>,
 {
     until_done(what, || {
+        // Each try has a note of its own: the store may be back in the next one.
         let working = noticing(work());
         async {
             match working.await {
@@ -105,10 +116,11 @@ where
     .await
 }
 
-/// Tries until `work` succeeds, or is refused for another reason than a fault of the store.
+/// Tries until `work` succeeds, or is refused for another reason than a fault of the store. `work` must be
+/// repeatable.
 ///
 /// # Errors
-/// That refusal.
+/// The refusal that was not the store's.
 pub async fn while_store_fails<T, F>(
     what: impl Display,
     mut work: impl FnMut() -> F,

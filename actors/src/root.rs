@@ -1,8 +1,9 @@
-//! The root of the actor tree: links what must live as long as the daemon and
-//! never ends with a child. The owner of a child decides what its end means.
+//! The root of the actor tree. It links the actors that must live as long as the daemon, and never ends
+//! with a child: the owner of a child decides what the child's end means.
 
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
+/// An actor without messages: it only logs the failure of a child.
 pub struct Root;
 
 impl Actor for Root {
@@ -14,7 +15,7 @@ impl Actor for Root {
         Ok(())
     }
 
-    // ractor's default would end the root, and with it every healthy sibling.
+    // The default of ractor would end the root, and with it every healthy sibling.
     async fn handle_supervisor_evt(
         &self,
         _: ActorRef<()>,

@@ -1,9 +1,9 @@
-//! Tasks whose log lines name the attempt or the call that began them.
+//! Tasks whose lines in the daemon's log name the attempt or the call that began them.
 
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 
-/// Spawns a task within the span of its caller.
+/// Spawns a task within the tracing span of its caller; `tokio::spawn` alone would lose that.
 pub fn spawn<F>(work: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,

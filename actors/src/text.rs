@@ -1,11 +1,11 @@
-//! Shortening of texts. Pure.
+//! Texts for output: shortened, as hexadecimal digits, or quoted for a shell. Pure.
 
 use std::fmt::Write;
 
-/// Most characters shown of a name that may be of any length.
+/// Most characters that are shown of a name of any length.
 pub const NAME_SHOWN_MAX: usize = 100;
 
-/// At most `most` characters; a cut text ends in `…`.
+/// The beginning of a text, at most `most` characters; a text that was cut ends in `…`, which counts.
 pub fn cut(mut text: String, most: usize) -> String {
     if text.char_indices().nth(most).is_some() {
         let kept = text.char_indices().nth(most.saturating_sub(1)).map_or(0, |(end, _)| end);
@@ -15,7 +15,7 @@ pub fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-/// At most `most` characters, the end of the text; a cut one begins with `…`.
+/// The end of a text, at most `most` characters; a text that was cut begins with `…`, which counts.
 pub fn cut_front(text: String, most: usize) -> String {
     if text.char_indices().nth_back(most).is_none() {
         return text;
@@ -24,7 +24,7 @@ pub fn cut_front(text: String, most: usize) -> String {
     format!("…{}", kept.map_or("", |(start, _)| &text[start..]))
 }
 
-/// Bytes as hexadecimal digits.
+/// Bytes as hexadecimal digits, in small letters.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut hex, byte| {
         // Writing to a string can't fail.
@@ -33,8 +33,8 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A word of a command as a POSIX shell reads it: as it is, where it has nothing that a
-/// shell looks at, else in single quotes.
+/// A word as a POSIX shell reads it as one: unchanged if it has only characters without a meaning for a
+/// shell, else in single quotes.
 pub fn shell_word(word: &str) -> String {
     let is_plain = |letter: char| {
         letter.is_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | ':' | '+' | '@')

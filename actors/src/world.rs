@@ -1,5 +1,5 @@
-//! What all actors share: the means, and the configuration as values. The actors see no
-//! environment, no arguments and no configuration files.
+//! What all actors share: the means, and the configuration as values. The actors see no environment, no
+//! arguments and no configuration files; the daemon reads these, and makes a `World` of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -32,7 +32,7 @@ use crate::workspace::parting::History;
 use crate::workspace::source::Source;
 use crate::workspace::{Places, Repositories};
 
-/// Shared by all actors; nothing in it belongs to one attempt.
+/// Shared by all actors. Nothing in it belongs to one attempt.
 pub struct World {
     pub journal: Arc<dyn Journal>,
     pub host: OwnHost,
@@ -41,18 +41,19 @@ pub struct World {
     pub repositories: Repositories,
     pub logs: Logs,
     pub check_signals: CheckSignals,
-    /// Attempts whose conflicts the next look of the radar is for.
+    /// The attempts that the next look of the radar is for.
     pub to_probe: Mutex<BTreeSet<AttemptId>>,
-    /// Wakes the task that has remotes keep snapshots.
+    /// Wakes the task that pushes snapshots to remotes.
     pub to_push: Notify,
     pub settings: ActorSettings,
 }
 
 impl World {
-    /// Renews the lease of this host, and lets its shims know. The state of the host; `None`: it is
-    /// not this daemon's any more.
+    /// Renews the lease of this host, and tells its shims. Returns the state of the host; `None`: this
+    /// daemon does not have the host any more.
     pub async fn renew(&self, Lease(length): Lease) -> Result<Option<HostState>, Refusal> {
-        // Before the engine grants it: it may end sooner here than there, and not later.
+        // The shims count from before the question, so the lease may end earlier for them than for the
+        // database, and never later.
         let asked = lease::now();
         let state = self.journal.renew_host(&self.host.id, self.host.incarnation, length).await?;
         if let Some(lease) = self.shims.lease().filter(|_| state.is_some()) {
@@ -63,7 +64,7 @@ impl World {
         Ok(state)
     }
 
-    /// What is on record of an attempt's work in a repository.
+    /// What is on record of an attempt's work in a repository; empty if nothing is.
     pub async fn history(
         &self,
         attempt: AttemptId,
@@ -78,21 +79,26 @@ impl World {
 #[derive(Debug)]
 pub struct OwnHost {
     pub id: String,
+    /// The registration of this daemon: what an earlier one writes is refused.
     pub incarnation: u64,
     pub role: HostRole,
-    /// That its attempts may ask for together, in bytes; 0: it is not counted.
+    /// Bytes that its attempts may ask for together; 0: memory is not counted.
     pub memory: u64,
-    /// It has to be renewed, else another daemon may give the host up.
+    /// Whether hosts share the board: then the lease has to be renewed, else another daemon may give the
+    /// host up.
     pub has_lease: bool,
+    /// `None`: the lock of the home is the lease.
     pub lease: Option<Lease>,
-    /// Wakes what follows a renewal of its lease.
+    /// Wakes the task that follows each renewal of the lease.
     pub renewed: Notify,
-    /// Held from a read or a change of its state until the gateway knows that.
+    /// Held from a read or change of the host's state until the gateway has it, so that states arrive in
+    /// their order.
     pub telling: tokio::sync::Mutex<()>,
     drains: AtomicBool,
 }
 
 impl OwnHost {
+    /// From the registration of this host.
     pub fn new(host: &Host) -> Self {
         Self {
             id: host.host_id.clone(),
@@ -107,10 +113,11 @@ impl OwnHost {
         }
     }
 
-    /// Whether an attempt is this host's.
+    /// Checks that an attempt is this host's.
     ///
     /// # Errors
-    /// It is another host's, whose daemon alone may act on it.
+    /// `elsewhere`: another host has it, whose daemon alone may act on it. `invalid_state`: no host has it
+    /// yet.
     pub fn require(&self, attempt: &Attempt) -> Result<(), Refusal> {
         if attempt.host == self.id {
             return Ok(());
@@ -118,19 +125,19 @@ impl OwnHost {
         Err(host::elsewhere(&format!("attempt {}", attempt.attempt_id), &attempt.host))
     }
 
-    /// Nothing new is to begin on it.
+    /// Whether the host drains: nothing new begins on it.
     pub fn drains(&self) -> bool {
         self.drains.load(Ordering::Relaxed)
     }
 
-    /// The gateway alone calls it.
+    /// Notes the host's state. Only the gateway calls this, as it holds or grants slots at the same time.
     pub fn set(&self, state: HostState) {
         self.drains.store(state == HostState::Draining, Ordering::Relaxed);
     }
 }
 
-/// Wake-ups between the owner of the check runs and those who plan runs. They are hints: the
-/// rows are the truth.
+/// Wakes between the owner of the check runs and those who plan runs. They are hints: the rows say what is
+/// so.
 #[derive(Debug, Default)]
 pub struct CheckSignals {
     /// A run may have been planned.
@@ -139,70 +146,71 @@ pub struct CheckSignals {
     pub concluded: Notify,
 }
 
-/// The folder, in a process's folder, of the files for the CLI.
+/// The name of the folder, within a process's folder, for files that the CLI reads.
 pub const CLI_FILES: &str = "scratch";
 
-/// The configuration of the actors.
+/// The configuration of the actors, with the paths of the home.
 #[derive(Clone, Debug)]
 pub struct ActorSettings {
-    /// Attempts that run at once; further starts wait in the queue.
+    /// Attempts that run at once on this host; further ones wait in the queue.
     pub max_running_attempts: usize,
     /// Attempts that answer a question and run at once: they have slots of their own.
     pub max_running_answers: usize,
     /// From a stop's SIGINT to its SIGKILL.
     pub stop_grace: Duration,
-    /// How long an executor waits for a permission; `None`: without limit.
+    /// How long an executor waits for a permission before it is denied; `None`: without limit.
     pub approval_timeout: Option<Duration>,
-    /// Put before an attempt's folder name to make its branch.
+    /// Begins the names of attempts' branches.
     pub branch_prefix: String,
-    /// How long the snapshots of an attempt's turns are kept after the last one, once its
-    /// worktrees are collected.
+    /// How long the snapshots of an attempt's turns are kept after the last one, once its worktrees are
+    /// removed.
     pub keep_snapshots: Duration,
-    /// The name of the remote that also gets what each turn leaves, where a repository has such a one
-    /// recorded.
+    /// The name of the remote that also gets the snapshot of each turn, in repositories that have a remote
+    /// of this name on record.
     pub snapshot_remote: Option<String>,
+    /// Most bytes of a process's spool, and of a normalized channel; beyond, the oldest output is removed.
     pub spool_max_bytes: u64,
     /// Holds `<attempt id>/<process id>/`.
     pub attempts_dir: PathBuf,
     /// Holds `<short id>-<slug>/<repo name>/`.
     pub worktrees_dir: PathBuf,
-    /// Receives collected worktrees, and what is in the way of new ones.
+    /// Gets the worktrees that were collected, and what is in the way of new ones.
     pub trash_dir: PathBuf,
     /// Holds `<check run id>/`.
     pub checks_dir: PathBuf,
     /// Holds scratch repositories. Emptied when a daemon starts.
     pub scratch_dir: PathBuf,
-    /// Where cgroups may be made, if anywhere.
+    /// The cgroup below which new ones may be made; `None`: nowhere.
     pub cgroups: Option<PathBuf>,
-    /// Given to executors in place of the daemon's own.
+    /// Soft limits that executors get in place of the daemon's own.
     pub soft_limits: SoftLimits,
-    /// The daemon's own environment, of which executors get a part.
+    /// The daemon's own environment. Executors get a part of it: see `environment.rs`.
     pub environment: BTreeMap<String, String>,
-    /// The variables of an executor's environment that no file may show.
+    /// The names of variables whose values no file may show.
     pub secret_names: SecretNames,
     pub checks: Checks,
-    /// What is configured for the worktrees of repositories.
+    /// What the configuration says of the worktrees of repositories.
     pub repos: RepoConfig,
-    /// Where pull requests are made, by host.
+    /// Where pull requests are made, by the host name of the remote.
     pub forges: BTreeMap<String, Forge>,
-    /// What setups have made, for later ones.
+    /// Results of setup scripts, for later worktrees.
     pub cache: Cache,
-    /// Most bytes of ignored files that a worktree gets as copies.
+    /// Most bytes of ignored files that are copied into a worktree.
     pub copy_max_bytes: u64,
     /// The ports that attempts get blocks of.
     pub ports: RangeInclusive<u16>,
     /// Where this host has the repositories.
     pub places: Places,
-    /// The folders of the home, which no box may open, apart from what is the attempt's own.
+    /// The folders of the home. No sandbox opens them, except for what is the attempt's own.
     pub private: Vec<PathBuf>,
     /// This binary, as an attempt's MCP server.
     pub program: PathBuf,
-    /// `PROVOST_HOME` for executors, when the home is one folder.
+    /// The value of `PROVOST_HOME` for executors; `None` where the home is more than one folder.
     pub home_variable: Option<String>,
 }
 
 impl ActorSettings {
-    /// The folder of an attempt: its logs, and a folder for each of its processes.
+    /// The folder of an attempt: its logs, its own repositories, and a folder for each of its processes.
     pub fn attempt_dir(&self, attempt: AttemptId) -> PathBuf {
         self.attempts_dir.join(attempt.to_string())
     }
@@ -212,15 +220,15 @@ impl ActorSettings {
         self.attempt_dir(attempt.attempt_id).join(attempt.process.process_id.to_string())
     }
 
-    /// The folder of the files that the CLI of its newest process reads.
+    /// The folder for files that the CLI of an attempt's newest process reads.
     pub fn cli_dir(&self, attempt: &Attempt) -> PathBuf {
         self.process_dir(attempt).join(CLI_FILES)
     }
 
-    /// One repository of an attempt, with its worktree. To write commits: see
-    /// [`crate::attempt::provision::source`].
+    /// One repository of an attempt, with its worktree, for reading. To write commits, use
+    /// `attempt::provision::source`, which also knows what must not be committed.
     pub fn source(&self, attempt: &Attempt, repo: &AttemptRepo) -> Source {
-        // Of a fork, what it began with is work too.
+        // What a fork began with is its work, too, so its base commit is not where its work begins.
         let begun = attempt.fork.is_none().then(|| repo.base_commit.clone());
         Source {
             repo: PathBuf::from(&repo.path),
@@ -238,13 +246,14 @@ impl ActorSettings {
         }
     }
 
-    /// An attempt's own repository of one of the person's, by that one's name.
+    /// An attempt's own repository for the person's repository of this name.
     pub fn own(&self, attempt: AttemptId, repo: &str) -> Own {
         Own::of(&self.attempt_dir(attempt), repo)
     }
 
-    /// What a shim runs, with empty standard input; and the secrets taken out of `env`. `more`
-    /// are secrets that are not in it.
+    /// What a shim runs, with an empty standard input, and the secrets that were taken out of `env`: the
+    /// manifest is a file, and the shim gets the secrets in another way. `more` are secrets that are not in
+    /// `env`.
     pub fn manifest(
         &self,
         marker: Marker,
@@ -282,30 +291,32 @@ impl ActorSettings {
     }
 }
 
-/// The checks that run on a task that is reported as completed.
+/// The configured checks, which run on a task that is reported as completed.
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
-    /// Runs at once; further ones wait.
+    /// Check runs at once; further ones wait.
     pub max_running: usize,
+    /// The limits of each check.
     pub limits: Limits,
-    /// By project, its name or its id, and by the check's name.
+    /// By the project's name or id, and then by the check's name.
     pub projects: BTreeMap<String, BTreeMap<String, CheckCommand>>,
-    /// The variables that a person gives them, by project, its name or its id.
+    /// The variables that a person gives to the checks, by the project's name or id.
     pub given: BTreeMap<String, Given>,
 }
 
 impl Checks {
-    /// The checks of a project; those under its id, where there are such.
+    /// The checks of a project; those under its id win over those under its name. `None`: it has none.
     pub fn of(&self, id: ProjectId, name: &str) -> Option<&BTreeMap<String, CheckCommand>> {
         self.projects.get(&id.to_string()).or_else(|| self.projects.get(name))
     }
 
-    /// The name under which the configuration gives variables to the checks of a project, if any.
+    /// The key under which the configuration gives variables to a project's checks, if any. A plan has this
+    /// key instead of the values.
     pub fn giver(&self, id: ProjectId, name: &str) -> Option<String> {
         [id.to_string(), name.to_owned()].into_iter().find(|key| self.given.contains_key(key))
     }
 
-    /// The checks of a project, for a run.
+    /// The checks of a project for a new run, each with a new process id.
     pub fn planned(&self, id: ProjectId, name: &str) -> Vec<PlannedCheck> {
         let planned = |(name, command): (&String, &CheckCommand)| PlannedCheck {
             name: name.clone(),

@@ -1,4 +1,4 @@
-//! Permissions that executors ask for: what `list_inbox` and `answer` have of them.
+//! Permissions that executors ask for: the part of `list_inbox` and `answer` that concerns them.
 
 use provost_actors::event::Action;
 use provost_actors::executor::AgentQuestion;
@@ -6,14 +6,14 @@ pub use provost_actors::journal::ApprovalStatus;
 
 use crate::api::prelude::*;
 
-/// Which approvals are listed.
+/// Which approvals `list_inbox` reads.
 pub struct ListApprovalsInput {
     /// Only those of this attempt.
     pub attempt_id: Option<AttemptId>,
-    /// Also those that were answered or withdrawn.
+    /// Also those that are approved, denied or withdrawn.
     pub is_all: bool,
     pub limit: usize,
-    /// Those before this one.
+    /// Only approvals asked for before this one: the page's cursor.
     pub before: Option<ApprovalId>,
 }
 
@@ -55,11 +55,12 @@ pub enum ApprovalDecision {
     Deny,
 }
 
+/// A decision on an approval, as `answer` passes it on. Either `decision` or `answer` is set.
 pub struct RespondApprovalInput {
     pub approval_id: ApprovalId,
     pub decision: Option<ApprovalDecision>,
     pub reason: Option<Text<1, 2000>>,
-    /// To a question, instead of a decision.
+    /// The answer to an agent's question; it takes the place of a decision.
     pub answer: Option<Text<1, 20_000>>,
 }
 

@@ -1,5 +1,5 @@
-//! The kinds of values that tools take, each with its published schema and its
-//! parser side by side, so that the two can't part. Pure.
+//! The kinds of values that tools take. Each has its published schema and its parser side by side, so that
+//! the two always agree. Pure.
 
 use std::ops::Deref;
 
@@ -8,8 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-/// The pattern of an id. It lets a client's validator catch names and short
-/// ids; the parser of the typed id has the last word.
+/// The pattern of an id. By it a client's validator can refuse names and shortened ids early; the parser of
+/// the typed id decides.
 pub const ID_PATTERN: &str = "^[0-9A-Fa-f-]{36}$";
 
 /// The pattern of a task's name: its id, or its handle.
@@ -24,7 +24,7 @@ schema!([] Id, |generator| named(generator, ID_PATTERN));
 pub struct TaskName;
 schema!([] TaskName, |generator| named(generator, TASK_PATTERN));
 
-/// The pattern is for what is taken: a reader of results needs none.
+/// Results get no pattern: only a caller's arguments are checked by it.
 fn named(generator: &SchemaGenerator, pattern: &str) -> Schema {
     if generator.contract().is_serialize() {
         return json_schema!({ "type": "string" });
@@ -110,6 +110,7 @@ pub type ProjectName = Text<1, 64>;
 
 /// A task's title and description, from any source.
 pub type Title = Text<1, 1000>;
+/// Up to a million characters; an empty text is allowed.
 pub type Description = Text<0, 1_000_000>;
 
 /// A number of things or bytes: 1 or more, `DEFAULT` when left out, clamped to
@@ -124,11 +125,12 @@ schema!([const DEFAULT: usize, const CAP: usize] Limit<DEFAULT, CAP>, |_| {
 });
 
 impl<const DEFAULT: usize, const CAP: usize> Limit<DEFAULT, CAP> {
-    /// As many, but no more than the cap.
+    /// A limit of `count`, or of the cap if that is smaller.
     pub fn of(count: usize) -> Self {
         Self(count.min(CAP))
     }
 
+    /// The number, from 1 to `CAP`.
     pub fn get(self) -> usize {
         self.0
     }
@@ -169,6 +171,7 @@ pub type FromTurn = Index;
 pub type After = Between<-1, { i64::MAX }>;
 
 impl<const MIN: i64, const MAX: i64> Between<MIN, MAX> {
+    /// The number, from `MIN` to `MAX`.
     pub fn get(self) -> i64 {
         self.0
     }
@@ -192,6 +195,7 @@ schema!([const MIN: i64, const MAX: i64] Quantity<MIN, MAX>, |_| {
 });
 
 impl<const MIN: i64, const MAX: i64> Quantity<MIN, MAX> {
+    /// The number as the caller wrote it.
     pub fn number(&self) -> &Number {
         &self.0
     }
@@ -208,8 +212,8 @@ impl<const MIN: i64, const MAX: i64> TryFrom<Number> for Quantity<MIN, MAX> {
     }
 }
 
-/// An integer from `least` to `most`. JSON knows one kind of number, so `5.0`
-/// is one too (JSON Schema 2020-12 §6.1.1), and a giant one is only large.
+/// An integer from `least` to `most`. JSON has one kind of numbers, so `5.0` is an integer too (JSON Schema
+/// 2020-12 §6.1.1). A number beyond the range of `i64` counts as the greatest one.
 fn integer(number: &Number, least: i64, most: i64) -> Result<i64, String> {
     let value = match (number.as_i64(), number.as_u64(), number.as_f64()) {
         (Some(value), _, _) => Some(value),

@@ -1,32 +1,36 @@
-//! What an attempt made: the list of its changes, its files, its patch.
+//! What an attempt has made: its changes, its files and its patch.
 
 use provost_actors::workspace::changes::Status;
 
 use crate::api::prelude::*;
 
-/// A path as clients give it: PATH_MAX of Linux.
+/// A path in a call; 4096 is `PATH_MAX` of Linux.
 pub type ArtifactPath = Text<1, 4096>;
 
-/// A number of lines or bytes: 1 or more, not clamped, for a limit that is
-/// overstepped blocks.
+/// A number of lines or bytes, at least 1. It is not clamped, because a call beyond the limit is blocked
+/// instead.
 type Count = Limit<1, { usize::MAX }>;
 
+/// The description of `get_attempt_changes`, by which a model decides whether to call it.
 pub const GET_ATTEMPT_CHANGES: &str = "\
 Use when: you want to know which files an attempt changed, and by how much.
 Next: get_attempt_patch with paths from files; get_attempt_file for a whole file.
 Avoid: force when summary alone answers the question.";
 
+/// The description of `get_attempt_file`, by which a model decides whether to call it.
 pub const GET_ATTEMPT_FILE: &str = "\
 Use when: you want to read a file in an attempt's worktree, changed or not.
 Optional: start_line, line_count, or else offset, max_bytes (never both pairs).
 Next: follow hint to read on; get_attempt_patch for what changed in it.
 Avoid: whole large files.";
 
+/// The description of `get_attempt_patch`, by which a model decides whether to call it.
 pub const GET_ATTEMPT_PATCH: &str = "\
 Use when: you want to review or apply what an attempt changed in some files.
 Next: follow hint for what was omitted; follow_up to have it changed; git apply on the merge base.
 Avoid: many paths at once; a file that does not fit is left out whole.";
 
+/// Which fields of `get_attempt_file` exclude each other.
 pub const FILE_RULES: &[FieldRule] =
     &[FieldRule::Apart(&["start_line", "line_count"], &["offset", "max_bytes"])];
 

@@ -1,4 +1,4 @@
-//! Attempts: starting, watching and stopping the runs of a task, and which one a caller is in.
+//! Attempts: start, watch and stop the attempts of a task, and find the one that a caller is in.
 
 use provost_actors::event::TokenUsage;
 use provost_actors::journal::Phase;
@@ -30,7 +30,7 @@ pub enum AttemptPhase {
 }
 
 impl AttemptPhase {
-    /// A turn is to run, or runs and works.
+    /// Whether a turn is running or about to run. A turn that waits for an answer does not count.
     pub fn is_busy(self) -> bool {
         matches!(self, Self::Queued | Self::Preparing | Self::Running | Self::Stopping)
     }
@@ -49,6 +49,7 @@ impl From<Phase> for AttemptPhase {
     }
 }
 
+/// The description of `start_task_attempt`, by which a model decides whether to call it.
 pub const START_TASK_ATTEMPT: &str = "\
 Use when: an agent should work on a task, in its own git worktree and branch.
 Next: wait_for_attempts with the attempt_id, or with those of several.
@@ -73,6 +74,7 @@ pub struct StartTaskAttemptInput {
     pub from_turn: Option<ToTurn>,
 }
 
+/// `from_turn` needs `from_attempt_id`.
 pub const START_RULES: &[FieldRule] = &[FieldRule::Together(&["from_turn"], &["from_attempt_id"])];
 
 // A repository of an attempt.
@@ -114,6 +116,7 @@ impl Default for Worktree {
     }
 }
 
+/// The description of `list_task_attempts`, by which a model decides whether to call it.
 pub const LIST_TASK_ATTEMPTS: &str = "\
 Use when: you need the attempts of a task, or lost an attempt_id.
 Next: get_attempt_status with an attempt_id.
@@ -151,6 +154,7 @@ pub struct AttemptSummary {
     pub latest_session_executor: Option<String>,
 }
 
+/// The description of `get_attempt_status`, by which a model decides whether to call it.
 pub const GET_ATTEMPT_STATUS: &str = "\
 Use when: you want to know whether attempts run, are done or failed, and why.
 Required: exactly one of attempt_id and attempt_ids.
@@ -158,6 +162,7 @@ Optional: max_bytes (attempt_ids).
 Next: tail_attempt_logs with the attempt_id, or what next_action says.
 Avoid: one call per attempt; polling, wait_for_attempts wakes you.";
 
+/// `get_attempt_status` takes exactly one of the two.
 pub const STATUS_RULES: &[FieldRule] = &[FieldRule::OneTarget("attempt_id", "attempt_ids")];
 
 /// One of the two is there.
@@ -325,6 +330,7 @@ pub struct LatestEntryIndex {
     pub raw: Option<u64>,
 }
 
+/// The description of `stop_attempt`, by which a model decides whether to call it.
 pub const STOP_ATTEMPT: &str = "\
 Use when: a running or queued attempt must end now.
 Next: get_attempt_status with the attempt_id, to see how it ended.
@@ -359,6 +365,7 @@ pub struct StopAttemptOutput {
     pub unrecorded: bool,
 }
 
+/// The description of `get_context`, by which a model decides whether to call it.
 pub const GET_CONTEXT: &str = "\
 Use when: you work inside an attempt and want to know which task, branch and repositories it is.
 Next: getNextTask.

@@ -1,5 +1,5 @@
-//! A task's brief: the worker API's `superDetailedPrompt` and what goes with it. It is read
-//! from any spelling, stored in one, and written out for an agent. Pure.
+//! A task's brief: the worker API's `superDetailedPrompt` and what belongs to it. It is read from any
+//! spelling, stored in one, and written as text for an agent. Pure.
 
 use heck::ToLowerCamelCase;
 use provost_actors::nearest::nearest;
@@ -7,7 +7,7 @@ use serde::{Deserializer, Serializer};
 
 use crate::api::prelude::*;
 
-/// The largest brief, in bytes of compact JSON.
+/// The largest brief, in bytes of compact JSON: 256 KiB.
 const BYTES_MAX: usize = 262_144;
 
 /// A task's brief, as it is stored.
@@ -76,10 +76,11 @@ pub struct PlanReference {
     pub affected_sections: Vec<String>,
 }
 
-/// What a member of a brief may be.
+/// What the value of a member must be.
 enum Shape {
-    /// What to call it, and whether a value is that.
+    /// A value of one kind: the kind's name in refusals, and the test for it.
     Is(&'static str, fn(&Value) -> bool),
+    /// An object with these members.
     Members(&'static [Member]),
 }
 
@@ -89,7 +90,7 @@ const TEXT: Shape = Shape::Is("a string", Value::is_string);
 const TEXTS: Shape = Shape::Is("an array of strings", |value| {
     value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
 });
-/// At most some fifty years of work.
+/// The upper bound is about fifty years of work.
 const HOURS: Shape = Shape::Is("a number of hours, 0 to 100000", |value| {
     value.as_f64().is_some_and(|hours| (0.0..=100_000.0).contains(&hours))
 });
@@ -123,8 +124,9 @@ const MEMBERS: &[Member] = &[
 ];
 
 impl Brief {
-    /// Reads a brief whose members are spelled in camelCase or snake_case, those of
-    /// `superDetailedPrompt` in it or beside it.
+    /// Reads a brief whose members are spelled in camelCase or snake_case. Members of `superDetailedPrompt`
+    /// may also be outside of it. Refuses unknown members, wrong types, a member that is given twice, and a
+    /// brief that is too large.
     pub fn read(given: &Value) -> Result<Self, Refusal> {
         let Value::Object(given) = given else { return Err(not("brief", "an object")) };
         let (mut top, mut flat) = (Map::new(), Map::new());
@@ -154,22 +156,23 @@ impl Brief {
         serde_json::from_value(brief).map_err(|error| Refusal::internal(error.to_string()))
     }
 
-    /// Reads a stored brief; `None` if it can't be read.
+    /// Reads a stored brief; `None`: it can't be read.
     pub fn kept(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
+    /// Whether the brief says nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// As it is stored.
+    /// The stored form: JSON in camelCase, without what is absent.
     pub fn to_json(&self) -> String {
         // Strings, numbers and maps of JSON always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Estimated duration of the task in hours.
+    /// The estimated duration in hours: of the brief, or else of its prompt.
     pub fn hours(&self) -> Option<Number> {
         let prompt = self.super_detailed_prompt.as_ref();
         self.estimated_hours.clone().or_else(|| prompt?.estimated_hours.clone())
@@ -182,6 +185,7 @@ impl Brief {
 pub struct GivenBrief(Result<Brief, Refusal>);
 
 impl GivenBrief {
+    /// The brief, or why it can't be read.
     pub fn check(self) -> Result<Brief, Refusal> {
         self.0
     }
@@ -202,12 +206,13 @@ impl Serialize for GivenBrief {
 
 schema!([] GivenBrief, |_| schemars::json_schema!({ "type": "object" }));
 
-/// The member that a name stands for, in any spelling.
+/// The member that a name means, in any spelling.
 fn find<'a>(known: &'a [Member], name: &str) -> Option<&'a Member> {
     let camel = name.to_lower_camel_case();
     known.iter().find(|(member, _)| *member == camel)
 }
 
+/// The members of an object by their names in camelCase. Refuses unknown, wrong and repeated ones.
 fn members(value: &Value, known: &[Member], path: &str) -> Result<Map<String, Value>, Refusal> {
     let Value::Object(given) = value else { return Err(not(path, "an object")) };
     let mut read = Map::new();

@@ -4,13 +4,16 @@
 use crate::api::artifacts::ArtifactPath;
 use crate::api::prelude::*;
 
+/// The description of `comment_on_changes`, by which a model decides whether to call it.
 pub const COMMENT_ON_CHANGES: &str = "\
 Use when: lines that an attempt changed need other work.
 Next: submit once after all add, then wait_for_attempts.
 Avoid: a submit for each comment.";
 
+/// The actions on one existing comment.
 const OF_ONE: &[&str] = &["edit", "remove", "resolve"];
 
+/// Which fields each action of `comment_on_changes` takes and needs.
 pub const COMMENT_RULES: &[FieldRule] = &[
     FieldRule::Only(&["path", "line", "last_line", "side", "turn"], "action", &["add"]),
     FieldRule::Only(&["text"], "action", &["add", "edit", "submit"]),

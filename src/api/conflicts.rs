@@ -20,26 +20,29 @@ pub struct ConflictWith {
     pub tree_id: String,
 }
 
+/// What `provost/conflicts` takes; without a project, all projects count.
 #[derive(Debug, Deserialize)]
 pub struct ConflictsParams {
     #[serde(default)]
     pub project_id: Option<ProjectId>,
 }
 
+/// What `provost/conflicts` returns.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Conflicts {
-    /// In an order of merging: first those that merge as they are, one after the other.
+    /// In an order in which they can be merged: first those that merge without a conflict, one after the
+    /// other.
     pub attempts: Vec<AttemptConflicts>,
 }
 
-/// An attempt whose work is still to be merged, and what its last snapshot does not merge with.
+/// An attempt whose work is not merged yet, and what its last snapshot conflicts with.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AttemptConflicts {
     pub attempt_id: AttemptId,
     pub task_title: String,
     pub project_name: String,
     pub workspace_branch: String,
-    /// It merges as it is, after those above it.
+    /// It merges without a conflict once those above it are merged.
     pub is_clean: bool,
     pub conflicts_with: Vec<ConflictWith>,
 }

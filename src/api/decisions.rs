@@ -1,5 +1,5 @@
-//! What waits for a decision: permissions that agents ask for, and questions, tickets and alerts
-//! of workers. One list has all of it, and one tool answers any of it.
+//! What waits for a decision: permissions that agents ask for, and workers' questions, tickets and alerts.
+//! One tool lists all of them, and one tool answers any of them.
 
 use super::approvals::{
     ApprovalDecision, ApprovalSummary, RespondApprovalInput, RespondApprovalOutput,
@@ -9,11 +9,13 @@ use super::worker::inbox::{
 };
 use crate::api::prelude::*;
 
+/// The description of `list_inbox`, by which a model decides whether to call it.
 pub const LIST_INBOX: &str = "\
 Use when: an attempt's waiting_on is approval, or workers may have asked or raised an alert.
 Next: answer with approval_id or question_id.
 Avoid: letting an approval wait until expires_at, when it is denied.";
 
+/// `attempt_id` lists approvals and `project_id` lists questions, so they exclude each other.
 pub const INBOX_RULES: &[FieldRule] = &[
     FieldRule::Apart(&["attempt_id"], &["project_id"]),
     FieldRule::Only(&["attempt_id"], "status", &["open", "all"]),
@@ -42,6 +44,7 @@ pub struct ListInboxOutput {
     pub has_more: bool,
 }
 
+/// The description of `answer`, by which a model decides whether to call it.
 pub const ANSWER: &str = "\
 Use when: you have decided on what list_inbox shows.
 Required: approval_id and decision (answer if it is a question), or question_id and answer.
@@ -49,6 +52,7 @@ Optional: reason (deny), project_id (question_id), request_id.
 Next: wait_for_attempts; the agent or worker gets it automatically.
 Avoid: approving without reading; an answer for one case only: the same question gets it from now on.";
 
+/// Which fields of `answer` go with an approval, and which with a question.
 pub const ANSWER_RULES: &[FieldRule] = &[
     FieldRule::OneTarget("approval_id", "question_id"),
     FieldRule::Apart(&["approval_id"], &["project_id"]),
@@ -75,7 +79,7 @@ pub struct AnswerInput {
     pub project_id: Option<ProjectId>,
 }
 
-/// What an answer decides.
+/// What an answer decides: an approval, or a question or ticket of a worker.
 pub enum Decided {
     Approval(RespondApprovalInput),
     Question(AnswerQuestionInput),
@@ -93,7 +97,7 @@ impl TryFrom<AnswerInput> for Decided {
             (None, None, Some(question_id), Some(answer)) => {
                 Ok(Self::Question(AnswerQuestionInput { question_id, answer, project_id }))
             }
-            // The rules above refuse it before.
+            // `ANSWER_RULES` refuse such a call before.
             _ => Err(Refusal::new(
                 Code::AmbiguousTarget,
                 "answer takes approval_id and decision, or question_id and answer",

@@ -1,12 +1,12 @@
-//! Descriptions of fields that several tools share, used where a field has none of its own. Pure.
+//! Descriptions of fields that several tools share, for fields that have no description of their own. Pure.
 
 use schemars::Schema;
 use serde_json::{Map, Value};
 
-/// A field's name in JSON and its description.
+/// The name of a field in JSON, and its description.
 pub type FieldLine = (&'static str, &'static str);
 
-/// Fields that the tools for the board take.
+/// Fields that the tools of the board take.
 pub const BOARD_INPUTS: &[FieldLine] = &[
     ("attempt_id", "UUID from list_task_attempts."),
     ("cursor", "Older page: next_cursor of the last answer."),
@@ -16,7 +16,7 @@ pub const BOARD_INPUTS: &[FieldLine] = &[
     ("task_id", "The task: UUID or handle."),
 ];
 
-/// Fields that the worker API's tools take.
+/// Fields that the tools of the worker API take.
 pub const WORKER_INPUTS: &[FieldLine] = &[
     ("estimatedHours", "In hours."),
     ("item", "The item checked."),
@@ -70,12 +70,12 @@ pub const OUTPUTS: &[FieldLine] = &[
     ("worktree", "Path of its worktree; of several, by repository."),
 ];
 
-/// Describes the properties of an object that have no description: by their name, or else by
-/// the words that they may be.
+/// Describes the properties of an object that have no description: by their names in `known`, or else by the
+/// words that they may be.
 pub fn describe(schema: &mut Schema, known: &[FieldLine]) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for (name, property) in properties {
-        // A schema that takes any value.
+        // `true` is a schema that admits any value; a description needs an object.
         if *property == Value::Bool(true) {
             *property = Value::Object(Map::new());
         }

@@ -2,6 +2,7 @@
 
 use provost_actors::executor::Description;
 
+/// The description of `list_executors`, by which a model decides whether to call it.
 pub const LIST_EXECUTORS: &str = "\
 Use when: you choose an executor for a task.
 Next: start_task_attempt with an executor of available = true.
@@ -50,7 +51,7 @@ pub struct ExecutorSummary {
 }
 
 impl ExecutorSummary {
-    /// An executor, and the version of its program.
+    /// The summary of an executor; `version` is that of its program, if it is known.
     pub fn new(description: Description, version: Option<String>) -> Self {
         let is_available = description.unavailable.is_none();
         Self {

@@ -1,12 +1,11 @@
-//! How a field of a call is named in refusals, and which tool lists its values. Pure.
+//! How refusals name a field of a call, and which tool lists its values. Pure.
 
 use provost_actors::text::cut;
 
-/// In a refusal's details: the field that names a branch for repositories that the call
-/// does not name.
+/// A detail of a refusal: the field that names a branch for those repositories that the call does not name.
 pub const BRANCH_FIELD: &str = "branch_field";
 
-/// The tool that returns the values of a field, for the fields that name things.
+/// The tool that lists the values of a field; `None`: the field names nothing that a tool lists.
 pub fn source(field: &str) -> Option<&'static str> {
     Some(match field {
         "project_id" => "list_projects",
@@ -20,15 +19,15 @@ pub fn source(field: &str) -> Option<&'static str> {
     })
 }
 
-/// The field that a path ends with: `depends_on[1]` ends with `depends_on`.
+/// The field at the end of a path: `depends_on[1]` ends with `depends_on`.
 pub fn name_of(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path).split('[').next().unwrap_or(path)
 }
 
-/// How much of a path is shown, in characters.
+/// The length to which a path is cut in refusals, in characters.
 const PATH_TOLD: usize = 200;
 
-/// `/repos/0` and `path` make `repos[0].path`.
+/// The path of a field below a JSON pointer: `/repos/0` and `path` give `repos[0].path`.
 pub fn join(pointer: &str, field: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1).chain((!field.is_empty()).then_some(field)) {
@@ -41,11 +40,11 @@ pub fn join(pointer: &str, field: &str) -> String {
             path.push_str(step);
         }
     }
-    // A name that is no field's may be of any length.
+    // An unknown field of a caller may have a name of any length.
     cut(path, PATH_TOLD)
 }
 
-/// `repos[0].path` becomes `/repos/0/path`.
+/// The JSON pointer of a path: `/repos/0/path` for `repos[0].path`.
 pub fn pointer_of(path: &str) -> String {
     format!("/{}", path.replace('[', "/").replace(']', "").replace('.', "/"))
 }

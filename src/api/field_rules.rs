@@ -1,36 +1,35 @@
-//! Rules about which fields go together. Each is declared once, beside its
-//! tool, and is both published (JSON Schema 2020-12) and checked. Pure.
+//! Rules about which fields of a tool go together. Each rule is declared once, beside its tool. It is
+//! published (JSON Schema 2020-12) and also checked. Pure.
 //!
-//! The conditions stand under `dependentSchemas`: real clients refuse `oneOf`,
-//! `anyOf`, `allOf`, `if` and `not` at the root of a tool's schema, and no known
-//! one refuses that keyword.
+//! The published conditions are in `dependentSchemas`: some clients refuse `oneOf`, `anyOf`, `allOf`, `if`
+//! and `not` at the root of a tool's schema, and no known client refuses this keyword.
 
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
-/// The fields that name a page or a part of what is read.
+/// The fields that select a page or a part. Two that exclude each other are refused as mixed pagination.
 const PAGING: &[&str] =
     &["cursor", "after_entry_index", "start_line", "line_count", "offset", "max_bytes"];
 
-/// A rule over the fields of one tool.
+/// A rule about the fields of one tool.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldRule {
-    /// Exactly one of two ways to name the target.
+    /// Exactly one of the two fields, which both name the target.
     OneTarget(&'static str, &'static str),
-    /// Two ways of saying which piece is wanted, each with fields of its own.
+    /// Two ways to select what is wanted: fields of the first exclude fields of the second.
     Apart(&'static [&'static str], &'static [&'static str]),
-    /// Any of the first fields asks for all of the second.
+    /// Each of the first fields needs all of the second.
     Together(&'static [&'static str], &'static [&'static str]),
-    /// At least one of these fields, beside the required ones.
+    /// At least one of these fields, besides the required ones.
     AnyOf(&'static [&'static str]),
-    /// These fields go only with these values of a required field.
+    /// These fields may be given only with these values of a required field.
     Only(&'static [&'static str], &'static str, &'static [&'static str]),
-    /// These values of a required field ask for all of these fields.
+    /// These values of a required field need all of these fields.
     Needs(&'static str, &'static [&'static str], &'static [&'static str]),
 }
 
 impl FieldRule {
-    /// Adds the rule to a tool's input schema, whose properties are complete.
+    /// Adds the rule to a tool's input schema. All properties must be in the schema already.
     pub fn publish(&self, schema: &mut Map<String, Value>) {
         match *self {
             Self::OneTarget(one, other) => {
@@ -47,8 +46,8 @@ impl FieldRule {
                 }
             }
             Self::Together(fields, all) => {
-                // Where each of `all` can ask for the next, and the last for the first, one
-                // is enough for every other field.
+                // If the fields of `all` are among `fields`, each may require just the next one, and the last
+                // the first: one given field then requires all of them, and the schema is shorter.
                 let is_ring = all.iter().all(|needed| fields.contains(needed));
                 for field in fields {
                     let at = all.iter().position(|needed| needed == field);
@@ -70,7 +69,7 @@ impl FieldRule {
         }
     }
 
-    /// What the arguments do against the rule, if anything.
+    /// The refusal of arguments that break the rule; `None`: they keep it.
     pub fn check(&self, tool: &str, arguments: &Map<String, Value>) -> Option<Refusal> {
         let has = |field: &str| arguments.contains_key(field);
         let both = |one: &str, other: &str| format!("{tool} got both {one} and {other}.");
@@ -124,14 +123,14 @@ impl FieldRule {
     }
 }
 
-/// The refusal of a call without the field that a value of another one asks for.
+/// The refusal of a call without a field that the value of another field needs.
 fn missing(tool: &str, field: &str, value: &str, needed: &str) -> Refusal {
     let message = format!("{tool} needs `{needed}` when {field} is {value}.");
     let hint = format!("Call {tool} again with {needed}, which {field} = \"{value}\" needs.");
     refusal(Code::MissingRequired, message, hint, needed)
 }
 
-/// The refusal of a call with a field that a value of another one excludes.
+/// The refusal of a call with a field that the value of another field excludes.
 fn extra(tool: &str, field: &str, value: &str, given: &str) -> Refusal {
     let message =
         format!("{tool} takes no `{given}` when {field} is {value}: it would be left out.");
@@ -147,8 +146,8 @@ fn each_required(fields: &[&str]) -> Vec<Value> {
     fields.iter().map(|field| json!({"required": [field]})).collect()
 }
 
-/// Requires one of `fields`. Where a field is always there, the condition hangs
-/// on it; else on every other field, and the empty object is excluded.
+/// Requires one of `fields`. If the tool has a required field, the condition depends on that one; else it
+/// depends on every other field, and `minProperties` excludes the empty object.
 fn require_any(schema: &mut Map<String, Value>, fields: &[&str]) {
     let condition = json!({"anyOf": each_required(fields)});
     let required = schema.get("required").and_then(|required| required.get(0));
@@ -165,8 +164,8 @@ fn require_any(schema: &mut Map<String, Value>, fields: &[&str]) {
     schema.insert("minProperties".to_owned(), json!(1));
 }
 
-/// Merges a condition into `dependentSchemas.<field>`: beside what is there, or
-/// under `allOf` where a keyword is taken.
+/// Merges a condition into `dependentSchemas.<field>`: beside the conditions there, or in `allOf` if a
+/// keyword is already used.
 fn depend(schema: &mut Map<String, Value>, field: &str, condition: Value) {
     let all = schema.entry("dependentSchemas").or_insert_with(|| json!({}));
     let there = all.as_object_mut().map(|all| all.entry(field).or_insert_with(|| json!({})));

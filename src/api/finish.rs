@@ -1,4 +1,4 @@
-//! What becomes of an attempt's work: committed, or merged into a branch.
+//! What happens to an attempt's work: it is committed, merged, pushed, proposed or discarded.
 
 use provost_actors::journal::Receipt;
 pub use provost_actors::journal::{FinishAction, FinishState};
@@ -6,13 +6,16 @@ use provost_actors::workspace::merge::Strategy as MergeStrategy;
 
 use crate::api::prelude::*;
 
+/// The description of `finish_attempt`, by which a model decides whether to call it.
 pub const FINISH_ATTEMPT: &str = "\
 Use when: an attempt's work is accepted (committed, merged, pushed) or rejected.
 Next: follow_up with what failed, unless state is done; the same call again while it is open.
 Avoid: merging or pushing what you have not read.";
 
+/// The actions that push to a remote.
 const REMOTE: &[&str] = &["push", "create_pr"];
 
+/// Which fields each action of `finish_attempt` takes and needs.
 pub const FINISH_RULES: &[FieldRule] = &[
     FieldRule::Only(&["strategy"], "action", &["merge", "apply_to"]),
     FieldRule::Only(&["into"], "action", &["merge", "apply_to", "create_pr"]),

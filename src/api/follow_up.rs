@@ -1,11 +1,12 @@
-//! Further turns of an attempt's session: sent now, queued, or cancelled; and its dev server,
-//! which runs beside them.
+//! Further turns of an attempt's session, sent now, queued or cancelled; and the attempt's dev server, which
+//! runs beside the turns.
 
 pub use provost_actors::attempt::provision::preview::Preview;
 use provost_actors::journal::FollowUpAction;
 
 use crate::api::prelude::*;
 
+/// The description of `follow_up`, by which a model decides whether to call it.
 pub const FOLLOW_UP: &str = "\
 Use when: an attempt's agent should go on with another prompt, or its dev server should run.
 Required: action, exactly one of attempt_id and session_id; prompt for send and queue.
@@ -13,8 +14,10 @@ Optional: variant (send, queue), repo (preview), request_id.
 Next: wait_for_attempts, then tail_attempt_logs.
 Avoid: send while a turn runs (use queue); cancel to end a turn (use stop_attempt).";
 
+/// The actions that carry a prompt.
 const OF_A_TURN: &[&str] = &["send", "queue"];
 
+/// Which fields each action of `follow_up` takes and needs, and that it has exactly one target.
 pub const FOLLOW_UP_RULES: &[FieldRule] = &[
     FieldRule::Only(&["prompt", "variant"], "action", OF_A_TURN),
     FieldRule::Needs("action", OF_A_TURN, &["prompt"]),
@@ -33,7 +36,7 @@ pub enum FollowUpMode {
 }
 
 impl FollowUpMode {
-    /// `None`: it concerns the dev server alone.
+    /// The action on the session's turns; `None`: it concerns the dev server alone.
     pub fn of_turn(self) -> Option<FollowUpAction> {
         match self {
             Self::Send => Some(FollowUpAction::Send),

@@ -1,26 +1,26 @@
-//! How far a tool reaches for a caller inside an attempt, and refusals for one that asks for more than it
-//! may. Pure.
+//! What the tools of the board allow a caller inside an attempt, and the refusals of what they do not allow.
+//! Pure.
 
 use provost_actors::refusal::{Code, Refusal};
 
 use super::Caller;
 
-/// How far a tool of the board reaches for an attempt whose executor is configured as an orchestrator: the
-/// attempts that it started, and its project.
+/// How a tool of the board is limited for an attempt with the role of an orchestrator. Within its reach are
+/// the attempts that it started, and its own project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// The tool is a person's to call.
+    /// The tool is for persons only.
     Never,
-    /// It shows nothing of any project.
+    /// The tool shows nothing of any project, so it needs no limit.
     OfNoProject,
-    /// It names what it is about, all of which has to be within reach.
+    /// The call names what it is about, and everything it names must be within reach.
     Named,
-    /// The same, with one of these arguments: without them it reaches beyond one project, or none of them
-    /// says how far.
+    /// The same, and the call must give one of these arguments: without them it would reach beyond one
+    /// project, or nothing in it would say how far it reaches.
     NamedBy(&'static [&'static str]),
 }
 
-/// Who calls, as far as it is known, and the way out that a refusal names.
+/// Who the caller is, as far as the daemon knows, and the way out that the refusal offers.
 fn described(caller: &Caller) -> (String, &'static str) {
     match caller.place.attempt() {
         Some(attempt) => (
@@ -39,13 +39,13 @@ fn described(caller: &Caller) -> (String, &'static str) {
     }
 }
 
-/// A tool or a method that is not for a caller inside an attempt.
+/// The refusal of a tool or method that callers inside an attempt may not call.
 pub fn refused(caller: &Caller, what: &str) -> Refusal {
     let (who, way_out) = described(caller);
     refusal(caller, what, format!("{what} is not permitted: {who}"), way_out)
 }
 
-/// A call that names something beyond the caller's reach.
+/// The refusal of a call that names something beyond the caller's reach.
 pub fn too_far(caller: &Caller, tool: &str, argument: &str, id: &str) -> Refusal {
     let message = format!(
         "{tool} is not permitted with {argument} {id:?}: {}, and reaches its own project and the \
@@ -56,7 +56,7 @@ pub fn too_far(caller: &Caller, tool: &str, argument: &str, id: &str) -> Refusal
     refusal(caller, tool, message, hint).detail("path", argument)
 }
 
-/// A call that leaves open what it is about.
+/// The refusal of a call without any of the arguments that [`Inside::NamedBy`] asks for.
 pub fn lacking(caller: &Caller, tool: &str, arguments: &[&str]) -> Refusal {
     let (all, argument) = (arguments.join(" or "), arguments.last().copied().unwrap_or_default());
     let message = format!("{tool} is permitted with {all} only: {}", described(caller).0);

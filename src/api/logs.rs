@@ -7,12 +7,14 @@ use provost_actors::log::{Entry, PagePosition};
 use crate::api::Refusable;
 use crate::api::prelude::*;
 
+/// The description of `tail_attempt_logs`, by which a model decides whether to call it.
 pub const TAIL_ATTEMPT_LOGS: &str = "\
 Use when: you want to read what an attempt's agent says and does, or only what is new.
 Optional: channel, limit, max_bytes, cursor or after_entry_index (never both).
 Next: the same with after_entry_index = latest_entry_index for news; get_attempt_status.
 Avoid: reading the newest page repeatedly.";
 
+/// `cursor` reads older pages and `after_entry_index` newer ones, so they exclude each other.
 pub const TAIL_RULES: &[FieldRule] = &[FieldRule::Apart(&["cursor"], &["after_entry_index"])];
 
 /// At most one of `cursor` and `after_entry_index` is there.
@@ -33,7 +35,7 @@ pub struct TailAttemptLogsInput {
 }
 
 impl TailAttemptLogsInput {
-    /// Which entries of the channel are asked for.
+    /// The position of the page that the call asks for: before an entry, after one, or the newest.
     pub fn page(&self) -> PagePosition {
         match (self.cursor, self.after_entry_index) {
             (Some(cursor), _) => PagePosition::Before(cursor.get().unsigned_abs()),
@@ -42,7 +44,7 @@ impl TailAttemptLogsInput {
         }
     }
 
-    /// Most entries to return.
+    /// The most entries of the page; the default depends on the channel.
     pub fn limit(&self) -> usize {
         let default = match self.channel {
             Channel::Normalized => 50,
@@ -92,7 +94,7 @@ pub enum LogEntry {
 }
 
 impl LogEntry {
-    /// Reads an entry of this channel.
+    /// Reads a stored entry of a channel. Fails if the entry is damaged.
     pub fn read(channel: Channel, entry: &Entry) -> Refusable<Self> {
         let read = match channel {
             Channel::Raw => entry.parse().map(Self::Raw),
@@ -112,8 +114,8 @@ struct InProgressSchema {
     text: String,
 }
 
-// One flat object with the fields of all kinds: far shorter than a union,
-// and a reader looks at `kind` anyway.
+// One flat object with the fields of all kinds: it is far shorter than a union, and a reader looks at `kind`
+// first in any case.
 schema!([] LogEntry, |_| {
     let text = |says: &str| json_schema!({ "type": "string", "description": says });
     let number = |says: &str| json_schema!({ "type": "integer", "description": says });

@@ -1,5 +1,5 @@
-//! How tools are declared: the attributes of their inputs and outputs, and the trait behind
-//! a group of them. An attribute also gives the ids and times of other crates their schema.
+//! How tools are declared: the attributes of their inputs and outputs, and the trait behind a group of tools.
+//! The attributes also give ids and times of other crates their schema.
 
 use macro_rules_attribute::attribute_alias;
 
@@ -38,21 +38,21 @@ attribute_alias! {
             Option<TaskStatus> => #[schemars(with = "Option<crate::api::args::TaskStatuses>")],
         )];
 
-    // What a tool takes: no other fields, and no flag or limit is required.
+    // The input of a tool: it takes no other fields, and requires no flag and no limit.
     #[apply(input)] =
         #[apply(foreign)]
         #[serde_with::apply(bool => #[serde(default)], Limit => #[serde(default)])]
         #[apply(data)]
         #[serde(deny_unknown_fields)];
 
-    // The same in the worker API's camelCase, save the project.
+    // The same with the camelCase of the worker API, except for `project_id`.
     #[apply(camel_input)] =
         #[apply(foreign)]
         #[serde_with::apply(Option<ProjectName> => #[serde(rename = "project_id")])]
         #[apply(data)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)];
 
-    // What a tool returns.
+    // The output of a tool.
     #[apply(output)] =
         #[apply(foreign)]
         #[serde_with::apply(
@@ -60,32 +60,32 @@ attribute_alias! {
         )]
         #[apply(data)];
 
-    // The same in the worker API's camelCase, without what is `None`.
+    // The same with the camelCase of the worker API; what is `None` is left out.
     #[apply(camel_output)] =
         #[serde_with::apply(Option<_> => #[serde(skip_serializing_if = "Option::is_none")])]
         #[apply(output)]
         #[serde(rename_all = "camelCase")];
 
-    // What has one of several shapes, or no case of its own.
+    // A type with one of several shapes, or without a case of its own.
     #[apply(data)] =
         #[derive(Clone, Debug, PartialEq)]
         #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)];
 
-    // An enum that is one word in JSON.
+    // An enum whose variants are one word in JSON each.
     #[apply(word)] =
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(rename_all = "snake_case")];
 
-    // The same with hyphens between words.
+    // The same with hyphens between the parts of a word.
     #[apply(hyphened_word)] =
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[derive(::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(rename_all = "kebab-case")];
 }
 
-/// The trait behind a group of tools: the input and output of each, and whether it reads or
-/// changes something. A change has a key and is answered once.
+/// The trait behind a group of tools: the input and output of each tool, and whether it reads or changes
+/// something. A changing tool has a key, and answers each key once.
 macro_rules! tools {
     ($group:ident: $($tools:tt)*) => {
         tools!(@ [pub trait $group] [] $($tools)*);
@@ -111,7 +111,7 @@ macro_rules! tools {
             ) -> crate::api::Refusable<crate::api::Once<$output>>;
         ] $($rest)*);
     };
-    // Other methods come last, as they are.
+    // Other methods follow the tools, unchanged.
     (@ [$($head:tt)*] [$($method:tt)*] $($rest:tt)*) => {
         #[async_trait::async_trait]
         $($head)*: Send + Sync {
@@ -121,7 +121,7 @@ macro_rules! tools {
     };
 }
 
-/// A type's schema, which stands wherever the type is used.
+/// Gives a type its schema, which is written out wherever the type is used.
 macro_rules! schema {
     ([$($generic:tt)*] $type:ty, |$generator:tt| $schema:expr) => {
         impl<$($generic)*> schemars::JsonSchema for $type {

@@ -1,6 +1,9 @@
-//! The tools as the daemon knows them, for every protocol: inputs, outputs, descriptions
-//! and field rules, and beside each group of tools the trait that answers it. Pure: it knows no
-//! protocol or database, and calls no actor.
+//! The tools as the daemon knows them, for every protocol: inputs, outputs, descriptions and field rules, and
+//! beside each group of tools the trait that answers it. Pure: this module knows no protocol and no database,
+//! and calls no actor.
+//!
+//! The doc comments of inputs and outputs are part of the published schema. A change to one of them changes
+//! the product.
 
 #[macro_use]
 mod macros;
@@ -51,47 +54,48 @@ use self::inside::Inside;
 use self::placed::Placed;
 pub use crate::role::{Access, Role};
 
-/// The caller at the other end of a connection, as it is known for as long as that lasts.
+/// The caller of a connection: what is known about it for as long as the connection lasts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Caller {
     pub role: Role,
-    /// The attempt that the caller works in, if it does.
+    /// The attempt that the caller works in; `None`: none is known.
     pub attempt: Option<AttemptId>,
-    /// Where its process is, as the kernel shows it: unlike the attempt above, it
-    /// can't be made up.
+    /// Where the caller's process is, as the kernel shows it. Unlike the attempt above, the
+    /// caller can't make this up.
     pub place: CallerLocation,
-    /// A person's command line outside of all attempts: it has bare methods of its own.
+    /// The caller is a person's command line outside of all attempts; it may call the methods of the command
+    /// line.
     pub is_person: bool,
-    /// The caller for limits and leases: the attempt, or the bridge.
+    /// The caller's name for rate limits and leases: the attempt, or the bridge.
     pub agent: String,
     pub access: Access,
-    /// The caller's working directory, if it said.
+    /// The caller's working directory, if it has said so.
     pub cwd: Option<PathBuf>,
-    /// Who it is and by which way it came, for the audit log.
+    /// Who the caller is and how it is connected, for the audit log.
     pub origin: Origin,
 }
 
 /// Who calls, and by which way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The name of a user of the HTTP face; `None`: whoever the socket's file lets in.
+    /// The name of a user of the HTTP interface; `None`: whoever the permissions of the socket let in.
     pub user: Option<String>,
-    /// Such as `socket pid 4711` or `127.0.0.1:53124`.
+    /// The other end: such as `socket pid 4711` or `127.0.0.1:53124`.
     pub from: String,
-    /// The host whose daemon has the caller's connection, where this daemon only carries the call
-    /// out.
+    /// The host whose daemon has the caller's connection, if this daemon carries out the call for another
+    /// one.
     pub host: Option<String>,
 }
 
-/// A call that the daemon of another host is to carry out.
+/// A call that the daemon of another host should carry out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ForwardedCall {
-    /// Or a method of the command line.
+    /// The name of the tool, or a method of the command line.
     pub tool: String,
-    /// As the daemon that has its connection has established it.
+    /// The caller, as the daemon with the connection has found it.
     pub caller: Caller,
     pub arguments: Map<String, Value>,
-    /// The client's id of the call: the same when it is sent again.
+    /// The id that the client gave the call; a repetition of the call has the same one.
     pub id: Option<String>,
 }
 
@@ -107,7 +111,7 @@ pub struct CustomError {
 const METHOD_NOT_FOUND: i32 = -32601;
 
 impl CustomError {
-    /// The method does not exist.
+    /// The error for a method that does not exist; a long name is cut.
     pub fn method_not_found(method: &str) -> Self {
         Self {
             code: METHOD_NOT_FOUND,
@@ -117,11 +121,12 @@ impl CustomError {
     }
 }
 
+/// A result for callers: a failure is a refusal, which says what to do next.
 pub type Refusable<T> = Result<T, Refusal>;
 
-/// What the daemon offers to its faces. A future may be dropped at any await when its caller
-/// cancels or disconnects: by then a change has either been handed to its owner or not begun.
-/// `key` is `None` when the caller gave no idempotency key.
+/// What the daemon offers to its interfaces. A future may be dropped at any `await`, when its caller cancels
+/// or disconnects: by then a change has either been given to its owner, or has not begun. `key` is `None` if
+/// the caller gave no idempotency key.
 pub trait Service:
     artifacts::ChangesTool
     + artifacts::FileTool
@@ -156,26 +161,26 @@ pub trait Service:
 {
 }
 
-/// A change whose beginning is in the audit log.
+/// A change whose begin is in the audit log; [`Audit::end_change`] takes it.
 #[derive(Debug)]
 #[must_use = "its end belongs in the audit log"]
 pub struct Change(pub uuid::Uuid);
 
 /// The log of who changed what.
 pub trait Audit: Send + Sync {
-    /// Records a change before it has an effect. A log that can't be written holds up nothing: the
-    /// daemon's own log says so.
+    /// Records a change before it has an effect. If the log can't be written, the change goes ahead, and the
+    /// daemon's own log reports the failure.
     fn begin_change(&self, caller: &Caller, what: &str, arguments: &Map<String, Value>) -> Change;
 
-    /// Records how it ended. A change without an end was given up by its caller, or cut off.
+    /// Records how a change ended. A change without an end was given up by its caller, or cut off.
     fn end_change(&self, change: Change, refused: Option<&str>);
 }
 
 /// What a caller may do.
 #[async_trait]
 pub trait Reach: Send + Sync {
-    /// Refuses a call of one of the board's tools that a caller inside an attempt may
-    /// not make. `reach` and `access` are the tool's.
+    /// Refuses a call of a tool of the board that a caller inside an attempt may not make. `reach` and
+    /// `access` are those of the tool.
     async fn permit(
         &self,
         caller: &Caller,
@@ -189,31 +194,32 @@ pub trait Reach: Send + Sync {
 /// The hosts that share the board.
 #[async_trait]
 pub trait OtherHosts: Send + Sync {
-    /// Whether there may be such hosts.
+    /// Whether other hosts may share the board.
     fn is_shared(&self) -> bool;
 
     /// Refuses a caller that this daemon does not serve.
     fn admit(&self, caller: &Caller) -> Refusable<()>;
 
-    /// The host that a call needs, if it is another one than this daemon's. If what it is about is on
-    /// no host yet, this gives it one.
+    /// The other host that must carry out a call; `None`: this daemon can. An attempt that no host has yet is
+    /// given to one here, if the call needs that.
     async fn elsewhere(
         &self,
         placed: Placed,
         arguments: &Map<String, Value>,
     ) -> Refusable<Option<String>>;
 
-    /// Has the daemon of another host carry out a call, and waits for its answer.
+    /// Has the daemon of another host carry out a call, and waits for the answer.
     async fn carry(&self, host: &str, call: ForwardedCall) -> Refusable<Once<Value>>;
 
-    /// The calls that other daemons ask this one for, each with its id, apart from those that are
-    /// `running`; waits until there are some. Cancel safe.
+    /// The calls that other daemons ask of this one, each with its id, except for those that are `running`.
+    /// Waits until there is one. Cancel safe.
     async fn take_calls(&self, running: &[String]) -> Refusable<Vec<(String, ForwardedCall)>>;
 
-    /// Gives the answer to such a call.
+    /// Gives the answer to such a call to the daemon that asked.
     async fn answer_call(&self, id: &str, answer: Refusable<Once<Value>>);
 
-    /// Carries out a method of the command line, which the asking daemon has let its caller call.
+    /// Carries out a method of the command line for another daemon, which has checked that its caller may
+    /// call it.
     async fn carried_method(
         &self,
         caller: &Caller,
@@ -222,11 +228,11 @@ pub trait OtherHosts: Send + Sync {
     ) -> Refusable<Once<Value>>;
 }
 
-/// Tasks by their handles.
+/// Finds tasks by their handles.
 #[async_trait]
 pub trait TaskNames: Send + Sync {
-    /// The id of the task that a handle such as `TASK-001` names: in `project` if it is
-    /// given, else in the caller's project, else where only one project has it.
+    /// The id of the task with a handle such as `TASK-001`: in `project` if it is given, else in the caller's
+    /// project, else where only one project has such a task.
     async fn task_id(
         &self,
         caller: &Caller,
@@ -235,25 +241,26 @@ pub trait TaskNames: Send + Sync {
     ) -> Refusable<String>;
 }
 
-/// The tool of a refused call.
+/// The tool whose call was refused.
 pub struct Callee<'a> {
     pub name: &'static str,
-    /// Its fields, by their names.
+    /// The schemas of its fields, by name.
     pub fields: &'a Value,
     /// Whether a call may end or overwrite something.
     pub is_destructive: bool,
 }
 
-/// Refusals made useful.
+/// Makes refusals more useful.
 #[async_trait]
 pub trait Clarify: Send + Sync {
-    /// Completes a refusal for a caller that shortened an id or gave one of another kind.
+    /// Adds to a refusal what a caller needs that has shortened an id, or given one of another kind.
     async fn clarify(&self, callee: &Callee<'_>, arguments: &Value, refusal: Refusal) -> Refusal;
 }
 
-/// JSON-RPC methods beside MCP's own, for the command line.
+/// JSON-RPC methods besides those of MCP, for the command line.
 #[async_trait]
 pub trait CliMethods: Send + Sync {
+    /// Calls a method by its name; fails with `METHOD_NOT_FOUND` if there is none.
     async fn call_method(
         &self,
         caller: &Caller,

@@ -1,38 +1,40 @@
-//! What the verbs for a person at a worktree take (`…Params`) and return. Pure.
+//! What the commands for a person at a worktree take (`…Params`) and return. Pure.
 
 use crate::api::commands::Collected;
 use crate::api::prelude::*;
 
-/// The attempt that a verb is about.
+/// The attempt that a command is about.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct OfAttemptParams {
     pub attempt_id: AttemptId,
 }
 
-/// What a shell in an attempt's worktree has beside the person's own environment.
+/// What `provost/environment` returns: the variables of a shell in an attempt's worktree, besides those of
+/// the person.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Environment {
-    /// Ports, and the attempt's own variables.
+    /// Ports, and the variables of the attempt.
     pub variables: BTreeMap<String, String>,
 }
 
-/// A worktree before a person's programs run in it.
+/// What `provost/quiet_worktree` returns: the worktree is ready for programs of a person.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Quieted {
-    /// What was ended, or can still change the worktree: sentences for the person.
+    /// What was ended, and what can still change the worktree: sentences for the person.
     pub notices: Vec<String>,
 }
 
-/// What goes on with an attempt's session in a terminal.
+/// What `provost/by_hand` returns: the command that continues an attempt's session in a terminal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ByHand(pub provost_actors::process::by_hand::ByHand);
 
-/// What a person did by hand has ended.
+/// What `provost/ended_by_hand` returns, once the person has left the session.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct EndedByHand {}
 
-/// How an attempt was started, as `start_task_attempt` takes it, and its last prompt.
+/// What `provost/started_as` returns: the arguments of `start_task_attempt` for a similar attempt, and the
+/// last prompt.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StartedAs {
     pub task_id: TaskId,
@@ -45,13 +47,14 @@ pub struct StartedAs {
     pub last_prompt: String,
 }
 
+/// A repository of such a start.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StartedRepo {
     pub repo_id: RepoId,
     pub target_branch: String,
 }
 
-/// A project to be removed; without `yes` it is only told what that means.
+/// What `provost/remove_project` takes; without `yes` it only says what the removal would do.
 #[derive(Debug, Deserialize)]
 pub struct RemoveProjectParams {
     pub project_id: ProjectId,
@@ -59,21 +62,22 @@ pub struct RemoveProjectParams {
     pub yes: bool,
 }
 
+/// What `provost/remove_project` returns.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RemovedProject {
     pub project_id: ProjectId,
     pub name: String,
-    /// It is not on the board any more. `false` without `yes`, and if a worktree is kept.
+    /// The project is off the board now. `false`: `yes` is missing, or a worktree must be kept.
     pub removed: bool,
-    /// Its tasks, which go with it.
+    /// How many tasks go with it.
     pub tasks: usize,
-    /// The worktrees of its attempts on this host. The attempts stay readable.
+    /// The worktrees of its attempts on this host; the attempts stay readable.
     #[serde(flatten)]
     pub collected: Collected,
-    /// Those on other hosts whose daemons are there.
+    /// The worktrees on other hosts whose daemons run.
     #[serde(default)]
     pub others: Vec<CollectedOn>,
-    /// Those on hosts that are lost, which stay there.
+    /// The attempts on lost hosts, whose worktrees stay there.
     #[serde(default)]
     pub left: Vec<LeftOn>,
 }
@@ -86,7 +90,7 @@ pub struct CollectedOn {
     pub collected: Collected,
 }
 
-/// The attempts of a host that is lost: what it has of them stays on its disk.
+/// The attempts of a lost host: their worktrees stay on its disk.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOn {
     pub host: String,

@@ -1,74 +1,84 @@
-//! Where a call is carried out when several hosts share the board: on any of them, which answers it from
-//! rows, or on the host of the attempt that it is about. Pure.
+//! Where a call is carried out when several hosts share the board: on any of them, which answers from rows,
+//! or on the host of the attempt that the call is about. Pure.
 
 use serde_json::{Map, Value};
 
-/// What a call is about, by the id that it gives.
+/// What a call is about, by the id in its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject<'a> {
     Attempt(&'a str),
     Session(&'a str),
     Approval(&'a str),
-    /// The last run of checks of a task.
+    /// The last check run of a task.
     ChecksOf(&'a str),
 }
 
-/// What a call needs of an attempt at rest.
+/// What a call needs of an attempt that is at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Its processes or its approvals.
+    /// Its processes or approvals, so its own host.
     Host,
-    /// Its log: where its host is lost, the board's copy is read.
+    /// Its log. If its host is lost, the board's copy of the log is read.
     Log,
-    /// Its files, to read them: where its host is away, as the board has them.
+    /// Its files, for reading. If its host is away, the board's copies are read.
     Files,
-    /// Its worktrees: a host that has none gets them.
+    /// Its worktrees. A host without them gets them.
     Worktrees,
-    /// Its worktrees, on a host that runs attempts: a turn may begin.
+    /// Its worktrees on a host that runs attempts, because a turn may begin.
     Turn,
-    /// A host that has the repository itself, whose branches or remotes are to be changed.
+    /// A host with the repository itself, because its branches or remotes change.
     Repository,
 }
 
-/// What becomes of a call about an attempt that no host has, whose next turn waits for one.
+/// What happens to a call about an attempt that no host has, whose next turn waits for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unplaced {
-    /// Rows answer it.
+    /// Any host answers it from rows.
     Answered,
-    /// It ends the waiting: any host does that.
+    /// The call ends the waiting; any host can do that.
     Stops,
-    /// It is taken where the attempt is to run.
+    /// The attempt gets a host first, and that host carries out the call.
     Placed,
-    /// It has to wait.
+    /// The call is refused, and can be made later.
     Refused,
 }
 
-/// Where a call is carried out. `None`: any host answers it from rows, and asks another host for what it reads
-/// there. Else the host of its attempt does: by the call's `action`, what that host needs, and what becomes of an
-/// attempt that no host has.
+/// Where a call is carried out. `None`: any host answers it from rows, and asks other hosts for what it reads
+/// there. Otherwise the host of the attempt carries it out. The function gives, for the call's `action`, what
+/// that host must have, and what happens if no host has the attempt.
 pub type Placed = Option<fn(action: &str) -> (Needs, Unplaced)>;
 
+/// Any host answers.
 pub const ROWS: Placed = None;
+/// The host of the attempt; a waiting attempt is stopped by any host.
 pub const STOP: Placed = Some(|_| (Needs::Host, Unplaced::Stops));
+/// The host of the attempt.
 pub const HOST: Placed = Some(|_| (Needs::Host, Unplaced::Refused));
+/// A host that can read the log.
 pub const LOG: Placed = Some(|_| (Needs::Log, Unplaced::Answered));
+/// The host of the attempt; rows answer while no host has the attempt.
 pub const SHELL: Placed = Some(|_| (Needs::Host, Unplaced::Answered));
+/// A host with the worktrees.
 pub const WORKTREES: Placed = Some(|_| (Needs::Worktrees, Unplaced::Refused));
+/// A turn begins where the attempt is or will be. Only `send`, which begins a turn at once, is refused while
+/// no host has the attempt.
 pub const FOLLOW_UP: Placed = Some(|action| match action {
     "send" => (Needs::Turn, Unplaced::Refused),
     "cancel" => (Needs::Worktrees, Unplaced::Placed),
     _ => (Needs::Turn, Unplaced::Placed),
 });
+/// A list needs files alone; a submit begins a turn.
 pub const COMMENTS: Placed = Some(|action| match action {
     "list" => (Needs::Files, Unplaced::Answered),
     _ => (Needs::Turn, Unplaced::Placed),
 });
+/// What changes branches or remotes needs the repository itself.
 pub const FINISH: Placed = Some(|action| match action {
     "merge" | "push" | "create_pr" => (Needs::Repository, Unplaced::Refused),
     _ => (Needs::Worktrees, Unplaced::Refused),
 });
 
-/// What a call is about; `None`: its arguments name nothing that a host has.
+/// What the arguments of a call are about; `None`: they name nothing that a host has.
 pub fn about(arguments: &Map<String, Value>) -> Option<Subject<'_>> {
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
     let in_page = || arguments.get("page")?.get("attempt_id")?.as_str();

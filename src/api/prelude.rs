@@ -1,4 +1,4 @@
-//! What the fields and rules of most tools are made of.
+//! The types that the fields and rules of most tools use.
 
 pub use std::collections::{BTreeMap, BTreeSet};
 

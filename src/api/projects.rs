@@ -2,6 +2,7 @@
 
 use crate::api::prelude::*;
 
+/// The description of `list_projects`, by which a model decides whether to call it.
 pub const LIST_PROJECTS: &str = "\
 Use when: you need a project_id, first of all.
 Next: list_tasks or create_task with a project_id.
@@ -30,6 +31,7 @@ pub struct ProjectSummary {
     pub updated_at: Timestamp,
 }
 
+/// The description of `list_repos`, by which a model decides whether to call it.
 pub const LIST_REPOS: &str = "\
 Use when: you need the repositories of a project, to choose some for an attempt.
 Next: start_task_attempt with repos, if not all at their default branch.
@@ -57,6 +59,7 @@ pub struct RepoSummary {
     pub default_target_branch: String,
 }
 
+/// The description of `create_project`, by which a model decides whether to call it.
 pub const CREATE_PROJECT: &str = "\
 Use when: the git repositories you want to work on belong to no project in list_projects yet.
 Next: create_task with the project_id.
@@ -84,6 +87,7 @@ pub struct CreateProjectOutput {
     pub repo_ids: Vec<RepoId>,
 }
 
+/// The description of `add_repo`, by which a model decides whether to call it.
 pub const ADD_REPO: &str = "\
 Use when: a project needs one more git repository.
 Next: start_task_attempt; new attempts get the repository too.

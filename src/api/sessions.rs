@@ -2,6 +2,7 @@
 
 use crate::api::prelude::*;
 
+/// The description of `tail_session_messages`, by which a model decides whether to call it.
 pub const TAIL_SESSION_MESSAGES: &str = "\
 Use when: you want what was asked and the final answers, turn by turn, without tool calls.
 Required: attempt_id or session_id (exactly one).
@@ -9,6 +10,7 @@ Optional: limit, max_bytes, cursor.
 Next: the same with cursor = next_cursor for older ones; tail_attempt_logs for every step.
 Avoid: waiting with it (wait_for_attempts wakes you).";
 
+/// `tail_session_messages` takes exactly one of the two.
 pub const MESSAGES_RULES: &[FieldRule] = &[FieldRule::OneTarget("attempt_id", "session_id")];
 
 /// Exactly one of `attempt_id` and `session_id` is there.

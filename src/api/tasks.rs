@@ -6,6 +6,7 @@ use crate::api::brief::{Brief, GivenBrief};
 use crate::api::prelude::*;
 use crate::api::worker::report::{CheckedReport, LastReport, Reported};
 
+/// The description of `create_task`, by which a model decides whether to call it.
 pub const CREATE_TASK: &str = "\
 Use when: you want to add a task to a project's board.
 Next: start_task_attempt with the task_id.
@@ -40,6 +41,7 @@ pub struct CreateTaskOutput {
     pub handle: String,
 }
 
+/// The description of `list_tasks`, by which a model decides whether to call it.
 pub const LIST_TASKS: &str = "\
 Use when: you need a project's tasks, each with its latest attempt and session.
 Next: get_task or start_task_attempt with a task_id; get_attempt_status with latest_attempt_id.
@@ -89,6 +91,7 @@ pub struct TaskSummary {
     pub last_attempt_failed: bool,
 }
 
+/// The description of `get_task`, by which a model decides whether to call it.
 pub const GET_TASK: &str = "\
 Use when: you need one task in full: description, dependencies, what was reported on it.
 Next: start_task_attempt or update_task with the task_id.
@@ -139,12 +142,14 @@ pub struct Task {
     pub last_report: Option<LastReport>,
 }
 
+/// The description of `update_task`, by which a model decides whether to call it.
 pub const UPDATE_TASK: &str = "\
 Use when: a task's text, status, priority or dependencies change.
 Required: task_id and at least one of the optional fields but request_id.
 Next: list_tasks, to see the board.
 Avoid: setting inprogress yourself; start_task_attempt does it.";
 
+/// `update_task` needs something to change.
 pub const UPDATE_RULES: &[FieldRule] =
     &[FieldRule::AnyOf(&["title", "description", "status", "priority", "depends_on", "brief"])];
 
@@ -168,6 +173,7 @@ pub struct UpdateTaskInput {
     pub brief: Option<GivenBrief>,
 }
 
+/// The description of `delete_task`, by which a model decides whether to call it.
 pub const DELETE_TASK: &str = "\
 Use when: a task must be deleted from the board.
 Next: list_tasks, to see what is left.

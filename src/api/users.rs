@@ -1,4 +1,4 @@
-//! Users of the HTTP face, and what they see of changes.
+//! Users of the HTTP interface, and how they learn of changes.
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
@@ -7,17 +7,17 @@ use tokio::sync::watch;
 
 use super::{Access, Refusable};
 
-/// The user of the home itself, who is always there.
+/// The name of the home's own user, who always exists.
 pub const OWNER: &str = "owner";
 
-/// A user who proved to be one.
+/// A user whose token or cookie was right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     pub name: String,
     pub access: Access,
 }
 
-/// A user as lists show it.
+/// A user as lists show it; `revoked_at` is set if the user is revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserLine {
     pub name: String,
@@ -26,34 +26,39 @@ pub struct UserLine {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// The last change of an object.
+/// The newest change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
-    /// Its place in the one sequence of all changes.
+    /// Its number in the sequence of all changes.
     pub number: u64,
-    /// attempt, task, project or inbox.
+    /// The kind of the object: attempt, task, project or inbox.
     pub topic: String,
     pub id: String,
 }
 
-/// Who may use the HTTP face.
+/// The users of the HTTP interface, and their logins.
 #[async_trait]
 pub trait Users: Send + Sync {
+    /// The user with this token; `None`: nobody, or the user is revoked.
     async fn user_of_token(&self, token: &str) -> Refusable<Option<User>>;
+    /// The user of the browser with this cookie; `None`: the login is unknown or over, or the user is
+    /// revoked.
     async fn user_of_cookie(&self, cookie: &str) -> Refusable<Option<User>>;
-    /// Uses up the code of a link, and returns the cookie of the browser that it logs in; `None`:
-    /// the link was used, or is too old.
+    /// Uses the code of a link, and returns a cookie for the browser that it logs in; `None`: the code was
+    /// used before, or is too old.
     async fn log_in(&self, code: &str) -> Refusable<Option<String>>;
+    /// Ends the login of the browser with this cookie.
     async fn log_out(&self, cookie: &str) -> Refusable<()>;
 }
 
-/// What has changed, for readers that keep up.
+/// What has changed, for readers that follow all changes.
 #[async_trait]
 pub trait Changes: Send + Sync {
-    /// The last changes of the objects that changed after a number, in their order.
+    /// The newest changes of the objects that changed after `number`, in the order of the changes; at most
+    /// `limit`.
     async fn changes_after(&self, number: u64, limit: usize) -> Refusable<Vec<Changed>>;
     /// The number of the newest change; 0: there was none.
     async fn newest_change(&self) -> Refusable<u64>;
-    /// Is marked as changed after every commit.
+    /// A channel that is marked as changed after every commit.
     fn commits(&self) -> watch::Receiver<()>;
 }

@@ -1,10 +1,11 @@
-//! Waiting for attempts, many at once.
+//! Waits for several attempts in one call.
 
 use crate::api::prelude::*;
 
-/// Most attempts that one call waits for; also in the texts below.
+/// The most attempts that one call waits for; the descriptions below contain the number.
 pub const ATTEMPTS_MAX: usize = 50;
 
+/// The description of `wait_for_attempts`, by which a model decides whether to call it.
 pub const WAIT_FOR_ATTEMPTS: &str = "\
 Use when: attempts run and you want to be woken when one ends, or all do, or anything changes.
 Optional: until, after, timeout_ms (50000 for long runs).

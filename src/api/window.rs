@@ -1,5 +1,5 @@
-//! What pages show and no tool answers: everything that needs a person, the board by columns, and
-//! what was used by day. Reads only.
+//! What pages show and no tool answers: everything that needs a person, the board by columns, and the usage
+//! by day. Reads only.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ pub enum NeedKind {
 }
 
 impl NeedKind {
-    /// What ids of this kind begin with. An attempt is one item whatever it needs, so that a
-    /// person who has merged its work stays at it.
+    /// The first part of the ids of items of this kind. An attempt stays one item whatever it needs, so that
+    /// a person who has merged its work stays at the same item.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Approval => "approval",
@@ -58,6 +58,7 @@ pub enum Column {
 }
 
 impl Column {
+    /// From left to right on the board.
     pub const ALL: [Self; 6] = [
         Self::Waiting,
         Self::Working,
@@ -103,7 +104,7 @@ pub enum Why {
     Merged,
 }
 
-/// A task in a line.
+/// A task in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskLine {
     pub task_id: TaskId,
@@ -113,15 +114,15 @@ pub struct TaskLine {
     pub priority: Priority,
     pub project_id: ProjectId,
     pub project_name: String,
-    /// Why a report failed or blocked it.
+    /// Why a report says that the task failed or is blocked.
     pub blocked_reason: Option<String>,
-    /// The tasks that it waits for, by their handles.
+    /// The handles of the tasks that it waits for.
     pub waits_for: Vec<String>,
     /// How many attempts it has.
     pub attempts: u32,
 }
 
-/// An attempt as far as lists show it.
+/// An attempt, as lists show it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptCard {
     pub attempt_id: AttemptId,
@@ -134,87 +135,95 @@ pub struct AttemptCard {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub failure_summary: Option<String>,
-    /// The agent's last words, cut.
+    /// The agent's last message, cut.
     pub final_message: Option<String>,
 }
 
+/// What `logins` takes: nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoginsInput {}
 
+/// What `attention` takes; without a project, all projects count.
 #[derive(Clone, Debug, Default)]
 pub struct AttentionInput {
     pub project_id: Option<ProjectId>,
     pub limit: Limit<50, 200>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the page before; `None`: the first page.
     pub cursor: Option<String>,
 }
 
+/// A page of everything that needs a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
     /// Newest first.
     pub items: Vec<Need>,
-    /// How many there are in all.
+    /// How many items there are on all pages.
     pub total: usize,
     pub next_cursor: Option<String>,
 }
 
-/// One thing that needs a person.
+/// One item that needs a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Need {
-    /// The same for as long as something is needed of the same attempt, approval or question.
+    /// Stays the same for as long as the same attempt, approval or question needs a person.
     pub id: String,
     pub kind: NeedKind,
     pub at: Timestamp,
-    /// Unknown of a question or ticket.
+    /// `None`: the task of a question or ticket is not known.
     pub task: Option<TaskLine>,
     pub attempt: Option<AttemptCard>,
     pub detail: NeedDetail,
 }
 
+/// What a person must see of an item to decide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NeedDetail {
     Approval(Box<ApprovalSummary>),
     Question(Box<QuestionSummary>),
-    /// The checks that did not pass; empty where it is not that.
+    /// The checks that did not pass; empty if the cause is another one.
     Checks(Vec<FailedCheck>),
     /// The first paths that do not merge.
     Conflict(Vec<String>),
-    /// The attempt says all.
+    /// The attempt shows everything.
     Attempt,
 }
 
+/// A check that did not pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailedCheck {
     pub name: String,
     pub command: String,
-    /// failed, timed_out, …
+    /// The word of its outcome: failed, timed_out, …
     pub outcome: String,
     pub exit_code: Option<i32>,
     pub reason: Option<String>,
 }
 
+/// What `board` takes; without a project, all projects count.
 #[derive(Clone, Debug, Default)]
 pub struct BoardInput {
     pub project_id: Option<ProjectId>,
-    /// This column alone.
+    /// Only this column; `None`: all.
     pub column: Option<Column>,
-    /// How many of each column's tasks are left out at its beginning.
+    /// How many tasks at the beginning of each column are skipped.
     pub skip: usize,
-    /// Most tasks of a column.
+    /// The most tasks of a column.
     pub limit: Limit<100, 200>,
 }
 
+/// The board.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Board {
     /// In the order of [`Column::ALL`].
     pub columns: Vec<BoardColumn>,
 }
 
+/// A column of the board.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BoardColumn {
     pub column: Column,
-    /// How many tasks it has, shown or not.
+    /// How many tasks the column has, shown or not.
     pub total: usize,
     pub skipped: usize,
     pub cards: Vec<Card>,
@@ -225,28 +234,30 @@ pub struct BoardColumn {
 pub struct Card {
     pub task: TaskLine,
     pub why: Option<Why>,
-    /// Its newest one.
+    /// Its newest attempt.
     pub attempt: Option<AttemptCard>,
 }
 
+/// What `usage` takes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UsageInput {
-    /// This day and those before it; days are of UTC.
+    /// How many days, counted back from today; days are those of UTC.
     pub days: Limit<30, 366>,
 }
 
+/// The usage of several days.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     pub from: Timestamp,
     pub days: u32,
-    /// In the order of days.
+    /// By day, then by project and executor.
     pub rows: Vec<UsageRow>,
 }
 
-/// What the turns of a project's attempts used by one executor, by the day on which they ended.
+/// What one executor used for a project on one day: the day on which its turns ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UsageRow {
-    /// Its number, from 0 on the first day.
+    /// The number of the day; 0 is the first one.
     pub day: u32,
     pub project_id: ProjectId,
     pub project_name: String,
@@ -255,34 +266,36 @@ pub struct UsageRow {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub cost_usd: f64,
-    /// Turns whose cost is unknown.
+    /// How many of the turns have no known cost.
     pub without_cost: u64,
 }
 
+/// What `outcomes` takes.
 #[derive(Clone, Copy, Debug)]
 pub struct CompareInput {
     pub task_id: TaskId,
 }
 
-/// What became of an attempt, beside its status.
+/// What has become of an attempt, besides its status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub attempt_id: AttemptId,
-    /// Turns that have ended.
+    /// How many turns have ended.
     pub turns: u64,
-    /// How long they took in all, waiting included.
+    /// The time from the begin of each turn to its end, added up; it includes waiting.
     pub turns_ms: u64,
-    /// The newest finish that was not refused.
+    /// The newest finish; a refused one does not count.
     pub finish: Option<FinishAction>,
     pub finish_state: Option<FinishState>,
-    /// The checks of its last run, by their names.
+    /// The checks of its last run, in the order of their names.
     pub checks: Vec<CheckOutcome>,
 }
 
+/// The outcome of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckOutcome {
     pub name: String,
-    /// passed, failed, timed_out, …
+    /// The word of the outcome: passed, failed, timed_out, …
     pub outcome: String,
 }
 
@@ -291,7 +304,7 @@ tools! {
     read attention(AttentionInput) -> Attention;
     read board(BoardInput) -> Board;
     read usage(UsageInput) -> Usage;
-    // Whether each executor that tells it is logged in, by its name.
+    // For each executor that can tell: whether it is logged in.
     read logins(LoginsInput) -> BTreeMap<String, bool>;
     // The newest attempts of a task, newest first.
     read outcomes(CompareInput) -> Vec<Outcome>;

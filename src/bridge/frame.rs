@@ -1,5 +1,5 @@
-//! The parts of a JSON-RPC line that the bridge must understand. All others stay as they
-//! came: numbers, the order of keys, escapes. Pure.
+//! The parts of a JSON-RPC line that the bridge must understand. The values of all other parts stay byte for
+//! byte as they came: a number that no type of ours can hold must not change. Pure.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::jsonrpc;
 
-/// In `params._meta` since protocol 2026-07-28, whose results say if they are complete.
+/// The key in `params._meta` that requests have since the protocol's version 2026-07-28.
 const MODERN: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// In `params._meta`: the bridge's own id of a tool call.
+/// The key in `params._meta` for the bridge's own id of a tool call.
 pub const CALL_ID: &str = "provost/call_id";
 
 /// A line by its kind.
@@ -34,16 +34,16 @@ pub enum Frame<'a> {
         id: Id,
         failed: bool,
     },
-    /// Not a single JSON-RPC message.
+    /// Not one JSON-RPC message: no JSON, a batch, or an id of another type.
     Other,
 }
 
-/// A request's id as JSON, in a normal form, so that answers match however it is escaped.
+/// A request's id as JSON in a normal form: an answer matches even if it escapes the id differently.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Id(String);
 
 impl Id {
-    /// Ids are strings or whole numbers.
+    /// `None`: neither a string nor a whole number of 64 bits.
     pub fn read(value: &Value) -> Option<Self> {
         let whole = match value {
             Value::String(_) => true,
@@ -54,6 +54,7 @@ impl Id {
     }
 }
 
+/// The fields that tell the kinds of a message apart.
 #[derive(Deserialize)]
 struct Outline<'a> {
     id: Option<Value>,
@@ -66,14 +67,16 @@ struct Outline<'a> {
 }
 
 impl<'a> Frame<'a> {
+    /// Tells what a line is. A request that the daemon could not parse as a whole is `Other`.
     pub fn read(line: &'a [u8]) -> Self {
         let text = str::from_utf8(line).ok();
         let outline = text.and_then(|text| serde_json::from_str::<Outline<'_>>(text).ok());
         let Some(outline) = outline else { return Self::Other };
         let id = outline.id.as_ref().map(Id::read);
         match (outline.method, id) {
-            // An outline skips what a whole reading refuses: half a surrogate pair, a number
-            // out of range, too much depth. The daemon could not say whose such a line was.
+            // The outline ignores faults in skipped values which a whole parse refuses: half a surrogate
+            // pair, a number out of range, too much depth. The daemon can't answer such a line with its id,
+            // so it is no request here: nothing would ever remove it from the waiting ones.
             (Some(method), Some(Some(id))) => match serde_json::from_slice::<Value>(line) {
                 Ok(request) => {
                     let modern = request["params"]["_meta"].get(MODERN).is_some();
@@ -92,7 +95,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The request that a `notifications/cancelled` cancels.
+/// The id of the request that a `notifications/cancelled` cancels. `None`: the params name none.
 pub fn cancelled_id(params: Option<&str>) -> Option<Id> {
     let params: Value = serde_json::from_str(params?).ok()?;
     Id::read(&params["requestId"])
@@ -100,7 +103,7 @@ pub fn cancelled_id(params: Option<&str>) -> Option<Id> {
 
 type Object = BTreeMap<String, Box<RawValue>>;
 
-/// The answer to a line that is not JSON, or not JSON-RPC (§5.1).
+/// The answer to a line that is not JSON, or not JSON-RPC (JSON-RPC 2.0, section 5.1).
 pub fn malformed(line: &[u8]) -> Vec<u8> {
     match serde_json::from_slice::<Value>(line) {
         Err(_) => error(None, -32700, "Parse error", None),
@@ -111,7 +114,8 @@ pub fn malformed(line: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The line with `params._meta["provost/call_id"]` set; `None` if it has no object `params`.
+/// The line with `params._meta["provost/call_id"]` set. `None`: `params` or `_meta` is no object, so the
+/// line goes on unchanged.
 pub fn with_call_id(line: &[u8], call_id: &str) -> Option<Vec<u8>> {
     let mut message: Object = serde_json::from_slice(line).ok()?;
     let mut params: Object = serde_json::from_str(message.get("params")?.get()).ok()?;
@@ -125,7 +129,7 @@ pub fn with_call_id(line: &[u8], call_id: &str) -> Option<Vec<u8>> {
     serde_json::to_vec(&message).ok()
 }
 
-/// The line with another id.
+/// The line with another id. `None`: it is no JSON object.
 pub fn with_id(line: &[u8], id: &str) -> Option<Vec<u8>> {
     let mut message: Object = serde_json::from_slice(line).ok()?;
     message.insert("id".to_owned(), raw(&id)?);
@@ -136,7 +140,7 @@ fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(value).ok()
 }
 
-/// Refuses a tool call: the envelope as text and as structured content, as the daemon's.
+/// The refusal of a tool call: the envelope as text and as structured content, in the daemon's form.
 pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
     let envelope = refusal.envelope();
     let mut result = json!({
@@ -150,12 +154,12 @@ pub fn refused_call(id: &Id, modern: bool, refusal: &Refusal) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.0).into_bytes()
 }
 
-/// Refuses any other request by -32000, which JSON-RPC leaves to servers.
+/// The refusal of any other request: the error -32000, which JSON-RPC leaves to servers.
 pub fn refused_request(id: &Id, refusal: &Refusal) -> Vec<u8> {
     error(Some(id), -32000, &refusal.message, Some(refusal.envelope()))
 }
 
-/// A JSON-RPC error; `id` is null if unknown.
+/// A JSON-RPC error. `None`: the id is unknown, and becomes null.
 pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<Value>) -> Vec<u8> {
     let mut error = json!({"code": code, "message": message});
     if let Some(data) = data {
@@ -165,7 +169,7 @@ pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<Value>) -> 
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into_bytes()
 }
 
-/// The id of a message of which only the beginning is known.
+/// The id of a message of which only the beginning is known. `None`: it is not in the beginning.
 pub fn id_in_head(head: &[u8]) -> Option<Id> {
     jsonrpc::id_in_head(head).as_ref().and_then(Id::read)
 }

@@ -1,22 +1,23 @@
-//! The client's lines, cut from its bytes. Pure.
+//! Cuts the client's bytes into lines, with a limit of length.
 
 use std::io::{self, BufRead, Read};
 
-/// The longest line that is taken, in bytes.
+/// The longest line that the bridge takes, in bytes. `relay::receive` names the number in its refusal.
 pub const MAX_LINE: usize = 16 << 20;
 
-/// Bytes of a longer line that are kept, to find its id.
+/// Bytes that are kept of a longer line: the request's id is looked for in them.
 const HEAD: usize = 1024;
 
 /// One line of the client, without its line feed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BridgeLine {
     Whole(Vec<u8>),
-    /// The beginning of a line over the limit.
+    /// The beginning of a line beyond the limit. The rest was skipped.
     TooLong(Vec<u8>),
 }
 
-/// Reads the next line; `None` at the end. Of a line over `max` bytes only the head is kept.
+/// Reads the next line; `None`: the input has ended. The last line may lack its line feed. If a line has
+/// more than `max` bytes, the rest of it is skipped, and only its beginning is kept.
 pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<BridgeLine>> {
     let mut line = Vec::new();
     // One byte more, for the line feed.

@@ -1,7 +1,7 @@
-//! `provost mcp`: relays MCP lines between a client's standard streams and the daemon's
-//! socket, and survives a restart of the daemon. [`pending`] keeps what a new connection
-//! needs: the `initialize` and the unanswered requests. Each tool call gets an id once, so
-//! that the daemon recognises one that is sent again.
+//! `provost mcp`: relays MCP lines between a client's standard streams and the daemon's socket, and
+//! survives a restart of the daemon. [`pending`] keeps what a new connection needs: the `initialize` and
+//! the unanswered requests. The bridge gives each tool call an id once, so that the daemon recognises a
+//! call that is sent again.
 //!
 //! ```text
 //!            a request waits                      reached, handshake replayed
@@ -15,8 +15,17 @@
 //!                      (or a short while later), or SIGINT, or SIGTERM
 //! ```
 //!
-//! Without a waiting request it stays idle, so that it does not restart a daemon that was
-//! shut down. Nothing but the protocol is written to standard output.
+//! Without a waiting request the bridge stays idle, so that it does not restart a daemon that a person has
+//! shut down. It writes nothing but the protocol to standard output.
+//!
+//! ```text
+//!  thread "upward"     client's lines ──▶ pending ──▶ socket, or an answer, or kept
+//!  thread "downward"   socket ──▶ pending ──▶ client           one for each connection
+//!  thread "again"      the waiting requests ──▶ a new socket   ends, and then `upward` writes to it
+//!  task `serve`        connects and disconnects; waits for `Link::news`
+//! ```
+//!
+//! Order of the locks: `daemon`, then `pending`, and never `client` together with either (`relay.rs`).
 
 mod frame;
 mod lines;
@@ -40,35 +49,38 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::client::{ClientError, Connection, Hello, Starter, connect_or_start};
 
-/// How long requests wait for a daemon, and answers for a client that has left.
+/// How long requests wait for a daemon, and how long answers are awaited after the client's input has ended.
+/// Tests set shorter ones.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// From when a request waits without a connection.
+    /// The time to connect, from the moment at which a request waits without a connection. Then it is
+    /// refused.
     outage: Duration,
-    /// From the end of the client's input.
+    /// The time for the last answers, from the end of the client's input.
     drain: Duration,
-    /// For the daemon's answer to the replayed `initialize`.
+    /// The time for the daemon's answer to the replayed `initialize`.
     handshake: Duration,
 }
 
 const LIMITS: Limits = Limits {
     outage: Duration::from_secs(30),
-    // More than a daemon takes to answer or to refuse what is in flight.
+    // Longer than a daemon that ends takes to answer or to refuse what is in flight.
     drain: Duration::from_secs(6),
     handshake: Duration::from_secs(10),
 };
 
-/// Between two tries to reach the daemon.
+/// The longest pause between two tries to reach the daemon.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Of a thread, in bytes: what one touches stays resident.
+/// Bytes of a thread's stack. Small, because memory that a thread has touched stays resident.
 const STACK: usize = 256 * 1024;
 
-/// Serves the client on standard input and output until it leaves or a signal arrives.
+/// Serves the client on standard input and output, until it closes them or SIGINT or SIGTERM arrives. A lost
+/// daemon is no error. Fails only if signals, streams or the first thread can't be set up.
 pub async fn run(starter: Starter, hello: Hello) -> io::Result<()> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
-    // Files: the standard library's own streams have buffers and locks besides.
+    // As files, because the standard library's own streams add buffers and locks.
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let bridge = Bridge::start(starter, hello, File::from(stdin), File::from(stdout), LIMITS)?;
@@ -80,7 +92,8 @@ pub async fn run(starter: Starter, hello: Hello) -> io::Result<()> {
     Ok(())
 }
 
-/// The control: it connects whenever a request waits, and ends when the client has left.
+/// The control task: it connects whenever a request waits, and ends when the client has left. `W`: the
+/// output to the client.
 struct Bridge<W: Write> {
     starter: Starter,
     hello: Hello,
@@ -89,7 +102,7 @@ struct Bridge<W: Write> {
 }
 
 impl<W: Write + Send + 'static> Bridge<W> {
-    /// Starts to read what the client says.
+    /// Starts the thread that reads the client's lines.
     fn start(
         starter: Starter,
         hello: Hello,
@@ -103,13 +116,14 @@ impl<W: Write + Send + 'static> Bridge<W> {
         Ok(bridge)
     }
 
-    /// Runs a thread, which is never waited for: it may block on the client, which is the parent.
+    /// Runs a thread. Nothing joins it: it may block on reading from or writing to the client for any time.
     fn thread(&self, name: &str, work: impl FnOnce(&Link<W>) + Send + 'static) -> io::Result<()> {
         let link = Arc::clone(&self.link);
         let named = std::thread::Builder::new().name(name.to_owned());
         named.stack_size(STACK).spawn(move || work(&link)).map(drop)
     }
 
+    /// Returns when the client has left, or can't be written to.
     async fn serve(self) {
         let gone = self.link.client_gone.clone();
         tokio::select! {
@@ -118,6 +132,7 @@ impl<W: Write + Send + 'static> Bridge<W> {
         }
     }
 
+    /// The loop of the diagram above: idle, reaching, relaying, until the client has closed its side.
     async fn keep_connected(&self) {
         loop {
             while !self.waits() {
@@ -136,7 +151,8 @@ impl<W: Write + Send + 'static> Bridge<W> {
                     tracing::warn!(%error, "the requests in flight are refused");
                     let answers = lock(&self.link.pending).give_up(&error.to_string());
                     let (telling, told) = oneshot::channel::<()>();
-                    // A thread: a client that does not read must not keep a signal from ending this.
+                    // The answers are written by a thread: if the client does not read, the thread blocks,
+                    // and this task can still be ended by a signal.
                     let begun = self.thread("refusals", move |link| {
                         for answer in &answers {
                             link.answer(answer);
@@ -146,7 +162,8 @@ impl<W: Write + Send + 'static> Bridge<W> {
                     if let Err(error) = begun {
                         tracing::error!(%error, "the client is not told");
                     }
-                    // An error: it was dropped, and all is told.
+                    // The thread has dropped its end: that is an error here, and means that all answers are
+                    // written.
                     let _ = told.await;
                 }
             }
@@ -158,15 +175,15 @@ impl<W: Write + Send + 'static> Bridge<W> {
         lock(&self.link.pending).waits()
     }
 
-    /// Connects, and starts a daemon where none runs, until it works or the outage lasts too
-    /// long.
+    /// Connects, starts a daemon if none runs, and replays the handshake. Tries until that works, or until
+    /// `limits.outage` is over: then it returns the error of the last try.
     async fn reach(&self) -> Result<Connection, ClientError> {
         let deadline = Instant::now() + self.limits.outage;
         let mut pause = Duration::ZERO;
         let mut last = ClientError::Unreachable("no answer in time".to_owned());
         loop {
             let attempt = async {
-                // A timer takes a millisecond at least.
+                // A sleep takes a millisecond at least, so the first try has none.
                 if !pause.is_zero() {
                     sleep(pause).await;
                 }
@@ -190,7 +207,8 @@ impl<W: Write + Send + 'static> Bridge<W> {
         }
     }
 
-    /// Relays lines both ways until one side ends; returns whether that was the client's.
+    /// Relays lines both ways until one side ends. `true`: the client has closed its side, and its last
+    /// requests are answered or `limits.drain` is over. `false`: the connection has ended.
     async fn relay(&self, connection: Connection) -> io::Result<bool> {
         let (stream, read_ahead) = connection.into_parts()?;
         let incoming = Cursor::new(read_ahead).chain(stream.try_clone()?);
@@ -200,12 +218,14 @@ impl<W: Write + Send + 'static> Bridge<W> {
             link.downward(incoming);
             drop(ending);
         })?;
-        // Its own thread: the daemon may take the requests only while its answers are read.
+        // In a thread of its own, beside `downward`: if no one reads the daemon's answers, the daemon may
+        // stop reading the requests.
         self.thread("again", move |link| link.connect(stream))?;
         while !self.link.has_ended() {
             tokio::select! {
                 _ = &mut ended => {
-                    // Whoever still writes to it fails; it may be closed already.
+                    // A thread that still writes to the connection fails then, and lets go of the lock. The
+                    // connection may be closed already, so the result is ignored.
                     let _ = connected.shutdown(Shutdown::Both);
                     self.link.disconnect();
                     return Ok(false);
@@ -213,7 +233,7 @@ impl<W: Write + Send + 'static> Bridge<W> {
                 () = self.link.news.notified() => {}
             }
         }
-        // The connection stays open: closing it would cancel the requests.
+        // The connection stays open for now: if it closed, the daemon would cancel the requests.
         let answered = async {
             while self.waits() {
                 self.link.news.notified().await;
@@ -228,7 +248,8 @@ impl<W: Write + Send + 'static> Bridge<W> {
     }
 }
 
-/// Brings a new connection to the state of the old one.
+/// Brings a new connection to the state of the old one: sends the client's `initialize` again, skips lines
+/// until its answer, and sends the `initialized` that followed. `None`: the client has not initialized yet.
 async fn replay(
     connection: &mut Connection,
     handshake: Option<(Vec<u8>, Option<Vec<u8>>)>,

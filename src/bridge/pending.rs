@@ -1,62 +1,76 @@
-//! The state of a bridged session: the requests that wait for an answer, and the handshake
-//! that opens a new connection. Pure.
+//! The state of a bridged session: the requests that wait for an answer, and the handshake that opens a new
+//! connection. Pure.
+//!
+//! ```text
+//!  client_says(request) ──▶ waiting ──daemon_says(its answer)──────▶ removed
+//!                             │  │ ───client_says(cancelled)───────▶ removed
+//!                             │  └──── give_up: refused ───────────▶ removed
+//!                             └─ resend, at each new connection: stays waiting
+//! ```
 
 use provost_actors::refusal::{Code, Refusal};
 use uuid::Uuid;
 
 use super::frame::{self, Frame, Id};
 
-/// Requests in flight at once; the daemon itself takes fewer.
+/// The most requests in flight at once. The daemon's own limit is lower, so this only bounds memory.
 const MAX_WAITING: usize = 4096;
 
-/// Bytes of the requests in flight, which are kept so that they can be sent again.
+/// The most bytes of all requests in flight together: the bridge keeps them to send them again.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// The id of the `initialize` that opens a new connection.
+/// The id of the `initialize` that opens a new connection. The client's own id could be that of another
+/// request by now.
 const REPLAY_ID: &str = "provost/replay";
 
-/// What the bridge does with a line from the client.
+/// What the bridge has to do with a line from the client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LineVerdict {
-    /// Sends it to the daemon.
+    /// Send this line to the daemon.
     Forward(Vec<u8>),
-    /// Answers it.
+    /// Send this answer to the client.
     Answer(Vec<u8>),
-    /// The line is kept for the next connection, or dropped.
+    /// Do nothing now: the line is kept for the next connection, or dropped.
     Nothing,
 }
 
+/// A request without an answer.
 struct Waiting {
     id: Id,
     kind: RequestKind,
-    /// In the protocol's version 2026-07-28.
+    /// The request is of the protocol's version 2026-07-28, whose results have a `resultType`.
     modern: bool,
     line: Vec<u8>,
 }
 
+/// How the bridge treats a request: whether it gets an id of the bridge, and in which form it is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RequestKind {
     ToolCall,
     Initialize,
-    /// Stays open for as long as the session; the client does not wait for an answer.
+    /// `subscriptions/listen`: it stays open as long as the session, so it does not count as waiting.
     Listen,
-    /// A method of the worker API, without MCP around it.
+    /// A method of the worker API, called without MCP: its name has no `/`.
     Bare,
     Other,
 }
 
-/// The session so far.
+/// The state of the session.
 #[derive(Default)]
 pub struct PendingRequests {
-    /// By order of arrival.
+    /// In the order of arrival.
     waiting: Vec<Waiting>,
     /// The client's `initialize`, once the daemon has accepted it.
     initialize: Option<Vec<u8>>,
+    /// The client's `notifications/initialized`.
     initialized: Option<Vec<u8>>,
 }
 
 impl PendingRequests {
-    /// Takes a line from the client, without its line feed.
+    /// Takes a line from the client, without its line feed. `connected`: whether there is a connection to
+    /// write it to. A request is kept until it is answered. Without a connection, a malformed line is
+    /// answered at once, and any other line is dropped; `initialized` is kept for the next handshake in any
+    /// case.
     pub fn client_says(&mut self, line: Vec<u8>, connected: bool) -> LineVerdict {
         match Frame::read(&line) {
             Frame::Request { id, method, modern } => {
@@ -86,6 +100,8 @@ impl PendingRequests {
         }
     }
 
+    /// Keeps a request, with an id of the bridge if it is a tool call. Refuses an id that is in flight, and
+    /// requests beyond the limits.
     fn request(&mut self, mut request: Waiting, connected: bool) -> LineVerdict {
         if self.waiting.iter().any(|waiting| waiting.id == request.id) {
             let message = "Invalid request: a request with this id is in flight";
@@ -106,7 +122,7 @@ impl PendingRequests {
         if connected { LineVerdict::Forward(line) } else { LineVerdict::Nothing }
     }
 
-    /// Takes note of a line from the daemon; all of them go to the client.
+    /// Removes the request that a line from the daemon answers. The caller sends every line to the client.
     pub fn daemon_says(&mut self, line: &[u8]) {
         let Frame::Response { id, failed } = Frame::read(line) else { return };
         if let Some(Waiting { kind: RequestKind::Initialize, line, .. }) = self.remove(&id)
@@ -121,25 +137,26 @@ impl PendingRequests {
         Some(self.waiting.remove(place))
     }
 
-    /// Whether the client waits for an answer.
+    /// Whether the client waits for an answer, so that a connection is needed.
     pub fn waits(&self) -> bool {
         self.waiting.iter().any(|waiting| waiting.kind != RequestKind::Listen)
     }
 
-    /// The lines that bring a new connection to the state of the old one: an `initialize`,
-    /// whose answer [`is_replayed`] recognises, and what follows it. `None` before the client
-    /// has initialized the session.
+    /// The lines that bring a new connection to the state of the old one: an `initialize`, whose answer
+    /// [`is_replayed`] recognises, and the `initialized` after it, if the client has sent one. `None`: the
+    /// daemon has not accepted an `initialize` yet; the client's own one is then among the waiting requests.
     pub fn handshake(&self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let initialize = frame::with_id(self.initialize.as_ref()?, REPLAY_ID)?;
         Some((initialize, self.initialized.clone()))
     }
 
-    /// The requests that a new connection must be sent, oldest first.
+    /// The requests to send over a new connection, oldest first. They stay waiting.
     pub fn resend(&self) -> Vec<Vec<u8>> {
         self.waiting.iter().map(|waiting| waiting.line.clone()).collect()
     }
 
-    /// Refuses all that wait, because the daemon does not come back; `why` is a detail.
+    /// Removes all waiting requests, and returns a refusal for each: the daemon does not come back. `why`
+    /// is a detail of the refusals.
     pub fn give_up(&mut self, why: &str) -> Vec<Vec<u8>> {
         let message = "The daemon went away before it answered this call.";
         let refusal = Refusal::new(Code::DaemonRestarting, message).detail("reason", why);
@@ -147,6 +164,7 @@ impl PendingRequests {
     }
 }
 
+/// The refusal of a request, in the form that its kind has.
 fn answer(request: &Waiting, refusal: &Refusal) -> Vec<u8> {
     match request.kind {
         RequestKind::ToolCall => frame::refused_call(&request.id, request.modern, refusal),

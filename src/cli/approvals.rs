@@ -1,4 +1,4 @@
-//! `provost approvals`, `approve` and `deny`: the permissions that agents ask for.
+//! `provost approvals`, `approve` and `deny`: the permissions that agents ask for, and their answers.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use provost_actors::ids::ApprovalId;
 
 use super::prelude::*;
 
-/// The longest piece of a request that is shown, in characters.
+/// The longest piece of a request in the table, in characters.
 const REQUEST: usize = 200;
 
 #[derive(clap::Args, Debug)]
@@ -19,6 +19,8 @@ pub struct ApprovalsArgs {
     all: bool,
 }
 
+/// `provost approvals`: a table, and below it each pending request in full, because a table cuts what a
+/// person has to judge.
 pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Exit, Failure> {
     let mut arguments = json!({"status": if args.all { "all" } else { "open" }});
     if let Some(attempt) = &args.attempt {
@@ -42,7 +44,7 @@ pub async fn approvals(context: &mut Context, args: &ApprovalsArgs) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// The request in full.
+/// Prints a request in full; of an agent's question, its answers and how to answer.
 fn show(out: &mut Output, approval: &ApprovalSummary) -> io::Result<()> {
     out.line(&format!("{} {}", approval.approval_id.short(), approval.tool_name))?;
     effect(&approval.action).iter().try_for_each(|line| out.line(line))?;
@@ -54,7 +56,8 @@ fn show(out: &mut Output, approval: &ApprovalSummary) -> io::Result<()> {
     out.line(&format!("  answer it: provost answer {} TEXT", approval.approval_id.short()))
 }
 
-/// The pending question of an agent whose id begins so.
+/// The pending question of an agent whose id begins or ends so. `None`: there is none, or `id` can't be
+/// a piece of an id; then `provost answer` takes it for a worker's question.
 pub async fn question(context: &mut Context, id: &str) -> Result<Option<ApprovalId>, Failure> {
     let Ok(piece) = check_piece(id) else { return Ok(None) };
     let pending = context.all::<ApprovalSummary>(json!({})).await?;
@@ -89,7 +92,8 @@ fn effect(action: &Action) -> Vec<String> {
     lines
 }
 
-/// Shows the request if it is pending, and answers it. Only a whole id can name one that is not.
+/// Shows the request if it is pending, and answers it. Pieces of ids are looked up among the pending
+/// ones. A whole id is sent as it is, so that the daemon says why it can't be answered.
 pub async fn respond(
     context: &mut Context,
     id: &str,

@@ -1,4 +1,4 @@
-//! `provost ps` and `status`: attempts as people see them.
+//! `provost ps` and `provost status`: attempts as people read them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,6 +11,7 @@ use super::conflicts;
 use super::path::worktree;
 use super::prelude::*;
 
+/// `provost ps`: the columns for the host and the project appear only where there are several.
 pub async fn ps(context: &mut Context, all: bool) -> Result<Exit, Failure> {
     let listed = context.call::<Attempts>(json!({"all": all})).await?;
     if context.out.as_json(&listed)? {
@@ -60,7 +61,7 @@ fn executor(executor: &str, variant: Option<&str>) -> String {
     variant.map_or_else(|| executor.to_owned(), |variant| format!("{executor}/{variant}"))
 }
 
-/// State and phase in a word or two: the phase while something runs or waits, then the state.
+/// State and phase in a few words: the phase while something runs or waits, afterwards the state.
 fn label(
     state: AttemptState,
     phase: AttemptPhase,
@@ -92,6 +93,7 @@ fn age(created: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// `provost status`: a line for each field that has a value; long values are indented.
 pub async fn status(context: &mut Context, attempt: &str) -> Result<Exit, Failure> {
     let attempt = context.attempt(attempt).await?;
     let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
@@ -109,7 +111,8 @@ pub async fn status(context: &mut Context, attempt: &str) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// The attempt's task, as `TASK-001 Title`, and its project's name; empty if the task was deleted.
+/// The attempt's task, as `TASK-001 Title`, and its project's name. Of a deleted task: its id, and an
+/// empty name.
 async fn purpose(context: &mut Context, task: TaskId) -> Result<(String, String), Failure> {
     let found = match context.call::<GetTaskOutput>(json!({"task_id": task})).await {
         Err(Failure::Client(ClientError::Refused(_))) => {
@@ -141,7 +144,7 @@ fn status_lines(
     let held = if status.queue_held { ", held since the stop" } else { "" };
     let queued = Some(status.queued_follow_ups).filter(|count| *count > 0);
     let worktree = status.worktree.as_ref().and_then(|it| worktree(it, None).ok());
-    // There is none before a first turn has begun.
+    // Before the first turn, the worktree is not there yet, and so it is not gone.
     let is_gone = |path: &String| status.last_activity_at.is_some() && !Path::new(path).exists();
     let worktree = worktree.map(|it| if is_gone(&it) { format!("{it} (gone)") } else { it });
     let lines = [
@@ -175,7 +178,7 @@ fn status_lines(
     given.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// What a person does about an attempt that waits for one: the verb.
+/// The command with which a person ends the attempt's wait; `None`: it does not wait for a person.
 pub fn way_out(status: &AttemptStatus) -> Option<String> {
     match status.waiting_on? {
         WaitingOn::Approval if status.needs_trust => {
@@ -204,7 +207,7 @@ fn finish(last: &LastFinish) -> String {
     did.replace('_', " ") + &why
 }
 
-/// The files that each repository's worktree got: `app: 12 files, 3456 bytes, 1 left out`.
+/// The files that were copied into each repository's worktree: `app: 12 files, 3456 bytes, 1 left out`.
 fn copied(provision: &Value) -> String {
     let repos = provision["repos"].as_object().into_iter().flatten();
     let copied = repos.filter(|(_, repo)| repo["copied"].is_object()).map(|(name, repo)| {
@@ -220,7 +223,8 @@ fn copied(provision: &Value) -> String {
     copied.collect::<Vec<_>>().join("; ")
 }
 
-/// What setups changed that is tracked or the person's: `changed app/a.txt; configured core.hookspath`.
+/// What setups changed beyond new files: tracked files, and git's configuration:
+/// `changed app/a.txt; configured core.hookspath`.
 fn setup(provision: &Value) -> String {
     let repos = provision["repos"].as_object().into_iter().flatten();
     let changed = repos.flat_map(|(_, repo)| {
@@ -232,7 +236,7 @@ fn setup(provision: &Value) -> String {
     changed.collect::<Vec<_>>().join("; ")
 }
 
-/// The dev server: its URL while it is alive.
+/// The dev server's state, with its URL while it is alive.
 fn server(provision: &Value) -> String {
     let text = |key: &str| provision["dev_server"][key].as_str().unwrap_or_default();
     match text("state") {

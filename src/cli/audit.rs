@@ -1,5 +1,5 @@
-//! `provost audit`: who changed what, when and from where. Reads the home's files, and needs no
-//! daemon.
+//! `provost audit`: who changed what, when and from where. It reads the log's files in the home, and
+//! needs no daemon.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,10 +19,12 @@ pub struct AuditArgs {
     all: bool,
 }
 
+/// Prints the newest changes, oldest first. Newer files are read first, and only until there are
+/// enough changes, because full files are large.
 pub fn audit(context: &mut Context, args: &AuditArgs) -> Result<Exit, Failure> {
     let limit = if args.all { usize::MAX } else { args.limit };
     let mut changes = Vec::new();
-    // The newest file first, until there are enough.
+    // From the newest file to the oldest, until there are enough changes.
     for file in files(context)?.into_iter().rev() {
         let mut older = read(&std::fs::read_to_string(file)?);
         older.append(&mut changes);
@@ -43,7 +45,7 @@ pub fn audit(context: &mut Context, args: &AuditArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The log's files, oldest first.
+/// The log's files, oldest first: the full ones, then the current one.
 fn files(context: &mut Context) -> Result<Vec<PathBuf>, Failure> {
     let dir = context.home()?.data_dir.clone();
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir)?
@@ -53,13 +55,13 @@ fn files(context: &mut Context) -> Result<Vec<PathBuf>, Failure> {
             stem.starts_with("audit-") && path.extension().is_some_and(|it| it == "jsonl")
         })
         .collect();
-    // Their names are their times.
+    // A full file's name has the time at which it was full.
     files.sort();
     files.extend(Some(dir.join(audit::FILE)).filter(|path| path.exists()));
     Ok(files)
 }
 
-/// A change: its first line, and how it ended.
+/// A change: the line of its beginning, and its outcome. `None`: no line of its end was found.
 struct Change {
     begin: Line,
     outcome: Option<String>,
@@ -81,7 +83,8 @@ impl Change {
     }
 }
 
-/// The changes in a file, oldest first. A line that can't be read is the last of a full disk.
+/// The changes that begin in a file, oldest first, matched with the ends in the same file. Lines that
+/// can't be read are skipped: a full disk can cut one.
 fn read(text: &str) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     let mut places: BTreeMap<Uuid, usize> = BTreeMap::new();

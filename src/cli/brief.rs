@@ -1,10 +1,11 @@
-//! A task's brief as a person reads it: its members under their names, lists as lists. Pure.
+//! A task's brief as a person reads it: each member under its name. Pure.
 
 use serde_json::{Map, Value};
 
 const INDENT: &str = "  ";
 
-/// The lines of a brief. The members of `superDetailedPrompt` are shown like the rest of it.
+/// The lines of a brief, or of a report. The members of `superDetailedPrompt` are shown like those of
+/// the brief itself; empty members are left out.
 pub fn lines(brief: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     if let Value::Object(members) = brief {

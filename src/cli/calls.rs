@@ -1,4 +1,5 @@
-//! What each call of the command line returns: its answer, or an item of its list. Pure.
+//! Which type each call of the command line returns: the whole answer, or an item of its list. The
+//! type of `Context::call::<T>` selects the tool or method. Pure.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -77,7 +78,7 @@ calls! {
     "provost/users" => UsersListed,
 }
 
-/// What waits for a decision has two lists of items.
+/// The answer of `list_inbox` has two lists, so each of its items names its own.
 impl CallOutput for ApprovalSummary {
     const CALL: &'static str = "list_inbox";
     const ITEMS: &'static str = "approvals";
@@ -88,22 +89,22 @@ impl CallOutput for QuestionSummary {
     const ITEMS: &'static str = "questions";
 }
 
-/// A discard with the branch.
+/// The answer to `provost/discard`, which removes the branch too.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Discarded(pub FinishAttemptOutput);
 
-/// The hosts after one of them was changed.
+/// All hosts, after one of them was changed. A type of its own, because a type belongs to one call.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct ChangedHosts(pub HostsListed);
 
-/// The users after one of them was revoked.
+/// All users, after one of them was revoked.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct RevokedUser(pub UsersListed);
 
-/// The page after an entry, once there is one; empty when the wait ended before.
+/// The page after an entry, as soon as there is one; empty if the wait ended first.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct NextLogPage(pub LogPage);

@@ -1,4 +1,4 @@
-//! `provost checks`: the results of a task's checks, run when it was reported done.
+//! `provost checks`: the results of a task's checks, which ran when it was reported done.
 
 use super::prelude::*;
 use super::project::ProjectArg;
@@ -20,6 +20,7 @@ pub struct ChecksArgs {
     project: ProjectArg,
 }
 
+/// `provost checks`: the receipts of the task's last run, or with `--log` the end of a check's output.
 pub async fn checks(context: &mut Context, args: &ChecksArgs) -> Result<Exit, Failure> {
     let task = task::named(context, &args.task, args.project.name()).await?;
     if let Some(name) = &args.log {
@@ -47,6 +48,7 @@ pub async fn checks(context: &mut Context, args: &ChecksArgs) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
+/// A row of the table. A `+` after the commit means that uncommitted changes were part of the check.
 fn row(receipt: &CheckReceipt) -> Vec<String> {
     let exit = match (receipt.exit_code, receipt.exit_signal) {
         (Some(code), _) => code.to_string(),

@@ -1,4 +1,4 @@
-//! What a collection of worktrees did, or would do, for `provost gc` and `provost project rm`.
+//! Prints what a collection of worktrees did, or would do, for `provost gc` and `provost project rm`.
 
 use std::io;
 
@@ -6,7 +6,8 @@ use provost_actors::attempt::CollectVerdict;
 
 use super::prelude::*;
 
-/// What became of worktrees, or would.
+/// Prints a collection: each worktree with its verdict, failures, references that save work, forgotten
+/// snapshots, and a summary. In a dry run, all of it is what would happen.
 pub fn worktrees(out: &mut Output, found: &Collected) -> io::Result<()> {
     let Collected { dry_run, attempts, turns } = found;
     if !attempts.is_empty() {

@@ -1,4 +1,4 @@
-//! `provost completions`: a script for a shell.
+//! `provost completions`: prints a completion script for a shell, made from the definitions of the verbs.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

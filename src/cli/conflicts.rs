@@ -1,4 +1,4 @@
-//! `provost conflicts`: which attempts conflict, in an order of merging.
+//! `provost conflicts`: which attempts conflict, in an order in which they can be merged.
 
 use super::prelude::*;
 use super::project::choose;
@@ -10,6 +10,7 @@ pub struct ConflictsArgs {
     project: Option<String>,
 }
 
+/// `provost conflicts`: the order of the rows is the daemon's.
 pub async fn conflicts(context: &mut Context, args: &ConflictsArgs) -> Result<Exit, Failure> {
     let mut params = json!({});
     if args.project.is_some() {
@@ -24,7 +25,7 @@ pub async fn conflicts(context: &mut Context, args: &ConflictsArgs) -> Result<Ex
     })
 }
 
-/// A row for each conflict of an attempt; one without any where there are none.
+/// A row for each conflict of an attempt; one row with `-` for an attempt without conflicts.
 fn rows(attempt: &AttemptConflicts) -> Vec<Vec<String>> {
     let (id, title) = (attempt.attempt_id.short(), headline(&attempt.task_title, usize::MAX));
     let merges = if attempt.is_clean { "as it is" } else { "once resolved" };
@@ -37,7 +38,7 @@ fn rows(attempt: &AttemptConflicts) -> Vec<Vec<String>> {
     attempt.conflicts_with.iter().map(|conflict| row(with(conflict), paths(conflict))).collect()
 }
 
-/// The conflicts of a status, a line each.
+/// The conflicts in `provost status`, one in each line.
 pub fn lines(conflicts: &[ConflictWith]) -> String {
     let line = |conflict: &ConflictWith| format!("{}: {}", with(conflict), paths(conflict));
     conflicts.iter().map(line).collect::<Vec<_>>().join("\n")

@@ -1,5 +1,5 @@
-//! What every verb has at hand: the output, the home, and one connection to the daemon,
-//! opened when it is first needed.
+//! What every verb uses: the output, the home, and one connection to the daemon, which is opened at
+//! the first call.
 
 use std::fmt::Display;
 use std::io;
@@ -22,21 +22,22 @@ use crate::home::Home;
 use crate::role::Role;
 use crate::work::labels::headline;
 
-/// The most items that a list tool is asked for at once; it may give fewer.
+/// The most items of one page of a list; the tool may give fewer.
 const PAGE: u64 = 200;
 
 /// The longest title that is shown, in characters.
 const TITLE: usize = 60;
 
-/// The fewest characters that name an id.
+/// The fewest characters of a piece of an id. `ps` shows as many.
 const SHORTEST_PIECE: usize = 8;
 
-/// How many daemons are asked in turn, while each of them ends before it has answered.
+/// How many daemons a reading call may use one after the other, if each of them ends before it answers.
 const DAEMONS: usize = 5;
 
-/// The tools that only read begin so: a call of theirs can be repeated.
+/// Beginnings of calls that only read, and so can be repeated with the next daemon.
 const READING: [&str; 5] = ["get_", "list_", "tail_", "wait_for_", "provost/next_log_page"];
 
+/// The state of one verb. A daemon is started at the first call, not before: `provost tools` needs none.
 pub struct Context {
     pub out: Output,
     starter: Option<Starter>,
@@ -44,6 +45,7 @@ pub struct Context {
 }
 
 impl Context {
+    /// `starter`: of another home than the environment's, as the demo has.
     pub fn new(out: Output, starter: Option<Starter>) -> Self {
         Self { out, starter, client: None }
     }
@@ -56,12 +58,13 @@ impl Context {
         Ok(self.starter.insert(starter))
     }
 
-    /// The home that the environment names, unless the context was made for another one.
+    /// The home that the environment names, unless the context was made for another one. Fails if its
+    /// folders can't be created or belong to another user.
     pub fn home(&mut self) -> Result<&Home, Failure> {
         Ok(&self.starter()?.home)
     }
 
-    /// The connection; a daemon is started when none runs.
+    /// The connection, opened at the first use. If no daemon runs, one is started.
     pub async fn client(&mut self) -> Result<&mut Connection, Failure> {
         let client = match self.client.take() {
             Some(client) => client,
@@ -70,17 +73,20 @@ impl Context {
         Ok(self.client.insert(client))
     }
 
-    /// A connection of its own to the daemon that runs; none is started.
+    /// A new connection to a running daemon; fails if none runs. For calls that go on side by side, and for
+    /// verbs that must not start a daemon.
     pub async fn running(home: &Home) -> Result<Connection, ClientError> {
         Connection::open(&home.socket, &hello()).await
     }
 
-    /// Calls the tool or the method that returns `T`.
+    /// Calls the tool or method that returns `T`. Fails with its refusal, or if the daemon is lost during
+    /// a call that may have changed something.
     pub async fn call<T: CallOutput>(&mut self, arguments: Value) -> Result<Answer<T>, Failure> {
         Ok(Answer::read(self.request(T::CALL, arguments).await?)?)
     }
 
-    /// Asks the next daemons, [`DAEMONS`] in all, if one ends during a call that only reads.
+    /// Makes a call. If the daemon ends during a call that only reads, the next daemons are asked,
+    /// [`DAEMONS`] in all.
     async fn request(&mut self, call: &str, arguments: Value) -> Result<Value, Failure> {
         let reads = READING.iter().any(|prefix| call.starts_with(prefix));
         let mut was_lost = false;
@@ -90,7 +96,7 @@ impl Context {
                     self.client = None;
                     was_lost = true;
                 }
-                // The next one was stopped before it answered.
+                // The next daemon was stopped too, before it accepted the connection.
                 Err(Failure::Client(ClientError::Unreachable(_))) if was_lost => {}
                 result => return result,
             }
@@ -102,7 +108,7 @@ impl Context {
         Ok(self.client().await?.request(call, arguments).await?)
     }
 
-    /// Every item of the list tool that returns `T`, over all of its pages.
+    /// Every item of the list tool that returns `T`, from all pages.
     pub async fn all<T: CallOutput>(
         &mut self,
         mut arguments: Value,
@@ -125,7 +131,7 @@ impl Context {
         }
     }
 
-    /// Prints an answer: as it came if JSON was asked for, else as a person reads it.
+    /// Prints an answer: with `--json` exactly as the daemon sent it, else by `for_person`.
     pub fn show<T>(
         &mut self,
         answer: &Answer<T>,
@@ -137,7 +143,7 @@ impl Context {
         Ok(Exit::Done)
     }
 
-    /// Prints JSON if it was asked for, else a table, or a sentence where that would be empty.
+    /// Prints `json` with `--json`; else a table, or the sentence `when_empty` if there are no rows.
     pub fn list<C: Copy + Into<Column>>(
         &mut self,
         json: &impl Serialize,
@@ -151,7 +157,8 @@ impl Context {
         Ok(Exit::Done)
     }
 
-    /// The newest attempt of all projects. Prints on standard error which one that is.
+    /// The newest attempt of all projects. Its title goes to standard error, so that a person notices
+    /// which one was taken; `attempt_not_found` if there is none.
     pub async fn newest_attempt(&mut self) -> Result<AttemptId, Failure> {
         let listed = self.call::<Attempts>(json!({})).await?;
         let Some(newest) = listed.attempts.first() else {
@@ -162,7 +169,8 @@ impl Context {
         Ok(newest.attempt_id)
     }
 
-    /// The attempt with this id, or with this piece of its id.
+    /// The attempt with this id, or with this piece of its id (its beginning or end). A whole id is not
+    /// checked: the call that uses it is refused if there is no such attempt.
     pub async fn attempt(&mut self, piece: &str) -> Result<AttemptId, Failure> {
         let piece = check_piece(piece)?;
         if let Some(id) = whole(&piece) {
@@ -173,11 +181,13 @@ impl Context {
     }
 }
 
+/// The command line calls with all tools, whatever role its environment has.
 fn hello() -> Hello {
     Hello::of_process(Peer::Cli, Some(Role::All))
 }
 
-/// The only id that a piece stands for.
+/// The only one of the ids that begins or ends with a piece. A usage error if several do, and not found
+/// if none does. `kind` is the noun in the message.
 pub fn only<T: Display>(
     ids: impl IntoIterator<Item = T>,
     piece: &str,
@@ -190,7 +200,8 @@ pub fn only<T: Display>(
     the_one(ids.into_iter().filter(is_meant).collect(), piece, kind)
 }
 
-/// The only one of this name; if there is none, the only one that a piece of an id stands for.
+/// The only one with this name (`named`); if no name matches, the only one of `all` whose id begins or
+/// ends so. Names come first: a project may be called `deadbeef`.
 pub fn by_name_or_id<T: Display>(
     named: impl Iterator<Item = T>,
     all: impl Iterator<Item = T>,
@@ -205,7 +216,7 @@ pub fn by_name_or_id<T: Display>(
     }
 }
 
-/// The only one of the ids that a name stands for.
+/// The only id in a list of candidates.
 fn the_one<T: Display>(mut ids: Vec<T>, name: &str, kind: &str) -> Result<T, Failure> {
     match (ids.pop(), ids.as_slice()) {
         (None, _) => Err(not_found(kind, format!("there is no {kind} with id {name}"))),
@@ -218,7 +229,7 @@ fn the_one<T: Display>(mut ids: Vec<T>, name: &str, kind: &str) -> Result<T, Fai
     }
 }
 
-/// Nothing has this name or id; the hint is the verb that lists what there is.
+/// The failure for a name or id that matches nothing. Its hint is the verb that lists what there is.
 fn not_found(kind: &str, message: String) -> Failure {
     let (code, list) = match kind {
         "task" => (Code::TaskNotFound, "provost task list"),
@@ -231,7 +242,8 @@ fn not_found(kind: &str, message: String) -> Failure {
     Failure::Refused(Box::new(refusal))
 }
 
-/// Refuses what can't be a piece of an id. Case doesn't matter.
+/// The piece in lower case. A usage error if it can't be a piece of an id, or is shorter than
+/// [`SHORTEST_PIECE`].
 pub fn check_piece(piece: &str) -> Result<String, Failure> {
     let digits = piece.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !digits || piece.is_empty() {
@@ -245,7 +257,7 @@ pub fn check_piece(piece: &str) -> Result<String, Failure> {
     Ok(piece.to_ascii_lowercase())
 }
 
-/// The id, if the piece is all of it.
+/// The id, if the piece is a whole one: 36 characters, with dashes.
 pub fn whole<T: FromStr>(piece: &str) -> Option<T> {
     piece.parse().ok().filter(|_| piece.len() == 36)
 }

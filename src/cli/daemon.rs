@@ -9,7 +9,7 @@ use crate::config::{Config, Flag};
 use crate::home::Home;
 use crate::{daemon, telemetry};
 
-/// How long `shutdown` waits for the daemon: longer than any grace period of a stop.
+/// How long `shutdown` waits for the daemon to end: longer than the longest grace period of a stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_mins(11);
 
 #[derive(clap::Args, Debug)]
@@ -40,12 +40,12 @@ pub enum ConfigCommand {
     Show,
 }
 
-/// Prepares the process and runs the daemon until it ends.
+/// Prepares this process and runs the daemon in it, until the daemon ends.
 pub fn daemon(args: &DaemonArgs, home: &Home) -> Result<Exit, Failure> {
-    // Fails on Linux before 5.9; an inherited descriptor does no harm then.
+    // Fails on Linux before 5.9, where the daemon then keeps inherited descriptors open.
     let _ = provost_actors::process::close_inherited();
     if args.background {
-        // Fails only for the leader of a process group, which has its own session or group.
+        // Fails only for the leader of a process group, which its parent has set apart already.
         let _ = nix::unistd::setsid();
     }
     telemetry::start(telemetry::DAEMON_DEFAULT)?;
@@ -54,6 +54,7 @@ pub fn daemon(args: &DaemonArgs, home: &Home) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The given flags as settings, which override the file and the environment.
 fn flags(args: &DaemonArgs) -> Vec<Flag> {
     let flags = [
         ("daemon.max_running_attempts", &args.max_running_attempts),
@@ -65,6 +66,8 @@ fn flags(args: &DaemonArgs) -> Vec<Flag> {
     flags.into_iter().filter_map(|(path, text)| Some((path, text.clone()?))).collect()
 }
 
+/// `provost shutdown`. With `--stop-all`, a daemon that could not stop every attempt keeps running; the
+/// verb then names those attempts and fails.
 pub async fn shutdown(context: &mut Context, stop_all: bool) -> Result<Exit, Failure> {
     let (pid, done) = end(context, stop_all).await?;
     let Shutdown { alive, unrecorded } = &done.output;
@@ -80,7 +83,7 @@ pub async fn shutdown(context: &mut Context, stop_all: bool) -> Result<Exit, Fai
     if alive.is_empty() { Ok(Exit::Done) } else { Err(Failure::Fault(still_alive(pid, alive))) }
 }
 
-/// What is still alive, and what can be done. The daemon keeps running.
+/// The message for a shutdown that left something alive.
 fn still_alive(pid: u32, alive: &[Survivor]) -> String {
     let each = alive.iter().map(|it| {
         let name = it.attempt_id.map_or("a check".to_owned(), |id| id.short());
@@ -93,7 +96,8 @@ fn still_alive(pid: u32, alive: &[Survivor]) -> String {
     )
 }
 
-/// Ends the daemon that runs, and waits until it is gone; returns its pid too.
+/// Ends the running daemon, and waits until its process is gone; returns the daemon's pid and its answer.
+/// If the answer names something alive, the daemon goes on. Fails if no daemon runs.
 pub async fn end(
     context: &mut Context,
     stop_all: bool,
@@ -118,6 +122,8 @@ pub async fn end(
     }
 }
 
+/// `provost config show`: the settings of the file and the environment, without a daemon. Flags of a
+/// running daemon are not part of them.
 pub fn config(context: &mut Context, command: &ConfigCommand) -> Result<Exit, Failure> {
     let ConfigCommand::Show = command;
     let file = context.home()?.config_file();

@@ -1,4 +1,4 @@
-//! `provost diff`: what an attempt changed: a patch, or a table of the files if it is too long.
+//! `provost diff`: what an attempt changed, as a patch, or as a table of files if the patch is too long.
 
 use anstyle::{AnsiColor, Style};
 use provost_actors::workspace::quote;
@@ -6,10 +6,10 @@ use provost_actors::workspace::quote;
 use super::hints;
 use super::prelude::*;
 
-/// The most paths of one patch.
+/// The most paths of one call of `get_attempt_patch`; with more files, only the table is printed.
 const PATHS_MAX: usize = 100;
 
-/// Bytes of patch to ask for: the daemon's limit unless it is configured.
+/// Bytes of patch to ask for: the daemon's own limit, unless the configuration changes it.
 const PATCH_BYTES: u64 = 2_097_152;
 
 #[derive(clap::Args, Debug)]
@@ -24,7 +24,7 @@ pub struct DiffArgs {
     stat: bool,
 }
 
-/// With `--json`: the patch where paths are given, else the changes.
+/// `provost diff`. With `--json`: the patch if paths are given, else the list of changes.
 pub async fn diff(context: &mut Context, args: &DiffArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
     if !args.paths.is_empty() {
@@ -57,6 +57,7 @@ pub async fn diff(context: &mut Context, args: &DiffArgs) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
+/// The patch of some files.
 async fn patch(
     context: &mut Context,
     attempt: AttemptId,
@@ -67,11 +68,13 @@ async fn patch(
     if patch.blocked_reason != Some(BlockedReason::SizeExceeded) {
         return Ok(patch);
     }
-    // The daemon's limit is lower: take its default.
+    // The configuration has a lower limit, which applies where no limit is named.
     arguments["max_bytes"] = Value::Null;
     context.call(arguments).await
 }
 
+/// Prints a patch: coloured and harmless for a terminal, else byte for byte, so that `git apply` can
+/// read it. Exit code 1 if the daemon did not give it.
 fn show_patch(out: &mut Output, patch: &Answer<GetAttemptPatchOutput>) -> Result<Exit, Failure> {
     if out.as_json(patch)? {
     } else if out.terminal {
@@ -86,7 +89,7 @@ fn show_patch(out: &mut Output, patch: &Answer<GetAttemptPatchOutput>) -> Result
     Ok(if patch.blocked { Exit::Refused } else { Exit::Done })
 }
 
-/// What an answer leaves out is named on standard error.
+/// Says on standard error what an answer leaves out.
 fn show_hint(hint: Option<&str>) {
     let hint = hints::for_person(hint.unwrap_or_default(), "diff");
     if !hint.is_empty() {
@@ -94,7 +97,8 @@ fn show_hint(hint: Option<&str>) {
     }
 }
 
-/// What is shown was merged already: told on standard error, since a patch is for programs too.
+/// Says on standard error that the changes shown were merged already: standard output is only the
+/// patch, for programs.
 fn show_merged(merged: &[MergedWork]) {
     for MergedWork { repo_name, branch, merged_as, .. } in merged {
         let told = format!(
@@ -106,7 +110,7 @@ fn show_merged(merged: &[MergedWork]) {
     }
 }
 
-/// A path that stays on its line and can be given as PATH: quoted as git does if needed.
+/// A path as it can be given back as PATH: quoted as git does if it has control characters.
 fn shown(path: &str) -> String {
     let is_plain = harmless(path) == path && !path.contains('\t');
     if is_plain { path.to_owned() } else { quote::quoted(path.as_bytes()) }

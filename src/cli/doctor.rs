@@ -7,7 +7,8 @@ use super::prelude::*;
 use crate::doctor::{Check, CheckStatus, examine};
 use crate::home::Home;
 
-/// Needs no daemon and starts none; the home may be damaged or missing.
+/// `provost doctor`. It needs no daemon and starts none; the home may be damaged or missing. Exit code
+/// 1 if a check fails.
 pub async fn doctor(out: &mut Output, fixes: bool) -> Result<Exit, Failure> {
     let checks = examine(&Home::unopened()?, fixes).await;
     if !out.as_json(&checks)? {

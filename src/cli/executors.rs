@@ -16,6 +16,7 @@ pub struct ExecutorsArgs {
     tried: Option<String>,
 }
 
+/// `provost executors`: a table of all, then notes, then how to install those that are missing.
 pub async fn executors(context: &mut Context, args: ExecutorsArgs) -> Result<Exit, Failure> {
     if let Some(executor) = args.tried {
         return try_executor(context, &executor).await;
@@ -51,6 +52,7 @@ pub async fn executors(context: &mut Context, args: ExecutorsArgs) -> Result<Exi
     })
 }
 
+/// A row of the table; `*` marks the default variant.
 fn row(executor: &ExecutorSummary) -> Vec<String> {
     let version = match &executor.version {
         _ if !executor.available => "missing",
@@ -77,7 +79,7 @@ fn row(executor: &ExecutorSummary) -> Vec<String> {
     ]
 }
 
-/// Its name, with a mark if it only stands in for an agent.
+/// The executor's name, with a mark on one that only imitates an agent.
 fn name(executor: &ExecutorSummary) -> String {
     let mark = if is_stand_in(executor) { " (stand-in)" } else { "" };
     format!("{}{mark}", executor.executor)

@@ -13,19 +13,25 @@ use crate::daemon::{DaemonError, LockError};
 use crate::home::HomeError;
 use crate::telemetry::TelemetryError;
 
-/// The exit codes of the CLI.
+/// The exit codes of the command line, which `docs/operations.md` lists. Scripts rely on them: a code
+/// never changes its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
+    /// It worked, or the reader of standard output has gone.
     Done = 0,
+    /// Every failure without a code of its own.
     Refused = 1,
     Usage = 2,
     /// No daemon can be reached, or its lock is held.
     Unreachable = 3,
+    /// An id, name, branch or file does not exist.
     NotFound = 4,
+    /// A state forbids the call, such as a running turn; or work does not merge.
     Conflict = 5,
     /// The time limit of `wait` was reached first.
     TimedOut = 6,
+    /// The attempt that was followed or waited for has failed.
     AttemptFailed = 7,
 }
 
@@ -45,7 +51,7 @@ pub enum Failure {
     /// The arguments are wrong.
     #[error("{0}")]
     Usage(String),
-    /// Refused by the client, in the daemon's form.
+    /// Refused by this process, in the form of the daemon's refusals.
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
     /// A fault that is not the caller's.
@@ -56,12 +62,13 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The exit code. Of a refusal, its error code decides ([`of`]).
     pub fn exit(&self) -> Exit {
         match self {
             Self::Client(ClientError::Unreachable(_) | ClientError::Lost(_)) | Self::Home(_) => {
                 Exit::Unreachable
             }
-            // The client that started it in the background connects to the other one.
+            // Two clients started a daemon at once. The client of this one connects to the other.
             Self::Daemon(DaemonError::Lock(LockError::Held { .. })) => Exit::Unreachable,
             // The reader of standard output has left (`| head`).
             Self::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
@@ -82,14 +89,14 @@ impl Failure {
         }
     }
 
-    /// The next step for a person who typed this verb; empty if unknown.
+    /// The next step, in words for a person who typed this verb; empty if unknown.
     pub fn hint(&self, verb: &str) -> String {
         let hint = self.refusal().map(|refusal| refusal.hint).unwrap_or_default();
-        // A person who calls a tool gets the tool's own hint.
+        // `provost call` is the tool itself, so the tool's own hint fits.
         if verb == "call" { hint } else { hints::for_person(&hint, verb) }
     }
 
-    /// The failure as an envelope, as tools refuse.
+    /// The failure in the envelope of a tool's refusal, for `--json`.
     pub fn envelope(&self, verb: &str) -> Value {
         let code = match self.exit() {
             Exit::Usage => Code::InvalidArgument,
@@ -104,7 +111,7 @@ impl Failure {
     }
 }
 
-/// The exit code of a refused call.
+/// The exit code for an error code of the daemon.
 pub fn of(code: Code) -> Exit {
     match code {
         Code::ProjectNotFound

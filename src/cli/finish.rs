@@ -1,10 +1,11 @@
-//! `provost commit`, `merge`, `apply`, `push`, `pr` and `rm`: what becomes of an attempt's work.
+//! `provost commit`, `merge`, `apply`, `push`, `pr` and `rm`: ways to finish an attempt's work. Each is
+//! one finish, for which the verb waits as long as it takes.
 
 use provost_actors::ids::FinishId;
 
 use super::prelude::*;
 
-/// The longest wait of one call, in milliseconds; the verb calls until it has ended.
+/// The longest wait of one call, in milliseconds. The verb repeats the call until the finish has ended.
 const WAIT_MS: u64 = 50_000;
 
 #[derive(clap::Args, Debug)]
@@ -86,7 +87,7 @@ pub enum MergeHow {
 }
 
 impl MergeHow {
-    /// As the tool names it.
+    /// The strategy's name in the tool's arguments.
     fn name(self) -> &'static str {
         match self {
             Self::Merge => "merge",
@@ -102,12 +103,14 @@ pub async fn commit(context: &mut Context, args: &CommitArgs) -> Result<Exit, Fa
     call(context, &args.attempt, finish).await
 }
 
+/// `provost merge`. Exit code 5 for conflicts, and 1 for failed checks.
 pub async fn merge(context: &mut Context, args: &MergeArgs) -> Result<Exit, Failure> {
     let finish = json!({"action": "merge", "message": args.commit.message, "into": args.into,
         "strategy": args.strategy.name()});
     call(context, &args.commit.attempt, finish).await
 }
 
+/// `provost apply`: a merge into another attempt's branch.
 pub async fn apply(context: &mut Context, args: &ApplyArgs) -> Result<Exit, Failure> {
     let other = context.attempt(&args.other).await?;
     let finish = json!({"action": "apply_to", "message": args.commit.message, "into": other,
@@ -130,6 +133,7 @@ fn pushing(args: &PushArgs, action: &str) -> Value {
         "branch": args.branch, "force_with_lease": args.force_with_lease})
 }
 
+/// `provost rm`. With `--branch` a method of its own does it: no tool deletes branches.
 pub async fn rm(context: &mut Context, args: &RmArgs) -> Result<Exit, Failure> {
     if !args.branch {
         return call(context, &args.attempt, json!({"action": "discard"})).await;
@@ -146,10 +150,11 @@ pub async fn rm(context: &mut Context, args: &RmArgs) -> Result<Exit, Failure> {
     context.show(&done, |out, done| lines(&done.0).iter().try_for_each(|line| out.line(line)))
 }
 
+/// Makes a finish, and waits until it has ended.
 async fn call(context: &mut Context, attempt: &str, mut finish: Value) -> Result<Exit, Failure> {
     finish["attempt_id"] = json!(context.attempt(attempt).await?);
     finish["timeout_ms"] = json!(WAIT_MS);
-    // The same for each call: one finish.
+    // The same id in each repeated call: all of them are one finish.
     finish["request_id"] = json!(FinishId::new());
     let done = loop {
         let done = context.call::<FinishAttemptOutput>(finish.clone()).await?;
@@ -166,12 +171,15 @@ async fn call(context: &mut Context, attempt: &str, mut finish: Value) -> Result
     }
 }
 
+/// Says on standard error what an open finish waits for, such as a running turn.
 fn say_why_it_waits(open: &FinishAttemptOutput) {
     if let Some(why) = &open.waits_for {
         anstream::eprintln!("waiting: {}", harmless(why));
     }
 }
 
+/// The outcome as a person reads it: what happened in each repository, the checks, the conflicts, and
+/// the next step.
 fn lines(done: &FinishAttemptOutput) -> Vec<String> {
     let short = |commit: &Option<String>| {
         let commit = commit.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `provost send` and `queue`: further prompts for an attempt's session.
+//! `provost send` and `provost queue`: further prompts for an attempt's session.
 
 use super::prelude::*;
 
@@ -31,11 +31,13 @@ pub struct QueueArgs {
     cancel: bool,
 }
 
+/// `provost send`: refused while a turn runs.
 pub async fn send(context: &mut Context, args: &SendArgs) -> Result<Exit, Failure> {
     let arguments = json!({"action": "send", "prompt": args.prompt, "variant": args.variant});
     call(context, &args.attempt, arguments).await
 }
 
+/// `provost queue`: the prompt runs after the earlier ones, or at once if no turn runs.
 pub async fn queue(context: &mut Context, args: &QueueArgs) -> Result<Exit, Failure> {
     let arguments = if args.cancel {
         json!({"action": "cancel"})
@@ -45,7 +47,7 @@ pub async fn queue(context: &mut Context, args: &QueueArgs) -> Result<Exit, Fail
     call(context, &args.attempt, arguments).await
 }
 
-/// Sends a prompt that was sent before.
+/// Sends a prompt for `provost retry --session`.
 pub async fn again(
     context: &mut Context,
     attempt: AttemptId,

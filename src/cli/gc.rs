@@ -1,11 +1,12 @@
-//! `provost gc`: lists worktrees that are no longer needed, and with `--yes` makes the
-//! daemon move them to the trash; with `--empty-trash` the same for the trash.
+//! `provost gc`: lists worktrees that are no longer needed, and with `--yes` makes the daemon move them to
+//! the trash. With a flag, the same for the trash, the cached setups or the references that keep work.
 
 use super::collected::worktrees;
 use super::prelude::*;
 use super::project::choose;
 
-/// How long the trash keeps things by default, and references keep work.
+/// Default ages in days: of things in the trash, and of references that keep work. They are also named
+/// in the help text of `--older-than`.
 const TRASH_DAYS: u64 = 7;
 const KEPT_DAYS: u64 = 30;
 const DAY: u64 = 24 * 3600;
@@ -39,6 +40,8 @@ pub struct GcArgs {
     kept: bool,
 }
 
+/// `provost gc`: worktrees, or with a flag the trash, the cached setups or the kept references. Without
+/// `--yes` the daemon only answers what it would do.
 pub async fn gc(context: &mut Context, args: &GcArgs) -> Result<Exit, Failure> {
     if args.empty_trash {
         return empty_trash(context, args).await;
@@ -135,7 +138,7 @@ fn seconds(age: &str) -> Result<u64, String> {
         _ => return Err("must be such as 7d, 12h, 30m or 45s".to_owned()),
     };
     let number: u64 = digits.parse().map_err(|_| "must begin with a whole number".to_owned())?;
-    // No age is longer than the time since 1970.
+    // An age larger than the time since 1970 would lead to a moment before it.
     let most = Timestamp::now().millis().unsigned_abs() / 1000;
     Ok(number.saturating_mul(unit).min(most))
 }

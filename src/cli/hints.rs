@@ -1,11 +1,15 @@
-//! Translates the hints of the daemon, which name tools and fields, into verbs and flags for a
-//! person. A sentence without a translation is left out. Pure.
+//! Translates the hints of the daemon, which name tools and fields, into verbs and flags for a person.
+//! A sentence without a translation is left out. Pure.
+//!
+//! Hints have a few fixed forms, such as "Call TOOL with FIELD = VALUE", which `provost_actors::refusal`
+//! lists. The verb of a tool is in the table of tools.
 
 use serde_json::Value;
 
 use crate::tools::table;
 
-/// By verb (empty for any): a tool's field, and its argument on the command line.
+/// The verb (empty: any), a tool's field, and the argument for it on the command line. A verb's own row
+/// takes precedence over that of any verb.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("init", "name", "--name NAME"),
     ("init", "repos.path", "PATH"),
@@ -52,17 +56,18 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("", "variant", "--variant NAME"),
 ];
 
-/// Other actions of a tool, and the verbs that take them.
+/// Hints that lead to another action of the same tool, by their beginning, and the verbs for them.
 const ACTIONS: &[(&str, &str)] = &[
     ("action = \"queue\"", "provost queue ATTEMPT PROMPT"),
     ("action = \"list\"", "provost review list ATTEMPT"),
     ("action, which is add", "provost review add ATTEMPT PATH:LINE TEXT"),
 ];
 
-/// The hint for a person who typed this verb; empty if nothing of it can be translated.
+/// The hint in words for a person who typed this verb. Empty if its first sentence can't be translated
+/// and no second one takes its place: the other sentences only explain the first.
 pub fn for_person(hint: &str, verb: &str) -> String {
     let mut sentences = sentences(hint).into_iter();
-    // The others explain the first sentence, or name a command in its place.
+    // The second sentence may name a command in place of the first one: "Or run `COMMAND`."
     let first = sentences.next().and_then(|first| translated(first, verb));
     let Some(first) = first.or_else(|| {
         let command = sentences.next()?.strip_prefix("Or run ")?;
@@ -74,7 +79,7 @@ pub fn for_person(hint: &str, verb: &str) -> String {
     std::iter::once(first).chain(more).collect::<Vec<_>>().join(" ")
 }
 
-/// A message that begins with a tool's field, with the argument instead.
+/// A message that begins with a tool's field in backticks gets the argument of the command line instead.
 pub fn message_for_person(message: &str, verb: &str) -> String {
     let parts = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
     let flag = parts.and_then(|(field, rest)| Some((flag(field, verb)?, rest)));
@@ -87,7 +92,7 @@ pub fn message_for_person(message: &str, verb: &str) -> String {
     }
 }
 
-/// Split after each full stop that is not within quotes.
+/// Splits a hint after each full stop that a space follows, except within quotes or backticks.
 fn sentences(hint: &str) -> Vec<&str> {
     let (mut parts, mut start, mut quote) = (Vec::new(), 0, None);
     let mut before = ' ';
@@ -108,6 +113,7 @@ fn sentences(hint: &str) -> Vec<&str> {
     parts
 }
 
+/// A sentence in words for a person; `None`: it would still name a tool or field.
 fn translated(sentence: &str, verb: &str) -> Option<String> {
     let body = sentence.strip_suffix('.').unwrap_or(sentence);
     let spoken = match body.strip_prefix("Call ") {
@@ -117,7 +123,7 @@ fn translated(sentence: &str, verb: &str) -> Option<String> {
     is_plain(&spoken).then(|| format!("{spoken}."))
 }
 
-/// The text after `Call`, in the forms that [`provost_actors::refusal`] lists.
+/// Translates the text after `Call`, in the forms that [`provost_actors::refusal`] lists.
 fn called(call: &str, verb: &str) -> Option<String> {
     let (tool, rest) = match call.strip_prefix("the tool ") {
         Some(rest) => ("", rest),
@@ -152,13 +158,15 @@ fn called(call: &str, verb: &str) -> Option<String> {
     Some(format!("Run `{}`{then}", typed.replace(place, &shown(value)?)))
 }
 
+/// The verb for a follow-up: `send` or `queue`.
 fn follow_up(tool: &str, rest: &str) -> Option<&'static str> {
     let given = rest.strip_prefix("with action = ").filter(|_| tool == "follow_up")?;
     let action = given.split(" and ").next()?;
     ["send", "queue"].into_iter().find(|verb| action == format!("\"{verb}\""))
 }
 
-/// `executor = "a" and variant = "b"`, `executor from list_executors`, `path, which …`.
+/// Translates the text after `again with`: `executor = "a" and variant = "b"`,
+/// `executor from list_executors`, `path, which …`.
 fn again_with(with: &str, verb: &str) -> Option<String> {
     let instead = ACTIONS.iter().find(|(action, _)| with.starts_with(action));
     if let Some((_, typed)) = instead {
@@ -179,7 +187,7 @@ fn again_with(with: &str, verb: &str) -> Option<String> {
     is_said.then(|| format!("Run it again with {flag}{rest}"))
 }
 
-/// A flag with its value, and further ones.
+/// A flag with its value, and further ones after `and`. A switch that must be false has no flag.
 fn given(flag: &str, value: &str, verb: &str) -> Option<String> {
     let (value, more) = match value.split_once(" and ") {
         Some((value, more)) => (value, Some(more)),
@@ -201,7 +209,7 @@ fn given(flag: &str, value: &str, verb: &str) -> Option<String> {
     Some(said)
 }
 
-/// A value of JSON as it is typed.
+/// A JSON value as it is typed; an array as words with spaces. `None`: it can't be typed.
 fn shown(value: &str) -> Option<String> {
     match serde_json::from_str(value).ok()? {
         Value::String(text) => Some(text),
@@ -214,7 +222,8 @@ fn shown(value: &str) -> Option<String> {
     }
 }
 
-/// The argument for a field: the verb's own, else that of any verb.
+/// The argument for a field, of this verb or of any. Indices are ignored: `repos[0].path` is
+/// `repos.path`.
 fn flag(field: &str, verb: &str) -> Option<&'static str> {
     let without_places = field.split(['[', ']']).step_by(2).collect::<String>();
     let of = |verb: &str| {
@@ -224,11 +233,12 @@ fn flag(field: &str, verb: &str) -> Option<&'static str> {
     of(verb).or_else(|| of(""))
 }
 
+/// The command for a tool; `None`: no verb does the same.
 fn typed(tool: &str) -> Option<&'static str> {
     table::find(tool).map(|tool| tool.verb).filter(|verb| !verb.is_empty())
 }
 
-/// A sentence that does not begin with a call, with the calls in it replaced.
+/// A sentence that does not begin with `Call`. Calls within it are replaced by commands.
 fn aside(sentence: &str) -> String {
     let mut said = sentence.to_owned();
     for before in ["then call ", "or call ", "Or call "] {
@@ -252,7 +262,8 @@ fn aside(sentence: &str) -> String {
     said
 }
 
-/// Whether it names no tool, field or detail outside of quotes.
+/// Whether a sentence names no tool, field or detail outside of quotes. Names are recognized by their
+/// underscore.
 fn is_plain(sentence: &str) -> bool {
     let unquoted: Vec<&str> = sentence.split(['`', '"']).step_by(2).collect();
     let is_name = |word: &str| {

@@ -29,6 +29,7 @@ pub async fn hosts(context: &mut Context) -> Result<Exit, Failure> {
     context.show(&listed, table)
 }
 
+/// `provost host drain`, `resume` and `remove`; each prints all hosts afterwards.
 pub async fn host(context: &mut Context, command: HostCommand) -> Result<Exit, Failure> {
     let (host, change) = match command {
         HostCommand::Drain { host } => (host, HostChange::Drain),
@@ -60,7 +61,7 @@ fn row(host: &HostLine, now: Timestamp) -> Vec<String> {
         other => format!("{}, {}", word(&host.state), word(&other)),
     };
     let labels = if host.labels.is_empty() { "-".to_owned() } else { host.labels.join(" ") };
-    // Without a lease nothing is renewed.
+    // A home without a shared board has no lease.
     let renewed =
         host.lease_until.map(|_| format!("{}s ago", now.since(host.renewed_at).as_secs()));
     let other = if host.version_differs { " (other)" } else { "" };

@@ -1,5 +1,5 @@
-//! `provost inbox` and `answer`: what waits for a decision. Permissions are shown here, and given
-//! with `provost approve`.
+//! `provost inbox` and `provost answer`: what waits for a decision. Approvals are listed here too, and
+//! decided with `provost approve`.
 
 use provost_actors::ids::QuestionId;
 
@@ -7,7 +7,7 @@ use super::approvals;
 use super::prelude::*;
 use super::project::{ProjectArg, choose};
 
-/// The longest piece of a question that is shown, in characters.
+/// The longest piece of a question in the table, in characters.
 const QUESTION: usize = 200;
 
 #[derive(clap::Args, Debug)]
@@ -33,6 +33,7 @@ pub struct AnswerArgs {
     project: ProjectArg,
 }
 
+/// `provost inbox`. Approvals are listed only without `--project` and `--reports`: they name no project.
 pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Failure> {
     let project = named(context, args.project.as_deref()).await?;
     let status = match (args.reports, args.all) {
@@ -67,7 +68,7 @@ pub async fn inbox(context: &mut Context, args: &InboxArgs) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// The row of a permission that an agent asks for, which names no project.
+/// The row of an approval; its project's cell is empty.
 fn permission(approval: &ApprovalSummary, has_project: bool) -> Vec<String> {
     let mut row = if has_project { vec![String::new()] } else { Vec::new() };
     row.extend([
@@ -81,7 +82,7 @@ fn permission(approval: &ApprovalSummary, has_project: bool) -> Vec<String> {
     row
 }
 
-/// A row of the table; it begins with the project if there are several.
+/// The row of a question or ticket; it begins with the project if there are several.
 fn row(question: &QuestionSummary, projects: &[Answer<ProjectSummary>]) -> Vec<String> {
     let mut row = Vec::new();
     if projects.len() > 1 {
@@ -103,8 +104,10 @@ fn row(question: &QuestionSummary, projects: &[Answer<ProjectSummary>]) -> Vec<S
     row
 }
 
+/// `provost answer`: of an agent's own question, of a worker's question, or of a ticket. Usage error if
+/// several projects have the handle.
 pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Failure> {
-    // An agent's own question is among the approvals.
+    // An agent's own question is an approval, and its id is not that of a worker's question.
     if let Some(id) = approvals::question(context, &args.id).await? {
         let answer = json!({"approval_id": id, "answer": args.answer});
         let done = context.call::<RespondApprovalOutput>(answer).await?;
@@ -117,7 +120,7 @@ pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Fa
     };
     let answer = json!({"question_id": args.id, "answer": args.answer, "project_id": project});
     let answered = context.call::<AnswerQuestionOutput>(answer).await.map_err(|failure| {
-        // The tool's own hint names its fields.
+        // The tool's hint names a field; a person needs the flag.
         match failure {
             Failure::Client(ClientError::Refused(refusal))
                 if refusal.code == Some(Code::MissingRequired) =>
@@ -131,7 +134,7 @@ pub async fn answer(context: &mut Context, args: &AnswerArgs) -> Result<Exit, Fa
     context.show(&answered, |out, it| out.line(&format!("{} answered", it.handle)))
 }
 
-/// The project that was named, if one was: the inbox is for all projects.
+/// The given project; `None` for all projects, also inside of a repository.
 async fn named(context: &mut Context, given: Option<&str>) -> Result<Option<ProjectId>, Failure> {
     match given {
         Some(_) => choose(context, given).await.map(Some),

@@ -1,4 +1,4 @@
-//! The processes whose home lies below a scratch folder, which end before the folder is removed.
+//! The processes whose home is below a scratch folder. They have to end before the folder is removed.
 
 use std::fs;
 use std::io;
@@ -15,8 +15,8 @@ use crate::home::HOME_VARIABLE;
 /// How long to wait for a killed process.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
-/// Every other process that belongs to a scratch folder: those with a home below it in their
-/// environment, and shims, which lack the variable but work in its folders.
+/// Every other process that belongs to a scratch folder: those whose environment names a home below it,
+/// and shims, which lack the variable but have their working directory there.
 pub fn processes(root: &Path) -> Vec<Process> {
     let marker = [HOME_VARIABLE.as_bytes(), b"=", root.as_os_str().as_bytes(), b"/"].concat();
     let is_shim = |pid: i32| {
@@ -32,9 +32,9 @@ pub fn processes(root: &Path) -> Vec<Process> {
     others.filter(is_here).filter_map(Process::of).collect()
 }
 
-/// Kills them all. Fails if one can't be killed.
+/// Kills all of these processes. Fails if one is still alive [`KILL_LIMIT`] after its signal.
 pub fn kill(root: &Path) -> io::Result<()> {
-    // Processes may start while others are killed, so each round looks again.
+    // A process can start another one before it is killed, so each round lists them again.
     for process in std::iter::from_fn(|| processes(root).into_iter().next()) {
         let Some(handle) = process.open() else { continue };
         let _ = handle.signal(Signal::SIGKILL as i32);

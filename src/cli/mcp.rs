@@ -16,7 +16,8 @@ pub struct McpArgs {
     access: Option<Access>,
 }
 
-/// Serves MCP until its client ends.
+/// `provost mcp`: serves MCP until its client closes standard input. Inside an attempt the role is
+/// that of a worker unless it is given; the daemon decides what the role may do.
 pub async fn mcp(context: &mut Context, args: McpArgs) -> Result<Exit, Failure> {
     let McpArgs { role, access } = args;
     let role = role.or_else(|| surrounding_attempt().map(|_| Role::Worker));

@@ -1,6 +1,12 @@
-//! The command line. Every verb but `daemon`, `doctor`, `config`, `completions` and `tools` is a
-//! client of the daemon's socket: `mcp` relays to it, and `demo` has a daemon of its own. Results
-//! go to standard output, everything else to standard error.
+//! The command line. A verb is a client of the daemon's socket, and starts a daemon if none runs. `daemon`,
+//! `doctor`, `config`, `audit`, `completions`, `tools` and `cluster` need none; `mcp` relays to the socket,
+//! and `demo` has a daemon of its own. Results go to standard output, everything else to standard error.
+//!
+//! ```text
+//!  main ▸ arguments ▸ start ┬ daemon: runs in this thread, with a runtime of its own
+//!                           └ a runtime ▸ run_verb ▸ the verb's function(Context) ▸ Exit
+//!                                                     │ Failure ▸ report: message and hint, or JSON
+//! ```
 
 mod approvals;
 mod attempts;
@@ -269,9 +275,9 @@ enum Command {
     Completions { shell: clap_complete::Shell },
 }
 
-/// Parses the command line and runs the verb.
+/// Parses the command line and runs the verb. Called by `lib.rs` if this process plays no other part.
 pub fn main() -> ExitCode {
-    // What this can't parse, help and mistakes included, is the whole command line's.
+    // Whatever `Served` can't parse, also help and mistakes, is parsed again by the whole `Cli`.
     let served = parsed::<Served>().map(|(served, verb)| (served.into(), verb));
     let (cli, verb): (Cli, String) = match served.or_else(|_| parsed::<Cli>()) {
         Ok(parsed) => parsed,
@@ -283,7 +289,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The arguments of this process, and the verb among them.
+/// The arguments of this process, and the typed verb.
 fn parsed<T: Parser>() -> Result<(T, String), clap::Error> {
     let matches = T::command().try_get_matches()?;
     Ok((T::from_arg_matches(&matches)?, usage::verb(&matches)))
@@ -299,6 +305,7 @@ impl From<Served> for Cli {
     }
 }
 
+/// Runs the verb. The daemon builds its own runtime; all others share one thread.
 fn start(command: Command, out: Output) -> Result<Exit, Failure> {
     if let Command::Daemon(args) = &command {
         return daemon::daemon(args, &Home::from_environment()?);
@@ -306,7 +313,8 @@ fn start(command: Command, out: Output) -> Result<Exit, Failure> {
     telemetry::start(telemetry::CLIENT_DEFAULT)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(run_verb(command, out));
-    // The doctor has already reported a disk that hangs; its thread is not waited for.
+    // The doctor may have left a thread that waits for a disk which hangs. The doctor has reported it, and
+    // this process does not wait for the thread.
     runtime.shutdown_background();
     exit
 }

@@ -1,5 +1,5 @@
-//! `provost open`: a link to the page, which logs one browser in; with `--editor`, the worktree of
-//! an attempt in a person's editor.
+//! `provost open`: a link to the page, which logs one browser in; with `--editor`, an attempt's worktree
+//! in a person's editor.
 
 use std::process::Stdio;
 
@@ -22,13 +22,14 @@ pub struct OpenArgs {
     print: bool,
 }
 
+/// `provost open`. An unknown attempt is refused before a link is made.
 pub async fn open(context: &mut Context, args: OpenArgs) -> Result<Exit, Failure> {
     let OpenArgs { attempt, repository, editor, print } = args;
     match attempt {
         Some(attempt) if editor => worktree::edit(context, &PathArgs { attempt, repository }).await,
         Some(attempt) => {
             let attempt = context.attempt(&attempt).await?;
-            // A whole id is taken as it is, and may be of no attempt.
+            // `Context::attempt` does not check a whole id, so the status does.
             context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
             page(context, Some(attempt), print).await
         }
@@ -36,7 +37,8 @@ pub async fn open(context: &mut Context, args: OpenArgs) -> Result<Exit, Failure
     }
 }
 
-/// Prints a link to the inbox or to an attempt, and opens it on a desktop.
+/// Prints a link to the inbox or to an attempt, and opens it in the desktop's browser unless `print` is
+/// set or there is no desktop. The link has a code that works once.
 pub async fn page(
     context: &mut Context,
     attempt: Option<AttemptId>,
@@ -57,8 +59,8 @@ pub async fn page(
     Ok(Exit::Done)
 }
 
-/// Starts a browser, which outlives this process. The link is printed, so that a failure is only
-/// told.
+/// Starts a browser, which outlives this process. A failure is only reported, because the link is
+/// already printed.
 #[expect(clippy::disallowed_methods, reason = "a person's own browser")]
 fn start(browser: &str, link: &str) {
     let mut command = std::process::Command::new(browser);

@@ -1,5 +1,5 @@
-//! The one place that writes to standard output: colours for a terminal only, `NO_COLOR`
-//! honoured, and the executors' output made harmless before a terminal can obey it.
+//! The only place that writes to standard output. Colours go to a terminal only, and not with
+//! `NO_COLOR`; text of executors is made harmless before a terminal could obey it.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -12,16 +12,17 @@ use super::text::{harmless, harmless_json};
 /// Where a verb prints.
 pub struct Output {
     stream: Box<dyn Write>,
-    /// Whether the verb was asked for JSON.
+    /// Whether `--json` was given.
     pub json: bool,
     /// Whether standard output is a terminal.
     pub terminal: bool,
     colours: bool,
-    /// Of a table's rows, in cells of the terminal; `None`: unlimited.
+    /// The width of a table's rows, in cells of the terminal; `None`: unlimited.
     width: Option<usize>,
 }
 
 impl Output {
+    /// Buffered standard output: callers flush before they write to standard error, wait or end.
     pub fn stdout(json: bool) -> Self {
         let stdout = io::stdout();
         Self {
@@ -33,33 +34,34 @@ impl Output {
         }
     }
 
-    /// To a stream that is not a terminal.
+    /// Output to a stream that is treated as no terminal: for tests, and for questions on standard error.
     pub fn to(stream: Box<dyn Write>, json: bool) -> Self {
         Self { stream, json, terminal: false, colours: false, width: None }
     }
 
-    /// Takes the output over, and leaves one that discards everything.
+    /// Moves the output out, and leaves one that discards everything.
     pub fn take(&mut self) -> Self {
         let json = self.json;
         std::mem::replace(self, Self::to(Box::new(io::sink()), json))
     }
 
-    /// A line of text, whoever wrote it.
+    /// Prints a line of any text, made harmless.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.stream, "{}", harmless(text))
     }
 
-    /// Lines that are harmless already: painted ones, for example.
+    /// Prints lines that are harmless already, such as painted ones.
     pub fn painted(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.stream, "{text}")
     }
 
-    /// Text as it is; never an executor's to a terminal.
+    /// Prints text unchanged. Text of an executor must not come here if this is a terminal.
     pub fn raw(&mut self, text: &str) -> io::Result<()> {
         self.stream.write_all(text.as_bytes())
     }
 
-    /// Prints the value if JSON was asked for; returns whether it was.
+    /// With `--json`, prints the value. Returns whether `--json` was given: if so, the verb prints nothing
+    /// else.
     pub fn as_json(&mut self, value: &impl Serialize) -> io::Result<bool> {
         if self.json {
             self.json(value)?;
@@ -77,7 +79,7 @@ impl Output {
         writeln!(self.stream)
     }
 
-    /// An item of a stream: always one line of JSON.
+    /// Prints an item of a stream (JSON Lines), also for a terminal in one line.
     pub fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value)?;
         let text = if self.terminal { harmless_json(&text) } else { text };
@@ -93,7 +95,7 @@ impl Output {
         self.stream.flush()
     }
 
-    /// A table that fits the terminal; its last column wraps.
+    /// Prints a table that fits the terminal. The last column wraps unless it is to be cut.
     pub fn table<C: Copy + Into<Column>>(
         &mut self,
         columns: &[C],
@@ -109,7 +111,7 @@ impl Output {
         Ok(())
     }
 
-    /// A table, or a sentence where it would be empty.
+    /// Prints a table, or the sentence `when_empty` if there are no rows.
     pub fn list<C: Copy + Into<Column>>(
         &mut self,
         columns: &[C],
@@ -121,7 +123,7 @@ impl Output {
     }
 }
 
-/// How many cells wide a line may be: as `COLUMNS` says, else as wide as the terminal.
+/// The width of a line in cells: `COLUMNS`, else the terminal's. `None`: standard output is no terminal.
 fn width(stdout: &io::Stdout) -> Option<usize> {
     let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size_of(stdout).map(|(width, _)| width.0.into());

@@ -14,6 +14,8 @@ pub struct PathArgs {
     pub repository: Option<String>,
 }
 
+/// `provost path`: the path alone, byte for byte unless standard output is a terminal, so that
+/// `cd "$(provost path ID)"` works.
 pub async fn path(context: &mut Context, args: &PathArgs) -> Result<Exit, Failure> {
     let (attempt, path) = find(context, args).await?;
     if context.out.as_json(&json!({"attempt_id": attempt, "path": path}))? {
@@ -25,7 +27,8 @@ pub async fn path(context: &mut Context, args: &PathArgs) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-/// The attempt, and the path of its worktree, which is there.
+/// The attempt, and the path of its worktree, which exists. `elsewhere` if the attempt is on another
+/// host or has no host yet, and `file_not_found` if the worktree was collected.
 pub async fn find(context: &mut Context, args: &PathArgs) -> Result<(AttemptId, String), Failure> {
     let attempt = context.attempt(&args.attempt).await?;
     let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
@@ -49,7 +52,8 @@ pub async fn find(context: &mut Context, args: &PathArgs) -> Result<(AttemptId, 
     Err(Failure::Refused(Box::new(Refusal::new(Code::FileNotFound, gone).hint(hint))))
 }
 
-/// The worktree of one repository of an attempt, or the folder of all of them.
+/// The path of one repository's worktree; without a name, the only worktree, or the folder that has all
+/// of them. A usage error for a repository that the attempt does not have.
 pub fn worktree(worktree: &Worktree, repository: Option<&str>) -> Result<String, Failure> {
     let folder = |path: &str| Path::new(path).parent().map(|it| it.to_string_lossy().into_owned());
     let (whole, each) = match worktree {

@@ -1,4 +1,4 @@
-//! `provost plan`: the documents used to answer questions.
+//! `provost plan`: the documents from which workers' questions are answered.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,7 @@ pub async fn plan(context: &mut Context, command: PlanCommand) -> Result<Exit, F
     }
 }
 
+/// Adds files as a version of a plan. The daemon reads the files itself, by their absolute paths.
 async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
     let project = choose(context, args.project.name()).await?;
     let (mut files, mut taken) = (Vec::new(), HashSet::new());
@@ -98,7 +99,8 @@ async fn remove(context: &mut Context, args: RemoveArgs) -> Result<Exit, Failure
     })
 }
 
-/// A file, or the documents in a folder and those below it, by name.
+/// A file as it is given; of a folder, the documents in it and below it, by name, without hidden folders
+/// and links.
 fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -120,7 +122,7 @@ fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// The document's name: its path in its repository, else as given.
+/// The document's name in answers: its path in its git repository, else the path as given.
 fn source(path: &Path) -> String {
     let whole = path.canonicalize().ok();
     let within = whole.as_deref().and_then(|whole| {

@@ -1,5 +1,4 @@
-//! What the verbs have in common: the context and its output, the answers of calls, and text for
-//! people.
+//! What the verbs import: the context and its output, the types of answers, and text for people.
 
 pub use provost_actors::event::Timestamp;
 pub use provost_actors::ids::{AttemptId, ProjectId, TaskId};

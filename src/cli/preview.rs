@@ -1,4 +1,4 @@
-//! `provost preview`: an attempt's dev server, with its URL.
+//! `provost preview`: starts or ends an attempt's dev server, and prints its URL.
 
 use super::prelude::*;
 
@@ -14,6 +14,7 @@ pub struct PreviewArgs {
     stop: bool,
 }
 
+/// `provost preview`: exit code 1 if the dev server has failed.
 pub async fn preview(context: &mut Context, args: &PreviewArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
     let params = json!({"attempt_id": attempt, "repo": args.repository, "stop": args.stop});

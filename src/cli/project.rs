@@ -1,4 +1,4 @@
-//! `provost init` and `provost project`: the repositories that agents work in.
+//! `provost init` and `provost project`; and how other verbs choose their project.
 
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,7 @@ pub struct ProjectArg {
 }
 
 impl ProjectArg {
+    /// The given name or id; `None`: [`choose`] finds the project.
     pub fn name(&self) -> Option<&str> {
         self.project.as_deref()
     }
@@ -59,7 +60,8 @@ pub enum ProjectCommand {
     },
 }
 
-/// Registers the repository at a path, unless it is registered already.
+/// `provost init`: registers the repository around a path as a project. If it is registered already,
+/// only its target branch can change.
 pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure> {
     let path = absolute(&args.path)?;
     let root = path.ancestors().find(|folder| folder.join(".git").exists());
@@ -78,7 +80,7 @@ pub async fn init(context: &mut Context, args: InitArgs) -> Result<Exit, Failure
     print_ids(context, created.project_id, &repo_id, &format!("registered {}", path.display()))
 }
 
-/// Of a repository that is registered already, the target branch may be changed.
+/// Changes the target branch of a registered repository if another one is given.
 async fn registered(
     context: &mut Context,
     project: ProjectId,
@@ -120,6 +122,7 @@ pub async fn project(context: &mut Context, command: ProjectCommand) -> Result<E
     }
 }
 
+/// `provost project rm`: exit code 1 if the project stays because worktrees were kept.
 async fn remove(context: &mut Context, project: &str, yes: bool) -> Result<Exit, Failure> {
     let project_id = choose(context, Some(project)).await?;
     let params = json!({"project_id": project_id, "yes": yes});
@@ -140,7 +143,7 @@ async fn remove(context: &mut Context, project: &str, yes: bool) -> Result<Exit,
     Ok(if yes && !removed.removed { Exit::Refused } else { Exit::Done })
 }
 
-/// What is on other hosts.
+/// Prints what other hosts collected, and what is left on hosts that are lost.
 fn elsewhere(out: &mut Output, removed: &RemovedProject) -> std::io::Result<()> {
     for CollectedOn { host, collected } in &removed.others {
         out.line(&format!("on host {}:", harmless(host)))?;
@@ -167,7 +170,7 @@ async fn add(context: &mut Context, name: &str, repos: &[String]) -> Result<Exit
     context.show(&created, |out, created| out.line(&created.project_id.to_string()))
 }
 
-/// `PATH[@BRANCH]`; a path that exists as it stands may itself hold an `@`.
+/// Reads `PATH[@BRANCH]`. If the whole text is an existing path, its `@` is part of the path.
 fn repo_argument(given: &str) -> Result<Value, Failure> {
     let (path, branch) = match given.rsplit_once('@') {
         Some((path, branch)) if !path.is_empty() && !branch.is_empty() => {
@@ -211,7 +214,8 @@ impl Project {
         self.summary.project_id
     }
 
-    /// The depth in the file tree of its innermost repository around a folder.
+    /// The number of path components of its innermost repository around a folder; `None`: the folder is in
+    /// none of its repositories.
     fn depth(&self, folder: &Path) -> Option<usize> {
         let paths = self.repos.repos.iter().map(|repo| Path::new(&repo.path));
         paths.filter(|path| folder.starts_with(path)).map(|path| path.components().count()).max()
@@ -227,7 +231,8 @@ async fn projects(context: &mut Context) -> Result<Vec<Project>, Failure> {
     Ok(projects)
 }
 
-/// The project that was named; else that of the working directory, else the only one.
+/// The named project; without a name that of the working directory, else the only one. A usage error if
+/// there is none, or several and no name.
 pub async fn choose(context: &mut Context, given: Option<&str>) -> Result<ProjectId, Failure> {
     let projects = projects(context).await?;
     match given {
@@ -236,7 +241,8 @@ pub async fn choose(context: &mut Context, given: Option<&str>) -> Result<Projec
     }
 }
 
-/// [`choose`] for verbs that start work: reports the only project on standard error.
+/// [`choose`] for verbs that add work: outside of a project's repositories, it names the only project on
+/// standard error, because a person may have meant another one.
 pub async fn choose_aloud(
     context: &mut Context,
     given: Option<&str>,
@@ -258,7 +264,8 @@ fn named(projects: &[Project], given: &str) -> Result<ProjectId, Failure> {
 }
 
 fn implied<'p>(projects: &'p [Project], cwd: &Path) -> Result<&'p Project, Failure> {
-    // The innermost repository around the working directory decides.
+    // The innermost repository around the working directory decides. Outside of all, every depth
+    // is `None`, so every project is a candidate.
     let deepest = projects.iter().filter_map(|it| it.depth(cwd)).max();
     let candidates = projects.iter().filter(|it| it.depth(cwd) == deepest);
     match candidates.collect::<Vec<_>>().as_slice() {
@@ -277,11 +284,12 @@ fn implied<'p>(projects: &'p [Project], cwd: &Path) -> Result<&'p Project, Failu
     }
 }
 
-/// An absolute path: the daemon has another working directory.
+/// An absolute path without links, because the daemon has another working directory. A path that does
+/// not exist is made absolute only.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     match path.canonicalize() {
         Ok(path) => Ok(path),
-        // The daemon reports that it is not a repository.
+        // The daemon then refuses it with a message about the repository.
         Err(_) => Ok(std::path::absolute(path)?),
     }
 }

@@ -1,5 +1,4 @@
-//! How log entries look to people: one label a kind, further lines indented under the first.
-//! Pure.
+//! How people see log entries: a label for each kind, further lines indented below the first. Pure.
 
 use anstyle::{AnsiColor, Style};
 use provost_actors::event::{ErrorType, Event, ProcessStatus, RunReason, ToolStatus};
@@ -9,14 +8,14 @@ use serde_json::Value;
 use super::text::harmless;
 use crate::work::labels::word;
 
-/// Columns before the text.
+/// Columns before the text, for the label.
 const INDENT: usize = 9;
 
 /// The most lines of a tool's result that are shown.
 const RESULT_LINES: usize = 12;
 
-/// The lines of a normalized entry as they are printed; `paint` colours the label. One of a kind
-/// that only a newer daemon knows has its kind as label.
+/// The printed lines of a normalized entry, harmless to a terminal; `paint` colours the label. An entry
+/// of a kind that only a newer daemon knows gets its kind as label.
 pub fn normalized(entry: &Value, paint: impl Fn(Style, &str) -> String) -> Vec<String> {
     let (label, style, body) = match Event::deserialize(entry) {
         Ok(event) => parts(event),
@@ -31,7 +30,7 @@ pub fn normalized(entry: &Value, paint: impl Fn(Style, &str) -> String) -> Vec<S
     body.trim_end_matches('\n').split('\n').enumerate().map(line).collect()
 }
 
-/// An entry's label, its style and its body.
+/// An entry's label, the label's style, and the body.
 fn parts(event: Event) -> (&'static str, Style, String) {
     let dimmed = Style::new().dimmed();
     match event {
@@ -41,7 +40,7 @@ fn parts(event: Event) -> (&'static str, Style, String) {
         }
         Event::Thinking { text } => ("think", dimmed, text),
         Event::ToolUse { text, tool_name, action, .. } => {
-            // As exactly as is known: `Bash: cargo test`.
+            // The most exact description that is known: `Bash: cargo test`.
             let keys = ["command", "path", "query", "url", "description"];
             let detail = keys.iter().find_map(|key| action.detail.get(*key)?.as_str());
             let body = match detail.unwrap_or(&text) {
@@ -87,7 +86,7 @@ fn parts(event: Event) -> (&'static str, Style, String) {
     }
 }
 
-/// The text of an entry.
+/// The text of an entry of either channel; empty if it has none.
 pub fn text(entry: &Value) -> &str {
     entry["text"].as_str().unwrap_or_default()
 }
@@ -102,12 +101,12 @@ fn tool_result(ended: String, text: &str) -> String {
     body.join("\n")
 }
 
-/// A failure's summary without the names of tools.
+/// A failure's summary in words for a person, who does not know the tools' names.
 pub fn for_person(summary: &str) -> String {
     summary.replace("stopped by stop_attempt", "stopped on request")
 }
 
-/// `completed (exit 0)`, `stopped (signal 9)`.
+/// How a process or attempt ended: `completed (exit 0)`, `stopped (signal 9)`, or the status alone.
 pub fn ended(status: &str, code: Option<i32>, signal: Option<i32>) -> String {
     match (code, signal) {
         (Some(code), _) => format!("{status} (exit {code})"),
@@ -116,7 +115,8 @@ pub fn ended(status: &str, code: Option<i32>, signal: Option<i32>) -> String {
     }
 }
 
-/// A command line. The stand-in is this program, under an internal name.
+/// A command line. The scripted executor is this program with an internal argument, whose name is shown
+/// instead.
 fn program(command: &[String]) -> String {
     match command {
         [program, name] if program == "/proc/self/exe" => name.trim_start_matches('_').to_owned(),

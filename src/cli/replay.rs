@@ -1,5 +1,5 @@
-//! `provost replay`: re-derives an attempt's entries from its executor's output, and compares
-//! them with its log.
+//! `provost replay`: derives an attempt's entries again from its executor's output, and compares them
+//! with its log. It reads the home's files; the daemon only resolves the attempt.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use super::prelude::*;
 use crate::config::Config;
 use crate::executors::Registry;
 
-/// Entries derived and not printed yet.
+/// Entries that are derived ahead of printing.
 const AHEAD: usize = 256;
 
 #[derive(clap::Args, Debug)]
@@ -27,6 +27,7 @@ pub struct ReplayArgs {
     process: Option<ProcessId>,
 }
 
+/// `provost replay`: prints the derived entries, then the verdict; exit code 1 unless all are equal.
 pub async fn replay(context: &mut Context, args: &ReplayArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
     let status = context.call::<AttemptStatus>(json!({"attempt_id": attempt})).await?;
@@ -60,7 +61,8 @@ pub async fn replay(context: &mut Context, args: &ReplayArgs) -> Result<Exit, Fa
     report(&mut context.out, outcome, unreadable)
 }
 
-/// `unreadable`: why a process's own reader is no longer available.
+/// Prints the verdict on standard error, or as a last line of JSON. `unreadable`: why an executor's own
+/// reader is not available, such as a changed configuration; it explains a difference.
 fn report(out: &mut Output, outcome: Replay, unreadable: Option<String>) -> Result<Exit, Failure> {
     let (count, message, difference) = match outcome {
         Replay::Same(count) => {

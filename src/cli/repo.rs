@@ -1,5 +1,5 @@
-//! `provost repo show` and `provost trust`: what is configured for the worktrees of repositories,
-//! and whether the commands of a repository's own file may run.
+//! `provost repo show`, `provost repo remotes` and `provost trust`: what is configured for the worktrees
+//! of repositories, where work is pushed, and whether the commands of a repository's file may run.
 
 use std::io::IsTerminal;
 
@@ -63,6 +63,7 @@ pub struct TrustArgs {
 }
 
 impl RepoArgs {
+    /// The repositories that are meant, as arguments of a call.
     async fn params(&self, context: &mut Context) -> Result<Value, Failure> {
         let project = choose(context, self.project.name()).await?;
         Ok(json!({"project_id": project, "repo": self.repository, "branch": self.branch}))
@@ -90,6 +91,7 @@ pub async fn repo(context: &mut Context, command: &RepoCommand) -> Result<Exit, 
     })
 }
 
+/// `provost repo remotes`: without `--yes` it only shows the remotes.
 async fn remotes(context: &mut Context, args: &RemotesArgs) -> Result<Exit, Failure> {
     let project = choose(context, args.project.name()).await?;
     let params = json!({"project_id": project, "repo": args.repository, "yes": args.yes});
@@ -110,6 +112,8 @@ fn row(setting: &ShownSetting) -> Vec<String> {
     vec![setting.key.clone(), value, setting.origin.clone()]
 }
 
+/// `provost trust`: shows the commands of a repository's `provost.toml`, and asks on a terminal. The
+/// argument is first taken for a project and then for an attempt.
 pub async fn trust(context: &mut Context, args: &TrustArgs) -> Result<Exit, Failure> {
     let mut params = json!({"repo": args.repo, "branch": args.branch, "yes": args.yes,
         "revoke": args.revoke});
@@ -128,7 +132,8 @@ pub async fn trust(context: &mut Context, args: &TrustArgs) -> Result<Exit, Fail
         if !agrees(&found)? {
             return Ok(Exit::Refused);
         }
-        // Not those that a commit has brought meanwhile.
+        // Only what the person has read is approved: the daemon compares these hashes, because a commit
+        // may have changed the commands meanwhile.
         let seen: Vec<&String> = found.repos.iter().filter_map(|repo| repo.hash.as_ref()).collect();
         (params["yes"], params["seen"]) = (json!(true), json!(seen));
         found = context.call::<TrustedRepos>(params).await?;
@@ -143,6 +148,8 @@ pub async fn trust(context: &mut Context, args: &TrustArgs) -> Result<Exit, Fail
     })
 }
 
+/// Asks on standard error, so that standard output has only the result. Anything but `y`, `Y` or `yes`
+/// is a no.
 fn agrees(found: &TrustedRepos) -> std::io::Result<bool> {
     let mut out = Output::to(Box::new(std::io::stderr()), false);
     shown(&mut out, found)?;

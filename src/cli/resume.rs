@@ -1,12 +1,13 @@
-//! `provost resume`: goes on with an attempt's session by hand, in its executor's own terminal
-//! interface. That runs below this process, which then has a renewed token taken back.
+//! `provost resume`: continues an attempt's session by hand, in the terminal interface of its executor.
+//! The program runs below this process, because the daemon has to be told of its end: it then takes
+//! back a token that the program may have renewed.
 
 use provost_actors::process::by_hand::Prepared;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::prelude::*;
 
-/// Variables that the program gets from this terminal.
+/// Variables that the program gets from this terminal; all others are those of the attempt's turns.
 const OF_TERMINAL: [&str; 4] = ["TERM", "COLORTERM", "TERM_PROGRAM", "NO_COLOR"];
 
 #[derive(clap::Args, Debug)]
@@ -15,6 +16,8 @@ pub struct ResumeArgs {
     attempt: String,
 }
 
+/// `provost resume`: ends this process with the program's exit code. `turn_active` if the session is open
+/// in another terminal. With `--json` it only prints what it would run.
 pub async fn resume(context: &mut Context, args: &ResumeArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
     let ByHand(mut by_hand) = context.call::<ByHand>(json!({"attempt_id": attempt})).await?.output;
@@ -39,10 +42,11 @@ pub async fn resume(context: &mut Context, args: &ResumeArgs) -> Result<Exit, Fa
     std::process::exit(code);
 }
 
-/// The exit code of the program, as a shell tells it.
+/// Runs the program; returns its exit code as a shell does: 128 and the signal's number for a signal.
 async fn run(prepared: Prepared) -> Result<i32, Failure> {
     use std::os::unix::process::ExitStatusExt;
-    // They are the program's. Its own handlers begin as usual, for it is executed anew.
+    // Ctrl-C and Ctrl-\ are for the program. With handlers of its own, this process survives them. The
+    // program does not inherit handlers: exec resets them (execve(2)).
     let _kept = [signal(SignalKind::interrupt())?, signal(SignalKind::quit())?];
     let Prepared { command, kept } = prepared;
     let status = tokio::process::Command::from(command).status().await?;

@@ -1,4 +1,4 @@
-//! `provost retry`: the same task again, in a fresh attempt or in the session of the old one.
+//! `provost retry`: the same task again, in a new attempt or in the session of the old one.
 
 use super::follow_up;
 use super::prelude::*;
@@ -23,6 +23,8 @@ pub struct RetryArgs {
     follow: bool,
 }
 
+/// `provost retry`: a new attempt starts with the arguments of the old one, also on top of another
+/// attempt's work if the old one did.
 pub async fn retry(context: &mut Context, args: &RetryArgs) -> Result<Exit, Failure> {
     let attempt = context.attempt(&args.attempt).await?;
     let started = context.call::<StartedAs>(json!({"attempt_id": attempt})).await?;

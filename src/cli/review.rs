@@ -4,7 +4,7 @@ use provost_actors::ids::CommentId;
 
 use super::prelude::*;
 
-/// The longest piece of a comment that is shown, in characters.
+/// The longest piece of a comment in the table, in characters.
 const TEXT: usize = 200;
 
 #[derive(clap::Subcommand, Debug)]
@@ -72,7 +72,7 @@ pub enum SideArg {
     New,
 }
 
-/// Lines of a file, as they are typed.
+/// Lines of a file as they are typed: `PATH:LINE` or `PATH:LINE-LINE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineRange {
     path: String,
@@ -80,6 +80,7 @@ pub struct LineRange {
     last_line: Option<u64>,
 }
 
+/// Reads a range of lines. The last colon ends the path, which may have others.
 fn place(text: &str) -> Result<LineRange, String> {
     let unreadable = || "it is PATH:LINE or PATH:LINE-LINE".to_owned();
     let (path, lines) = text.rsplit_once(':').ok_or_else(unreadable)?;
@@ -125,6 +126,7 @@ async fn add(context: &mut Context, args: AddArgs) -> Result<Exit, Failure> {
     })
 }
 
+/// Edits, removes or resolves one comment, and says so with the word `done`.
 async fn change(
     context: &mut Context,
     one: &OneArgs,
@@ -186,7 +188,7 @@ fn row(comment: &Comment) -> Vec<String> {
     ]
 }
 
-/// Where a comment's lines are, or were before they changed.
+/// Where a comment's lines are now; if they have changed, where they were.
 fn at(comment: &Comment) -> String {
     let (path, first, last) = match &comment.now {
         Some(now) => (&now.path, now.first_line, now.last_line),

@@ -1,5 +1,5 @@
-//! `provost run`: creates a task and starts its first attempt; also how `provost task start`
-//! starts one.
+//! `provost run`: creates a task and starts its first attempt. `provost task start` and `provost retry`
+//! start theirs here too.
 
 use super::logs::Reader;
 use super::open;
@@ -9,7 +9,7 @@ use super::project::{ProjectArg, choose_aloud};
 /// The longest title that is derived from a prompt, in characters.
 const TITLE: usize = 80;
 
-/// The executor that stands in for an agent: never a default.
+/// The scripted executor that imitates an agent; it is never the default.
 const FAKE: &str = "fake";
 
 #[derive(clap::Args, Debug)]
@@ -54,11 +54,14 @@ impl AgentArgs {
 }
 
 impl Then {
+    /// For verbs without `--open`.
     pub fn following(follow: bool) -> Self {
         if follow { Self::Follow } else { Self::Print }
     }
 }
 
+/// `provost run`: the prompt is also the task's description. If the start is refused, the task is
+/// deleted again.
 pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> {
     let title = headline(&args.prompt, TITLE);
     if title.is_empty() {
@@ -71,7 +74,8 @@ pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> 
     let start = json!({"task_id": task, "executor": executor, "variant": args.agent.variant,
         "prompt": args.prompt});
     match context.call::<StartTaskAttemptOutput>(start).await {
-        // A refused start leaves no task behind.
+        // The task of a refused start is deleted: a person who corrects the command and runs it again
+        // would have it twice.
         Err(refused @ Failure::Client(ClientError::Refused(_))) => {
             context.call::<DeleteTaskOutput>(json!({"task_id": task})).await?;
             Err(refused)
@@ -80,7 +84,7 @@ pub async fn run(context: &mut Context, args: RunArgs) -> Result<Exit, Failure> 
     }
 }
 
-/// Starts an attempt at an existing task.
+/// Starts an attempt at an existing task; `start` has the other arguments of the call.
 pub async fn start(
     context: &mut Context,
     mut start: Value,
@@ -91,13 +95,13 @@ pub async fn start(
     start_as(context, start, agent.then()).await
 }
 
-/// Starts an attempt with these arguments.
+/// Starts an attempt with exactly these arguments of `start_task_attempt`.
 pub async fn start_as(context: &mut Context, start: Value, then: Then) -> Result<Exit, Failure> {
     let started = context.call::<StartTaskAttemptOutput>(start).await?;
     show(context, &started, then).await
 }
 
-/// Prints the id, short for people as `ps` does; or follows the log, or opens the page.
+/// Prints the id (short on a terminal), follows the log, or opens the page.
 async fn show(
     context: &mut Context,
     started: &Answer<StartTaskAttemptOutput>,
@@ -118,7 +122,8 @@ async fn show(
     })
 }
 
-/// The named or default executor, once the daemon has confirmed that it can start.
+/// The named or default executor, after the daemon has confirmed that it can start: a task is only
+/// created for one that can.
 async fn executor(context: &mut Context, agent: &AgentArgs) -> Result<String, Failure> {
     let executor = if let Some(executor) = &agent.executor {
         executor.clone()
@@ -131,12 +136,13 @@ async fn executor(context: &mut Context, agent: &AgentArgs) -> Result<String, Fa
     Ok(executor)
 }
 
-/// Whether it is no agent, but only does what its prompt says.
+/// Whether an executor is no agent, but only does what its prompt says.
 pub fn is_stand_in(executor: &ExecutorSummary) -> bool {
     executor.stand_in || executor.executor == FAKE
 }
 
-/// The only executor that is installed. Between several the person must choose.
+/// The only installed executor. Of several, the person has to choose one; without any, the failure says
+/// how to install one.
 fn default_executor(executors: &[ExecutorSummary]) -> Result<String, Failure> {
     let agents = executors.iter().filter(|it| !is_stand_in(it));
     let (available, missing): (Vec<_>, Vec<_>) = agents.partition(|it| it.available);

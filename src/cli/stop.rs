@@ -1,10 +1,10 @@
-//! `provost stop`: one attempt, or all that run or wait.
+//! `provost stop`: stops one attempt, or all that run or wait.
 
 use futures_util::StreamExt;
 
 use super::prelude::*;
 
-/// How many attempts are stopped at once: each may take its whole grace period.
+/// How many attempts are stopped at once, because each may take its whole grace period.
 const AT_ONCE: usize = 16;
 
 /// The longest title that is shown, in characters.
@@ -25,6 +25,7 @@ pub struct StopArgs {
     force: bool,
 }
 
+/// `provost stop`: fails if a process of an attempt is still alive afterwards.
 pub async fn stop(context: &mut Context, args: &StopArgs) -> Result<Exit, Failure> {
     match args.attempt.as_deref() {
         None | Some("all") => all(context, args.force).await,
@@ -45,7 +46,8 @@ async fn one(context: &mut Context, attempt: AttemptId, force: bool) -> Result<E
     }
 }
 
-/// Queued attempts go first, so that none of them starts meanwhile.
+/// Stops all attempts, each by a connection of its own. Queued attempts are stopped first, because the
+/// slots of stopped ones would go to them.
 async fn all(context: &mut Context, force: bool) -> Result<Exit, Failure> {
     let listed = context.call::<Attempts>(json!({})).await?;
     let ended = [AttemptPhase::Settled, AttemptPhase::Idle];
@@ -69,6 +71,7 @@ async fn all(context: &mut Context, force: bool) -> Result<Exit, Failure> {
     show_all(context, stopped)
 }
 
+/// Prints each outcome, and fails if an attempt could not be stopped.
 fn show_all(
     context: &mut Context,
     stopped: Vec<(&AttemptLine, StopResult)>,

@@ -1,17 +1,19 @@
-//! Tables for people: columns aligned by their width on a terminal, and rows that fit it. Pure.
+//! Tables for people: aligned columns, and rows that fit the terminal's width. Widths are in cells,
+//! because a character can take none or two. Pure.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use super::text::harmless;
 
-/// Between two columns.
+/// Cells between two columns.
 const GAP: usize = 2;
 
-/// Least widths of cut and wrapped columns, in cells: the first pair that fits is taken.
+/// Least widths of cut and of wrapped columns. Columns are narrowed to the first pair; if the table is
+/// still too wide, to the next one.
 const NARROWEST: [(usize, usize); 3] = [(20, 28), (10, 16), (4, 8)];
 
-/// A column's title, and what becomes of cells that the terminal is too narrow for.
+/// A column's title, and what happens to cells for which the terminal is too narrow.
 #[derive(Clone, Copy, Debug)]
 pub enum Column {
     /// Always shown in full: an id, a status.
@@ -28,8 +30,8 @@ impl From<&'static str> for Column {
     }
 }
 
-/// The lines of a table, its head first. The last column wraps, unless it is to be cut.
-/// Without a width, in cells of the terminal, each row is one line.
+/// The lines of a table, the head first. The last column wraps unless it is to be cut. Without a width,
+/// each row is one line. Cells are made harmless.
 pub fn lines(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
     let mut columns = columns.to_vec();
     if let Some(last) = columns.last_mut()
@@ -54,7 +56,7 @@ pub fn lines(columns: &[Column], rows: &[Vec<String>], width: Option<usize>) -> 
     rows.iter().flat_map(|row| row_lines(row, &widths, &columns)).collect()
 }
 
-/// Takes from the widest column that may be narrower until the rows fit.
+/// Takes cells from the widest column that may become narrower, until the rows fit or no column may.
 fn narrow(widths: &mut [usize], columns: &[Column], most: usize) {
     let gaps = GAP * widths.len().saturating_sub(1);
     for (cut, wrapped) in NARROWEST {
@@ -95,7 +97,7 @@ fn row_lines(row: &[String], widths: &[usize], columns: &[Column]) -> Vec<String
     (0..height).map(line).collect()
 }
 
-/// The text, cut to so many cells of the terminal.
+/// The text, cut to so many cells, with an ellipsis if something is missing.
 fn shortened(text: &str, most: usize) -> String {
     if text.width() <= most {
         return text.to_owned();
@@ -104,7 +106,7 @@ fn shortened(text: &str, most: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The text in lines of at most so many cells, parted between words where it can be.
+/// The text in lines of at most so many cells, broken between words if possible.
 fn folded(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -130,7 +132,8 @@ fn folded(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// As much of the text's beginning as fits, at least one character; and the rest.
+/// Splits a text after as much as fits. The first part has at least one character, so that callers
+/// always get further.
 fn split_at_width(text: &str, most: usize) -> (&str, &str) {
     let mut end = 0;
     for (start, cluster) in text.grapheme_indices(true) {

@@ -1,4 +1,4 @@
-//! `provost task`: the tasks of a project, added one by one or as those of a file.
+//! `provost task`: the tasks of a project, one by one or as a file.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -161,6 +161,7 @@ async fn done(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
     })
 }
 
+/// `provost task edit`: changes only what is given. New dependencies replace all earlier ones.
 async fn edit(context: &mut Context, args: &EditArgs) -> Result<Exit, Failure> {
     let project = args.task.project.name();
     let task = named(context, &args.task.task, project).await?;
@@ -208,13 +209,14 @@ async fn list(context: &mut Context, project: Option<&str>) -> Result<Exit, Fail
     context.list(&json!({ "tasks": tasks }), &columns, rows, none)
 }
 
-/// Its status, and its review state after the last report.
+/// A task's status, and after a report its review state.
 fn state(task: &TaskSummary) -> String {
     let status = word(&task.status);
     task.standing.map_or_else(|| status.clone(), |review| format!("{status}, {}", word(&review)))
 }
 
-/// A project's task, by its handle or a piece of its id.
+/// A task by its whole id, or in a project by its handle or a piece of its id. The project is chosen as
+/// by [`choose`].
 pub async fn named(
     context: &mut Context,
     name: &str,
@@ -261,7 +263,7 @@ async fn show(context: &mut Context, args: &TaskArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// The reports on a task, newest first.
+/// Prints the reports on a task, newest first; also those of verifications, which name another task.
 fn show_reports(out: &mut Output, handle: &str, reported: &Reported) -> io::Result<()> {
     let Reported { reports, reports_total, .. } = reported;
     if !reports.is_empty() {
@@ -284,6 +286,7 @@ fn show_reports(out: &mut Output, handle: &str, reported: &Reported) -> io::Resu
     Ok(())
 }
 
+/// `provost task import`: the daemon reads the text, and adds all tasks or none.
 async fn import(context: &mut Context, args: &ImportArgs) -> Result<Exit, Failure> {
     let text = read(&args.file)?;
     let format = format_of(&args.file, &text);
@@ -313,11 +316,11 @@ fn read(file: &Path) -> Result<String, Failure> {
     let text = read.map_err(|error| {
         Failure::Usage(format!("{} can't be read: {error}", harmless(&file.to_string_lossy())))
     })?;
-    // Some editors write a byte order mark.
+    // Some editors begin a file with a byte order mark.
     Ok(text.trim_start_matches('\u{feff}').to_owned())
 }
 
-/// The format by the file's name, or else by its beginning.
+/// The format by the file's ending; without a known one, by the first character.
 fn format_of(file: &Path, text: &str) -> &'static str {
     let is_named = |name: &str| file.extension().is_some_and(|it| it.eq_ignore_ascii_case(name));
     let looks_like_json = text.trim_start().starts_with(['[', '{']);

@@ -1,10 +1,11 @@
-//! Text as people see it: made harmless to a terminal, shortened, spelled out. Pure.
+//! Text as people see it, harmless to a terminal. Pure.
 
 use std::fmt::Write as _;
 
 use crate::work::labels::steers;
 
-/// One line without control characters and those that reorder text: they are escaped.
+/// The text with all characters escaped that could control a terminal or reorder text. Line breaks are
+/// escaped too, so the result is one line; tabs stay.
 pub fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -17,7 +18,8 @@ pub fn harmless(text: &str) -> String {
     safe
 }
 
-/// JSON of the same value that can't steer a terminal. Such characters occur in strings only.
+/// JSON of the same value that can't control a terminal: these characters become `\u` escapes, which are
+/// valid because valid JSON has the characters only in strings.
 pub fn harmless_json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -31,7 +33,7 @@ pub fn harmless_json(text: &str) -> String {
     safe
 }
 
-/// Text on one line, with its line breaks visible.
+/// Text on one line; a line break becomes ` ⏎ `.
 pub fn one_line(text: &str) -> String {
     text.replace('\n', " ⏎ ")
 }

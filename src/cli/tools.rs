@@ -27,7 +27,7 @@ pub struct CallArgs {
     arguments: String,
 }
 
-/// Needs no daemon: the table of tools is part of the program.
+/// `provost tools`. It needs no daemon: the table of tools is part of the program.
 pub fn tools(out: &mut Output, args: &ToolsArgs) -> Result<Exit, Failure> {
     if args.errors {
         return errors(out);
@@ -47,7 +47,7 @@ pub fn tools(out: &mut Output, args: &ToolsArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Every error code with its hint.
+/// `provost tools --errors`: every error code with its general hint.
 fn errors(out: &mut Output) -> Result<Exit, Failure> {
     let json = Code::ALL
         .iter()
@@ -63,6 +63,8 @@ fn errors(out: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// `provost call`: prints the answer as JSON, and a refusal as its envelope on standard error, with the
+/// exit code of its error code.
 pub async fn call(context: &mut Context, args: CallArgs) -> Result<Exit, Failure> {
     let given = match args.arguments.as_str() {
         "-" => {
@@ -78,7 +80,7 @@ pub async fn call(context: &mut Context, args: CallArgs) -> Result<Exit, Failure
             context.out.json(&output)?;
             Ok(Exit::Done)
         }
-        // For programs: the envelope and nothing else.
+        // Programs read it: the envelope, with or without `--json`, and nothing else.
         Err(Failure::Client(ClientError::Refused(envelope))) => {
             anstream::eprintln!("{}", harmless_json(&envelope.json.to_string()));
             Ok(envelope.code.map_or(Exit::Refused, super::exit::of))

@@ -1,5 +1,5 @@
 //! `provost executors --try`: one short turn of an executor in a repository made for it, and what its
-//! agent offers to choose from. The repository, its project and the worktree go again.
+//! agent offers to choose from. The repository, its project and the worktree are removed afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +10,8 @@ use super::prelude::*;
 
 const PROMPT: &str = "say hello";
 
+/// Makes the repository and a project, runs the turn, and removes both however the turn ends. Exit code
+/// 7 if the turn has failed.
 pub async fn try_executor(context: &mut Context, executor: &str) -> Result<Exit, Failure> {
     context.call::<Empty>(json!({"executor": executor})).await?;
     let folder = tempfile::Builder::new().prefix("provost-try-").tempdir()?;
@@ -21,7 +23,7 @@ pub async fn try_executor(context: &mut Context, executor: &str) -> Result<Exit,
     let tried = turn(context, project, executor).await;
     let gone = json!({"project_id": project, "yes": true});
     let removed = context.call::<RemovedProject>(gone).await;
-    // Why the trial failed comes first.
+    // A failure of the trial is reported before one of the removal.
     let tried = tried?;
     if !removed?.removed {
         return Err(Failure::Fault(format!("project {name} is left: its worktrees were kept")));
@@ -29,6 +31,7 @@ pub async fn try_executor(context: &mut Context, executor: &str) -> Result<Exit,
     Ok(tried)
 }
 
+/// Runs the turn and prints its log. Ctrl-C stops the attempt, so that the removal can go on.
 async fn turn(context: &mut Context, project: ProjectId, executor: &str) -> Result<Exit, Failure> {
     let task = json!({"project_id": project, "title": PROMPT});
     let task = context.call::<CreateTaskOutput>(task).await?.task_id;
@@ -58,7 +61,8 @@ async fn turn(context: &mut Context, project: ProjectId, executor: &str) -> Resu
     Ok(if status.state == AttemptState::Failed { Exit::AttemptFailed } else { Exit::Done })
 }
 
-/// What an agent offers in its answers over ACP: the modes, models, options and ways to sign in.
+/// What an agent offers in its ACP answers: the ids of modes, models, options and ways to sign in. Lines
+/// of other protocols have nothing of it.
 fn offered<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     let mut add = |what: &str, list: &Value, id: &str| {

@@ -1,4 +1,4 @@
-//! Reports a wrong command line, with tips for words of other programs that are not verbs here.
+//! Reports a wrong command line, with tips for words that are verbs of other programs.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use provost_actors::refusal::{Code, Refusal};
 
 use super::Exit;
 
-/// Words from other programs, and the verbs to use here.
+/// Verbs of other programs, and what to type here instead.
 const MEANT: &[(&[&str], &str)] = &[
     (
         &["list", "ls"],
@@ -67,7 +67,7 @@ const MEANT: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// The verb that was typed, with the one below it: `task add`.
+/// The typed verb, with its subcommand: `task add`. `hints` looks flags up by it.
 pub fn verb(matches: &ArgMatches) -> String {
     let Some((name, below)) = matches.subcommand() else { return String::new() };
     match below.subcommand_name() {
@@ -76,13 +76,13 @@ pub fn verb(matches: &ArgMatches) -> String {
     }
 }
 
-/// Reports a wrong command line, or prints the help that was asked for.
+/// Reports a wrong command line with exit code 2, or prints help or the version with exit code 0.
 pub fn report(mut error: clap::Error) -> ExitCode {
     if let Some(tip) = tip(&error) {
         error.remove(ContextKind::SuggestedSubcommand);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     }
-    // The command line could not be parsed.
+    // The arguments could not be parsed, so `--json` is searched among them.
     let mut options = std::env::args_os().take_while(|argument| argument != "--");
     if error.use_stderr() && options.any(|argument| argument == "--json") {
         let text = error.render().to_string();
@@ -94,12 +94,13 @@ pub fn report(mut error: clap::Error) -> ExitCode {
         let refusal = Refusal::new(Code::InvalidArgument, message).hint(hint);
         anstream::eprintln!("{}", refusal.envelope());
     } else {
-        // It fails only if the reader has left.
+        // Fails only if the reader has gone.
         let _ = error.print();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8))
 }
 
+/// The tip for an unknown verb; `None`: clap's own suggestion stays.
 fn tip(error: &clap::Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;

@@ -1,4 +1,4 @@
-//! `provost user`: who may use the HTTP face.
+//! `provost user`: who may use the page and the API.
 
 use super::prelude::*;
 use crate::api::users::UserLine;
@@ -45,7 +45,7 @@ pub async fn user(context: &mut Context, command: UserCommand) -> Result<Exit, F
     }
 }
 
-/// The token alone on standard output, so that a script can keep it.
+/// Adds a user or renews a token. The token alone goes to standard output, so that a script can read it.
 async fn token(context: &mut Context, params: Value) -> Result<Exit, Failure> {
     let given = context.call::<UserToken>(params).await?;
     if !context.out.as_json(&given.json)? {

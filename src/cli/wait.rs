@@ -1,6 +1,6 @@
-//! `provost wait`: waits until attempts have settled and no finish of them is under way, for any
-//! length of time. It repeats `wait_for_attempts` with the token of the last answer, so it misses
-//! nothing, even across a restart of the daemon.
+//! `provost wait`: waits until attempts have settled and no finish of them is under way, for any length
+//! of time. Each call passes the revision of the last answer, so no change is missed, even across a
+//! restart of the daemon.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::prelude::*;
 
-/// The longest that one call may sleep.
+/// The longest wait of one call.
 const LONGEST_CALL: Duration = Duration::from_secs(50);
 
 #[derive(clap::Args, Debug)]
@@ -28,12 +28,14 @@ pub struct WaitArgs {
     timeout: Option<Duration>,
 }
 
+/// `provost wait`: prints each attempt when it has settled. Exit code 6 if the time is over, and 7 if one
+/// of them has failed.
 pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failure> {
     let mut ids = Vec::with_capacity(args.attempts.len());
     for piece in &args.attempts {
         ids.push(context.attempt(piece).await?);
     }
-    // A time too far off to be represented is forever.
+    // A time limit that is too far away to be represented counts as none.
     let deadline = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut arguments = json!({"attempt_ids": ids, "until": "any_settled"});
     let mut printed = BTreeSet::new();
@@ -56,7 +58,7 @@ pub async fn wait(context: &mut Context, args: &WaitArgs) -> Result<Exit, Failur
             return Ok(exit(attempts, is_done));
         }
         arguments["after"] = json!(answer.after);
-        // The end of a finish is a change, and no settling.
+        // `any_settled` does not end when a finish ends, so a wait for a finish asks for any change.
         let finishing = attempts.iter().any(|attempt| attempt.finishing);
         arguments["until"] = json!(if finishing { "any_change" } else { "any_settled" });
     }
@@ -68,7 +70,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Neither a turn nor a finish of it is under way.
+/// Whether neither a turn nor a finish of the attempt is under way.
 fn has_settled(attempt: &WaitedAttempt) -> bool {
     matches!(attempt.phase, AttemptPhase::Settled | AttemptPhase::Idle) && !attempt.finishing
 }
@@ -78,6 +80,7 @@ fn is_done(attempts: &[WaitedAttempt], any: bool) -> bool {
     if any { settled.any(|settled| settled) } else { settled.all(|settled| settled) }
 }
 
+/// With `--any`, a failed attempt decides only if it has settled by now.
 fn exit(attempts: &[WaitedAttempt], is_done: bool) -> Exit {
     let failed = |it: &WaitedAttempt| has_settled(it) && it.state == AttemptState::Failed;
     match is_done {

@@ -1,5 +1,5 @@
-//! `provost shell` and `provost open --editor`: a person's own programs in a worktree. They take
-//! the place of this process, so their exit codes and signals are its own.
+//! `provost shell` and `provost open --editor`: a person's own programs in a worktree. They replace this
+//! process (execve(2)), so their exit codes and signals are its own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::process::Command;
 use super::path::{self, PathArgs};
 use super::prelude::*;
 
-/// Where there is no other shell.
+/// The shell where `SHELL` is not set.
 const SHELL: &str = "/bin/sh";
 
 #[derive(clap::Args, Debug)]
@@ -22,7 +22,7 @@ pub struct ShellArgs {
     command: Option<String>,
 }
 
-/// Runs `$SHELL`; with `--json` it only prints what that would get.
+/// `provost shell`: runs `$SHELL` with the attempt's variables; with `--json` it only prints these.
 pub async fn shell(context: &mut Context, args: &ShellArgs) -> Result<Exit, Failure> {
     let (attempt, path) = path::find(context, &args.worktree).await?;
     let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
@@ -38,7 +38,8 @@ pub async fn shell(context: &mut Context, args: &ShellArgs) -> Result<Exit, Fail
     run(context, command, &path, variables)
 }
 
-/// Opens the worktree in the person's editor.
+/// `provost open --editor`: opens the worktree in the person's editor. `file_not_found` if there is no
+/// program for it.
 pub async fn edit(context: &mut Context, args: &PathArgs) -> Result<Exit, Failure> {
     let (attempt, path) = path::find(context, args).await?;
     let Some(opener) = opener(variable, is_program) else {
@@ -54,13 +55,14 @@ pub async fn edit(context: &mut Context, args: &PathArgs) -> Result<Exit, Failur
     let environment = context.call::<Environment>(json!({"attempt_id": attempt})).await?;
     quiet(context, attempt).await?;
     context.out.as_json(&json!({"attempt_id": attempt, "path": path, "opened_with": opener}))?;
-    // As git does: an editor may be a command with arguments.
+    // As git does (git-var(1)): an editor may be a command with arguments, so a shell reads it.
     let mut command = program(SHELL);
     command.args(["-c", &format!("{opener} \"$@\""), &opener, &path]);
     run(context, command, &path, &environment.variables)
 }
 
-/// Has what turns have left running in a box ended, and says what could still change the worktree.
+/// Ends the sandboxed processes that earlier turns left in the worktree, and says on standard error what
+/// could still change it.
 async fn quiet(context: &mut Context, attempt: AttemptId) -> Result<(), Failure> {
     let quieted = context.call::<Quieted>(json!({"attempt_id": attempt})).await?;
     for notice in &quieted.notices {
@@ -69,13 +71,13 @@ async fn quiet(context: &mut Context, attempt: AttemptId) -> Result<(), Failure>
     Ok(())
 }
 
-/// What opens a link on this desktop; `None`: there is no desktop.
+/// The program that opens a link: `BROWSER`, else `xdg-open` on a desktop. `None`: there is no desktop.
 pub fn desktop_opener() -> Option<String> {
     variable("BROWSER")
         .or_else(|| opener(|name| variable(name).filter(|_| name.ends_with("DISPLAY")), is_program))
 }
 
-/// The command that opens a folder; `None`: there is none.
+/// The command that opens a folder: `VISUAL`, `EDITOR`, else `xdg-open` on a desktop.
 fn opener(
     variable: impl Fn(&str) -> Option<String>,
     is_program: impl Fn(&str) -> bool,
@@ -88,7 +90,7 @@ fn opener(
     })
 }
 
-/// A variable that is set to something.
+/// The value of a variable; `None` if it is not set or blank.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
@@ -103,7 +105,7 @@ fn program(name: &str) -> Command {
     Command::new(name)
 }
 
-/// Ends this process, unless the program can't be run.
+/// Replaces this process with the program. It returns only if the program can't be run.
 fn run(
     context: &mut Context,
     mut command: Command,
@@ -112,7 +114,8 @@ fn run(
 ) -> Result<Exit, Failure> {
     context.out.flush()?;
     let program = Path::new(command.get_program()).display().to_string();
-    // PWD is what a shell believes of a folder that links lead to.
+    // A shell takes PWD for its folder's path if it leads to that folder. Otherwise it prints the
+    // path with all symbolic links resolved.
     let error = command.current_dir(path).env("PWD", OsStr::new(path)).envs(variables).exec();
     Err(Failure::Fault(format!("{program} can't be run: {error}")))
 }

@@ -1,11 +1,11 @@
-//! The first line of a connection to the daemon's socket, and the daemon's answer. MCP lines
-//! follow. Pure.
+//! The first line of a connection to the daemon's socket, and the daemon's answer. Lines of MCP follow. Only
+//! `Hello::of_process` reads the process's environment.
 
 use serde::{Deserialize, Serialize};
 
 use crate::role::{Access, Role};
 
-/// The version of the hello. A peer of another version is refused.
+/// The version of the hello. A client refuses a daemon of another version. The daemon does not compare it.
 pub const VERSION: u32 = 1;
 
 /// The kind of client.
@@ -14,7 +14,7 @@ pub const VERSION: u32 = 1;
 pub enum Peer {
     /// `provost mcp`, for an MCP client.
     Bridge,
-    /// A verb of the command line, which may call the `provost/…` methods.
+    /// A command of `provost`, which may call the `provost/…` methods.
     Cli,
 }
 
@@ -25,7 +25,8 @@ enum Tag {
     Hello,
 }
 
-/// The first line of a client.
+/// The first line of a client. The daemon believes it only as far as the kernel shows the client's process
+/// outside of all attempts (`domain/callers.rs`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     provost: Tag,
@@ -33,11 +34,11 @@ pub struct Hello {
     /// `None`: the daemon decides by `attempt_id` and `cwd`.
     pub role: Option<Role>,
     pub client: Peer,
-    /// The attempt that the client is part of, as its environment says.
+    /// The attempt that the client's environment names.
     pub attempt_id: Option<String>,
     /// The client's working directory, if it is UTF-8.
     pub cwd: Option<String>,
-    /// Identifies the client for as long as it lives.
+    /// A random id of this client process: limits and leases know the client by it.
     pub agent: Option<String>,
     /// `None`: the default of its role.
     pub access: Option<Access>,

@@ -1,5 +1,12 @@
-//! A client of the daemon's socket, for the command line: one call at a time, each
-//! answered or failed. `start` starts a daemon; the bridge survives its restart.
+//! A client of the daemon's socket, for the command line: one call at a time, and each is answered or fails.
+//! `start` connects, and starts a daemon if none listens. The bridge takes its connections from here too.
+//!
+//! ```text
+//!  client ── Hello, one line ──▶ daemon
+//!         ◀── Welcome, one line ──         another version: the connection fails
+//!         ── a JSON-RPC line ──▶           (`tools/call`, or a `provost/...` method)
+//!         ◀── notifications, skipped; then the answer with the same id
+//! ```
 
 mod hello;
 mod start;
@@ -19,23 +26,25 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-/// A daemon that takes longer to say hello counts as unreachable.
+/// A daemon that takes longer to answer the hello counts as unreachable.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
-/// The daemon's hello is one short line.
+/// The most bytes of the daemon's answer to the hello, which is one short line.
 const HELLO_BYTES: u64 = 4096;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// No connection was made, so no call was sent.
     #[error("the daemon can't be reached: {0}")]
     Unreachable(String),
+    /// The connection ended during a call: the daemon may have carried the call out.
     #[error("the connection to the daemon broke: {0}")]
     Lost(io::Error),
     /// A tool refused the call.
     #[error("{}", .0.message)]
     Refused(Box<Envelope>),
-    /// The protocol's own errors: unknown method, unknown tool.
+    /// An error of JSON-RPC itself, such as an unknown method or an unknown tool.
     #[error("{message}")]
     Rpc { code: i64, message: String, data: Option<Value> },
     #[error(
@@ -44,16 +53,18 @@ pub enum ClientError {
     Garbled(String),
 }
 
-/// What a call returns. A field that older daemons may lack is optional; unknown ones are ignored.
+/// What a call returns, as far as a command needs it. A field that older daemons lack is optional. Unknown
+/// fields are ignored.
 pub trait CallOutput: DeserializeOwned {
     /// The tool that returns it, or the method of the command line (`provost/...`).
     const CALL: &'static str;
-    /// Of an item of a list, the field that has them all; empty: as the call is named, `tasks` of
-    /// `list_tasks`.
+    /// For the items of a list: the field of the answer that has the list. Empty: the field has the name of
+    /// the call without `list_`, as `tasks` for `list_tasks`.
     const ITEMS: &'static str = "";
 }
 
-/// An answer of the daemon: the JSON as it came, and what it says.
+/// An answer of the daemon: the JSON as it came (commands print it with `--json`), and the parsed output.
+/// Derefs to the output, and serializes as the JSON.
 #[derive(Clone, Debug)]
 pub struct Answer<T> {
     pub json: Value,
@@ -61,6 +72,7 @@ pub struct Answer<T> {
 }
 
 impl<T: DeserializeOwned> Answer<T> {
+    /// Fails with `Garbled` if the JSON has not the form of `T`.
     pub fn read(json: Value) -> Result<Self, ClientError> {
         let output = T::deserialize(&json).map_err(|error| ClientError::Garbled(error.to_string()));
         Ok(Self { output: output?, json })
@@ -81,20 +93,21 @@ impl<T> Serialize for Answer<T> {
     }
 }
 
-/// A refusal, as clients get it.
+/// A refusal, as a client gets it.
 #[derive(Clone, Debug)]
 pub struct Envelope {
-    /// `None` for an unknown code.
+    /// `None`: a code that this version does not know.
     pub code: Option<Code>,
     pub message: String,
+    /// What to do instead; may be empty.
     pub hint: String,
-    /// The whole envelope.
+    /// The whole envelope, as it came.
     pub json: Value,
 }
 
 impl From<Value> for Envelope {
     fn from(json: Value) -> Self {
-        // The worker API's errors are objects, with codes of their own.
+        // The worker API puts its errors into an object `error`, and has codes of its own.
         let error = if json["error"].is_object() { &json["error"] } else { &json };
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
         let code = match error["code"].as_str() {
@@ -107,7 +120,7 @@ impl From<Value> for Envelope {
     }
 }
 
-/// An open connection whose hello has been answered. Calls are made one after the other.
+/// An open connection whose hello has been answered. Calls run one after the other.
 #[derive(Debug)]
 pub struct Connection {
     pub reader: BufReader<OwnedReadHalf>,
@@ -117,7 +130,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to a daemon that listens, and says hello.
+    /// Connects to a daemon that listens, and exchanges the hello, for 10 s at most. Every failure is
+    /// `Unreachable`, also a daemon of another version of the hello.
     pub async fn open(socket: &Path, hello: &Hello) -> Result<Self, ClientError> {
         let unreachable =
             |error: io::Error| ClientError::Unreachable(format!("{}: {error}", socket.display()));
@@ -128,6 +142,7 @@ impl Connection {
         }
     }
 
+    /// Sends the hello, and reads the answer: one line of [`HELLO_BYTES`] at most.
     async fn greet(stream: UnixStream, hello: &Hello) -> io::Result<Self> {
         let (reader, mut writer) = stream.into_split();
         let mut line = serde_json::to_vec(hello)?;
@@ -149,7 +164,7 @@ impl Connection {
         Ok(Self { reader, writer, welcome, last_id: 0 })
     }
 
-    /// The connection for a thread, and what of it was read already.
+    /// The connection in blocking mode, for threads, and the bytes that were read ahead.
     pub fn into_parts(self) -> io::Result<(std::os::unix::net::UnixStream, Vec<u8>)> {
         let read_ahead = self.reader.buffer().to_vec();
         let stream = self.reader.into_inner().reunite(self.writer).map_err(io::Error::other)?;
@@ -166,7 +181,7 @@ impl Connection {
         Answer::read(self.request(T::CALL, arguments).await?)
     }
 
-    /// Calls a tool, or a method of the command line (`provost/...`).
+    /// Calls a tool, or a method of the command line (`provost/...`), by its name.
     pub async fn request(&mut self, call: &str, arguments: Value) -> Result<Value, ClientError> {
         if call.starts_with("provost/") {
             self.method(call, arguments).await
@@ -175,7 +190,7 @@ impl Connection {
         }
     }
 
-    /// Calls a tool and returns its structured result.
+    /// Calls a tool and returns its structured result. A result with `isError` is `Refused`.
     pub async fn tool(&mut self, name: &str, arguments: Value) -> Result<Value, ClientError> {
         let params = json!({"name": name, "arguments": arguments});
         let mut result = self.method("tools/call", params).await?;
@@ -187,7 +202,8 @@ impl Connection {
         }
     }
 
-    /// Calls a method and returns its result.
+    /// Calls a method and returns its result. Skips notifications, requests of the daemon, and answers to
+    /// other calls. Has no limit of time: some calls wait.
     pub async fn method(&mut self, method: &str, params: Value) -> Result<Value, ClientError> {
         self.last_id += 1;
         let id = self.last_id;
@@ -210,7 +226,7 @@ impl Connection {
         }
     }
 
-    /// Resolves once the daemon has closed the connection.
+    /// Returns once the daemon has closed the connection, or has sent something that is not JSON.
     pub async fn closed(&mut self) {
         while self.receive().await.is_ok() {}
     }

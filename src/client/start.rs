@@ -1,6 +1,15 @@
-//! Connects to the daemon of a home. When none listens it starts one in the background (inside
-//! an attempt it only waits), and tries to connect until the deadline, or until the new daemon
-//! has ended for another reason than a held lock: then its log is reported.
+//! Connects to the daemon of a home, and starts one in the background if none listens.
+//!
+//! ```text
+//!  connect ──ok──▶ done
+//!     │ fails
+//!     ▼
+//!  start a daemon (not inside an attempt) ──▶ connect again and again ──ok──▶ done
+//!                                              │ the new daemon has ended, and not because
+//!                                              │ another one holds the lock; or the time is up
+//!                                              ▼
+//!                                             Unreachable, with the new daemon's log
+//! ```
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,31 +24,32 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{ClientError, Connection, Hello};
 use crate::home::{ATTEMPT_VARIABLES, HOME_VARIABLE, Home, surrounding_attempt};
 
-/// How long to wait until a new daemon listens.
+/// How long a new daemon may take until it listens.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a process inside an attempt waits for a daemon to come back.
 const WAIT_INSIDE_ATTEMPT: Duration = Duration::from_secs(10);
 
-/// The exit code of a daemon that found the lock held.
+/// The exit code of a daemon that finds the lock of the home held. Then another daemon is starting or
+/// running, and a later try may reach it.
 const LOCK_HELD: i32 = 3;
 
-/// The most of a failed daemon's log that is shown, in bytes.
+/// The most bytes of a failed daemon's log that a message shows: the last ones.
 const SHOWN_BYTES: u64 = 4096;
 
-/// How a daemon is started.
+/// How to reach, and if needed to start, the daemon of a home.
 #[derive(Clone, Debug)]
 pub struct Starter {
     pub home: Home,
     program: PathBuf,
-    /// False: wait for a daemon, start none.
+    /// `false`: only wait for a daemon.
     starts: bool,
     limit: Duration,
 }
 
 impl Starter {
-    /// Starts this very program. Inside an attempt it starts nothing: such a daemon would be
-    /// part of the attempt and end with it.
+    /// A starter that runs this same program as the daemon. Inside an attempt it starts nothing and waits
+    /// for a shorter time: a daemon that is started there would be part of the attempt and end with it.
     pub fn new(home: Home) -> Self {
         let starts = surrounding_attempt().is_none();
         let limit = if starts { START_LIMIT } else { WAIT_INSIDE_ATTEMPT };
@@ -51,8 +61,8 @@ impl Starter {
         Self { home, program, starts, limit }
     }
 
-    /// Starts the daemon; its stderr goes to the log, at the byte that is returned. It keeps
-    /// running when the child is dropped.
+    /// Starts the daemon. Its stderr goes to the log, from the returned offset on. It continues when the
+    /// child is dropped, and gets none of the variables that name an attempt.
     fn spawn(&self) -> io::Result<(Child, u64)> {
         let mut log =
             OpenOptions::new().append(true).create(true).mode(0o600).open(&self.home.log_file)?;
@@ -75,7 +85,7 @@ impl Starter {
         Ok((command.spawn()?, begin))
     }
 
-    /// The daemon's log from this byte on, or the end of that.
+    /// The daemon's log from this offset on, [`SHOWN_BYTES`] at most: the last ones.
     fn log_since(&self, begin: u64) -> io::Result<String> {
         let mut log = File::open(&self.home.log_file)?;
         let end = log.metadata()?.len();
@@ -86,7 +96,8 @@ impl Starter {
     }
 }
 
-/// Connects to the daemon of the home, starting one when none listens.
+/// Connects to the daemon of the home, and starts one when the first try fails. Tries again until the
+/// starter's limit. Each failure is [`ClientError::Unreachable`].
 pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connection, ClientError> {
     let deadline = Instant::now() + starter.limit;
     let mut last = match Connection::open(&starter.home.socket, hello).await {
@@ -104,12 +115,12 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
             Ok(Err(error)) => last = error,
             Err(_) => break,
         }
-        // It ended before this try to connect, and not because another daemon holds the lock.
+        // The child was seen dead before this try to connect, so the try did not come too early.
         if let Some(status) = ended.filter(|status| status.code() != Some(LOCK_HELD)) {
             last = ClientError::Unreachable(format!("the new daemon ended ({status})"));
             break;
         }
-        // So that this takes little longer than the daemon does.
+        // Short pauses at first, so that the connection comes soon after the daemon listens.
         let pause = begun.elapsed() / 20;
         sleep(pause.clamp(Duration::from_millis(1), Duration::from_millis(200))).await;
     }
@@ -117,7 +128,7 @@ pub async fn connect_or_start(starter: &Starter, hello: &Hello) -> Result<Connec
         ClientError::Unreachable(why) => why,
         other => other.to_string(),
     };
-    // The log of a new one says why.
+    // If a daemon was started, its log says why it failed.
     let log = started.and_then(|(_, begin)| starter.log_since(begin).ok()).unwrap_or_default();
     Err(ClientError::Unreachable(if log.is_empty() { what } else { format!("{what}:\n{log}") }))
 }

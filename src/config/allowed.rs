@@ -1,4 +1,4 @@
-//! What a setting may be: in words, as a check, and as the text of an environment variable. Pure.
+//! What values a setting accepts: in words, as a check, and as the text of an environment variable. Pure.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -11,21 +11,21 @@ use serde_json::{Value, json};
 
 use super::engine::is_engine;
 
-/// What a list of allowed hosts is.
+/// What a list of allowed hosts is, in words.
 pub(super) const HOSTS: &str =
     "an array of hosts such as \"example.com\", \"*.example.com\" or \"example.com:8443\"";
 
-/// What a list of labels is.
+/// What a list of labels is, in words.
 pub(super) const LABELS: &str =
     "an array of words of letters, digits, `.`, `_` and `-`, such as \"gpu\"";
 
-/// What a setting may be.
+/// The kind of values that a setting accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
     Integer(RangeInclusive<u64>),
     /// The beginning of a branch name (git-check-ref-format(1)).
     BranchPrefix,
-    /// The name of an executor or a variant, or none.
+    /// The name of an executor or a variant, or an empty text.
     Name,
     /// Which variables hold secrets; in the environment, separated by commas.
     SecretNames,
@@ -35,13 +35,14 @@ pub enum Allowed {
     Listen,
     /// Names of hosts; in the environment, separated by commas.
     HostNames,
-    /// Hosts that a box lets its processes reach; in the environment, separated by commas.
+    /// Hosts that a sandbox lets its processes reach; in the environment, separated by commas.
     HostList,
-    /// Words that a host is known by; in the environment, separated by commas.
+    /// Labels of a host; in the environment, separated by commas.
     Labels,
-    /// An absolute path, or none.
+    /// An absolute path, or an empty text.
     Path,
-    /// A database of PostgreSQL, or none. May hold a password.
+    /// The URL of a PostgreSQL database, or an empty text. It may contain a password, so it is never
+    /// shown as it is.
     Engine,
     /// One of these words.
     Word(&'static [&'static str]),
@@ -72,7 +73,7 @@ impl Allowed {
         }
     }
 
-    /// Whether the value may be set.
+    /// True if the setting accepts the value.
     pub fn check(&self, value: &Value) -> bool {
         let text = value.as_str();
         match self {
@@ -94,7 +95,7 @@ impl Allowed {
         }
     }
 
-    /// Reads the text of an environment variable or a flag.
+    /// Reads the text of an environment variable or a flag. `None`: the setting does not accept it.
     pub fn parse(&self, text: &str) -> Option<Value> {
         let value = match self {
             Self::Integer(_) => json!(text.trim().parse::<u64>().ok()?),
@@ -114,7 +115,8 @@ impl Allowed {
     }
 }
 
-/// Reads a range of ports; `None` if it is none, or too short for a block.
+/// Reads a range of ports, `FIRST-LAST`. `None`: it is no range, begins below 1024, or has fewer ports
+/// than a block.
 pub fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = text.split_once('-')?;
     let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -122,10 +124,10 @@ pub fn ports(text: &str) -> Option<RangeInclusive<u16>> {
     (first >= 1024 && is_wide).then_some(first..=last)
 }
 
-/// The word for a face that listens nowhere.
+/// The word that turns the HTTP face off.
 const OFF: &str = "off";
 
-/// Where the HTTP face listens; `None`: nowhere.
+/// The address of the HTTP face. `None`: it is off.
 pub fn listen(text: &str) -> Option<SocketAddr> {
     text.parse().ok()
 }
@@ -134,11 +136,14 @@ fn all_are(value: &Value, is_one: impl Fn(&str) -> bool) -> bool {
     value.as_array().is_some_and(|all| all.iter().all(|it| it.as_str().is_some_and(&is_one)))
 }
 
+/// True for a name or an address, with or without a port, of a Host header.
 fn is_host_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
     !name.is_empty() && name.chars().all(is_plain)
 }
 
+/// True if a branch name can begin with the text: the rules of git-check-ref-format(1), but only for
+/// ASCII.
 fn is_branch_prefix(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     text.chars().all(plain)

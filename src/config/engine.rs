@@ -1,13 +1,15 @@
-//! The URL of the board's server, which may hold a password. Pure.
+//! The URL of the board's server, which may contain a password. Pure.
 
-/// Whether a text is a database of PostgreSQL, or none.
+/// True if a text is empty or begins like the URL of a PostgreSQL database. The rest is checked when the
+/// board is opened.
 pub fn is_engine(text: &str) -> bool {
     text.is_empty() || ["postgres://", "postgresql://"].iter().any(|it| text.starts_with(it))
 }
 
-/// A database's URL without its password.
+/// A database's URL as it may be shown: without the password before `@`, and with `***` for one in the
+/// query.
 pub fn without_password(url: &str) -> String {
-    // A password may hold a question mark.
+    // The query begins after the last `@`, because a password may contain a question mark.
     let host = url.rfind('@').unwrap_or(0);
     let query = url[host..].find('?').map(|at| host + at);
     let (url, query) = query.map_or((url, None), |at| (&url[..at], Some(&url[at + 1..])));

@@ -1,7 +1,6 @@
-//! The `[executors.NAME]` tables: which program speaks which protocol, and its variants.
-//! The well-known CLIs are built in (`builtin.toml`, in the same form), and a table of the
-//! same name overrides the keys it names. Plain data: nothing here asks whether a program
-//! is there.
+//! The `[executors.NAME]` tables: which program speaks which protocol, and its variants. The well-known
+//! CLIs are built in (`builtin.toml`, in the same form); a table of the same name overrides the keys that
+//! it names. Plain data: nothing here looks whether a program is installed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,15 +28,15 @@ pub struct VariantConfig {
     /// Arguments after the executor's own command.
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
-    /// Override the executor's own.
+    /// These override the executor's options.
     pub options: BTreeMap<String, String>,
-    /// Its own box; `None`: the executor's.
+    /// Its own level of the sandbox; `None`: the executor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Level>,
-    /// Its box opens the working folder only for reading.
+    /// Its sandbox opens the working folder only for reading.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sandbox_read_only: bool,
-    /// Hosts that it reaches besides in the box `strict`.
+    /// More hosts that it may reach in a `strict` sandbox.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
 }
@@ -59,63 +58,64 @@ pub struct ExecutorConfig {
     /// What the protocol needs beyond the command line: `model`, `mode`, ….
     pub options: BTreeMap<String, String>,
     pub on_quota: OnQuota,
-    /// It can go on in a copy of a session of its own, from another worktree too.
+    /// It can continue in a copy of one of its sessions, also in another worktree.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
-    /// What a host has to have for it.
+    /// Labels that a host must have to run it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
-    /// MiB of its host's memory that each attempt asks for; 0: it is not counted.
+    /// MiB of memory that each attempt asks of its host; 0: its memory is not counted.
     #[serde(skip_serializing_if = "is_zero")]
     pub memory_mb: u64,
-    /// Attempts that run at once on all hosts of the board; 0: no limit.
+    /// Most attempts that run at the same time on all hosts of the board; 0: no limit.
     #[serde(skip_serializing_if = "is_zero")]
     pub max_running: u64,
-    /// What becomes of its processes while the lease of their host is late.
+    /// What happens to its processes while the lease of their host is late.
     #[serde(skip_serializing_if = "OnLeaseLate::is_default")]
     pub on_lease_late: OnLeaseLate,
-    /// The box around its processes.
+    /// The level of the sandbox around its processes.
     pub sandbox: Level,
-    /// What the box lets them read beside the usual.
+    /// Paths that the sandbox lets them read in addition to the usual ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sandbox_read: Vec<String>,
-    /// What the box lets them write beside their own state: caches.
+    /// Paths that the sandbox lets them write in addition to their own state, such as caches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sandbox_write: Vec<String>,
-    /// Where its program keeps its own state, of which each attempt has a copy in its box.
+    /// Where its program keeps its own state. Each sandboxed attempt has a copy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<StatePlace>,
-    /// Arguments of its program, after the first word of `command`, with which a person goes on with
-    /// a session in a terminal; `{session}` is its id.
+    /// Arguments after the first word of `command` with which a person continues a session in a terminal;
+    /// `{session}` is its id. Empty: the program has no such interface.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resume: Vec<String>,
-    /// Arguments that a `plain` program's later turns have besides; `None`: they know nothing of those
-    /// before, and get a summary.
+    /// More arguments for the later turns of a `plain` program, which then continues its own session.
+    /// `None`: its turns know nothing of those before, and get a summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume_args: Option<Vec<String>>,
-    /// The hosts that the box `strict` lets them reach: their model's.
+    /// The hosts that a `strict` sandbox lets them reach: those of their model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_hosts: Vec<String>,
-    /// It has no box, and its table does not say that it has none.
+    /// True if it has no sandbox and its table does not ask for that: `list_executors` then says so.
     #[serde(skip)]
     pub is_box_unsaid: bool,
-    /// Hosts that it refuses without a question to a person.
+    /// Hosts that are refused without asking a person.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refuse_hosts: Vec<String>,
-    /// Those of the three lists that come with Provost.
+    /// The entries of `sandbox_read`, `sandbox_write` and `allow_hosts` that come with Provost.
     #[serde(skip)]
     pub shipped: Shipped,
     /// The role of a client inside its attempts.
     pub role: Role,
     /// How to install the program, in a line.
     pub install: Option<String>,
-    /// Arguments with which the program exits with 0 if it is logged in, and else with 1.
+    /// Arguments with which the program exits with 0 if it is logged in, else with 1. Empty: it can't be
+    /// asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub login_status: Vec<String>,
     /// Its own values of `[limits]`.
     pub limits: BTreeMap<&'static str, u64>,
     pub variants: BTreeMap<String, VariantConfig>,
-    /// What to know before choosing it or one of its variants, in a sentence.
+    /// What a user should know before choosing it or one of its variants, in a sentence.
     #[serde(skip)]
     pub note: Option<String>,
     /// The place in `config.toml` where its table begins; `None` if it is built in.
@@ -123,7 +123,7 @@ pub struct ExecutorConfig {
     pub origin: Option<String>,
 }
 
-/// The built-in executors. Tests find one that is broken.
+/// The built-in executors. A test reads all of them.
 const BUILTIN: &str = include_str!("builtin.toml");
 
 /// The keys of a table; `docs/configuration.md` has them in this order.
@@ -143,6 +143,7 @@ pub fn read(executors: Option<&Item<'_>>) -> Result<BTreeMap<String, ExecutorCon
     Ok(all)
 }
 
+/// The built-in executors, by name.
 fn builtin() -> Result<BTreeMap<String, ExecutorConfig>> {
     let source = Source { file: Path::new("builtin.toml"), text: BUILTIN };
     let document = source.parse()?;
@@ -153,10 +154,10 @@ fn builtin() -> Result<BTreeMap<String, ExecutorConfig>> {
     tables.items().map(one).collect()
 }
 
-/// A table starts from the built-in executor of its name, or of its protocol's name, if
-/// that speaks the same protocol. The table replaces its values, and adds to its tables, to
+/// Reads one table. It starts from the built-in executor of its name, or of its protocol's name, if that
+/// speaks the same protocol. The table replaces single values, and adds to tables and to the lists
 /// `env_pass`, `sandbox_read`, `sandbox_write`, `allow_hosts` and `refuse_hosts`. With another name and a
-/// `command`, it has no box unless it asks for one.
+/// `command` of its own, it has no sandbox unless it asks for one.
 fn read_one(
     item: &Item<'_>,
     name: &str,
@@ -175,7 +176,7 @@ fn read_one(
     let mut executor = base.cloned().unwrap_or_else(|| ExecutorConfig::new(protocol));
     table.read("command", &mut executor.command, read_command)?;
     if base.is_some() && !builtin.contains_key(name) && table.get("command").is_some() {
-        // What another program needs is not known here.
+        // Another program: what it needs in a sandbox is unknown.
         executor.sandbox = Level::None;
     }
     if executor.command.is_empty() && protocol != Protocol::Fake {
@@ -205,7 +206,7 @@ fn read_one(
         }
         executor.resume_args = Some(item.texts()?);
     }
-    // What is read now is one of the built-in ones.
+    // Without built-in executors to start from, this reads the built-in ones themselves.
     if builtin.is_empty() {
         executor.shipped = Shipped {
             read: executor.sandbox_read.clone(),
@@ -213,7 +214,7 @@ fn read_one(
             hosts: executor.allow_hosts.clone(),
         };
     }
-    // The role `all` is for clients outside of attempts.
+    // The role `all` is left out: it is for clients outside of attempts.
     let roles = [("worker", Role::Worker), ("orchestrator", Role::Orchestrator)];
     table.read("role", &mut executor.role, |item| item.one_of(&roles))?;
     table.read("install", &mut executor.install, |item| item.text().map(Some))?;
@@ -240,8 +241,8 @@ fn read_one(
     Ok(executor)
 }
 
-/// Codex makes a sandbox of its own unless it is to have full access, and can't make it in another
-/// one: what has that, and asks for no box, has none.
+/// Codex makes a sandbox of its own unless it has full access, and can't make it inside another one. So a
+/// variant without full access that asks for no sandbox of Provost's has none.
 fn leave_to_codex(executor: &mut ExecutorConfig) {
     let ExecutorConfig { options, variants, .. } = executor;
     for variant in variants.values_mut().filter(|variant| variant.sandbox.is_none()) {
@@ -252,8 +253,8 @@ fn leave_to_codex(executor: &mut ExecutorConfig) {
     }
 }
 
-/// What may only read, and has no box that holds it to that, has Codex's own sandbox. The name of
-/// a variant of another protocol, which has none.
+/// A variant that may only read needs a sandbox that enforces it: without one of Provost's, Codex gets
+/// its own sandbox `read-only`. Returns the name of a variant of another protocol, which has none.
 fn hold_readers(executor: &mut ExecutorConfig) -> Option<&str> {
     let ExecutorConfig { protocol, sandbox, variants, .. } = executor;
     for (name, variant) in variants {
@@ -270,20 +271,19 @@ fn hold_readers(executor: &mut ExecutorConfig) -> Option<&str> {
 }
 
 impl ExecutorConfig {
-    /// Whether its agents may start attempts of their own.
+    /// True if its agents may start attempts of their own.
     pub fn orchestrates(&self) -> bool {
         self.role == Role::Orchestrator
     }
 
-    /// One with nothing but a protocol.
+    /// An executor with a protocol, and defaults for everything else.
     pub fn new(protocol: Protocol) -> Self {
         Self { protocol, ..Self::default() }
     }
 }
 
-/// What is wrong with a table that names no protocol: its command may be wrong too.
-/// `builtin`: the built-in executors, one of whose names may stand where the name
-/// of a protocol belongs.
+/// Reads the name of a protocol. `builtin` has the built-in executors: users often write the name of one
+/// of these in place of a protocol, and the error then says what to write.
 fn read_protocol(item: &Item<'_>, builtin: &BTreeMap<String, ExecutorConfig>) -> Result<Protocol> {
     let text = item.text()?;
     if let Ok(protocol) = Protocol::deserialize(json!(text)) {
@@ -301,6 +301,8 @@ fn read_protocol(item: &Item<'_>, builtin: &BTreeMap<String, ExecutorConfig>) ->
     Err(item.invalid(&format!("{}, not {text:?}{hint}", Protocol::one_of())))
 }
 
+/// What is wrong with a table that names no protocol. Its command may be missing too, so one error names
+/// both.
 fn without_protocol(table: &Table<'_>) -> String {
     let protocol = format!("a table with `protocol`, {}", Protocol::one_of());
     let has_command = table.get("command").is_some_and(|item| read_command(&item).is_ok());
@@ -330,6 +332,7 @@ fn read_variants(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String,
     item.table()?.items().map(one).collect()
 }
 
+/// Options by name. A protocol that knows its options refuses others.
 fn read_options(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String, String>> {
     let table = item.table()?;
     if let Some(known) = protocol.options() {
@@ -338,6 +341,7 @@ fn read_options(item: &Item<'_>, protocol: Protocol) -> Result<BTreeMap<String, 
     table.items().map(|(name, item)| Ok((name.to_owned(), item.text()?))).collect()
 }
 
+/// The limits of one executor, with the bounds of the section `[limits]`.
 fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>> {
     let table = item.table()?;
     let known = || TABLE.iter().filter(|setting| setting.section == "limits");
@@ -351,6 +355,7 @@ fn read_limits(item: &Item<'_>) -> Result<BTreeMap<&'static str, u64>> {
         .collect()
 }
 
+/// The default variant, which must be one of `variants`.
 fn read_default(
     item: &Item<'_>,
     variants: &BTreeMap<String, VariantConfig>,

@@ -7,18 +7,20 @@ use provost_actors::forge::{Forge, Kind};
 use super::Result;
 use super::reader::Item;
 
-/// A host, as it is configured.
+/// A forge, as the configuration has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgeConfig {
-    /// Its token is empty if `token_env` names the variable that has it.
+    /// Without its token if `token_env` names the variable that has it: the token is read when the daemon
+    /// starts.
     pub forge: Forge,
+    /// The variable of the daemon's environment that has the token.
     pub token_env: Option<String>,
     /// The place in `config.toml` where its table begins.
     pub origin: String,
 }
 
 impl ForgeConfig {
-    /// With its token, from the daemon's environment if it is there.
+    /// The forge with its token. The token stays empty if the variable is not set.
     pub fn resolved(&self, environment: &BTreeMap<String, String>) -> Forge {
         let mut forge = self.forge.clone();
         if let Some(token) = self.token_env.as_ref().and_then(|name| environment.get(name)) {
@@ -28,6 +30,8 @@ impl ForgeConfig {
     }
 }
 
+/// Reads one table. The kind is needed for hosts other than github.com and gitlab.com; the API's URL has
+/// a default for each kind. Exactly one of `token` and `token_env` is required.
 pub(super) fn read((host, item): (&str, Item<'_>)) -> Result<(String, ForgeConfig)> {
     let table = item.table()?;
     table.only(&["kind", "api", "token", "token_env"])?;

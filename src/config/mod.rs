@@ -1,5 +1,5 @@
-//! The configuration: flag > environment > `config.toml` > default, each value
-//! with its origin. Reads one file; everything else here is pure.
+//! The configuration. A flag overrides the environment, that overrides `config.toml`, and that overrides
+//! the default; each value has its origin. One file is read; everything else here is pure.
 
 mod allowed;
 mod engine;
@@ -31,12 +31,13 @@ use serde_json::{Value, json};
 pub use settings::{Answers, Checks, Engine, Guards, Http, Limits, Logs, Settings, Worker};
 use settings::{Setting, TABLE};
 
-/// Why the configuration can't be used, and where that stands. The CLI ends with exit code 2.
+/// Why the configuration can't be used, with the place of the fault. The command line ends with exit code
+/// 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(String);
 
-/// A setting's `section.key`, and its value on the command line.
+/// A setting's `section.key`, and the text that the command line gives it.
 pub type Flag = (&'static str, String);
 
 /// The whole configuration.
@@ -49,12 +50,17 @@ pub struct Config {
     pub projects: BTreeMap<String, ProjectConfig>,
     /// Where pull requests are made, by host.
     pub forges: BTreeMap<String, ForgeConfig>,
-    /// One for each line of [`TABLE`]: `default`, a place in the file, a variable or a flag.
+    /// The origin of each setting, in the order of [`TABLE`]: `default`, a place in the file, a variable
+    /// or a flag.
     origins: Vec<String>,
 }
 
 impl Config {
     /// Reads `file`, which may be missing; the environment and `flags` override it.
+    ///
+    /// # Errors
+    /// The file can't be read, or it, a variable or a flag has an unknown key or a value that the key
+    /// does not accept.
     pub fn load(file: &Path, flags: &[Flag]) -> Result<Self> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
@@ -67,7 +73,7 @@ impl Config {
         Self::resolve(Source { file, text: &text }, &environment, flags)
     }
 
-    /// What the processes of an executor may use: its own limits override `[limits]`.
+    /// What the processes of an executor may use: its own limits override those of `[limits]`.
     pub fn limits(&self, executor: &str) -> Limits {
         let mut settings = self.settings.clone();
         let own = self.executors.get(executor).map(|executor| &executor.limits);
@@ -80,6 +86,7 @@ impl Config {
         settings.limits
     }
 
+    /// The pure part of [`load`](Self::load): the environment is a function, so that tests can give one.
     fn resolve(
         source: Source<'_>,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -111,8 +118,8 @@ impl Config {
     }
 }
 
-/// Refuses unknown sections and keys. The tables of executors, projects and forges check their
-/// own keys.
+/// Refuses unknown sections and keys. The tables of executors, projects and forges check their keys
+/// themselves.
 fn check_keys(root: &Table<'_>) -> Result<()> {
     let sections: Vec<&[Setting]> = TABLE.chunk_by(|a, b| a.section == b.section).collect();
     let names = sections.iter().map(|section| section[0].section);
@@ -125,21 +132,23 @@ fn check_keys(root: &Table<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The configuration of one project, under its name or its id.
+/// The configuration of one project, whose table has its name or its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectConfig {
-    /// By name; they run in the order of their names.
+    /// The checks by name. They run in the order of their names.
     pub checks: BTreeMap<String, CheckCommand>,
-    /// What is configured for its repositories, by their names.
+    /// The settings of its repositories, by name.
     pub repos: BTreeMap<String, RepoSettings>,
-    /// The variables of their scripts, by the name of the script's table.
+    /// The variables that scripts of its repositories get: by repository, then by the table of the
+    /// script.
     pub given: BTreeMap<String, BTreeMap<&'static str, Given>>,
-    /// The variables of its checks.
+    /// The variables that its checks get.
     pub checks_given: Given,
     /// The place in `config.toml` where its table begins.
     pub origin: String,
 }
 
+/// Reads the table of one project, whose key is its name or id.
 fn read_project((name, item): (&str, Item<'_>)) -> Result<(String, ProjectConfig)> {
     let table = item.table()?;
     table.only(&["checks", "checks_env", "checks_env_pass", "repos"])?;
@@ -158,7 +167,8 @@ fn read_project((name, item): (&str, Item<'_>)) -> Result<(String, ProjectConfig
     Ok((name.to_owned(), ProjectConfig { checks, repos, given, checks_given, origin }))
 }
 
-/// The variables that a table gives to processes, under the names of these keys.
+/// The variables that a table gives to processes, under two keys: those with values, and those passed on
+/// from the daemon's environment.
 fn read_given(table: &Table<'_>, (set, pass): (&str, &str)) -> Result<Given> {
     let set = table.value(set, Item::environment)?;
     Ok(Given { set, pass: table.value(pass, values::read_env_pass)? })
@@ -169,6 +179,7 @@ fn read_check((name, item): (&str, Item<'_>)) -> Result<(String, CheckCommand)> 
     Ok((name.to_owned(), read_command(&item)?))
 }
 
+/// A command line for a shell, or a program with its arguments.
 fn read_command(item: &Item<'_>) -> Result<CheckCommand> {
     match (item.text(), item.texts()) {
         (Ok(line), _) if !line.trim().is_empty() => Ok(CheckCommand::Line(line)),
@@ -181,7 +192,8 @@ fn read_command(item: &Item<'_>) -> Result<CheckCommand> {
 
 type Result<T, E = ConfigError> = std::result::Result<T, E>;
 
-/// The value that overrides the default, and its origin: a flag's, a variable's or the file's.
+/// The value that overrides the default, with its origin (a flag, a variable or the file). `None`:
+/// nothing sets it.
 fn given(
     setting: &Setting,
     root: &Table<'_>,
@@ -195,13 +207,13 @@ fn given(
     if let Some((name, text)) = flag.or_else(|| names.into_iter().flatten().find_map(variable)) {
         let value = setting.parse(&text).ok_or_else(|| {
             let (key, expected) = (setting.path(), setting.expected());
-            // A text that is not the URL of a database may still hold a password.
+            // Also a text that is no valid URL of a database may contain a password, so it is not shown.
             let text = if setting.allowed == Allowed::Engine { "…" } else { text.as_str() };
             ConfigError(format!("{name}={text}: `{key}` must be {expected}"))
         });
         return Ok(Some((value?, name)));
     }
-    // `check_keys` has refused a section that is no table.
+    // `check_keys` has already refused a section that is no table.
     let section = root.get(setting.section).and_then(|section| section.table().ok());
     let Some(item) = section.and_then(|section| section.get(setting.key)) else { return Ok(None) };
     let value = item.integer().map(Value::from);

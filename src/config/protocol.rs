@@ -40,6 +40,7 @@ impl Protocol {
         }
     }
 
+    /// All spellings, as the expectation of an error.
     pub(super) fn one_of() -> String {
         format!("one of {}", Self::NAMES.join(", "))
     }

@@ -1,4 +1,4 @@
-//! Reads typed values out of a parsed `config.toml`; each error names the line. Pure.
+//! Reads typed values from a parsed TOML file; each error names the file, the line and the key. Pure.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::allowed::LABELS;
 use super::{ConfigError, Result};
 
-/// A `config.toml`: its name, for messages, and its text, for line numbers.
+/// A file: its name for messages, and its text for line numbers.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub file: &'a Path,
@@ -19,7 +19,7 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The whole file as its root table.
+    /// Parses the whole file.
     pub fn parse(self) -> Result<DeTable<'a>> {
         DeTable::parse(self.text).map(Spanned::into_inner).map_err(|error| {
             let place = self.place(error.span().map_or(0, |span| span.start));
@@ -27,7 +27,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The file, and the line, from 1, on which a byte of the text lies.
+    /// The file and the line of a byte of the text, as `FILE:LINE`; the first line is 1.
     fn place(self, offset: usize) -> String {
         let before = self.text.as_bytes().iter().take(offset);
         let line = 1 + before.filter(|byte| **byte == b'\n').count();
@@ -35,7 +35,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A table of the file and the dotted path to it.
+/// A table of the file, with its dotted path.
 pub struct Table<'a> {
     source: Source<'a>,
     path: String,
@@ -43,11 +43,12 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
+    /// The root table, whose keys have no path before them.
     pub fn root(source: Source<'a>, entries: &'a DeTable<'a>) -> Self {
         Self { source, path: String::new(), entries }
     }
 
-    /// Refuses keys that are not among `known`.
+    /// Refuses keys that are not among `known`, and names the nearest known one.
     pub fn only(&self, known: &[&str]) -> Result<()> {
         let mut keys = self.entries.keys();
         let Some(key) = keys.find(|key| !known.contains(&key.get_ref().as_ref())) else {
@@ -60,13 +61,13 @@ impl<'a> Table<'a> {
         Err(ConfigError(format!("{place}: unknown key `{key}`{nearest}")))
     }
 
-    /// A value, if its key is there.
+    /// The value of a key, if the table has the key.
     pub fn get(&self, key: &str) -> Option<Item<'a>> {
         let value = self.entries.get(key)?;
         Some(Item { source: self.source, path: self.join(key), value })
     }
 
-    /// Reads the value of a key into `target`, if the key is there.
+    /// Reads the value of a key into `target`. Without the key, `target` stays as it is.
     pub fn read<T>(
         &self,
         key: &str,
@@ -79,7 +80,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// The value of a key, or the default if the key is not there.
+    /// The value of a key, or the type's default if the table does not have the key.
     pub fn value<T: Default>(
         &self,
         key: &str,
@@ -88,7 +89,7 @@ impl<'a> Table<'a> {
         self.get(key).map_or_else(|| Ok(T::default()), |item| read(&item))
     }
 
-    /// Every value with its key, in the order of the keys.
+    /// All values with their keys, sorted by key.
     pub fn items(&self) -> impl Iterator<Item = (&'a str, Item<'a>)> {
         self.entries.iter().map(|(key, value)| {
             let key = key.get_ref().as_ref();
@@ -101,7 +102,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A value of the file and the dotted path to it.
+/// A value of the file, with its dotted path.
 pub struct Item<'a> {
     source: Source<'a>,
     path: String,
@@ -109,16 +110,18 @@ pub struct Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// The place of the value in the file.
+    /// Where the value is, as `FILE:LINE`: for errors and `config show`.
     pub fn origin(&self) -> String {
         self.source.place(self.value.span().start)
     }
 
+    /// The value as a table; an error if it is something else. The same holds for the readers below.
     pub fn table(&self) -> Result<Table<'a>> {
         let entries = self.value.get_ref().as_table().ok_or_else(|| self.invalid("a table"))?;
         Ok(Table { source: self.source, path: self.path.clone(), entries })
     }
 
+    /// A string without NUL: paths, arguments and variables can't contain one.
     pub fn text(&self) -> Result<String> {
         let text = self.value.get_ref().as_str().ok_or_else(|| self.invalid("a string"))?;
         if text.contains('\0') {
@@ -127,11 +130,12 @@ impl<'a> Item<'a> {
         Ok(text.to_owned())
     }
 
+    /// `true` or `false`, and no text that says so.
     pub fn boolean(&self) -> Result<bool> {
         self.value.get_ref().as_bool().ok_or_else(|| self.invalid("true or false"))
     }
 
-    /// The value that its text is the name of.
+    /// The value whose name in `named` is the text.
     pub fn one_of<T: Copy>(&self, named: &[(&str, T)]) -> Result<T> {
         let text = self.text()?;
         let found = named.iter().find(|(name, _)| *name == text);
@@ -141,14 +145,14 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// A whole number that is not negative; `None` for anything else.
+    /// A whole number that is not negative, in any of TOML's bases; `None` for everything else.
     pub fn integer(&self) -> Option<u64> {
         let number = self.value.get_ref().as_integer()?;
         u64::from_str_radix(number.as_str(), number.radix()).ok()
     }
 
-    /// Refuses a key that is no plain name: such names appear in tool calls, on command
-    /// lines and in messages.
+    /// Refuses a key that is no plain name of at most 64 characters: such names are written in tool
+    /// calls, on command lines and in messages.
     pub fn is_named_well(&self, name: &str) -> Result<()> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if (1..=64).contains(&name.len()) && name.chars().all(plain) {
@@ -157,12 +161,13 @@ impl<'a> Item<'a> {
         Err(self.invalid("a name of 1 to 64 letters, digits, `.`, `_` or `-`"))
     }
 
+    /// An array of strings.
     pub fn texts(&self) -> Result<Vec<String>> {
         let all = self.items().ok_or_else(|| self.invalid("an array of strings"))?;
         all.iter().map(Item::text).collect()
     }
 
-    /// The tables of an array.
+    /// The items of an array, each with its index in its path.
     pub fn each(&self) -> Result<Vec<Self>> {
         self.items().ok_or_else(|| self.invalid("an array of tables"))
     }
@@ -176,13 +181,13 @@ impl<'a> Item<'a> {
         Some(self.value.get_ref().as_array()?.iter().enumerate().map(item).collect())
     }
 
-    /// Labels of hosts.
+    /// An array of labels of hosts.
     pub fn labels(&self) -> Result<Vec<String>> {
         let labels = self.texts().ok().filter(|all| all.iter().all(|it| is_label(it)));
         labels.ok_or_else(|| self.invalid(LABELS))
     }
 
-    /// A table of strings that can be an environment.
+    /// A table of strings whose keys can be the names of variables.
     pub fn environment(&self) -> Result<BTreeMap<String, String>> {
         let pair = |(key, item): (&str, Item<'_>)| {
             if key.is_empty() || key.contains(['=', '\0']) {
@@ -193,7 +198,7 @@ impl<'a> Item<'a> {
         self.table()?.items().map(pair).collect()
     }
 
-    /// The error that this value is not what is expected.
+    /// The error that this value must be `expected`.
     pub fn invalid(&self, expected: &str) -> ConfigError {
         ConfigError(format!("{}: `{}` must be {expected}", self.origin(), self.path))
     }

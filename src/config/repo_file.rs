@@ -1,5 +1,7 @@
-//! Reads what a `provost.toml` or a table `[projects.NAME.repos.REPO]` says of a repository; each
-//! error names file, line and key. Pure.
+//! Reads the settings of a repository from its own `provost.toml`, or from a table
+//! `[projects.NAME.repos.REPO]` of `config.toml`; each error names file, line and key. The repository's
+//! own file can come from an agent, so everything in it has a bound, and a person must be able to read
+//! its commands. Pure.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,13 +19,14 @@ use super::{Result, read_command, read_given as given};
 
 /// Longest timeout of a script, in seconds.
 const TIMEOUT_MAX: u64 = 86_400;
-/// Most ports of a repository, as many as a block has.
+/// Most ports of a repository: as many as the block of an attempt has.
 const PORTS_MAX: usize = 10;
-/// Bytes of the longest command: a person reads it before it runs.
+/// Longest command, in bytes: a person reads it before it runs.
 const COMMAND_MAX: usize = 2048;
+/// Longest URL, in bytes.
 const URL_MAX: usize = 4096;
 
-/// Reads the text of a `provost.toml`. `Err` is a sentence.
+/// Reads the text of a `provost.toml`. `Err` is a sentence for a person.
 pub fn read_repo_file(text: &str) -> std::result::Result<RepoSettings, String> {
     let source = Source { file: Path::new(REPO_FILE), text };
     let read = || {
@@ -33,7 +36,7 @@ pub fn read_repo_file(text: &str) -> std::result::Result<RepoSettings, String> {
     read().map_err(|error| error.to_string())
 }
 
-/// Reads a table. `is_repos`: it is the repository's own.
+/// Reads a table. `is_repos`: it is from the repository's own file, whose commands a person has to trust.
 pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
     table.only(&["copy", "setup", "cleanup", "ports", "dev_server", "checks"])?;
     let place = SourceLocation { is_repos };
@@ -43,7 +46,7 @@ pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
     };
     Ok(RepoSettings {
         copy: place.key(table, "copy", patterns)?,
-        // It is a file of its own.
+        // It is not read here: `.worktreeinclude` is a file of its own.
         worktreeinclude: None,
         setup: table.value("setup", |item| {
             let known = ["run", "timeout_secs", "cache_key", "cache", "after_restore"];
@@ -75,10 +78,11 @@ pub(super) fn read(table: &Table<'_>, is_repos: bool) -> Result<RepoSettings> {
     })
 }
 
-/// The tables of scripts that the person may give variables to.
+/// The tables of scripts, which a person may give variables to.
 const SCRIPTS: [&str; 3] = ["setup", "cleanup", "dev_server"];
 
-/// The variables that the person gives to the scripts of a repository.
+/// The variables that a person gives to the scripts of a repository, by script; scripts without any are
+/// absent.
 pub(super) fn read_given(table: &Table<'_>) -> Result<BTreeMap<&'static str, Given>> {
     let read = |name: &'static str| {
         Ok((name, table.value(name, |item| given(&item.table()?, ("env", "env_pass")))?))
@@ -87,13 +91,14 @@ pub(super) fn read_given(table: &Table<'_>) -> Result<BTreeMap<&'static str, Giv
     Ok(all.into_iter().filter(|(_, given)| !given.is_empty()).collect())
 }
 
-/// Whose values are read.
+/// Whether the values are from the repository's own file.
 #[derive(Clone, Copy)]
 struct SourceLocation {
     is_repos: bool,
 }
 
 impl SourceLocation {
+    /// A value with its place.
     fn of<T>(self, item: &Item<'_>, read: fn(&Item<'_>) -> Result<T>) -> Result<Sourced<T>> {
         Ok(Sourced { value: read(item)?, origin: item.origin(), is_repos: self.is_repos })
     }
@@ -107,7 +112,8 @@ impl SourceLocation {
         table.get(key).map(|item| self.of(&item, read)).transpose()
     }
 
-    /// Refuses keys of a script's table that are not known. Variables are a person's to give.
+    /// Refuses unknown keys of a script's table. Variables are refused in the repository's own file: only
+    /// a person gives them, in `config.toml`.
     fn only(self, table: &Table<'_>, known: &[&str]) -> Result<()> {
         const GIVEN: [&str; 2] = ["env", "env_pass"];
         if let Some(item) = GIVEN.iter().find_map(|key| table.get(key)).filter(|_| self.is_repos) {
@@ -118,6 +124,7 @@ impl SourceLocation {
         table.only(&[known, &GIVEN].concat())
     }
 
+    /// The table of a script. `known` has the keys that this script takes.
     fn script(self, table: &Table<'_>, known: &[&str]) -> Result<ScriptSettings> {
         self.only(table, known)?;
         Ok(ScriptSettings {
@@ -139,12 +146,12 @@ fn seconds(item: &Item<'_>) -> Result<u64> {
     number.ok_or_else(|| item.invalid(&format!("a whole number from 1 to {TIMEOUT_MAX}")))
 }
 
-/// Whether a list is of a sane length, and each text of it a line of plain text.
+/// True if a list has at most `LIST_MAX` texts, each of them one line of plain text.
 fn are_patterns(texts: &[String]) -> bool {
     texts.len() <= LIST_MAX && texts.iter().all(|text| is_pattern(text))
 }
 
-/// Lines of a file of patterns: each is one pattern.
+/// Patterns with the syntax of a line of `.gitignore`.
 fn patterns(item: &Item<'_>) -> Result<Vec<String>> {
     let texts = item.texts().ok().filter(|texts| are_patterns(texts));
     texts.ok_or_else(|| {
@@ -152,7 +159,7 @@ fn patterns(item: &Item<'_>) -> Result<Vec<String>> {
     })
 }
 
-/// Relative paths that stay in the worktree and out of git's own folder.
+/// Relative paths inside the worktree, outside of git's own folder.
 fn paths(item: &Item<'_>) -> Result<Vec<String>> {
     let is_inside = |path: &String| {
         let is_name = |part: &str| !matches!(part, "" | ".");
@@ -165,9 +172,10 @@ fn paths(item: &Item<'_>) -> Result<Vec<String>> {
     })
 }
 
-/// Whether an attempt may have a variable with this name. A person approves those of a
-/// repository's own file that do not end with PORT.
+/// True if an attempt may have a variable with this name for a port. Names are refused that shells,
+/// loaders, git or Provost read.
 fn is_variable(name: &str) -> bool {
+    // Variables that shells and other programs read.
     const READ_BY_ALL: [&str; 8] =
         ["PATH", "HOME", "SHELL", "USER", "PWD", "TMPDIR", "IFS", "BASH_ENV"];
     const READ_BY_ALL_THAT_BEGIN: [&str; 3] = ["PROVOST_", "LD_", "GIT_"];
@@ -196,7 +204,8 @@ fn port(item: &Item<'_>) -> Result<String> {
     name.ok_or_else(|| item.invalid(&format!("a name of ports.names: {VARIABLE}")))
 }
 
-/// A URL of this machine: nothing else is asked.
+/// A URL of this machine. Others are refused, because a file of a repository must not make the daemon
+/// call them.
 fn url(item: &Item<'_>) -> Result<String> {
     let is_url = |text: &String| text.len() <= URL_MAX && ReadyUrl::parse(text).is_some();
     item.text().ok().filter(is_url).ok_or_else(|| {
@@ -204,7 +213,8 @@ fn url(item: &Item<'_>) -> Result<String> {
     })
 }
 
-/// A command that a person can read before it runs: it has no character that hides others.
+/// A command that a person can read before it runs: characters that are invisible or change the order of
+/// text are refused.
 fn command(item: &Item<'_>) -> Result<CheckCommand> {
     let command = read_command(item)?;
     let hides = |c: char| {

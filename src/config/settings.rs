@@ -1,5 +1,6 @@
-//! The table of settings. The typed structs, the keys of `config.toml`, the names of
-//! environment variables and `config show` all come from it. Pure.
+//! The table of settings. The typed structs, the keys of `config.toml`, the names of environment
+//! variables and the output of `config show` all follow from it: the comment on a key in the macro call
+//! is its text there. Pure.
 
 use provost_actors::secret::SecretNames;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use super::allowed::Allowed;
 use super::engine::without_password;
 
-/// One setting.
+/// One setting, as everything that handles settings by name sees it.
 pub struct Setting {
     pub section: &'static str,
     pub key: &'static str,
@@ -15,8 +16,9 @@ pub struct Setting {
     pub allowed: Allowed,
     /// A second environment variable that sets it.
     pub alias: Option<&'static str>,
+    /// Its value in the typed settings.
     pub get: fn(&Settings) -> Value,
-    /// Takes only values that pass [`Setting::check`].
+    /// Call it only with values that pass [`Setting::check`]: others are ignored.
     pub set: fn(&mut Settings, Value),
 }
 
@@ -31,13 +33,13 @@ impl Setting {
         format!("PROVOST_{}_{}", self.section, self.key).to_uppercase()
     }
 
-    /// The flag of this setting, of those that have one.
+    /// The flag for this setting. Only some settings have one: the command line defines which.
     pub fn flag(&self) -> String {
         let name = if self.path() == "engine.url" { self.section } else { self.key };
         format!("--{}", name.replace('_', "-"))
     }
 
-    /// The value as it may be shown.
+    /// The value as it may be shown: without the password of a URL.
     pub fn shown(&self, value: Value) -> Value {
         match (&self.allowed, value.as_str()) {
             (Allowed::Engine, Some(url)) => json!(without_password(url)),
@@ -45,6 +47,7 @@ impl Setting {
         }
     }
 
+    /// Its documentation, from the comment in the table.
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
     }
@@ -54,12 +57,12 @@ impl Setting {
         self.allowed.expected()
     }
 
-    /// Whether the value may be set.
+    /// True if the setting accepts the value.
     pub fn check(&self, value: &Value) -> bool {
         self.allowed.check(value)
     }
 
-    /// Reads the text of an environment variable or a flag.
+    /// Reads the text of an environment variable or a flag. `None`: the setting does not accept it.
     pub fn parse(&self, text: &str) -> Option<Value> {
         self.allowed.parse(text)
     }
@@ -114,8 +117,9 @@ macro_rules! settings {
     (@alias $alias:literal) => { Some($alias) };
 }
 
+/// The upper bound of counts.
 pub const MANY: u64 = 1_000_000;
-/// Of memory in MiB: a pebibyte.
+/// The bound for memory in MiB: a pebibyte.
 pub const MEMORY_MB_MAX: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const CENTURY_SECS: u64 = 100 * 366 * 86_400;

@@ -32,8 +32,8 @@ impl Shown {
 }
 
 impl Config {
-    /// Every value with its origin: the settings in the order of their table, then the
-    /// executors, the projects and the forges by name.
+    /// All values with their origins: the settings in the order of their table, then the executors, the
+    /// projects and the forges by name.
     pub fn show(&self) -> Vec<Shown> {
         let settings = TABLE.iter().zip(&self.origins).map(|(setting, origin)| {
             let value = setting.shown((setting.get)(&self.settings));
@@ -101,14 +101,14 @@ fn shown_given(key: &str, given: &Given, origin: &str, secrets: &SecretNames) ->
         .collect()
 }
 
-/// Replaces a value that is a secret or contains one.
+/// What is shown in place of a value that is a secret or contains one.
 const HIDDEN: &str = "***";
 
 /// The fields that may contain a secret.
 const OPEN: [&str; 4] = ["command", "args", "env", "options"];
 
-/// An executor's fields, with its secrets hidden. Each limit is one, and
-/// each of a variant.
+/// An executor's fields, with its secrets hidden. Each limit, and each field of a variant, is a field of
+/// its own.
 fn fields(executor: &ExecutorConfig, secrets: &SecretNames) -> Vec<(String, Json)> {
     let variants = executor.variants.values().map(|variant| &variant.env);
     let envs = std::iter::once(&executor.env).chain(variants);
@@ -125,7 +125,7 @@ fn fields(executor: &ExecutorConfig, secrets: &SecretNames) -> Vec<(String, Json
     fields
 }
 
-/// Adds each field of a table with its path.
+/// Appends the fields of a table with their paths; only limits and variants are taken apart.
 fn add_fields(path: &str, table: Json, fields: &mut Vec<(String, Json)>) {
     let Json::Object(table) = table else { return };
     for (key, value) in table {
@@ -138,6 +138,7 @@ fn add_fields(path: &str, table: Json, fields: &mut Vec<(String, Json)>) {
     }
 }
 
+/// Replaces texts that contain a secret, and members whose name is that of a secret.
 fn hide(value: &mut Json, names: &SecretNames, needles: &[Needle]) {
     match value {
         Json::String(text) if needles.iter().any(|needle| text.contains(&needle.text)) => {

@@ -1,4 +1,5 @@
-//! The key `state` of an executor's table: where its program keeps its own state.
+//! The key `state` of an executor's table: where its program keeps its own state. A sandboxed attempt
+//! gets a copy of the parts that it needs. Pure.
 
 use std::path::{Component, Path};
 
@@ -7,12 +8,16 @@ use provost_actors::sandbox::{Credentials, StatePlace};
 use super::Result;
 use super::reader::{Item, Table};
 
+/// The keys of one place.
 const PLACE: [&str; 7] = ["variable", "from", "folder", "copy", "read", "credentials", "sessions"];
 
+/// Reads the array of places. `from` is absolute or begins with `~/`, `folder` is a name, and all other
+/// paths are relative and can't lead out of their folder.
 pub fn read_state(item: &Item<'_>) -> Result<Vec<StatePlace>> {
     item.each()?.iter().map(read_place).collect()
 }
 
+/// One place: a folder of the person's that a program keeps state in.
 fn read_place(item: &Item<'_>) -> Result<StatePlace> {
     let table = item.table()?;
     table.only(&PLACE)?;
@@ -36,6 +41,8 @@ fn read_place(item: &Item<'_>) -> Result<StatePlace> {
     })
 }
 
+/// Reads a file of credentials. A program renews its login while it runs, so `newer` names what decides
+/// which of two copies is the newer one.
 fn read_credentials(item: &Item<'_>) -> Result<Credentials> {
     let table = item.table()?;
     table.only(&["file", "renewed", "newer"])?;
@@ -47,6 +54,7 @@ fn read_credentials(item: &Item<'_>) -> Result<Credentials> {
     Ok(Credentials { file: one(item, &table, "file")?, renewed, newer })
 }
 
+/// A required relative path.
 fn one(item: &Item<'_>, table: &Table<'_>, key: &str) -> Result<String> {
     let path = table.value(key, Item::text)?;
     let expected = format!("a table with `{key}`: {BELOW}");
@@ -61,6 +69,7 @@ fn read_below(item: &Item<'_>) -> Result<Vec<String>> {
     if is_good { Ok(paths) } else { Err(item.invalid(&format!("an array, each {BELOW}"))) }
 }
 
+/// True for a relative path without `..`: it stays below its folder.
 fn is_below(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))

@@ -1,4 +1,5 @@
-//! What a daemon does now and then: old answers are pruned, its log is rotated, orphans are reaped.
+//! The daemon's periodic work: it prunes old answers, rotates its log, reaps orphans, and keeps its home
+//! private.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,17 +17,18 @@ use crate::store::Store;
 
 /// How often stored answers are pruned.
 const PRUNE_EVERY: Duration = Duration::from_hours(1);
-/// Bytes of the daemon's own log at which a new one begins. The home keeps two logs.
+/// The size of the daemon's own log, in bytes, at which a new one begins. The home keeps two logs.
 const LOG_LIMIT: u64 = 16 * 1024 * 1024;
 /// How often the daemon's own log is measured.
 const MEASURE_LOG_EVERY: Duration = Duration::from_secs(5);
 /// How often orphans of killed shims are reaped.
 const REAP_EVERY: Duration = Duration::from_secs(5);
 
-/// How often the modes of the home are put right.
+/// How often the modes of the home are repaired: an agent in a sandbox can change them.
 const CLOSE_EVERY: Duration = Duration::from_secs(5);
 
-/// Periodic maintenance.
+/// Runs the periodic work until the task is aborted. Each part waits for the one that runs, so none of
+/// them may take long.
 pub async fn run(store: Store, shims: Shims, home: Home, domain: Arc<Domain>) {
     let log = home.log_file.clone();
     let mut close = tokio::time::interval(CLOSE_EVERY);
@@ -57,7 +59,8 @@ pub async fn run(store: Store, shims: Shims, home: Home, domain: Arc<Domain>) {
     }
 }
 
-/// Puts right what an agent in a box may have done to the modes of the home.
+/// Repairs the modes of the home, which an agent in a sandbox can change, and renews a token that others
+/// could read.
 async fn keep_private(home: &Home, domain: &Domain) {
     let home = home.clone();
     if let Err(error) = tokio::task::spawn_blocking(move || home.put_right()).await {
@@ -71,8 +74,8 @@ async fn keep_private(home: &Home, domain: &Domain) {
     }
 }
 
-/// Renames a log of `limit` bytes to `daemon.log.1`, in place of an earlier one, and begins a new
-/// log. Does nothing if standard error is another file, which belongs to the parent process.
+/// Renames a log that has reached `limit` bytes to `daemon.log.1`, which replaces an earlier one, and
+/// begins a new log on stderr. Does nothing if stderr is another file: then the parent process owns it.
 fn rotate(log: &Path, limit: u64) -> io::Result<()> {
     let ours = File::from(io::stderr().as_fd().try_clone_to_owned()?).metadata()?;
     let Ok(named) = fs::metadata(log) else { return Ok(()) };
@@ -84,6 +87,7 @@ fn rotate(log: &Path, limit: u64) -> io::Result<()> {
     earlier.push(".1");
     fs::rename(log, &earlier)?;
     let begun = File::options().append(true).create(true).mode(0o600).open(log)?;
+    // After this, every writer of stderr writes to the new file, also those that print directly.
     nix::unistd::dup2_stderr(begun)?;
     Ok(())
 }

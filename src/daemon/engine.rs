@@ -1,5 +1,6 @@
-//! Where the board of a home is: in its SQLite file, or on a server that the configuration names. A
-//! home keeps to one of them, and says in a file of its own if that is a server.
+//! Where the board of a home is: in its SQLite file, or on a server that the configuration names. A home
+//! stays with one of the two. If the board is on a server, a file of the home (`provost.engine`) says so,
+//! so that a removed setting does not silently begin an empty board.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,10 +13,11 @@ use crate::home::Home;
 use crate::secret;
 use crate::store::{Durability, OpenError, Server, Store, TimesToLive};
 
-/// What takes the lock of a host for a visit; no host can have this name.
+/// The host name under which a visit opens the board. No host can have this name, because it contains a
+/// space.
 const VISITOR: &str = "a visitor";
 
-/// Why the configured engine is not this home's, or no engine.
+/// Why the configured engine can't be used for this home.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(
@@ -44,7 +46,8 @@ pub enum EngineError {
     Password { path: PathBuf, error: io::Error },
 }
 
-/// Opens the board where it is configured to be, unless the home's is elsewhere.
+/// Opens the board where the configuration says, unless this home's board is somewhere else, or the board
+/// lacks attempts of this home (`orphans`).
 pub async fn open(
     home: &Home,
     engine: &config::Engine,
@@ -80,12 +83,13 @@ pub async fn open(
     Ok(store)
 }
 
+/// True if the home has a database file with content.
 fn is_in_file(home: &Home) -> bool {
     fs::metadata(home.database()).is_ok_and(|found| found.len() > 0)
 }
 
-/// What the sessions of this home have in common at the server, as long as the machine runs: a copy of the home
-/// has another one. It is no proof, and anybody may see it.
+/// What identifies the connections of this home at the server until the machine restarts. It differs for
+/// a copy of the home at another path. It is no secret and no proof.
 fn mark(home: &Home) -> io::Result<String> {
     let kept = secret::kept_or_made(&home.host_secret(), &home.scratch())?;
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
@@ -93,8 +97,8 @@ fn mark(home: &Home) -> io::Result<String> {
     Ok(mark.chars().take(16).collect())
 }
 
-/// Opens the board of a server for a while, as the daemon of no host. `migrates`: its schema is brought up
-/// to date.
+/// Opens the board of a server for a short time, without being the daemon of a host. Only with `migrates`
+/// is its schema changed.
 pub async fn visit(engine: &config::Engine, migrates: bool) -> Result<Store, DaemonError> {
     if engine.url.is_empty() {
         return Err(EngineError::Url("it names no server".to_owned()).into());
@@ -104,6 +108,7 @@ pub async fn visit(engine: &config::Engine, migrates: bool) -> Result<Store, Dae
     Ok(Store::open_server(&server, VISITOR, TimesToLive::default()).await?)
 }
 
+/// The server by its configuration, with the password read from its file.
 fn server(engine: &config::Engine) -> Result<Server, EngineError> {
     let password = match engine.password_file.as_str() {
         "" => None,
@@ -120,7 +125,8 @@ fn server(engine: &config::Engine) -> Result<Server, EngineError> {
     Server::new(&engine.url, password.as_deref(), durability).map_err(EngineError::Url)
 }
 
-/// Writes down where the board is, for those who look without a daemon.
+/// Records where the board is, for commands that look without a daemon. A rename makes the change all or
+/// nothing.
 fn note(home: &Home, place: &str, board: &str) -> io::Result<()> {
     if (home.engine().as_deref(), home.board().as_deref()) == (Some(place), Some(board)) {
         return Ok(());

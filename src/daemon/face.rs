@@ -1,7 +1,14 @@
-//! Where the HTTP face listens: a TCP port, and a Unix socket in the home. Accepts connections,
-//! speaks TLS if it is to, and knows where the peer's process is; what is served is `http`'s.
-//! A connection that has proved no user is a stranger's: few of them are open at once, and nothing
-//! is looked up for them.
+//! The sockets of the HTTP face: a TCP port, and a Unix socket in the home. This file accepts
+//! connections, speaks TLS if it is configured, and finds out where the peer's process is; `http` decides
+//! what is served. A connection that has proved no user yet is a stranger's. Only a few of them may be
+//! open, and nothing is looked up for them:
+//!
+//! ```text
+//!  accepted --> stranger --a token or cookie is valid--> user's     `place` is called: the seat is dropped
+//!                  |
+//!                  +-- one stranger too many: the oldest is ended
+//!                  +-- no TLS handshake or no headers in time: ended
+//! ```
 
 use std::collections::VecDeque;
 use std::fs;
@@ -36,20 +43,20 @@ use crate::home::Home;
 use crate::http::{self, Connection, HttpState, Names};
 use crate::mcp::Limits;
 
-/// Connections at once; further ones wait in the kernel.
+/// Most open connections; further ones wait in the kernel's queue.
 const CONNECTIONS: usize = 1024;
-/// Connections at once of those that have proved no user yet; one more ends the oldest of them.
+/// Most open connections of strangers; one more ends the oldest of them.
 const STRANGERS: usize = 256;
 /// How long a client may take for a TLS handshake, and for the headers of a request.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-/// How long a client may take no byte of an answer.
+/// How long a client may read nothing of an answer before its connection ends.
 const STALLED: Duration = Duration::from_mins(1);
 /// A pause after a failed accept(2), usually for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long answers may take once the daemon ends.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The face's sockets.
+/// The bound sockets of the face.
 pub struct Sockets {
     tcp: TcpListener,
     unix: UnixListener,
@@ -59,7 +66,9 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Binds them; the error says why there is no face. A daemon works without one.
+    /// Binds the sockets. The error is a sentence that says why there is no HTTP face; the daemon runs
+    /// without it then. Plain HTTP is refused at an address that other machines reach, unless
+    /// `http.plain` allows it.
     pub fn bind(home: &Home, http: &Http) -> Result<Self, String> {
         let at = config::listen(&http.listen);
         let at = at.ok_or_else(|| "http.listen is \"off\"".to_owned())?;
@@ -90,7 +99,7 @@ impl Sockets {
         Ok(Self { tcp, unix, tls, names, path })
     }
 
-    /// Where a browser of this machine finds the page.
+    /// The URL by which a browser on this machine finds the page.
     pub fn url(&self) -> String {
         let Names { scheme, port, further } = &self.names;
         let is_local = self.tcp.local_addr().is_ok_and(|at| at.ip().is_loopback());
@@ -133,11 +142,12 @@ impl Sockets {
         }
         let all = async { while open.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(GRACE, all).await;
-        // It is ours: the home's lock is still held.
+        // No other daemon can have bound the path: this one still holds the home's lock.
         let _ = fs::remove_file(path);
     }
 }
 
+/// What serves one connection.
 #[derive(Clone)]
 struct Server {
     router: Router,
@@ -149,17 +159,17 @@ struct Server {
     ending: CancellationToken,
 }
 
-/// The connections that have proved no user yet, oldest first: each with what lives as long as it
-/// is one of them, and what ends it.
+/// The connections that have proved no user yet, oldest first. The weak pointer is dead once the
+/// connection has proved one or has ended; the token ends the connection.
 #[derive(Clone, Default)]
 struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
 
-/// Whether its connection is there still, and what ends it.
+/// One connection of a stranger, and what ends it.
 type Stranger = (Weak<()>, CancellationToken);
 
 impl Strangers {
-    /// Adds a connection, until the first of the two is dropped; the second one says that it is to
-    /// end.
+    /// Adds a connection, which stays a stranger's until the returned `Arc` is dropped. The returned
+    /// token is cancelled when the connection has to end.
     fn enter(&self) -> (Arc<()>, CancellationToken) {
         let mut all = lock(&self.0);
         all.retain(|(seat, _)| seat.strong_count() > 0);
@@ -175,11 +185,13 @@ impl Strangers {
 }
 
 impl Server {
+    /// Serves a connection of the TCP port, with a TLS handshake first if TLS is configured.
     async fn tcp(self, stream: TcpStream, from: SocketAddr, permit: OwnedSemaphorePermit) {
-        // Small answers and events are not to wait for more of them.
+        // Without this, the kernel would hold back small answers and events to merge them (tcp(7)).
         let _ = stream.set_nodelay(true);
         let (domain, port) = (Arc::clone(&self.domain), self.port);
         let (seat, end) = self.strangers.enter();
+        // Called once the caller has proved a user: only then is `/proc` searched.
         let place = move || {
             drop(seat);
             domain.place_of_port(port, from)
@@ -196,6 +208,8 @@ impl Server {
         drop(permit);
     }
 
+    /// Serves a connection of the Unix socket. Other users are refused, and the peer's process is found
+    /// before the first read, because it may exit at any time.
     async fn unix(self, stream: UnixStream, permit: OwnedSemaphorePermit) {
         let Ok(peer) = stream.peer_cred() else { return };
         if peer.uid() != nix::unistd::geteuid().as_raw() {
@@ -208,6 +222,8 @@ impl Server {
         drop(permit);
     }
 
+    /// Speaks HTTP/1.1 on a connection until it ends. When the daemon ends, the current answer is still
+    /// sent.
     async fn http(self, stream: impl AsyncRead + AsyncWrite + Send, connection: Connection) {
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(STALLED));
@@ -236,8 +252,8 @@ impl Server {
     }
 }
 
-/// Listens at an address; of port 0 at the port of the daemon before, so that pages and bookmarks
-/// stay good, or at a free one.
+/// Listens at an address. With port 0, it takes the port of the daemon before, so that open pages and
+/// bookmarks keep working, or else a free one.
 fn listen(home: &Home, at: SocketAddr) -> io::Result<TcpListener> {
     let kept = home.data_dir.join("http-port");
     let bind = |at: SocketAddr| {
@@ -257,7 +273,7 @@ fn listen(home: &Home, at: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// What speaks TLS; `None`: it is not configured.
+/// The TLS side of the TCP port. `None`: TLS is not configured.
 fn acceptor(http: &Http) -> Result<Option<TlsAcceptor>, String> {
     let (chain, key) = (&http.tls_certificate, &http.tls_key);
     if chain.is_empty() && key.is_empty() {

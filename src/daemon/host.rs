@@ -1,4 +1,13 @@
-//! The host of a daemon: what it registers at its start.
+//! The daemon's host: what a daemon registers at its start, and what it does for as long as the host is
+//! its own. On a board that hosts share, a host has a lease:
+//!
+//! ```text
+//!  start -> end stale processes -> register -> leased (`keep_lease` renews)
+//!                 ^                   |          |
+//!                 +- given up now ----+          +-> not renewed in time, or another daemon registered it:
+//!                                                |   fenced; shims kill what runs, the daemon restarts
+//!                                                +-> the daemon ends and nothing runs: the end is noted
+//! ```
 
 use std::fs;
 use std::sync::Arc;
@@ -26,7 +35,11 @@ use crate::secret;
 use crate::store::Store;
 use crate::tools::{Rates, forwarded_calls};
 
-/// The host's name: `local` where the board is a file of the home.
+/// The host's name: `local` if the board is a file of the home, else the configured name, else the
+/// machine's.
+///
+/// # Errors
+/// The machine's name can't be a host's name, or a role is configured that needs a shared board.
 pub fn name(config: &Config) -> Result<String, DaemonError> {
     if config.settings.engine.url.is_empty() {
         if role(config) != HostRole::All {
@@ -51,6 +64,7 @@ pub fn name(config: &Config) -> Result<String, DaemonError> {
     Err(DaemonError::Host(why, "Write name = \"…\" below [host] in config.toml.".to_owned()))
 }
 
+/// The configured role. `all` is the default; the configuration has checked the text.
 pub fn role(config: &Config) -> HostRole {
     match config.settings.host.role.as_str() {
         "gateway" => HostRole::Gateway,
@@ -59,7 +73,7 @@ pub fn role(config: &Config) -> HostRole {
     }
 }
 
-/// Attempts that run at once.
+/// How many attempts may run at the same time on this host; 0 for a gateway, which runs none.
 pub fn slots(config: &Config) -> usize {
     match role(config) {
         HostRole::Gateway => 0,
@@ -67,7 +81,8 @@ pub fn slots(config: &Config) -> usize {
     }
 }
 
-/// How long a shared board keeps what other hosts need of settled attempts, if this daemon removes it.
+/// How long a shared board keeps what other hosts need of settled attempts. `None`: this daemon removes
+/// nothing (the board is a file, the host is a worker, or the setting is 0).
 pub fn keeps_settled(config: &Config) -> Option<Duration> {
     let engine = &config.settings.engine;
     let removes = !engine.url.is_empty() && role(config) != HostRole::Worker;
@@ -75,7 +90,7 @@ pub fn keeps_settled(config: &Config) -> Option<Duration> {
     days.map(|days| Duration::from_secs(days * 86_400))
 }
 
-/// Where the host has the repositories of the board.
+/// Where this host has the repositories of the board: at their paths, or as mirrors in the home.
 pub fn places(home: &Home, config: &Config, store: &Store) -> Places {
     if store.is_shared() {
         Places::with_mirrors(home.mirrors(), config.settings.host.repositories == "mirrors")
@@ -84,7 +99,8 @@ pub fn places(home: &Home, config: &Config, store: &Store) -> Places {
     }
 }
 
-/// Writes down which repositories of a shared board this host has at their paths.
+/// Records which repositories of a shared board this host has at their paths: calls that need the
+/// repository itself go to such a host.
 pub async fn note_repositories(store: &Store) -> Result<(), Refusal> {
     let places = store.places();
     if !store.is_shared() {
@@ -101,7 +117,8 @@ pub async fn note_repositories(store: &Store) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Registers the host once more, before the daemon takes up what an earlier one left.
+/// Registers the host. This must come before the daemon adopts what an earlier one left: only a
+/// registered host may own attempts.
 pub async fn register(
     home: &Home,
     config: &Config,
@@ -109,7 +126,7 @@ pub async fn register(
     shims: &Shims,
 ) -> Result<OwnHost, DaemonError> {
     let kept = secret::kept_or_made(&home.host_secret(), &home.scratch())?;
-    // A file serves one home, whose lock this daemon holds.
+    // A board in a file belongs to one home, whose lock this daemon holds: it needs no lease.
     let is_shared = !config.settings.engine.url.is_empty();
     let registration = Registration {
         host_id: store.host().to_owned(),
@@ -136,8 +153,8 @@ pub async fn register(
     Ok(OwnHost::new(&host))
 }
 
-/// Registers a host that other daemons may give up. Before that it ends what runs of this home and is
-/// not, or no longer, the host's.
+/// Registers a host with a lease, which other daemons may give up. Before that, it ends what runs in this
+/// home and does not belong to the host (any more).
 async fn leased(
     home: &Home,
     store: &Store,
@@ -160,14 +177,14 @@ async fn leased(
                 shims.start_under(lease);
                 return Ok(host);
             }
-            // It was given up just now.
+            // Another daemon gave this host up between the look and the registration: look again.
             Err(refusal) if refusal.code == Code::AttemptRunning => {}
             Err(refusal) => return Err(refused(refusal)),
         }
     }
 }
 
-/// Daemons of several versions understand each other only as far as their schema and calls are alike.
+/// Logs a warning if daemons of different versions share the board: their calls and schemas may differ.
 fn warn_of_versions(hosts: &[Host], own: &Registration) {
     let others =
         hosts.iter().filter(|it| it.host_id != own.host_id && it.is_other_version(&own.version));
@@ -182,8 +199,9 @@ fn warn_of_versions(hosts: &[Host], own: &Registration) {
     }
 }
 
-/// The host as it was registered last, where the store takes no write now: a full disk is to keep
-/// no daemon from its executors. The registration is written as soon as that can be.
+/// The host as it was last registered, if the store takes no write now: a full disk must not keep a
+/// daemon from its executors. The registration is repeated in the background. With a lease this is an
+/// error: another daemon may have given the host up.
 async fn registered_before(
     store: &Store,
     registration: Registration,
@@ -207,8 +225,9 @@ async fn registered_before(
     Ok(known)
 }
 
-/// What the host of a shared board does for as long as it is this daemon's, each in a task of its own: it
-/// renews its lease, and has remotes keep what turns leave. It ends when the set is dropped.
+/// Starts the tasks of a shared board's host: one renews its lease, one acts after each renewal (it looks
+/// for lost hosts, and claims attempts), one pushes what turns leave to the remotes that keep it. The
+/// tasks end when the set is dropped. The set is empty without a lease.
 pub fn share(gateway: &ActorRef<GatewayMessage>, world: &Arc<World>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     if let Some(lease) = world.host.lease {
@@ -219,7 +238,8 @@ pub fn share(gateway: &ActorRef<GatewayMessage>, world: &Arc<World>) -> JoinSet<
     tasks
 }
 
-/// Notes that the daemon ends, unless something runs on.
+/// Records that the host's daemon has ended, so that other hosts need not wait for its lease. Not if
+/// something of this home still runs: other hosts must not take over its attempts.
 pub async fn leave(home: &Home, store: &Store, shims: &Shims) {
     let alive = shims.alive_below(&[home.attempts(), home.checks()]).await;
     if !alive.is_ok_and(|alive| alive.is_empty()) {
@@ -230,8 +250,8 @@ pub async fn leave(home: &Home, store: &Store, shims: &Shims) {
     }
 }
 
-/// Follows what the daemons of other hosts commit, and carries out what they ask this one for, until
-/// it ends.
+/// Starts the tasks that follow the commits of other hosts' daemons, and that carry out the calls which
+/// they forward to this host. They run until `ending`. Does nothing if the board is not shared.
 pub async fn serve_others(
     domain: &Arc<Domain>,
     store: &Store,
@@ -249,7 +269,8 @@ pub async fn serve_others(
     tokio::spawn(async move { ending.run_until_cancelled(following).await });
 }
 
-/// The machine's memory, in bytes, as proc_meminfo(5) shows it; 0: it does not.
+/// The machine's memory in bytes, from the text of `/proc/meminfo` (proc_meminfo(5)); 0 if it does not
+/// say.
 fn memory(text: &str) -> u64 {
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());

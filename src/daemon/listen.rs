@@ -1,4 +1,9 @@
-//! The socket: accepts and authenticates clients, and serves one MCP session each.
+//! The daemon's Unix socket: accepts clients of the same user, reads their hello, and serves one MCP
+//! session each.
+//!
+//! ```text
+//!  accept --> uid is ours --> where its process is --> hello --> welcome --> MCP lines
+//! ```
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -15,14 +20,15 @@ use crate::domain::Domain;
 use crate::home::Home;
 use crate::mcp;
 
-/// How long a connection may take to say hello.
+/// How long a connection may take to send its hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// Longest hello, in bytes.
 const HELLO_MAX: u64 = 64 * 1024;
 /// A pause after a failed accept(2), usually for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds the home's socket; with the lock held, an existing one is a dead daemon's.
+/// Binds the home's socket. The caller holds the home's lock, so a file at the path is left from a dead
+/// daemon.
 pub fn bind(home: &Home) -> io::Result<UnixListener> {
     home.make_socket_folder().map_err(io::Error::other)?;
     if_there(std::fs::remove_file(&home.socket))?;
@@ -31,7 +37,7 @@ pub fn bind(home: &Home) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Serves connections until the daemon ends.
+/// Serves connections until `ending`. After it, sessions have 2 s to send the answers that they are at.
 pub async fn serve(
     listener: UnixListener,
     domain: Arc<Domain>,
@@ -66,6 +72,7 @@ pub async fn serve(
     let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
 }
 
+/// Serves one connection from its hello to its end.
 async fn session(
     stream: UnixStream,
     domain: Arc<Domain>,
@@ -79,7 +86,8 @@ async fn session(
     }
     let from =
         peer.pid().map_or_else(|| "socket".to_owned(), |pid| format!("socket, process {pid}"));
-    // Before the first read: the client may exit at any time.
+    // Before the first read, because the client may exit at any time, and an exited process can't be
+    // located.
     let place = domain.place_of(&stream)?;
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);

@@ -1,5 +1,5 @@
-//! The lock of a home: one daemon at a time. It is taken before anything else is opened, so a
-//! second daemon ends without touching the home.
+//! The lock of a home: one daemon at a time. A daemon takes it before it opens anything else, so that a
+//! second daemon ends without having touched the home.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use provost_actors::process::proc::{self, Stat};
 
-/// How long a lock may outlive its holder: the threads of a killed process end one by one, and
-/// a child has a copy of the lock between fork and exec.
+/// How long a lock may remain after its holder was killed: the threads of a killed process end one by
+/// one, and a child has a copy of the lock between fork and exec.
 const LINGERS: Duration = Duration::from_secs(5);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Held until it is dropped, or the process ends in any way (flock(2)); the file stays.
+/// The lock, held until this value is dropped or the process ends in any way (flock(2)). The file stays.
 #[derive(Debug)]
 pub struct HomeLock(#[expect(dead_code, reason = "held, not used")] File);
 
@@ -32,12 +32,14 @@ pub enum LockError {
 }
 
 impl HomeLock {
-    /// Takes the lock, and writes our pid into it for a second daemon to report.
+    /// Takes the lock, and writes this process's pid into the file, for the error of a second daemon.
+    /// Waits for a holder that is ending, but not for one that runs. Blocking.
     pub fn take(path: &Path) -> Result<Self, LockError> {
         let deadline = Instant::now() + LINGERS;
         loop {
             match Self::try_take(path) {
-                // A process that has just taken it has not written its pid yet.
+                // Without a pid, the holder has just taken the lock and not written it yet: its pid is
+                // needed for the error.
                 Err(LockError::Held { pid, .. })
                     if pid.as_deref().is_none_or(is_ending) && Instant::now() < deadline =>
                 {
@@ -49,6 +51,8 @@ impl HomeLock {
         }
     }
 
+    /// One try. If another process has the lock, the error has the pid that the file names, if it names
+    /// one.
     fn try_take(path: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { path: path.to_owned(), source };
         let mut file = File::options()
@@ -69,6 +73,7 @@ impl HomeLock {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
+        // Only now: until the lock is ours, the file has the holder's pid.
         file.set_len(0).map_err(failed)?;
         file.rewind().map_err(failed)?;
         writeln!(file, "{}", std::process::id()).map_err(failed)?;
@@ -76,7 +81,7 @@ impl HomeLock {
     }
 }
 
-/// Whether the process is dead or dying, even if some of its threads still run.
+/// True if the process is dead or dying, even if some of its threads still run.
 fn is_ending(pid: &str) -> bool {
     pid.parse().is_ok_and(|pid| {
         Stat::of(pid).is_none_or(|stat| stat.has_begun_to_die()) || proc::is_being_killed(pid)

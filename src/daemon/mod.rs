@@ -1,6 +1,17 @@
-//! The daemon: wiring only. Takes the home's lock, opens the store, starts the actors, adopts
-//! the attempts of an earlier daemon, and serves the socket. Executors survive its end: their
-//! shims need no daemon, and the next one adopts them.
+//! The daemon: wiring only. Executors survive its end, because their shims need no daemon, and the next
+//! daemon adopts them. A daemon starts in this order, and each step relies on those before it:
+//!
+//! ```text
+//!  lock       one daemon for each home
+//!  store      refused if it lacks attempts of this home
+//!  host       stale processes are ended, the host is registered
+//!  actors     root, gateway, checks
+//!  adopt      attempts of an earlier daemon; then its check runs and answers
+//!  serve      socket, chores, calls of other hosts, HTTP face
+//!  ready -+-> SIGTERM, SIGINT, `provost shutdown`: connections end, the socket goes, the store closes
+//!         +-> the host is given up ("fenced"): this process starts again (`restart`)
+//!         +-> a newer version has migrated the board: it ends, and executors keep running
+//! ```
 
 mod chores;
 mod engine;
@@ -48,10 +59,11 @@ use crate::tools::{Rate, Rates};
 pub use engine::{EngineError, visit};
 pub use lock::{HomeLock, LockError};
 
-/// How long a daemon that may write nothing any more takes to end its connections.
+/// How long a daemon may take to end its connections after a newer version has migrated the board: it may
+/// not write any more.
 const ENDING_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why a daemon can't start, or ended.
+/// Why a daemon can't start, or why it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     #[error(transparent)]
@@ -89,7 +101,8 @@ pub enum DaemonError {
     GatewayEnded,
 }
 
-/// Runs the daemon of a home until a signal or a request ends it.
+/// Runs the daemon of a home until a signal or a request ends it. Blocking. After `Fenced`, it returns
+/// only if the process can't be started again.
 pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     process::set_name(c"provost");
     process::share_heaps();
@@ -98,7 +111,7 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
         open_files: raise_open_files_limit(),
         core_bytes: process::forbid_core_dumps(),
     };
-    // Files of calls that an earlier daemon did not finish.
+    // The scratch folder has files of calls that an earlier daemon did not finish.
     if let Err(error) = if_there(fs::remove_dir_all(home.scratch())) {
         tracing::warn!(path = %home.scratch().display(), %error, "it can't be removed");
     }
@@ -108,7 +121,8 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     // thread for one takes longer. Work that blocks or computes has threads of its own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(serve(home, config, soft_limits));
-    // Tasks that still read a spool may be cut off: it stays on disk.
+    // A task that still reads a spool may be cut off: the spool stays on disk, and the next daemon reads
+    // on.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(lock);
     match ended {
@@ -117,6 +131,8 @@ pub fn run(home: &Home, config: &Config) -> Result<(), DaemonError> {
     }
 }
 
+/// Opens the store, registers the host, and serves until the end of the daemon or of its right to the
+/// host.
 async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<(), DaemonError> {
     let idempotency = &config.settings.idempotency;
     let ttl = |secs: u64| (secs > 0).then(|| Duration::from_secs(secs));
@@ -147,7 +163,7 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
                 let _ = tokio::time::timeout(ENDING_LIMIT, serving).await;
                 return Err(DaemonError::Outdated(migration));
             }
-            // Its shims kill what runs by themselves, whatever becomes of this process.
+            // The shims read this and kill what runs, whatever happens to this process.
             if let Some(lease) = shims.lease() {
                 lease.fence()?;
             }
@@ -157,7 +173,8 @@ async fn serve(home: &Home, config: &Config, soft_limits: SoftLimits) -> Result<
     }
 }
 
-/// Runs as the daemon of a host that it has registered.
+/// Starts the actors, adopts, and serves as the daemon of the registered host, until a signal or
+/// `ending`.
 async fn serve_as(
     home: &Home,
     config: &Config,
@@ -172,7 +189,8 @@ async fn serve_as(
     let (owners, world, mut gateway_ended) =
         start_actors(home, config, soft_limits, store, shims.clone(), host).await?;
     let mut sharing = host::share(&owners.gateway, &world);
-    // A finish that is taken up may plan a run of checks: before that, for what is not open goes.
+    // Before `Restore`: `tidy` removes the leftovers of runs that are not open, and a finish that
+    // `Restore` continues may plan another run.
     checks::tidy(&world).await.map_err(|refusal| DaemonError::Restore(refusal.to_string()))?;
     let count = ractor::call!(owners.gateway, gateway::GatewayMessage::Restore)
         .map_err(|error| DaemonError::Restore(error.to_string()))?
@@ -181,7 +199,7 @@ async fn serve_as(
         tracing::info!(count, "attempts of an earlier daemon adopted");
     }
 
-    // The actor lives as long as the daemon.
+    // The send can't fail: the actor lives as long as the daemon.
     let _ = owners.checks.send_message(checks::ChecksMessage::Planned);
     orphans::report(home.attempts(), store).await;
 
@@ -218,7 +236,7 @@ async fn serve_as(
             _ = interrupt.recv() => break Ok(()),
             () = ending.cancelled() => break Ok(()),
             _ = &mut gateway_ended => break Err(DaemonError::GatewayEnded),
-            // The daemon outlives its terminal.
+            // A daemon that was started from a terminal outlives it.
             _ = hangup.recv() => {}
         }
     };
@@ -230,7 +248,7 @@ async fn serve_as(
     if let Some(face) = face {
         let _ = face.await;
     }
-    // It is ours: the lock is still held.
+    // No other daemon can have bound the socket: this one still holds the lock.
     home.remove_socket();
     if !sharing.is_empty() {
         sharing.shutdown().await;
@@ -240,7 +258,7 @@ async fn serve_as(
     ended
 }
 
-/// Begins to serve the HTTP face. A daemon that can't goes on without it, and says why.
+/// Starts the HTTP face. A daemon that can't serve it runs without it, and `provost doctor` says why.
 async fn serve_face(
     home: &Home,
     config: &Config,
@@ -273,6 +291,8 @@ async fn serve_face(
     }
 }
 
+/// Starts the root and the actors below it, with the settings that they all share. The returned task ends
+/// when the gateway does.
 async fn start_actors(
     home: &Home,
     config: &Config,
@@ -327,7 +347,7 @@ async fn start_actors(
             forges,
             cache: cache(home, settings.worktrees.cache_max_bytes),
             copy_max_bytes: settings.worktrees.copy_max_bytes,
-            // The configuration takes no other text.
+            // The configuration has checked the text, so the default is never used.
             ports: config::ports(&settings.worktrees.ports).unwrap_or(24000..=31999),
             places: store.places().clone(),
             private: home.folders(),
@@ -353,7 +373,7 @@ fn log_limits(logs: &config::Logs) -> LogLimits {
     LogLimits { ring_entries, ring_bytes, spool_max_bytes }
 }
 
-/// The checks that run when a task is reported done.
+/// The settings of the checks that run when a task is reported as done, or before its work is merged.
 fn checks(config: &Config) -> provost_actors::world::Checks {
     let config::Checks { max_running, wall_secs, memory_bytes, processes } = config.settings.checks;
     let projects = config.projects.iter();
@@ -378,7 +398,8 @@ fn repos(config: &Config) -> RepoConfig {
     RepoConfig { projects, given, read: config::read_repo_file }
 }
 
-/// Where to create cgroups, if a limit of an executor or of the checks needs one.
+/// The cgroup below which those of executors are created. `None`: no limit needs one, or cgroups can't be
+/// used here, which is logged; limits are then enforced by polling.
 fn cgroups(executors: &Registry, checks: Limits) -> Option<PathBuf> {
     let limits = executors.all().into_iter().map(|it| executors.limits(&it.describe().name));
     limits.chain([checks]).find(Limits::want_cgroup)?;
@@ -387,12 +408,13 @@ fn cgroups(executors: &Registry, checks: Limits) -> Option<PathBuf> {
         .ok()
 }
 
-/// An attempt needs some descriptors of the daemon, and the soft limit is often 1,024.
-/// Returns the old limit, for executors: select(2) fails beyond 1,024.
+/// Raises this process's soft limit of open files to the hard limit: an attempt takes some descriptors of
+/// the daemon, and the soft limit is often 1,024. Returns the old limit, which executors get: select(2)
+/// fails beyond 1,024.
 fn raise_open_files_limit() -> Option<u64> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    // Fails if the hard limit exceeds the kernel's; then the soft limit stays.
+    // Fails if the hard limit exceeds the kernel's own; the soft limit stays then.
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).ok()?;
     Some(soft)
 }

@@ -1,6 +1,7 @@
-//! Attempts and processes with a folder and no row. Rows are written first, so the board was lost,
-//! or an older copy of it put back. Where it lacks attempts, the daemon does not start: it would not
-//! know whose work they are. Where it lacks processes, that is logged, and nothing is done about it.
+//! Attempts and processes that have a folder and no row. Rows are written before folders, so the board
+//! was lost, or an older copy of it was put back. If attempts are missing, the daemon does not start: it
+//! would not know whose work they are. If only processes are missing, the daemon logs them and does
+//! nothing about them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +13,7 @@ use provost_actors::process::records::ExitRecord;
 use crate::home::Home;
 use crate::store::Store;
 
-/// Why a board is not that of this home.
+/// Why a board can't be the one of this home.
 #[derive(Debug, thiserror::Error)]
 pub enum LostBoard {
     #[error(
@@ -27,7 +28,8 @@ pub enum LostBoard {
     Unread(String),
 }
 
-/// Refuses a board that lacks attempts of this home; `None`: one that is to be made.
+/// Refuses a board that lacks attempts of this home. `None`: the board would be created now, so it lacks
+/// all of them.
 pub async fn refuse(home: &Home, store: Option<&Store>) -> Result<(), LostBoard> {
     let attempts = home.attempts();
     let names = below(&attempts).filter_map(|entry| named(&entry));
@@ -40,7 +42,7 @@ pub async fn refuse(home: &Home, store: Option<&Store>) -> Result<(), LostBoard>
     Err(LostBoard::Lost { board: home.database(), count: ids.len(), first, attempts })
 }
 
-/// Logs each process.
+/// Logs each process that has a folder below `attempts` and no row.
 pub async fn report(attempts: PathBuf, store: &Store) {
     let Ok(folders) = tokio::task::spawn_blocking(move || folders(&attempts)).await else { return };
     let ids: Vec<String> = folders.keys().cloned().collect();
@@ -70,6 +72,7 @@ fn folders(attempts: &Path) -> HashMap<String, PathBuf> {
         .collect()
 }
 
+/// The entries of a folder; none if it can't be read.
 fn below(dir: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
     fs::read_dir(dir).into_iter().flatten().flatten()
 }

@@ -1,5 +1,5 @@
-//! A daemon whose host was given up starts anew in place of itself: the start is what ends executors,
-//! registers the host and takes up attempts. Its pid stays.
+//! Restarts a daemon whose host was given up: it executes itself again under the same pid. A start does
+//! all that is needed then: it ends stale executors, registers the host, and adopts attempts.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use provost_actors::limits::SoftLimits;
 /// Replaces this process. It returns only if that fails.
 #[expect(clippy::disallowed_methods, reason = "it is this very process")]
 pub fn start(soft_limits: SoftLimits) -> io::Error {
-    // The next image has to find what its executors are to get.
+    // The soft limits are restored, because the next image reads from them what its executors get.
     let former = [
         (Resource::RLIMIT_NOFILE, soft_limits.open_files),
         (Resource::RLIMIT_CORE, soft_limits.core_bytes),
@@ -23,6 +23,6 @@ pub fn start(soft_limits: SoftLimits) -> io::Error {
     }
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| "provost".into());
-    // This program, also after its file was replaced.
+    // `/proc/self/exe` is this program also after its file was replaced by another version.
     Command::new("/proc/self/exe").arg0(name).args(arguments).exec()
 }

@@ -1,5 +1,5 @@
-//! What runs of this home and is not, or no longer, its host's: it is ended before the host is
-//! registered, since another host may have taken its attempt over.
+//! Ends processes of this home that do not belong to its host (any more). This happens before the host is
+//! registered, because another host may have taken over their attempts.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,12 @@ use super::DaemonError;
 use crate::home::Home;
 use crate::store::Store;
 
-/// Kills them, and waits until nothing of them is alive.
+/// Kills the stale processes, and waits until nothing of them is alive. If the host's row is of another
+/// home, is missing, or says that the host was given up, all processes are stale; else those of attempts
+/// that the host does not have.
+///
+/// # Errors
+/// The processes belong to this home under another host name: the person has to decide.
 pub async fn end(
     home: &Home,
     store: &Store,
@@ -51,7 +56,7 @@ pub async fn end(
     Ok(())
 }
 
-/// Those of attempts that this host does not have.
+/// The process folders in `alive` whose attempts this host does not have. Check runs are left out.
 async fn not_own(
     attempts: &Path,
     store: &Store,

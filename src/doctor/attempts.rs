@@ -1,4 +1,4 @@
-//! Attempts: whether rows, folders, spools, worktrees and branches agree.
+//! The checks of attempts: whether rows, folders, spools, worktrees and branches agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,12 +21,15 @@ use super::home::to_trash;
 use crate::home::Home;
 use crate::store::InspectedAttempt;
 
-/// Findings of one kind that are listed one by one.
+/// How many findings of one kind are listed; the others are only counted. What can be fixed is always
+/// listed.
 const LISTED_MAX: usize = 10;
-/// Bytes of a spool's newest index records that are examined.
+/// How many bytes at the end of a spool's index are examined: the doctor must be quick also with large
+/// spools.
 const INDEX_TAIL: u64 = 1 << 20;
 
-/// Whether rows and folders agree, and spools and worktrees are sound.
+/// Compares rows with folders, and examines the spools of ended processes and the locks of ended
+/// attempts. Blocking.
 pub fn on_disk(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let mut findings = Vec::new();
     for attempt in attempts {
@@ -36,7 +39,8 @@ pub fn on_disk(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
             if folder.join(Manifest::FILE).exists() {
                 findings.extend(of_process(&folder));
             } else if !dir.exists() {
-                // A process whose worktrees could not be made has a folder and no manifest.
+                // A process whose worktrees could not be made has a folder without a manifest: that is no
+                // fault.
                 let message = format!("{} is missing, and its log with it", dir.display());
                 let hint = "Restore it from a backup if there is one; nothing else depends on it.";
                 findings.push(Check::warn("attempts", message, hint));
@@ -76,7 +80,7 @@ fn of_process(folder: &Path) -> Vec<Check> {
         let hint = "The undamaged part is still served; the rest of that log is lost.";
         findings.push(Check::warn("spools", message, hint));
     }
-    // Files whose writer died while writing.
+    // A `.NAME.tmp` is left if its writer died before it renamed the file.
     let is_half = |name: &String| name.strip_suffix(".tmp").is_some_and(|it| it.starts_with('.'));
     findings.extend(names_in(folder).into_iter().filter(is_half).map(|name| {
         let path = folder.join(name);
@@ -86,7 +90,8 @@ fn of_process(folder: &Path) -> Vec<Check> {
     findings
 }
 
-/// Whether the index records of a spool are valid and its segments as long as they say.
+/// What is damaged in a spool: an index record is invalid, or a segment is shorter than the index says.
+/// `None`: no damage in the examined part.
 fn damage_of_spool(folder: &Path) -> Option<String> {
     let ends = match spool_ends(folder) {
         Err(error) => return Some(error.to_string()),
@@ -102,7 +107,7 @@ fn damage_of_spool(folder: &Path) -> Option<String> {
     })
 }
 
-/// The end of each stream by its newest index records. `None`: a record is damaged.
+/// The end of each stream, in bytes, by its newest index records. `None`: a record is damaged.
 fn spool_ends(folder: &Path) -> io::Result<Option<[(Stream, u64); 2]>> {
     let mut ends = [(Stream::Stdout, 0), (Stream::Stderr, 0)];
     let Some(file) = if_there(fs::File::open(folder.join(INDEX)))? else { return Ok(Some(ends)) };
@@ -119,7 +124,7 @@ fn spool_ends(folder: &Path) -> io::Result<Option<[(Stream, u64); 2]>> {
     Ok(Some(ends))
 }
 
-/// Locks that a dead git left in the worktrees of an attempt that has ended.
+/// Git's lock files that a dead git left behind in the repositories of an attempt that has ended.
 fn abandoned_locks(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
     let mut checks = Vec::new();
     for (name, _) in &attempt.repos {
@@ -128,7 +133,7 @@ fn abandoned_locks(home: &Home, attempt: &InspectedAttempt) -> Vec<Check> {
             if locks::is_abandoned(&lock, &worktree) {
                 let message = format!("no process holds the lock {}", lock.display());
                 let (worktree, own) = (worktree.clone(), own.clone());
-                // The lock is in a repository, where nothing is ever deleted.
+                // Renamed and not deleted: the doctor deletes nothing in a repository.
                 let set_aside = move |_: &Home| {
                     if locks::of(&own).contains(&lock) && locks::set_aside(&lock, &worktree)? {
                         Ok("renamed".to_owned())
@@ -151,7 +156,8 @@ fn own(home: &Home, attempt: &InspectedAttempt, name: &str) -> Own {
     Own::of(&home.attempts().join(&attempt.attempt_id), name)
 }
 
-/// Whether the worktrees, the own repositories and the branches of attempts are there.
+/// Examines whether the worktrees, the own repositories and the branches of attempts exist. Runs git once
+/// for each repository.
 pub async fn in_git(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let mut branches: BTreeMap<&str, Option<BTreeSet<String>>> = BTreeMap::new();
     let mut findings = Vec::new();
@@ -186,6 +192,7 @@ async fn branches_of(repo: &Path) -> Result<BTreeSet<String>, git::GitError> {
     Ok(listed.lines().map(str::to_owned).collect())
 }
 
+/// What is missing of one worktree. Most of it is made again by the attempt's next turn.
 fn of_worktree(worktree: &Path, branch: &str, has_own: bool, has_branch: bool) -> Option<Check> {
     let shown = worktree.display();
     let (message, hint) = match (worktree.is_dir(), has_own) {
@@ -208,7 +215,8 @@ fn of_worktree(worktree: &Path, branch: &str, has_own: bool, has_branch: bool) -
     Some(Check::warn("worktrees", message, hint))
 }
 
-/// The findings, at most [`LISTED_MAX`] of those that can't be fixed; or that all is well.
+/// The findings, of which at most [`LISTED_MAX`] can't be fixed; without findings, one line that all is
+/// well.
 fn listed(name: &str, mut findings: Vec<Check>, well: String) -> Vec<Check> {
     if findings.is_empty() {
         return vec![Check::ok(name, well)];

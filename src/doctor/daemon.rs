@@ -1,4 +1,4 @@
-//! The daemon's lock and socket. Asks a daemon that runs; starts none.
+//! The checks of the daemon's lock and socket. They ask a running daemon, and start none.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -16,21 +16,21 @@ use crate::home::Home;
 const LOCK: &str = "lock";
 const DAEMON: &str = "daemon";
 
-/// A daemon that takes longer to answer hangs.
+/// A daemon that takes longer than this to answer counts as hung.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 impl CallOutput for Info {
     const CALL: &'static str = "provost/info";
 }
 
-/// Whether a daemon holds the home, the `PATH` of one that answers, and the findings.
+/// Whether a daemon holds the home; the `PATH` of a daemon that answers; and the findings about both.
 pub async fn find(home: &Home) -> (bool, Option<String>, [Check; 2]) {
     let (is_held, lock) = of_lock(&home.lock);
     let (path, socket) = of_socket(home, is_held).await;
     (is_held, path, [lock, socket])
 }
 
-/// Whether the home's lock is held. It is tried and released at once.
+/// Whether the home's lock is held. To find out, the lock is taken for a moment.
 fn of_lock(path: &Path) -> (bool, Check) {
     let failed = |error: io::Error| {
         (false, Check::fail(LOCK, format!("{}: {error}", path.display()), "See who owns it."))
@@ -42,7 +42,7 @@ fn of_lock(path: &Path) -> (bool, Check) {
         }
         Err(error) => return failed(error),
     };
-    // Shared, so that two doctors don't mistake each other for a daemon.
+    // A shared lock, so that two doctors at the same time don't mistake each other for a daemon.
     match file.try_lock_shared() {
         Ok(()) => (false, Check::ok(LOCK, "no daemon holds it")),
         Err(TryLockError::WouldBlock) => (true, of_holder(path)),
@@ -50,7 +50,8 @@ fn of_lock(path: &Path) -> (bool, Check) {
     }
 }
 
-/// Whether the process that the lock names can hold it.
+/// Examines the process that the lock file names: it may be suspended, or dead while another process
+/// holds the lock.
 fn of_holder(path: &Path) -> Check {
     let pid = fs::read_to_string(path).unwrap_or_default();
     let pid = Some(pid.trim()).filter(|pid| !pid.is_empty()).unwrap_or("?");
@@ -70,7 +71,7 @@ fn of_holder(path: &Path) -> Check {
     }
 }
 
-/// Whether the daemon answers, and its `PATH`.
+/// Asks the daemon for its facts; returns its `PATH` if it answers.
 async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
     let exists = fs::symlink_metadata(&home.socket).is_ok();
     if !exists || is_stale(&home.socket) {
@@ -108,6 +109,7 @@ async fn of_socket(home: &Home, is_held: bool) -> (Option<String>, Check) {
     (path, Check::warn(DAEMON, format!("{facts}; this is version {own}"), hint))
 }
 
+/// The finding if nothing listens on the socket. A socket that a killed daemon left can be removed.
 fn without_listener(home: &Home, exists: bool, is_held: bool) -> Check {
     if is_held {
         let message = "the lock is held but no process listens: the daemon is starting or ending";
@@ -117,7 +119,8 @@ fn without_listener(home: &Home, exists: bool, is_held: bool) -> Check {
         let path = home.socket.display();
         Check::warn(DAEMON, format!("none runs; a killed one left {path} behind"), "").cure(
             |home| {
-                // No daemon listens, since the lock is ours; any other listener keeps the socket.
+                // The fix runs with the home's lock, so no daemon listens; the socket of any other
+                // listener is kept.
                 if !is_stale(&home.socket) {
                     return Err(io::Error::other("a process listens on it"));
                 }
@@ -129,7 +132,7 @@ fn without_listener(home: &Home, exists: bool, is_held: bool) -> Check {
     }
 }
 
-/// Whether no process listens on a socket.
+/// True if the socket exists and no process listens on it.
 fn is_stale(socket: &Path) -> bool {
     let connected = std::os::unix::net::UnixStream::connect(socket);
     connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)

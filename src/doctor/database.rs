@@ -1,5 +1,5 @@
-//! The database: its schema, and whether it is sound. It is only read. Of a board on a server, where
-//! it is.
+//! The checks of the database: its schema, and whether it is sound. It is only read. If the board is on a
+//! server, they say where.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use super::check::Check;
 use crate::home::Home;
 use crate::store::{InspectedAttempt, Inspection, inspect, is_log_damaged};
 
-/// A write-ahead log larger than this, in bytes, is no longer checkpointed.
+/// A write-ahead log larger than this, in bytes, is not checkpointed any more.
 const WAL_LARGE: u64 = 256 << 20;
 
 const DAMAGED: &str = "It does not repair itself. Run `provost shutdown`, copy provost.db with its \
@@ -16,7 +16,8 @@ const DAMAGED: &str = "It does not repair itself. Run `provost shutdown`, copy p
 
 const NAME: &str = "database";
 
-/// Also returns readable attempts. `is_held`: a daemon holds the home, and may be writing.
+/// Also returns the attempts, if the database is sound and has this version's schema. `is_held`: a daemon
+/// holds the home and may be writing, so the write-ahead log is not examined.
 pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<InspectedAttempt>>) {
     if let Some(place) = home.engine() {
         return (vec![on_a_server(&place, is_held)], None);
@@ -50,7 +51,7 @@ pub async fn checks(home: &Home, is_held: bool) -> (Vec<Check>, Option<Vec<Inspe
     (checks, is_readable.then_some(found.attempts))
 }
 
-/// A board on a server is the server's to look after; only the daemon talks to it.
+/// The finding for a board on a server. The doctor does not connect to the server.
 fn on_a_server(place: &str, is_held: bool) -> Check {
     let message = format!("the board of this home is on PostgreSQL: {place}");
     if is_held {
@@ -60,6 +61,7 @@ fn on_a_server(place: &str, is_held: bool) -> Check {
     Check::note(NAME, format!("{message}; no daemon runs that could be asked about it"), hint)
 }
 
+/// SQLite's own checks: damage, and rows that refer to missing rows.
 fn soundness(found: &Inspection) -> Check {
     match (found.damage.first(), found.dangling) {
         (Some(damage), _) => Check::fail(NAME, format!("it is damaged: {damage}"), DAMAGED),
@@ -70,6 +72,7 @@ fn soundness(found: &Inspection) -> Check {
     }
 }
 
+/// Compares the schema with this version's. `None`: the database is damaged, so its schema says nothing.
 fn schema(found: &Inspection) -> Option<Check> {
     let (name, newest) = ("schema", Inspection::newest_schema());
     if let Some(refusal) = found.before_first() {

@@ -1,4 +1,4 @@
-//! The configuration, and whether its executors can run.
+//! The checks of the configuration: whether it is valid, and whether its executors can run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use crate::config::{self, Config};
 use crate::executors::{Registry, fake};
 use crate::home::{Home, environment};
 
-/// `daemon_path`: the `PATH` of the daemon that runs, if one does.
+/// `daemon_path` is the `PATH` of the running daemon, if one runs: executors are looked up there, because
+/// the daemon starts them. A shell with another `PATH` is a frequent reason why an agent is not found.
 pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     let (name, file) = ("configuration", home.config_file());
     let config = match Config::load(&file, &[]) {
@@ -45,7 +46,8 @@ pub async fn checks(home: &Home, daemon_path: Option<&str>) -> Vec<Check> {
     checks
 }
 
-/// Whether outgoing connections may take the ports of attempts; `outgoing` is the kernel's range.
+/// Warns if the kernel's range for outgoing connections overlaps the ports of attempts. `outgoing` is the
+/// text of `ip_local_port_range` (ip(7)).
 fn of_ports(configured: &str, outgoing: &str) -> Option<Check> {
     let configured = config::ports(configured)?;
     let mut bounds = outgoing.split_whitespace().map(|bound| bound.parse::<u16>().ok());
@@ -57,7 +59,8 @@ fn of_ports(configured: &str, outgoing: &str) -> Option<Check> {
     })
 }
 
-/// Whether the daemon finds the same programs on its `PATH` as this shell on its own.
+/// Compares the folders of the daemon's `PATH` with those of this shell, and names the executors that
+/// only the shell finds.
 fn of_path(
     own: &str,
     daemon_path: &str,
@@ -82,7 +85,8 @@ fn of_path(
     Check::warn("PATH", format!("{message}: it does not find {}", missed.join(", ")), hint)
 }
 
-/// Whether agents can put programs on the daemon's `PATH`.
+/// Warns if agents in a sandbox can write to folders of the daemon's `PATH`: a program that they put
+/// there would run outside of the sandbox.
 fn of_planted(folders: &[PathBuf]) -> Option<Check> {
     let list: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     (!list.is_empty()).then(|| {
@@ -95,6 +99,8 @@ fn of_planted(folders: &[PathBuf]) -> Option<Check> {
     })
 }
 
+/// The finding for one executor: its program, version and login. An executor that is not installed is a
+/// warning only if `config.toml` names it.
 async fn of_executor(executor: &dyn Executor, config: &Config) -> Check {
     let described = executor.describe();
     let name = format!("executor {}", described.name);

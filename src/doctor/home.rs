@@ -1,4 +1,5 @@
-//! The home on disk: its folders and their permissions, and the file system.
+//! The checks of the home on disk: its folders and their permissions, the file system, free space,
+//! leftovers.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -16,14 +17,14 @@ use crate::home::Home;
 
 const HOME: &str = "home";
 const MIB: u64 = 1 << 20;
-/// Free space below these is a warning, or a failure.
+/// Free space below `SPACE_LOW` is a warning, below `SPACE_OUT` a failure.
 const SPACE_LOW: u64 = 1024 * MIB;
 const SPACE_OUT: u64 = 32 * MIB;
 const INODES_LOW: u64 = 10_000;
-/// Longer paths are a problem for some tools.
+/// Paths of worktrees that are longer than this, in bytes, are a problem for some build tools.
 const PATH_LONG: usize = 200;
 
-/// `is_held`: a daemon holds the home.
+/// `is_held`: a daemon holds the home, so its scratch files are in use. Blocking.
 pub fn checks(home: &Home, is_held: bool) -> Vec<Check> {
     let data = &home.data_dir;
     if !data.exists() {
@@ -54,7 +55,8 @@ pub fn checks(home: &Home, is_held: bool) -> Vec<Check> {
     checks
 }
 
-/// What is wrong with the owner or the mode of a path of ours.
+/// What is wrong with the owner or the mode of one of the home's paths. A wrong mode can be fixed, a
+/// wrong owner can't.
 fn not_private(path: &Path, mode: u32) -> Option<Check> {
     let shown = path.display();
     let user = nix::unistd::geteuid().as_raw();
@@ -93,7 +95,8 @@ fn not_private(path: &Path, mode: u32) -> Option<Check> {
     Some(Check::fail(HOME, message, hint))
 }
 
-/// Whether others could read the token of the HTTP face, which is of no use then.
+/// The finding if others could read the token of the HTTP face. Such a token must be replaced: its mode
+/// says nothing about who has read it.
 fn exposed(token: &Path) -> Option<Check> {
     let found = fs::symlink_metadata(token).ok()?;
     (found.mode() & 0o077 != 0).then(|| {
@@ -107,6 +110,7 @@ fn exposed(token: &Path) -> Option<Check> {
     })
 }
 
+/// The free space and inodes of the home's file system.
 fn space(data: &Path) -> Check {
     let name = "disk";
     let stat = match statvfs(data) {
@@ -114,7 +118,7 @@ fn space(data: &Path) -> Check {
         Err(error) => return Check::warn(name, format!("free space unknown: {error}"), ""),
     };
     let free = stat.blocks_available() * stat.fragment_size();
-    // Some file systems create inodes as needed, and report none.
+    // Some file systems create inodes as needed, and report a total of 0.
     let inodes = Some(stat.files_available()).filter(|_| stat.files() > 0);
     let message = match inodes {
         Some(inodes) => format!("{} MiB and {inodes} inodes free", free / MIB),
@@ -128,8 +132,8 @@ fn space(data: &Path) -> Check {
     }
 }
 
-/// The spool moves bytes with splice(2) and reserves space with fallocate(2). Both are
-/// tried on a file without a name, so that nothing is left behind.
+/// Tests splice(2), by which the spool moves bytes, and fallocate(2), by which it reserves space. The
+/// test file has no name (O_TMPFILE), so nothing is left behind.
 fn file_system(data: &Path) -> Check {
     let name = "file_system";
     let file =
@@ -168,7 +172,8 @@ fn splice_into(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves what a dead process left behind to the trash.
+/// Moves what a dead process left behind to the trash, under a new UUIDv7 and its old name: the UUID says
+/// since when it is there.
 pub fn to_trash(home: &Home, path: &Path) -> io::Result<String> {
     let trash = home.trash();
     DirBuilder::new().recursive(true).mode(0o700).create(&trash)?;
@@ -177,7 +182,7 @@ pub fn to_trash(home: &Home, path: &Path) -> io::Result<String> {
     Ok("moved to the trash".to_owned())
 }
 
-/// What setups have left for later ones.
+/// The number and size of cached setups.
 fn cached(home: &Home) -> Check {
     let name = "cache";
     let (dir, scratch) = (home.cache(), home.scratch());
@@ -192,6 +197,7 @@ fn cached(home: &Home) -> Check {
     }
 }
 
+/// What is in the trash, and scratch files that a daemon left while none runs.
 fn leftovers(home: &Home, is_held: bool) -> Vec<Check> {
     let entries = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
     let mut checks = vec![match entries(&home.trash()) {
@@ -201,7 +207,7 @@ fn leftovers(home: &Home, is_held: bool) -> Vec<Check> {
             Check::note("trash", format!("it holds {count} entries"), hint)
         }
     }];
-    // A daemon clears its own when it starts; while none runs, none is needed.
+    // A daemon clears the scratch folder when it starts. While one runs, the files belong to its calls.
     let count = entries(&home.scratch());
     if count > 0 && !is_held {
         let message = format!("calls left {count} scratch folders behind");

@@ -1,4 +1,4 @@
-//! The machine: git, the kernel, limits, control groups, the clock.
+//! The checks of the machine: git, the kernel, limits, control groups, sandboxes, the clock.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::home::Home;
 /// The oldest versions that work.
 const GIT: (u32, u32) = (2, 31);
 const LINUX: (u32, u32) = (5, 3);
-/// From this version on, openat2(2) and close_range(2) exist and are used.
+/// From this version on, the kernel has openat2(2) and close_range(2), which are used if they exist.
 const LINUX_GOOD: (u32, u32) = (5, 9);
 /// The daemon needs about ten descriptors for an attempt.
 const FILES_LOW: u64 = 4096;
@@ -26,6 +26,7 @@ const GIT_DEADLINE: Duration = Duration::from_secs(5);
 /// 2020, in milliseconds since 1970: an earlier time means that the clock was never set.
 const EARLIEST: i64 = 1_577_836_800_000;
 
+/// All checks of the machine. Only git is run; nothing is changed.
 pub async fn checks(home: &Home) -> Vec<Check> {
     let mut checks = vec![
         git_version().await,
@@ -78,6 +79,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
+/// The hard limits of open files and processes: the daemon raises its soft limits up to them.
 fn limits() -> Check {
     let hard = |resource| getrlimit(resource).map_or(u64::MAX, |(_, hard)| hard);
     let (files, processes) = (hard(Resource::RLIMIT_NOFILE), hard(Resource::RLIMIT_NPROC));
@@ -104,6 +106,7 @@ fn temporary_folder() -> Check {
     }
 }
 
+/// Warns about a clock that was never set, or was set back since the database was last written.
 fn clock(home: &Home) -> Check {
     let (name, now) = ("clock", Timestamp::now());
     let changed = fs::metadata(home.database()).and_then(|found| found.modified()).ok();
@@ -136,11 +139,11 @@ fn control_groups() -> Check {
     }
 }
 
-/// What a network namespace takes.
+/// What the machine must allow for network namespaces, as a hint.
 const NAMESPACES: &str = "User namespaces have to be allowed: user.max_user_namespaces, \
      kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns.";
 
-/// Which boxes the kernel can hold.
+/// Which levels of sandboxes the kernel can enforce.
 fn sandbox() -> Check {
     let (name, abi) = ("sandbox", sandbox::abi());
     let hint = "It takes Linux 6.2 or later with `landlock` among its security modules \
@@ -165,7 +168,8 @@ fn sandbox() -> Check {
     }
 }
 
-/// By default, systemd kills all processes of a service that is stopped.
+/// The note for a daemon in a unit of systemd, which by default kills all processes of a service that is
+/// stopped (systemd.kill(5)).
 fn systemd() -> Option<Check> {
     std::env::var_os("INVOCATION_ID")?;
     let hint = "The daemon's unit needs KillMode=process, or its agents end with it, and \

@@ -1,6 +1,10 @@
-//! Examines a home, with or without a running daemon, and fixes what is proved safe to fix.
-//! Examining changes nothing and starts no daemon. Each file below is one group of checks,
-//! with a deadline; a finding's cure proves it again before it acts.
+//! Examines a home, with or without a running daemon, and fixes what is safe to fix. An examination
+//! changes nothing and starts no daemon. Each file of this folder is one group of checks with a deadline:
+//!
+//! ```text
+//!  examine --> findings --(--fix, no daemon runs)--> take the home's lock --> each fix verifies its finding
+//!                                                                            again, and then acts
+//! ```
 
 mod attempts;
 mod check;
@@ -23,7 +27,8 @@ use crate::home::Home;
 /// How long a group of checks may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Examines the home; with `fixes`, fixes what can be fixed.
+/// Examines the home; with `fixes`, fixes what can be fixed. If the database can't be read, the checks
+/// that need its rows are left out.
 pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
     let (is_held, daemon_path, of_daemon) = daemon::find(home).await;
     let mut checks = blocking("home", home, move |home| home::checks(home, is_held)).await;
@@ -52,15 +57,17 @@ pub async fn examine(home: &Home, fixes: bool) -> Vec<Check> {
     checks
 }
 
-/// Fixes what can be fixed, and adds to each finding what was done. No daemon runs: the home's
-/// lock is held meanwhile, so none starts.
+/// Fixes what can be fixed, and adds to each finding what was done. The home's lock is held until the
+/// end, so no daemon starts meanwhile. If a daemon holds the lock, nothing is fixed, and the hints say
+/// so.
 fn fix(home: &Home, checks: &mut [Check]) {
     if checks.iter().all(|check| check.cure.is_none()) {
         return;
     }
     let mut lock = HomeLock::take(&home.lock);
     if !matches!(lock, Ok(_) | Err(LockError::Held { .. })) {
-        // It lies in a folder that may be closed to its owner, too.
+        // The lock's folder may be closed to its owner: the modes are repaired, then the lock is tried
+        // again.
         home.put_right();
         lock = HomeLock::take(&home.lock);
     }
@@ -85,7 +92,7 @@ fn fix(home: &Home, checks: &mut [Check]) {
     }
 }
 
-/// The findings of a group, or that it took too long.
+/// The findings of a group, or one that the group took too long.
 async fn within(name: &str, group: impl Future<Output = Vec<Check>>) -> Vec<Check> {
     tokio::time::timeout(DEADLINE, group).await.unwrap_or_else(|_| {
         let message = format!("no answer within {} s", DEADLINE.as_secs());
@@ -94,6 +101,8 @@ async fn within(name: &str, group: impl Future<Output = Vec<Check>>) -> Vec<Chec
     })
 }
 
+/// Runs a blocking group on a thread of its own. After the deadline the thread continues, and its findings
+/// are lost.
 async fn blocking(
     name: &str,
     home: &Home,

@@ -1,4 +1,5 @@
-//! Orphaned processes of this home, and attempts whose processes are missing.
+//! The checks of processes: orphans of ended attempts, and running attempts whose processes are missing.
+//! A process belongs to an attempt by the marker in its environment (`/proc/PID/environ`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,13 +16,14 @@ use crate::store::InspectedAttempt;
 
 const NAME: &str = "processes";
 
+/// Compares all processes of this user with the attempts on record. Blocking.
 pub fn checks(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let by_id: BTreeMap<&str, &InspectedAttempt> =
         attempts.iter().map(|attempt| (attempt.attempt_id.as_str(), attempt)).collect();
     let mut checks = Vec::new();
     let mut orphans: BTreeMap<String, Vec<Process>> = BTreeMap::new();
     let mut unknown = Vec::new();
-    // Never this process or its ancestors.
+    // The doctor may run inside an attempt: it must not list itself or its ancestors.
     let own = ancestors();
     for pid in proc::all().into_iter().filter(|pid| !own.contains(pid)) {
         let Some((id, process)) = attempt_of(home, pid).zip(Process::of(pid)) else { continue };
@@ -49,7 +51,7 @@ pub fn checks(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     checks
 }
 
-/// The attempt of this home whose marker a process carries.
+/// The attempt whose marker a process has. `None`: none, or one of another home.
 fn attempt_of(home: &Home, pid: i32) -> Option<String> {
     let environ = proc::environ(pid);
     let value = |name: &str| {
@@ -60,7 +62,7 @@ fn attempt_of(home: &Home, pid: i32) -> Option<String> {
     let attempt = value(Marker::ATTEMPT)?;
     let is_ours = match &home.root {
         Some(root) => value(HOME_VARIABLE).is_some_and(|home| Path::new(&home) == root),
-        // A home in the XDG folders sets no such variable: the attempt's folder decides.
+        // Without PROVOST_HOME the marker does not name the home, so the attempt's folder decides.
         None => value(HOME_VARIABLE).is_none() && home.attempts().join(&attempt).is_dir(),
     };
     is_ours.then_some(attempt)
@@ -76,8 +78,8 @@ fn ancestors() -> BTreeSet<i32> {
     own
 }
 
-/// Each process is proved again by its marker and, through a handle, by its start time,
-/// so that a process that got its pid since then is not signalled.
+/// Kills the processes that are still of this attempt. The marker is read again, and the signal goes
+/// through a handle that checks the start time: a process that got the pid since then is not signalled.
 fn kill(home: &Home, attempt: &str, processes: &[Process]) -> String {
     let own = ancestors();
     let is_ours = |process: &&Process| {
@@ -89,7 +91,8 @@ fn kill(home: &Home, attempt: &str, processes: &[Process]) -> String {
     format!("{} killed", processes.iter().filter(is_ours).filter(kill).count())
 }
 
-/// Shims of processes that have ended, and processes that run by their rows alone.
+/// The findings about shims: shims of turns that have ended, and turns that run by their rows but have no
+/// shim.
 fn shims(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
     let at_work: BTreeMap<PathBuf, i32> = proc::all()
         .into_iter()
@@ -108,7 +111,7 @@ fn shims(home: &Home, attempts: &[InspectedAttempt]) -> Vec<Check> {
                     "A daemon finds out how it ended; if none runs, `provost ps` starts one.";
                 checks.push(Check::warn(NAME, message, hint));
             }
-            // A planned process may be starting just now.
+            // Also a process that is only planned: its shim may be starting now.
             expected.insert(dir);
         }
     }

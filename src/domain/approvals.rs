@@ -1,5 +1,5 @@
-//! Permissions that executors ask for: listed from the store, answered by way of
-//! the attempt's owner.
+//! Approvals and questions of running agents: listed from the store, answered through the owner of the
+//! attempt. `list_inbox` and `answer` (`decisions.rs`) call this file; it has no tools of its own.
 
 use provost_actors::attempt::host_asked_for;
 use provost_actors::executor::{AgentQuestion, Verdict};
@@ -17,6 +17,8 @@ use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
 use crate::store::Page;
 
 impl Domain {
+    /// The approvals of one attempt or of all, newest first: the pending ones alone unless `is_all`. A
+    /// page can be shorter than `limit` because of [`PAGE_MAX`]; `has_more` is true then.
     pub(super) async fn list_approvals(
         &self,
         input: ListApprovalsInput,
@@ -31,6 +33,9 @@ impl Domain {
         Ok(Page { items, has_more: page.has_more })
     }
 
+    /// Answers an approval with a decision, or a question of an agent with a text. Exactly one of the two
+    /// is given. Only a person may answer what trusts a repository's commands or opens a network
+    /// destination.
     pub(super) async fn respond_approval(
         &self,
         caller: &Caller,
@@ -59,7 +64,8 @@ impl Domain {
         }))
     }
 
-    /// A question is answered with one of its options, a permission given or refused.
+    /// Refuses an answer that does not fit the request: a permission takes a decision; a question takes a
+    /// text, and one of its options unless it is open.
     async fn fits(&self, id: ApprovalId, verdict: &Verdict) -> Result<(), Refusal> {
         let approval = self.store.approval(id).await?;
         let question = approval.and_then(|approval| approval.request.question);
@@ -90,7 +96,8 @@ impl Domain {
         }
     }
 
-    /// A box is made wider by persons alone.
+    /// Refuses every answer of a caller that is not a person to a request for a network destination: to
+    /// allow one widens the sandbox of the whole project.
     async fn host_by_approval(&self, caller: &Caller, id: ApprovalId) -> Result<(), Refusal> {
         let approval = self.store.approval(id).await?;
         let host = approval.as_ref().and_then(|approval| host_asked_for(&approval.request));
@@ -122,12 +129,15 @@ fn among(question: &AgentQuestion) -> String {
     }
 }
 
-/// Longest text of a request that is shown, in characters: its action has it whole.
+/// Longest text of a request in a list, in characters; `action` has the request whole. A request for
+/// trust that is longer can't be approved from a list, which does not show all of it
+/// (`repo_settings.rs`).
 pub(super) const TEXT_MAX: usize = 1000;
 
-/// A page ends once its actions have as many bytes, as JSON.
+/// A page ends after the approval with which its actions reach this many bytes of JSON.
 const PAGE_MAX: usize = 128 * 1024;
 
+/// An approval as lists show it: the text is cut to [`TEXT_MAX`], the action is bounded.
 pub(super) fn summary(approval: Approval) -> ApprovalSummary {
     let request = approval.request;
     ApprovalSummary {
@@ -147,7 +157,8 @@ pub(super) fn summary(approval: Approval) -> ApprovalSummary {
     }
 }
 
-/// As much of a page as an answer may hold; one at least.
+/// Cuts a page to the approvals that begin within [`PAGE_MAX`]: at least one, so that a large one blocks
+/// no page.
 fn fitting(mut page: Page<Approval>) -> Page<Approval> {
     let mut bytes = 0;
     let fits = |approval: &Approval| {

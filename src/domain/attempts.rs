@@ -1,4 +1,4 @@
-//! Attempts: started, listed, shown, stopped.
+//! The tools that start, list, show and stop attempts, and the advice of a status ("next action").
 
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use crate::api::commands::AttemptLine;
 use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
 use crate::store::{self, AttemptOverview, Quota};
 
+/// Longest final message in the status of one attempt, in characters.
 const FINAL_MESSAGE_MAX: usize = 2000;
 
 /// Longest final message in an answer about many attempts, in characters.
@@ -82,6 +83,7 @@ impl AttemptTools for Domain {
     ) -> Refusable<ListTaskAttemptsOutput> {
         let task = input.task_id;
         let after = cursor(input.cursor, "list_task_attempts", read_cursor)?;
+        // The latest attempt of the task, also if the page begins further back.
         let latest = self.store.attempts(task, 1, None).await?.items.pop();
         let page = self.store.attempts(task, input.limit.get(), after).await?;
         let ids: Vec<AttemptId> = page.items.iter().map(|it| it.line.attempt_id).collect();
@@ -159,8 +161,8 @@ impl AttemptTools for Domain {
         let (attempt, force) = (input.attempt_id, input.force);
         let stop = |port| GatewayMessage::Stop(key, attempt, force, port);
         let answer = gateway::ask(&self.gateway, stop).await?;
-        // What the next call reads of it then agrees with this answer. A stop needs no store, so it
-        // does not fail where that can't be read.
+        // With the snapshot written, the caller's next read agrees with this answer. A stop must work
+        // without the store, so an error here is ignored.
         let _ = self.store.snapshot_stands(attempt, SNAPSHOT_PATIENCE).await;
         let worktree = self.worktree(attempt).await;
         Ok(answered(answer, |stopped: AttemptStopped| StopAttemptOutput {
@@ -179,6 +181,7 @@ impl AttemptTools for Domain {
         }))
     }
 
+    // For MCP resources: ids and the titles of their tasks, newest first.
     async fn recent_attempts(&self, most: usize) -> Refusable<Vec<(AttemptId, String)>> {
         self.store.newest_attempts(most).await
     }
@@ -217,7 +220,7 @@ impl AttemptTools for Domain {
 }
 
 impl Domain {
-    /// Whether it waits until a person trusts the commands of a repository's own file.
+    /// True if the attempt waits for a person to trust the commands in a repository's own `provost.toml`.
     async fn waits_for_trust(&self, status: &store::AttemptRow) -> Result<bool, Refusal> {
         let AttemptLine { attempt_id, phase, .. } = &status.overview.line;
         if *phase != AttemptPhase::Waiting {
@@ -228,13 +231,16 @@ impl Domain {
         Ok(asked.items.iter().any(|approval| trusted_by(&approval.request).is_some()))
     }
 
-    /// What the proxy of a process has decided; `None` before it has decided anything.
+    /// What the network proxy of a process has allowed and denied. `None`: it has decided nothing yet, or
+    /// its file can't be read.
     async fn decisions(&self, attempt: AttemptId, process: ProcessId) -> Option<Decisions> {
         let folder = self.world.settings.attempt_dir(attempt).join(process.to_string());
         let read = blocking(move || records::read(&folder, Decisions::FILE)).await;
         read.ok().flatten()
     }
 
+    /// The status as clients see it. The caller adds what only the status of one attempt has: worktree,
+    /// provision, network decisions, conflicts.
     async fn to_output(
         &self,
         status: store::AttemptRow,
@@ -255,6 +261,7 @@ impl Domain {
         } = status.overview;
         let executor = self.world.executors.get(&line.executor);
         let in_lines = executor.is_some_and(|executor| executor.answers_in_lines());
+        // An executor that answers in lines (a plain program) says the important part last.
         let shorten = if in_lines { cut_front } else { cut };
         Ok(AttemptStatus {
             attempt_id: line.attempt_id,
@@ -303,6 +310,8 @@ fn turn_number(turn: ToTurn) -> u32 {
     u32::try_from(turn.get()).unwrap_or(u32::MAX)
 }
 
+/// What the caller can do next, in a sentence. The order matters: a reason why nothing moves comes before
+/// the result of a finish, and that before what state and phase say.
 fn next_action(status: &store::AttemptRow) -> String {
     let overview = &status.overview;
     let AttemptLine { attempt_id: id, state, phase, workspace_branch, host, .. } = &overview.line;
@@ -388,6 +397,7 @@ fn next_action(status: &store::AttemptRow) -> String {
     }
 }
 
+/// The next action where only a person's trust lets the attempt continue.
 fn trust_action(status: &store::AttemptRow) -> String {
     let line = &status.overview.line;
     format!(
@@ -398,6 +408,7 @@ fn trust_action(status: &store::AttemptRow) -> String {
     )
 }
 
+/// The next action after a rate limit: with `Quota::Auto` the daemon resumes the attempt by itself.
 fn after_quota(quota: Quota, resume_at: Option<Timestamp>, id: AttemptId) -> String {
     let when = resume_at.map(|at| format!(" until {at}")).unwrap_or_default();
     if quota == Quota::Auto {
@@ -412,6 +423,7 @@ fn after_quota(quota: Quota, resume_at: Option<Timestamp>, id: AttemptId) -> Str
     )
 }
 
+/// Reads `<created_at in ms>_<attempt id>`, the position of the last attempt of a page.
 fn read_cursor(text: &str) -> Option<(Timestamp, AttemptId)> {
     let (at, id) = text.split_once('_')?;
     Some((Timestamp::from_millis(at.parse().ok()?), id.parse().ok()?))

@@ -1,4 +1,5 @@
-//! What changes leave in the audit log.
+//! Writes the two lines of each change into the audit log: at its begin and at its end. Of the arguments,
+//! only ids and the action are written; texts never are.
 
 use provost_actors::event::Timestamp;
 use serde_json::{Map, Value};
@@ -12,6 +13,7 @@ use crate::audit::Line;
 impl Audit for Domain {
     fn begin_change(&self, caller: &Caller, what: &str, arguments: &Map<String, Value>) -> Change {
         let change = Uuid::now_v7();
+        // `action` says what a tool with several actions does. No other text is copied.
         let is_id = |name: &str| name.ends_with("_id") || name.ends_with("Id") || name == "action";
         let of = arguments.iter().filter(|(name, value)| is_id(name) && value.is_string());
         self.audit.append(&Line::Begin {
@@ -31,8 +33,8 @@ impl Audit for Domain {
     }
 }
 
-/// A user, an attempt, or the name that a client gave itself. A person's command line is the
-/// owner's.
+/// Who makes the change: a user, an attempt, or the name that a client gave itself. A person's command
+/// line counts as the owner.
 fn who(caller: &Caller) -> String {
     let owner = caller.is_person.then(|| OWNER.to_owned());
     let user = caller.origin.user.clone().or(owner);

@@ -1,4 +1,5 @@
-//! Projects, repositories, executors and tasks.
+//! The tools for projects, repositories, executors and tasks. Each is one call of the store; a repository
+//! is checked first, outside of the transaction, because that runs git.
 
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ impl ExecutorTools for Domain {
         let all = self.world.executors.all();
         let all = all.into_iter().map(summary_of);
         let mut executors = futures_util::future::try_join_all(all).await?;
-        // Those that can run come first, and a stand-in never before them.
+        // Available executors first; the scripted stand-in last, even if it alone is available.
         executors.sort_by_key(|executor| (executor.stand_in, !executor.available));
         Ok(ListExecutorsOutput { executors })
     }
@@ -128,6 +129,7 @@ impl TaskTools for Domain {
         input: UpdateTaskInput,
     ) -> Refusable<Once<TaskOutput>> {
         let answer = self.store.update_task(key.as_ref(), &input).await?;
+        // A closed task has no conflicts any more, a reopened one may have.
         if input.status.is_some() {
             radar::look(&self.world, &[]);
         }
@@ -147,10 +149,12 @@ impl TaskTools for Domain {
     }
 }
 
-/// A repository's path and target branch, as given.
+/// A repository's path and target branch, as the caller gave them; without a branch, the checked-out one
+/// counts.
 type RepoPath = (String, Option<String>);
 
-/// Checks the repositories of a new project, which need names of their own.
+/// Checks the repositories of a new project. Their names must differ: a name is the folder of its
+/// worktree.
 async fn repositories(given: &[RepoPath]) -> Result<Vec<NewRepo>, Refusal> {
     let mut repos: Vec<NewRepo> = Vec::new();
     for (n, (path, branch)) in given.iter().enumerate() {

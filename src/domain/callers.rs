@@ -1,4 +1,5 @@
-//! Who is at the other end of a connection.
+//! Who is at the other end of a connection, and what the caller may do. Where the process is comes from
+//! the kernel; only a caller outside of all attempts is believed what it says of itself.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,13 +15,15 @@ use crate::api::{Access, Caller, CallerLocation, Code, Origin, Role};
 use crate::client::{Hello, Peer};
 
 impl Domain {
-    /// Where the process that connected is. Reads a few lines of `/proc`, which wait for no disk.
+    /// Where the process that connected is, inside an attempt or outside of all. Reads a few files of
+    /// `/proc`, which never wait for a disk, so this may run on an async thread.
     pub fn place_of(&self, stream: &UnixStream) -> io::Result<CallerLocation> {
         Ok(self.world.shims.place_of(&Process::of(stream)?))
     }
 
-    /// Where the process at the other end of a TCP connection of this machine is; one of another
-    /// machine is outside, and one that has closed it counts as inside. Searches `/proc`.
+    /// Where the process at the other end of a TCP connection is. A peer on another machine is outside; a
+    /// local peer that has closed the connection can't be found any more, and counts as inside. Searches
+    /// all of `/proc`.
     pub fn place_of_port(&self, ours: u16, theirs: SocketAddr) -> CallerLocation {
         if !theirs.ip().is_loopback() {
             return CallerLocation::Outside;
@@ -29,21 +32,21 @@ impl Domain {
         pids.map_or(CallerLocation::Inside(None), |pids| self.world.shims.place_of_all(&pids))
     }
 
-    /// The caller of a connection: inside an attempt by where its process is, outside
-    /// by what it says of itself.
+    /// The caller of a connection. Inside an attempt, its role and access follow from that attempt;
+    /// outside, from its hello. `from` is where the audit log says that the caller is.
     pub async fn caller(&self, hello: &Hello, place: CallerLocation, from: String) -> Caller {
         let (attempt, role, access) = match place {
-            // A worker where the environment or the working directory names an attempt, unless
-            // it asks for something else.
+            // A caller that names an attempt, by its environment or its working directory, is a worker
+            // unless it asks for another role.
             CallerLocation::Outside => {
                 let attempt = self.named_attempt(hello).await;
                 let default = if attempt.is_some() { Role::Worker } else { Role::Orchestrator };
                 let role = hello.role.unwrap_or(default);
                 (attempt, role, hello.access.unwrap_or_else(|| Access::of(role)))
             }
-            // A worker of that attempt, whatever it says of itself, unless the attempt's
-            // executor is configured as an orchestrator. If the attempt is not known, the
-            // worker may only read and ask.
+            // A worker of that attempt, whatever the hello says, unless the configuration makes the
+            // attempt's executor an orchestrator. If the attempt is not known, the worker may only read
+            // and ask.
             CallerLocation::Inside(attempt) => {
                 let (attempt, most) = match attempt {
                     Some(attempt) => self.role_within(attempt).await,
@@ -57,7 +60,7 @@ impl Domain {
                 (attempt, role, hello.access.map_or(most, |asked| asked.min(most)))
             }
         };
-        // What limits and leases know the client by.
+        // Rates and leases are kept by this name.
         let agent = match attempt {
             Some(attempt) => attempt.to_string(),
             None => hello.agent.clone().unwrap_or_else(|| "unnamed".to_owned()),
@@ -74,19 +77,20 @@ impl Domain {
         }
     }
 
-    /// An attempt, if it is on record, and the role that its executor is given.
+    /// The attempt if it is on record, and the highest role that its executor may take.
     async fn role_within(&self, attempt: AttemptId) -> (Option<AttemptId>, Role) {
         match self.store.status(attempt).await {
             Ok(status) if self.world.executors.orchestrates(&status.overview.line.executor) => {
                 (Some(attempt), Role::Orchestrator)
             }
-            // A check's process is below a shim too, and of no attempt.
+            // The processes of a check also run below a shim, but belong to no attempt.
             Err(refusal) if refusal.code == Code::AttemptNotFound => (None, Role::Worker),
             Ok(_) | Err(_) => (Some(attempt), Role::Worker),
         }
     }
 
-    /// The attempt that a client outside says it is about.
+    /// The attempt that a client outside names: by id, else by a working directory below the worktrees
+    /// folder.
     async fn named_attempt(&self, hello: &Hello) -> Option<AttemptId> {
         if let Some(id) = hello.attempt_id.as_deref().and_then(|id| id.parse().ok())
             && self.store.status(id).await.is_ok()

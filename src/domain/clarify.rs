@@ -1,6 +1,6 @@
-//! Says which thing was meant by an id that was cut short, is a name, or is of another
-//! kind: the commonest slips of an agent that holds many ids. A call that may take
-//! something away is never aimed at another thing than the one that it names.
+//! Improves the refusal of a call with a wrong id: says which thing was meant by an id that is cut short,
+//! is a name, or is of another kind. These are the most frequent mistakes of an agent that holds many
+//! ids. A call that may remove something never gets a hint with another thing than the one that it named.
 
 use async_trait::async_trait;
 use std::collections::BTreeSet;
@@ -13,11 +13,14 @@ use crate::api::commands::{IdKind, Match};
 use crate::api::field_path::{BRANCH_FIELD, name_of, pointer_of, source};
 use crate::api::{Callee, Clarify, Code, Refusal};
 
-/// The shortest piece of an id that is looked up, as for people.
+/// The shortest piece of an id that is looked up, in hexadecimal digits; the command line has the same
+/// limit.
 const SHORTEST: usize = 8;
 
+/// Most repositories that a hint lists with their ids.
 const REPOS_MAX: usize = 5;
 
+/// An argument that names nothing of the kind that its field asks for.
 struct Mismatch {
     path: String,
     given: String,
@@ -40,7 +43,7 @@ impl Clarify for Domain {
         let Some(slip) = Mismatch::of(&refusal, arguments) else { return refusal };
         let Mismatch { path, given, wanted } = &slip;
         let Some(found) = self.meant(&slip).await else {
-            // What is wrong with an argument may be something else than its id.
+            // `invalid_argument` may mean something else than a wrong id, so no list is offered for it.
             let list = source(wanted.field()).filter(|_| refusal.code != Code::InvalidArgument);
             let Some(list) = list else { return refusal };
             let hint = format!("Call {tool} again with {path} from {list}.");
@@ -90,8 +93,8 @@ impl Clarify for Domain {
 }
 
 impl Domain {
-    /// The tool that lists what there is of the wanted kind around a thing, or shows the
-    /// thing; with the field and the id to ask it by.
+    /// The tool that shows the thing, or lists what it has of the wanted kind, with the field and the id
+    /// to call it by. Without a field, the id is only named.
     async fn look_at(
         &self,
         found: &Match,
@@ -117,7 +120,8 @@ impl Domain {
         }
     }
 
-    /// The hint for a branch that is to hold for all repositories of a task's project.
+    /// The hint for a branch that should apply to all repositories of a task's project: `repos` with
+    /// their ids.
     async fn with_repositories(
         &self,
         tool: &str,
@@ -145,7 +149,8 @@ impl Domain {
         Some(format!("Call {tool} again with repos = {repos} instead of {field}."))
     }
 
-    /// The one thing that the text names: by its id or a piece of it, or by its name.
+    /// The only thing that the text names, by its name, its id or a piece of an id. `None`: nothing, or
+    /// several.
     async fn meant(&self, slip: &Mismatch) -> Option<Match> {
         let mut found = self.store.named(slip.given.trim()).await.ok()?;
         for piece in pieces(&slip.given) {
@@ -158,14 +163,14 @@ impl Domain {
             found.retain(|found| found.kind == slip.wanted);
         }
         let [only] = found.try_into().ok()?;
-        // A whole id of the wanted kind was found, and is not to be had.
+        // The given id is whole and of the wanted kind, so it was refused for another reason.
         let is_had = only.kind == slip.wanted && only.id.eq_ignore_ascii_case(&slip.given);
         (!is_had).then_some(only)
     }
 }
 
-/// What of a text may be an id, or a piece of one: all of it, what has only an id's
-/// letters, and single groups of those.
+/// The parts of a text that may be an id or a piece of one: runs of hexadecimal digits and hyphens, and
+/// the single groups of those. Empty if the text has several whole ids.
 fn pieces(text: &str) -> Vec<&str> {
     let digits = |piece: &str| piece.bytes().filter(u8::is_ascii_hexdigit).count();
     let runs = text.split(|letter: char| !letter.is_ascii_hexdigit() && letter != '-');
@@ -182,6 +187,8 @@ fn pieces(text: &str) -> Vec<&str> {
 }
 
 impl Mismatch {
+    /// The wrong id that a refusal is about. `None`: the refusal is about something else, or about a list
+    /// that may name several things.
     fn of(refusal: &Refusal, arguments: &Value) -> Option<Self> {
         if refusal.code == Code::InvalidArgument {
             let path = refusal.details.get("path")?.as_str()?;
@@ -200,6 +207,7 @@ impl Mismatch {
     }
 }
 
+/// The kind of id that a field takes.
 fn kind_of(path: &str) -> Option<IdKind> {
     match name_of(path) {
         "depends_on" => Some(IdKind::Task),
@@ -208,6 +216,7 @@ fn kind_of(path: &str) -> Option<IdKind> {
     }
 }
 
+/// The kind of thing that was not found.
 fn kind_not_found(code: Code) -> Option<IdKind> {
     match code {
         Code::ProjectNotFound => Some(IdKind::Project),
@@ -219,6 +228,7 @@ fn kind_not_found(code: Code) -> Option<IdKind> {
     }
 }
 
+/// Where in the arguments this text is, as `repos[0].repo_id`.
 fn path_of(arguments: &Value, text: &str) -> Option<String> {
     let join = |step: String, rest: String| {
         let dot = if rest.is_empty() || rest.starts_with('[') { "" } else { "." };

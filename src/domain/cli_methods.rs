@@ -1,5 +1,5 @@
-//! The methods that the command line calls beside the tools: what a person needs and an
-//! agent does not.
+//! The methods that the command line calls beside the tools: what a person needs and an agent does not.
+//! The table `methods!` has each method's effect and where it runs; the macro makes the dispatch from it.
 
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -27,9 +27,11 @@ use crate::work::import;
 struct Method {
     name: &'static str,
     effect: Effect,
+    /// On which host it runs, where several share the board.
     placed: Placed,
 }
 
+/// What a method does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// It leaves no line in the audit log.
@@ -111,6 +113,9 @@ fn method(name: &str) -> Option<&'static Method> {
 
 #[async_trait]
 impl CliMethods for Domain {
+    // Three gates, in this order. Inside an attempt, every method is refused with a way out
+    // (`provost/info` as an unknown method). For a caller that is no person, no method exists. Then the
+    // host that has what the arguments name carries the method out.
     async fn call_method(
         &self,
         caller: &Caller,
@@ -164,6 +169,7 @@ impl Domain {
         Ok(Resolved { matches: self.store.resolve(&params.id, &params.kinds).await? })
     }
 
+    /// The attempts for `provost ps`, with their worktrees.
     async fn all_attempts(&self, params: AttemptsParams) -> Result<Attempts, Refusal> {
         let attempts = self.store.overview(params.all).await?;
         let ids: Vec<AttemptId> = attempts.iter().map(|it| it.line.attempt_id).collect();
@@ -180,7 +186,7 @@ impl Domain {
     async fn check_executor(&self, params: CheckExecutorParams) -> Result<Empty, Refusal> {
         let executors = Arc::clone(&self.world.executors);
         let CheckExecutorParams { executor, variant } = params;
-        // Where another host has what is asked for, that one judges.
+        // If this host can't run the executor, the host that can will judge it.
         if is_able(&self.world, &executor).await? {
             let check = move || check_executor(&*executors, &executor, variant.as_deref());
             blocking(check).await??;
@@ -193,12 +199,13 @@ impl Domain {
         let ImportParams { project_id, text, format, again } = params;
         let file = json!([project_id, text]);
         let planned = blocking(move || import::read(&text, format)).await??;
-        // The same file for the same project is the same call.
+        // The key is the content: the same file for the same project takes effect once, unless `again`.
         let key = (!again).then(|| Key::new("import_tasks", payload_hash(&file), &file));
         let made = self.store.import_tasks(key.as_ref(), project_id, &planned).await?;
         Ok(ImportedTasks { tasks: made.value, imported_before: made.deduplicated })
     }
 
+    /// The facts about this daemon that `provost doctor` and the page show.
     async fn info(&self) -> Result<Info, Refusal> {
         let (running, queued) = ractor::call!(self.gateway, GatewayMessage::Counts)
             .map_err(|error| Refusal::internal(error.to_string()))?;
@@ -226,7 +233,8 @@ impl Domain {
         if params.stop_all {
             done = self.stop_all().await?;
         }
-        // A daemon that could not stop an attempt goes on: it still owns it.
+        // A daemon that could not stop an attempt does not end, because it still owns the attempt: it
+        // starts turns again.
         if done.alive.is_empty() {
             self.ending.cancel();
         } else {
@@ -236,6 +244,7 @@ impl Domain {
         Ok(done)
     }
 
+    /// Stops all attempts and all check runs at the same time; returns what is still alive.
     async fn stop_all(&self) -> Result<Shutdown, Refusal> {
         let attempts = async { ractor::call!(self.gateway, GatewayMessage::StopAll) };
         let checks = async { ractor::call!(self.checks, checks::ChecksMessage::StopAll) };
@@ -262,11 +271,13 @@ fn answer<T: Serialize>(answer: Result<T, Refusal>) -> Result<Value, CustomError
     answer.map(|answer| json!(answer)).map_err(fault)
 }
 
+/// JSON-RPC 2.0 §5.1.
 const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 /// From the range that JSON-RPC leaves to servers (JSON-RPC 2.0 §5.1).
 const REFUSED: i32 = -32000;
 
+/// A refusal as a JSON-RPC error: `data` has the refusal whole.
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 fn fault(refusal: Refusal) -> CustomError {
     let code = match refusal.code {

@@ -1,5 +1,6 @@
-//! The methods behind `provost gc`: worktrees that are not needed any more, and the trash.
-//! Only a person can do this; no tool does.
+//! The methods behind `provost gc`: removal of worktrees that are not needed any more, of old snapshots,
+//! of cached setups and of the trash. Only a person can call them; no tool does. Without `yes`, each is a
+//! dry run.
 
 use std::fs;
 use std::io;
@@ -26,7 +27,9 @@ use crate::api::commands::{
 };
 
 impl Domain {
-    /// Attempt by attempt of this host: each is proved and taken away by its owner.
+    /// Collects the attempts of this host one by one: the owner of each proves that nothing is lost, and
+    /// removes its worktrees. Attempts of other hosts are skipped, apart from worktrees that they left on
+    /// this host.
     pub(super) async fn gc(&self, wish: GcParams) -> Result<Collected, Refusal> {
         let how = Collect { is_dry: !wish.yes, snapshot: wish.snapshot, by_finish: false };
         let before = before(wish.older_than_secs);
@@ -46,7 +49,7 @@ impl Domain {
                 self.collect_former(attempt_id, how).await?
             };
             if let Some(mut collection) = collection {
-                // What was to be saved is of interest only where it was not.
+                // A reason says what would be lost; once it was saved, the line needs none.
                 if collection.verdict == CollectVerdict::Collected {
                     collection.reason = None;
                 }
@@ -63,7 +66,8 @@ impl Domain {
         Ok(Collected { dry_run: how.is_dry, attempts, turns })
     }
 
-    /// Takes away the worktrees of an attempt that is at another host now.
+    /// Removes the worktrees on this host of an attempt that another host has now. `None`: there are
+    /// none.
     async fn collect_former(
         &self,
         id: AttemptId,
@@ -76,8 +80,8 @@ impl Domain {
         Ok(attempt::collect_former(&self.world, &found, how.is_dry).await)
     }
 
-    /// Removes the old snapshots of turns of attempts that have no worktrees any more: first
-    /// their references, then their rows, so that a call that is cut off can be made again.
+    /// Removes the old turn snapshots of attempts whose worktrees were collected. The references go
+    /// before the rows, so that a call that is cut off can be repeated.
     async fn forget_turns(&self, wish: &GcParams) -> Result<Vec<ForgottenTurns>, Refusal> {
         let before = before(self.world.settings.keep_snapshots.as_secs());
         let mut all = Vec::new();
@@ -101,6 +105,7 @@ impl Domain {
         Ok(all)
     }
 
+    /// Removes what the cache of setups holds and no worktree has used lately.
     pub(super) async fn empty_cache(
         &self,
         wish: EmptyTrashParams,
@@ -111,6 +116,7 @@ impl Domain {
             .map_err(|error| Refusal::internal(format!("the cache: {error}")))
     }
 
+    /// Removes what was moved to the trash long enough ago and no process uses.
     pub(super) async fn empty_trash(&self, wish: EmptyTrashParams) -> Result<Trash, Refusal> {
         let trash = self.world.settings.trash_dir.clone();
         blocking(move || empty(&trash, &wish))
@@ -119,7 +125,8 @@ impl Domain {
     }
 }
 
-/// Removes what the cache of setups has, but for what was used lately.
+/// The blocking part of the method of the same name. An entry that can't be removed is listed with the
+/// reason.
 fn empty_cache(cache: &Cache, wish: &EmptyTrashParams) -> io::Result<CachedSetups> {
     let before = before(wish.older_than_secs);
     let mut entries = Vec::new();
@@ -140,16 +147,18 @@ fn empty_cache(cache: &Cache, wish: &EmptyTrashParams) -> io::Result<CachedSetup
     Ok(CachedSetups { dry_run: !wish.yes, entries })
 }
 
+/// The moment so many seconds ago: only what is older is removed.
 pub(super) fn before(older_than_secs: u64) -> Timestamp {
     let age = Duration::from_secs(older_than_secs).as_millis();
     let age = i64::try_from(age).unwrap_or(i64::MAX);
     Timestamp::from_millis(Timestamp::now().millis().saturating_sub(age))
 }
 
+/// The blocking part of `empty_trash`.
 fn empty(trash: &Path, wish: &EmptyTrashParams) -> io::Result<Trash> {
     let before = before(wish.older_than_secs);
     let mut things = Vec::new();
-    // A link may lead to what is not ours.
+    // If the trash were a link, its target would be emptied.
     if fs::symlink_metadata(trash).is_ok_and(|meta| !meta.is_dir()) {
         return Err(io::Error::other(format!("{} is not a folder", trash.display())));
     }
@@ -176,7 +185,8 @@ fn empty(trash: &Path, wish: &EmptyTrashParams) -> io::Result<Trash> {
     Ok(Trash { dry_run: !wish.yes, trash: things })
 }
 
-/// By the UUIDv7 that its name begins with; else by its last change.
+/// When it was put into the trash: by the UUIDv7 that its name begins with, else by the change time of
+/// its inode, which a rename sets.
 fn put_there(name: &str, found: &fs::Metadata) -> Timestamp {
     let id = name.get(..36).and_then(|id| uuid::Uuid::parse_str(id).ok());
     match id.and_then(|id| id.get_timestamp()) {
@@ -189,7 +199,8 @@ fn put_there(name: &str, found: &fs::Metadata) -> Timestamp {
     }
 }
 
-/// Removing follows no link, but would go into what is mounted.
+/// Why it can't be removed now: something is mounted in it (a removal would go into the mount), or a
+/// process uses it.
 fn obstacle(path: &Path) -> Option<String> {
     if let Some(mount) = proc::mount_below(path) {
         return Some(format!("{} is mounted in it", mount.display()));

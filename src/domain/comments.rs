@@ -1,5 +1,6 @@
-//! Comments on the lines that an attempt changed. Drafts are rows of the store; a submit is one
-//! follow-up, which the attempt's owner writes down together with what it sends.
+//! `comment_on_changes`: comments on the lines that an attempt changed. Drafts are rows of the store; a
+//! submit sends them as one follow-up, whose owner writes it and the state of the drafts in one
+//! transaction. The life of a comment is drawn in `store/comments.rs`.
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
@@ -25,10 +26,10 @@ use crate::work::comments::prompt;
 
 const TOOL: &str = "comment_on_changes";
 
-/// Most comments in an answer.
+/// Most comments in an answer: the newest ones.
 const LISTED: usize = 100;
 
-/// How often a submit is made whose drafts change meanwhile.
+/// How often a submit is tried while other calls change its drafts.
 const TRIES: usize = 5;
 
 #[async_trait]
@@ -80,7 +81,7 @@ impl CommentTools for Domain {
         let snapshots = self.store.all_snapshots(attempt).await?;
         let latest_turn = snapshots.last().map(|(turn, _)| *turn);
         let comments = match self.lost_host_of(&attempt.to_string()).await? {
-            // Whether they still stand is seen where the files are.
+            // Positions need the files, which only the lost host has.
             Some(_) => kept.iter().map(KeptComment::told).collect(),
             None => self.judged(attempt, &kept, &snapshots).await?,
         };
@@ -89,10 +90,12 @@ impl CommentTools for Domain {
 }
 
 impl Domain {
+    /// The method by which another host's daemon reads the comments of an attempt of this host.
     pub(super) async fn comments_by(&self, params: OfAttemptParams) -> Refusable<AttemptComments> {
         self.comments_of(params.attempt_id).await
     }
 
+    /// Writes a draft on lines that exist in the changes of a turn.
     async fn add_comment(
         &self,
         attempt: AttemptId,
@@ -101,7 +104,7 @@ impl Domain {
         input: &CommentOnChangesInput,
         text: String,
     ) -> Refusable<Once<CommentOnChangesOutput>> {
-        // The lines may be gone by the time of a repeated call.
+        // A repeated call answers from its key: the lines may be gone by now.
         if let Some(before) = remembered::<Comment>(&self.store, key.as_ref()).await? {
             return Ok(answered(self.told_now(attempt, before).await, only));
         }
@@ -111,6 +114,7 @@ impl Domain {
         Ok(answered(self.told_now(attempt, added).await, only))
     }
 
+    /// Edits, removes or resolves a comment.
     async fn amend(
         &self,
         attempt: AttemptId,
@@ -123,8 +127,8 @@ impl Domain {
         Ok(answered(self.told_now(attempt, done).await, only))
     }
 
-    /// A comment with where its lines are now, as a list has it. What was asked for is done: where
-    /// that can't be found out, it stays as it was written down.
+    /// Adds the current position of the comment's lines. The change is already written, so an error here
+    /// leaves the comment as it was stored.
     async fn told_now(&self, attempt: AttemptId, mut done: Once<Comment>) -> Once<Comment> {
         let id = done.value.comment_id;
         if let Ok(all) = self.comments_of(attempt).await
@@ -135,8 +139,8 @@ impl Domain {
         done
     }
 
-    /// Sends the caller's drafts as one follow-up: inside an attempt those that were written
-    /// there, outside all others.
+    /// Sends the caller's drafts as one follow-up. A caller inside an attempt has the drafts that were
+    /// written in that attempt; callers outside share all others.
     async fn submit(
         &self,
         attempt: AttemptId,
@@ -160,6 +164,8 @@ impl Domain {
             match gateway::follow_up(&self.gateway, &self.world, key.clone(), request).await {
                 Ok(done) => return Ok(answered(done, sent)),
                 Err(refusal) => {
+                    // The transaction found other drafts than the prompt was made of: it is made again
+                    // from the new ones.
                     let is_over = !refusal.details.contains_key(DRAFTS_CHANGED);
                     if is_over || tries.next().is_none() {
                         return Err(refusal);
@@ -169,6 +175,7 @@ impl Domain {
         }
     }
 
+    /// The follow-up of a review: its prompt, and the versions of the drafts that the prompt was made of.
     async fn review(
         &self,
         attempt: AttemptId,
@@ -188,7 +195,7 @@ impl Domain {
         Ok(FollowUpRequest {
             attempt_id: attempt,
             queue_id,
-            // At once, unless a turn runs.
+            // The turn begins at once unless another one runs.
             action: FollowUpAction::Queue,
             prompt: prompt(message, &comments),
             variant: None,
@@ -197,7 +204,8 @@ impl Domain {
         })
     }
 
-    /// Comments with what has become of their lines.
+    /// The comments with the current position of their lines, and `Addressed` where the review's turn
+    /// changed them.
     async fn judged(
         &self,
         attempt: AttemptId,
@@ -226,7 +234,8 @@ impl Domain {
     }
 }
 
-/// Who writes: by where the caller's process is, or a user of the HTTP face.
+/// The author of the caller's comments. `attempt` comes from the kernel, so an agent can't write as a
+/// person.
 fn author(caller: &Caller) -> Author {
     let attempt = caller.place.attempt();
     let name = match attempt {
@@ -240,7 +249,7 @@ fn author(caller: &Caller) -> Author {
     Author { name, attempt }
 }
 
-/// The lines that a comment is to be on.
+/// The lines that the arguments name. `last_line` defaults to `line`.
 fn lines(input: &CommentOnChangesInput) -> Result<Lines<'_>, Refusal> {
     let (Some(path), Some(line)) = (&input.path, input.line) else {
         // The field rules refuse it before.
@@ -263,7 +272,7 @@ fn only(comment: Comment) -> CommentOnChangesOutput {
     CommentOnChangesOutput { comments: vec![comment], has_more: false, review: None }
 }
 
-/// What a follow-up has sent.
+/// The answer to a submit.
 fn sent(done: FollowedUp) -> CommentOnChangesOutput {
     let FollowedUp { session_id, execution_process_id, review, .. } = done;
     let review = review.map(|review| SubmittedReview {
@@ -277,6 +286,7 @@ fn sent(done: FollowedUp) -> CommentOnChangesOutput {
     CommentOnChangesOutput { comments: Vec::new(), has_more: false, review }
 }
 
+/// The newest [`LISTED`] comments, oldest first.
 fn newest(all: AttemptComments) -> CommentOnChangesOutput {
     let mut comments = all.comments;
     let older = comments.len().saturating_sub(LISTED);

@@ -1,11 +1,13 @@
-//! Many statuses in one answer of a bounded size: whole while they fit, else each in short. Pure.
+//! Fits many statuses into an answer of bounded size: whole while they fit, else each in its short form.
+//! Pure.
 
 use serde::Serialize;
 
 use crate::api::attempts::{AttemptStatus, AttemptStatuses, ShortStatus, StatusView};
 
-/// Statuses in an answer of at most `max_bytes`, as far as their short form allows that:
-/// it takes some 300 bytes, and the rest is shared by the reasons of failures.
+/// Statuses in an answer of at most `max_bytes`. If they do not fit, each has its short form of about 300
+/// bytes, and the rest is shared by the failure summaries. The answer is longer than `max_bytes` if the
+/// short forms alone are.
 pub fn fitting(statuses: &[AttemptStatus], max_bytes: usize) -> AttemptStatuses {
     let answer = |attempts, truncated| AttemptStatuses { attempts, truncated };
     let whole = statuses.iter().cloned().map(|status| StatusView::Whole(Box::new(status)));
@@ -22,6 +24,7 @@ pub fn fitting(statuses: &[AttemptStatus], max_bytes: usize) -> AttemptStatuses 
     shorts(room / failures.max(1))
 }
 
+/// The short form, with at most `failure_max` bytes of the failure summary.
 fn short(status: &AttemptStatus, failure_max: usize) -> ShortStatus {
     let failure = status.failure_summary.as_deref();
     ShortStatus {
@@ -38,7 +41,7 @@ fn short(status: &AttemptStatus, failure_max: usize) -> ShortStatus {
     }
 }
 
-/// As much of the beginning of a text as takes so many bytes of JSON, without quotes.
+/// The longest beginning of a text that takes at most `most` bytes as JSON, without the quotes.
 fn beginning(text: &str, most: usize) -> String {
     let mut left = most;
     let fits = |letter: &char| {

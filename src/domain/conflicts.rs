@@ -1,5 +1,5 @@
-//! Which attempts conflict: in statuses, and for `provost conflicts`, which also
-//! gives an order of merging.
+//! Which attempts conflict: for statuses, and for `provost conflicts`, which also proposes an order of
+//! merging. The radar finds conflicts and writes rows; this file reads them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,12 +12,15 @@ use crate::api::commands::AttemptLine;
 use crate::api::conflicts::{AttemptConflicts, ConflictWith, Conflicts, ConflictsParams};
 use crate::store::AttemptRow;
 
-/// Most paths of a status.
+/// Most conflicting paths in a status, shared by all its conflicts.
 const PATHS_MAX: usize = 60;
 
+/// The conflicts of each attempt; an attempt without conflicts is absent.
 pub type ByAttempt = HashMap<AttemptId, Vec<ConflictWith>>;
 
 impl Domain {
+    /// The open attempts of this host whose worktrees exist, in the proposed order of merging. The radar
+    /// looks first, so the answer is fresh.
     pub(super) async fn conflicts(&self, wish: ConflictsParams) -> Result<Conflicts, Refusal> {
         let open = self.store.contestants().await?.into_iter();
         let there =
@@ -55,8 +58,8 @@ impl Domain {
         Ok(found)
     }
 
-    /// Has the radar look, after the answer, whether the targets of these attempts have moved.
-    /// Attempts at work are looked at when their turns end.
+    /// Lets the radar look, after this answer, whether the target branches of these attempts have moved.
+    /// Running attempts are left out: the radar looks at them when their turns end.
     pub(super) fn watch_targets(&self, statuses: &[AttemptRow]) {
         let at_rest = statuses.iter().filter(|status| {
             let line = &status.overview.line;
@@ -70,7 +73,7 @@ impl Domain {
     }
 }
 
-/// The conflicts of a status, with fewer paths of each where there are many.
+/// The conflicts with at most [`PATHS_MAX`] paths in all, but one path of each at least.
 pub(super) fn shortened(mut conflicts: Vec<ConflictWith>) -> Vec<ConflictWith> {
     let each = (PATHS_MAX / conflicts.len().max(1)).max(1);
     for conflict in &mut conflicts {
@@ -79,15 +82,16 @@ pub(super) fn shortened(mut conflicts: Vec<ConflictWith>) -> Vec<ConflictWith> {
     conflicts
 }
 
-/// Greedy: next is always one that merges as it is after those before it, if there is one; of
-/// these, one that is in the way of the fewest that are left; of these, the oldest.
+/// The order of merging, greedy: next is an attempt that merges cleanly after those before it, if there
+/// is one; of these, the one that conflicts with the fewest remaining attempts; of these, the oldest.
 fn ordered(mut left: Vec<AttemptConflicts>) -> Vec<AttemptConflicts> {
     let mut merged = BTreeSet::new();
     let mut order = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let rank = |attempt: &AttemptConflicts| {
             let conflicts = attempt.conflicts_with.iter();
-            // The target has what was merged before.
+            // After earlier merges, the target contains their work: a conflict with one of them is one
+            // with the target.
             let is_clean = !conflicts.clone().any(|conflict| {
                 conflict.attempt_id.is_none_or(|other| merged.contains(&other.to_string()))
             });

@@ -1,4 +1,4 @@
-//! Sessions of agents: follow-ups, and pages of the transcript.
+//! The tools for sessions of agents: follow-ups, and pages of the transcript.
 
 use async_trait::async_trait;
 use provost_actors::gateway::{self, FollowUpRequest};
@@ -48,7 +48,8 @@ impl FollowUpTools for Domain {
 }
 
 impl Domain {
-    /// The dev server, and the queue as it is. The same call again changes nothing.
+    /// The two actions of `follow_up` that start or end the dev server. They answer with the queue as it
+    /// is, and need no key: the same call again changes nothing.
     async fn preview_beside(
         &self,
         attempt_id: AttemptId,
@@ -61,6 +62,7 @@ impl Domain {
         let attempt = self.world.journal.attempt(attempt_id).await?;
         let (waiting, held) = attempt.map(|it| (it.waiting, it.held)).unwrap_or_default();
         let done = FollowedUp {
+            // Not shown: the caller's own action replaces it below.
             action: FollowUpAction::Cancel,
             attempt_id,
             session_id,
@@ -75,6 +77,8 @@ impl Domain {
     }
 }
 
+/// The answer: a process means that the turn has started; else the prompt waits in the queue, or the
+/// queue is empty.
 fn output(done: FollowedUp, worktree: Worktree) -> FollowUpOutput {
     FollowUpOutput {
         action: done.action.into(),
@@ -122,11 +126,11 @@ impl SessionTools for Domain {
     }
 }
 
-/// As many as fit, at least one, turned to oldest first. Their size is that of their JSON.
+/// The newest messages that fit into `max_bytes` of JSON, at least one, oldest first.
 fn last_within(max_bytes: usize, mut messages: Vec<SessionMessage>) -> Vec<SessionMessage> {
     let mut bytes = 0;
     let fits = |message: &&SessionMessage| {
-        // What can't be written is refused when the result is.
+        // A message that can't be serialized counts as 0 here; the whole result fails later.
         bytes += serde_json::to_vec(message).map_or(0, |json| json.len());
         bytes <= max_bytes
     };

@@ -1,5 +1,7 @@
-//! What the pages read: everything that needs a person, the board, and what was used. The rules
-//! are in `work::attention`; this gathers what they look at and what is shown of the result.
+//! What the pages read: everything that needs a person, the board, and usage. The rules are in
+//! `work::attention`; this file reads the facts that the rules decide on, and the details of the items
+//! that are shown. Positions are decided from small rows of all tasks; details are read for one page
+//! only.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -21,21 +23,21 @@ use crate::api::{Caller, Refusable, Refusal};
 use crate::store::{AttemptRow, OpenFacts};
 use crate::work::attention::{AttemptFacts, TaskFacts, needs, place};
 
-/// Most approvals, and most questions, that are among what needs a person.
+/// Most approvals, and most questions, that are listed among what needs a person. `total` counts no more.
 const ASKED_MAX: usize = 200;
 
-/// Longest last words of an attempt in a list, in characters.
+/// Longest final message of an attempt in a list, in characters.
 const FINAL_MESSAGE_MAX: usize = 600;
 
 /// Most paths of a conflict.
 const PATHS_MAX: usize = 20;
 
-/// Most attempts that are compared.
+/// Most attempts of one task that are compared.
 const COMPARED_MAX: usize = 20;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Something that needs a person, before its details are read.
+/// One item that needs a person, before its details are read.
 #[derive(Clone, Debug)]
 struct Found {
     kind: NeedKind,
@@ -45,6 +47,7 @@ struct Found {
     of: Of,
 }
 
+/// What an item is about.
 #[derive(Clone, Debug)]
 enum Of {
     Approval(ApprovalId),
@@ -53,7 +56,8 @@ enum Of {
 }
 
 impl Found {
-    /// Newest first; those of one moment by their ids.
+    /// The sort key: newest first, items of one moment by their ids. A cursor names such a key, so a page
+    /// continues correctly if items before it vanish.
     fn place(&self) -> (Reverse<i64>, &str) {
         (Reverse(self.at.millis()), &self.id)
     }
@@ -83,6 +87,9 @@ impl WindowReads for Domain {
     }
 
     async fn board(&self, _: &Caller, input: BoardInput) -> Refusable<Board> {
+        // Of the open tasks that were begun, all are read: their columns follow from their attempts. Of
+        // the other two kinds, which can be many, only as many are read as the page can show, and their
+        // total.
         let most = input.skip.saturating_add(input.limit.get());
         let wants = |column| input.column.is_none_or(|only| only == column);
         let most_of = |column| if wants(column) { most } else { 0 };
@@ -128,6 +135,7 @@ impl WindowReads for Domain {
     }
 
     async fn usage(&self, _: &Caller, input: UsageInput) -> Refusable<Usage> {
+        // Whole days of UTC, of which today is the last one.
         let days = u32::try_from(input.days.get()).unwrap_or(u32::MAX);
         let today = Timestamp::now().millis().div_euclid(DAY_MS);
         let from = Timestamp::from_millis((today - i64::from(days) + 1) * DAY_MS);
@@ -148,7 +156,7 @@ impl WindowReads for Domain {
     }
 }
 
-/// A task in its column.
+/// A task with its column's reason and its sort key.
 struct Placed {
     task: TaskId,
     why: Option<Why>,
@@ -156,7 +164,8 @@ struct Placed {
 }
 
 impl Placed {
-    /// What waits is in the order in which it would be begun; the rest has its news first.
+    /// Waiting tasks are in the order in which they would begin, by priority; the other columns have the
+    /// latest change first.
     fn new(task: &TaskFacts, column: Column, why: Option<Why>) -> Self {
         let (priority, changed) = match column {
             Column::Waiting => (task.priority as u8, 0),
@@ -202,6 +211,8 @@ fn of_attempts(facts: OpenFacts) -> Vec<Found> {
 }
 
 impl Domain {
+    /// All that needs a person in a project, or in all: attempts, pending approvals, open questions.
+    /// Unsorted.
     async fn found(&self, input: &AttentionInput) -> Result<Vec<Found>, Refusal> {
         let questions = ListQuestionsInput {
             project_id: input.project_id,
@@ -230,7 +241,8 @@ impl Domain {
         Ok(found)
     }
 
-    /// What is shown of them, by a statement for each kind of thing.
+    /// The details of these items, read by one statement for each kind. An item that is gone by now is
+    /// left out.
     async fn in_detail(&self, found: Vec<Found>) -> Result<Vec<Need>, Refusal> {
         let approvals: Vec<_> = found
             .iter()
@@ -284,7 +296,7 @@ impl Domain {
         Ok(found.into_iter().filter_map(need).collect())
     }
 
-    /// Attempts with their tasks.
+    /// Attempts with their tasks, by attempt.
     async fn attempt_cards(
         &self,
         attempts: &[AttemptId],
@@ -340,6 +352,7 @@ fn card(row: AttemptRow) -> AttemptCard {
     }
 }
 
+/// Rows by attempt, at most `most` of each.
 fn grouped<T>(rows: Vec<(AttemptId, T)>, most: usize) -> HashMap<AttemptId, Vec<T>> {
     let mut of: HashMap<AttemptId, Vec<T>> = HashMap::new();
     for (attempt, row) in rows {

@@ -1,5 +1,5 @@
-//! The one inbox: its list is that of approvals, and then that of questions; its answers go where
-//! each of them is decided.
+//! The inbox: one list of two kinds, first approvals, then questions, under one cursor. An answer goes
+//! where its item is decided: to the attempt's owner, or into the store.
 
 use async_trait::async_trait;
 use provost_actors::ids::ApprovalId;
@@ -12,7 +12,7 @@ use crate::api::decisions::{
 use crate::api::worker::inbox::{ListQuestionsInput, QuestionsAsked};
 use crate::api::{Caller, Key, Once, Refusable};
 
-/// Where a page begins.
+/// Where a page begins. As a cursor: `approvals:<id>`, `questions`, or `questions:<id>`.
 #[derive(Debug, PartialEq, Eq)]
 enum Start {
     /// With approvals: those before this one.
@@ -22,6 +22,7 @@ enum Start {
 }
 
 impl Start {
+    /// `None`: it is no cursor of this list.
     fn read(cursor: &str) -> Option<Self> {
         let (list, before) = match cursor.split_once(':') {
             Some((list, before)) => (list, Some(before.to_owned())),
@@ -57,6 +58,7 @@ impl DecisionTools for Domain {
             next_cursor: None,
             has_more: false,
         };
+        // Approvals belong to attempts, so a list by project has questions only.
         let has_approvals = project_id.is_none() && status != QuestionsAsked::Reports;
         let (before, before_question) = match start {
             Start::Approvals(before) => (Some(before), None),
@@ -74,11 +76,13 @@ impl DecisionTools for Domain {
                 return Ok(listed);
             }
         }
+        // Questions belong to projects, so a list by attempt has approvals only.
         if attempt_id.is_some() {
             return Ok(listed);
         }
         let room = limit.get().saturating_sub(listed.approvals.len());
-        // A full page says whether questions follow.
+        // Also with a full page, one question is asked for: `has_more` has to say whether questions
+        // follow.
         let limit = room.max(1);
         let asked = ListQuestionsInput { project_id, status, limit, before: before_question };
         let page = self.store.inbox(&asked).await?;

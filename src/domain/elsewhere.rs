@@ -1,5 +1,18 @@
-//! Calls that concern what is on another host of the same board: the host's daemon carries them
-//! out, and this one waits for its answer.
+//! Calls about something that another host of the board has: the daemon of that host carries them out,
+//! and this one waits for the answer. The row of a call (`store/host_calls.rs`) is the truth:
+//!
+//! ```text
+//!  asking daemon (`carry`)             row                     daemon of the host
+//!
+//!  ask_host ------------------------> asked  --take_calls---> taken --answer_call--> answered
+//!    the host's lease is over, or       |                       |                        |
+//!    the deadline has passed            |                       |                        |
+//!      -> withdraw (`given_up`):     removed, was         removed, "may have        answer returned,
+//!                                    never begun          taken effect"             row removed later
+//! ```
+//!
+//! A daemon that is killed after `taken` leaves the row: the next daemon of that host takes it again, and
+//! the call's key makes it take effect once.
 
 use std::time::Duration;
 
@@ -24,13 +37,13 @@ use crate::api::{
 };
 use crate::store::HostAnswer;
 
-/// How often the rows are read without a hint.
+/// How often the rows are read if no notification comes: notifications can be lost, rows can't.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a call may take beside the time that it asks for itself.
+/// How long a call may take in addition to the `timeout_ms` that it asks for.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The longest that a call may ask for.
+/// The longest `timeout_ms` that is granted.
 const LONGEST: Duration = Duration::from_mins(9);
-/// How often an answer is written again that the store does not take.
+/// How often an answer is tried to be written, with [`POLL`] between the tries.
 const TRIES: usize = 60;
 
 #[async_trait]
@@ -81,7 +94,8 @@ impl OtherHosts for Domain {
 
     async fn carry(&self, host: &str, mut call: ForwardedCall) -> Refusable<Once<Value>> {
         let own = &self.world.host;
-        // It is at the host that another daemon took it to be for.
+        // A call that another host has forwarded already is not forwarded again: two daemons with
+        // different views of who has the attempt would pass it on forever.
         if !own.has_lease || call.caller.origin.host.is_some() || host == own.id {
             return Err(host::elsewhere("what this call is about", host));
         }
@@ -91,14 +105,15 @@ impl OtherHosts for Domain {
         let deadline = Timestamp::now().plus(PATIENCE + Duration::from_millis(asked).min(LONGEST));
         call.caller.origin.host = Some(own.id.clone());
         call.caller.origin.from = format!("host {}, {}", own.id, call.caller.origin.from);
-        // If its daemon is killed before it answers, the next one makes the call again.
+        // The id becomes the call's key: if the host's daemon is killed before it answers, the next one
+        // makes the call again, and it takes effect once.
         call.id = call.id.or_else(|| Some(format!("host:{id}")));
         let watch = self.store.watch_host_call(&id);
         self.store.ask_host(&id, host, &call, deadline).await?;
         loop {
             if let Some(answer) = self.store.host_answer(&id).await? {
                 let store = self.store.clone();
-                // Nothing waits for that.
+                // The row is removed in the background. If that fails, the rows are pruned later.
                 tokio::spawn(async move {
                     if let Err(refusal) = store.forget_host_call(&id).await {
                         tracing::debug!(%refusal, id, "an answer is forgotten later");
@@ -115,7 +130,7 @@ impl OtherHosts for Domain {
                 return self.given_up(&id, why).await;
             }
             tokio::select! {
-                // The next look shows whether there is an answer.
+                // After either, the row is read again.
                 _ = timeout(POLL, watch.changed()) => {}
                 () = self.ending.cancelled() => return Err(cut_off()),
             }
@@ -162,11 +177,12 @@ impl OtherHosts for Domain {
 }
 
 impl Domain {
-    /// Finds a host for an attempt that none has, because a call needs one: this one, which then
-    /// has it, or the one that is returned. It is queued there, also where no slot is free.
+    /// Finds a host for an attempt that no host has, because a call needs one. `None`: this host, which
+    /// has the attempt then; else the host that the call has to go to. The attempt is queued there, also
+    /// if no slot is free.
     ///
     /// # Errors
-    /// The call has to wait until a host has the attempt, and it is left as it was.
+    /// The call must wait until a host has the attempt. Nothing has changed.
     async fn assign_host(&self, attempt: AttemptId, meets: Unplaced) -> Refusable<Option<String>> {
         let own = &self.world.host;
         let Some(found) = self.store.attempt(attempt).await? else { return Ok(None) };
@@ -184,7 +200,7 @@ impl Domain {
         let other = match host::place(&own.id, is_able, &demand, &hosts, &used) {
             HostPlace::Here => None,
             HostPlace::On(other) => Some(other),
-            // It waits for a slot where it can run.
+            // All slots are taken: it waits here, because this host can run it.
             HostPlace::Anywhere if hosts.iter().any(|it| it.host_id == own.id) => None,
             HostPlace::Anywhere => match hosts.into_iter().next() {
                 Some(first) => Some(first.host_id),
@@ -197,24 +213,25 @@ impl Domain {
             return Ok(other);
         }
         let claimed = self.store.claim_one(attempt).await;
-        // It needs an owner, whatever becomes of the call; also if only the answer was lost. A stop makes
-        // the owner, which begins nothing before that.
+        // The attempt needs an owner now, also if the call fails or only the answer of `claim_one` was
+        // lost. A stop is the exception: it makes the owner itself, and that owner begins no turn before
+        // the stop.
         if meets != Unplaced::Stops {
             let _ = self.gateway.send_message(GatewayMessage::TakeUp(attempt));
         }
         claimed.map(|_| None)
     }
 
-    /// The host that is to carry out a call about this, if it is another one.
+    /// The host that has to carry out a call about this, if it is not this one.
     async fn carrier(&self, about: Subject<'_>, needs: Needs) -> Refusable<Option<String>> {
-        // A file has the board of one host.
+        // Without leases, the board is a local file of one host.
         if !self.world.host.has_lease {
             return Ok(None);
         }
         match self.store.host_of(about).await? {
-            // It waits for a host.
+            // An empty name: the attempt waits for a host.
             Some((host, _)) if host.is_empty() => Ok(None),
-            // What reads moves nothing.
+            // A read never moves an attempt: without its host, the board's copy is read here.
             Some((host, _)) if needs == Needs::Files => {
                 let is_there = host != self.world.host.id && self.alive().await?.contains(&host);
                 Ok(Some(host).filter(|_| is_there))
@@ -227,7 +244,8 @@ impl Domain {
         }
     }
 
-    /// The host that has an attempt, if it is lost; empty if no host has it now.
+    /// The host of an attempt if its lease is over; an empty text if no host has the attempt now. `None`:
+    /// this host, or a host that is there, has it.
     pub(super) async fn lost_host_of(&self, attempt: &str) -> Refusable<Option<String>> {
         let own = &self.world.host;
         if !own.has_lease {
@@ -248,8 +266,8 @@ impl Domain {
         }
     }
 
-    /// What a call that only reads finds where another host has the attempt; `None`: this one has it.
-    /// Without a caller it is a method, for a page.
+    /// Reads from the host that has the attempt. `None`: the caller has to read here. Without a `caller`,
+    /// `tool` is a method that a page needs.
     pub(super) async fn forward_read<I: Serialize + Sync, T: DeserializeOwned>(
         &self,
         tool: &str,
@@ -286,7 +304,8 @@ impl Domain {
         Err(away(host, message))
     }
 
-    /// The end of a call that was not answered.
+    /// Gives a call up. The refusal says whether the call may have taken effect: it may if its host had
+    /// begun it. An answer that has come in the meantime is returned.
     async fn given_up(&self, id: &str, why: Refusal) -> HostAnswer {
         match self.store.withdraw_host_call(id).await? {
             Some(false) => Err(why),
@@ -303,7 +322,7 @@ impl Domain {
     }
 }
 
-/// A caller that reads, and has been let in before.
+/// The caller of a read for a page, whose user the HTTP face has authenticated. It may read only.
 pub(super) fn for_a_page() -> Caller {
     Caller {
         role: Role::All,
@@ -325,6 +344,7 @@ fn waits_for_a_host(attempt: AttemptId) -> Refusal {
     )
 }
 
+/// The refusal for a host that does not answer.
 fn away(host: &str, message: String) -> Refusal {
     Refusal::new(Code::DaemonUnavailable, message)
         .hint(format!("Call the tool again when the daemon of host {host} runs again."))

@@ -1,4 +1,5 @@
-//! Finishing an attempt: handed to its owner, and waited for. Its row has the result.
+//! `finish_attempt`, and `provost discard`: the call is given to the attempt's owner, and waits until the
+//! row of the finish has an end or the call's time is over. The finish continues without the call.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,7 +30,7 @@ use crate::store;
 /// Most conflicts in an answer, and most bytes of all their hunks.
 const CONFLICTS_MAX: usize = 50;
 const HUNKS_MAX: usize = 16 * 1024;
-/// Longest wait of a call, in milliseconds.
+/// Longest wait of a call, in milliseconds. After it, the answer has the state `open`.
 const TIMEOUT_MAX_MS: u64 = 600_000;
 /// Most paths that a hint names.
 const PATHS_SHOWN_MAX: usize = 10;
@@ -64,7 +65,8 @@ impl FinishTools for Domain {
 }
 
 impl Domain {
-    /// An attempt's worktrees and its branch: a person's to give up.
+    /// Discards an attempt's worktrees and its branch. This is a method and no tool: only a person gives
+    /// work up.
     pub(super) async fn discard(&self, params: DiscardParams) -> Refusable<FinishAttemptOutput> {
         let DiscardParams { attempt_id, request_id, timeout_ms } = params;
         let call = FinishCall {
@@ -83,6 +85,7 @@ impl Domain {
         Ok(self.carry_out(Some(key), call, timeout_ms).await?.value)
     }
 
+    /// Begins a finish, or joins the one of the same key, and waits for its end.
     async fn carry_out(
         &self,
         key: Option<Key>,
@@ -101,7 +104,7 @@ impl Domain {
                 return Ok(Once { value, deduplicated: begun.deduplicated });
             }
             tokio::select! {
-                // The next look shows whether it was woken or is out of time.
+                // After either, the row is read again.
                 _ = timeout_at(deadline, watch.changed()) => {}
                 () = self.ending.cancelled() => return Err(cut_off()),
             }
@@ -113,6 +116,7 @@ impl Domain {
         found.ok_or_else(|| Refusal::internal(format!("there is no finish {id}")))
     }
 
+    /// What the checks of a merge found; empty if none have run.
     async fn receipts(&self, finish: &Finish) -> Result<Vec<Receipt>, Refusal> {
         let Some(ChecksReceipt { run_id: Some(run), .. }) = finish.receipt.checks else {
             return Ok(Vec::new());
@@ -122,7 +126,7 @@ impl Domain {
     }
 }
 
-/// The attempt that `into` names.
+/// The attempt that `into` names: with `apply_to` it is an id, with all other actions a branch.
 fn other_attempt(id: &str) -> Refusable<AttemptId> {
     id.trim().parse().map_err(|_| {
         Refusal::new(Code::InvalidArgument, format!("`into` is not the id of an attempt: {id:?}"))
@@ -131,7 +135,7 @@ fn other_attempt(id: &str) -> Refusable<AttemptId> {
     })
 }
 
-/// What a finish has come to.
+/// The answer of a finish: its refusal, or how far it is.
 fn answer(
     finish: Finish,
     checks: Vec<Receipt>,
@@ -162,6 +166,8 @@ fn answer(
     })
 }
 
+/// What a finish did in one repository, from what was asked for and the receipt. `merged` is true also if
+/// the target already had the work.
 pub(super) fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> FinishedRepo {
     let merged = receipt.merged.as_ref();
     let pushed = request.push.as_ref().filter(|_| receipt.pushed == Some(true));
@@ -185,6 +191,7 @@ pub(super) fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> Finished
     }
 }
 
+/// The first [`CONFLICTS_MAX`] conflicts. Hunks are left out once [`HUNKS_MAX`] bytes are used.
 fn conflicts(repo: &str, found: Vec<Conflict>, by_setup: &[String]) -> Vec<MergeConflict> {
     let mut room = HUNKS_MAX;
     let side = |side: Option<Side>| side.map(|it| format!("{} {}", it.mode, it.object));
@@ -205,7 +212,7 @@ fn conflicts(repo: &str, found: Vec<Conflict>, by_setup: &[String]) -> Vec<Merge
     told.collect()
 }
 
-/// As the status of its attempt has it.
+/// The last finish, as the attempt's status shows it.
 pub(super) fn last_finish(finish: store::LastFinish) -> LastFinish {
     let store::LastFinish { action, state, waits_for } = finish;
     LastFinish { action, state, waits_for }
@@ -215,7 +222,8 @@ fn tried_again(why: &str) -> String {
     format!("{}; it is tried again", why.trim_end_matches('.'))
 }
 
-/// What is best done with an attempt after its last finish; `None`: what else its status says.
+/// The next action for an attempt, by its last finish. `None`: the finish says nothing, and the rest of
+/// the status decides.
 pub(super) fn after_finish(finish: &store::LastFinish, id: AttemptId) -> Option<String> {
     let then = match (finish.state, finish.action) {
         (FinishState::Open, _) => {

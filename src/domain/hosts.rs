@@ -1,4 +1,4 @@
-//! The hosts: listed with what runs on them, drained, let go on, removed.
+//! The methods behind `provost hosts` and `provost host`: list, drain, resume, remove.
 
 use provost_actors::gateway;
 use provost_actors::host::{Host, Used};
@@ -9,6 +9,7 @@ use crate::api::Refusable;
 use crate::api::commands::{ChangeHostParams, HostLine, HostsListed};
 
 impl Domain {
+    /// All registered hosts, with the slots and the memory that their attempts use.
     pub(super) async fn list_hosts(&self) -> Refusable<HostsListed> {
         let used = self.store.used().await?;
         let hosts = self.store.hosts().await?.into_iter();
@@ -19,6 +20,7 @@ impl Domain {
         Ok(HostsListed { hosts: hosts.map(line).collect() })
     }
 
+    /// Drains, resumes or removes a host; returns the list after it.
     pub(super) async fn change_host(&self, params: ChangeHostParams) -> Refusable<HostsListed> {
         let ChangeHostParams { host, change } = params;
         gateway::change_host(&self.gateway, &self.world, host, change).await?;

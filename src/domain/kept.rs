@@ -12,11 +12,13 @@ use super::collect::before;
 use crate::api::commands::{GcKeptParams, KeptWork, KeptWorks};
 
 impl Domain {
+    /// Lists the kept references of all repositories of this home, oldest first; with `yes`, removes the
+    /// old ones.
     pub(super) async fn gc_kept(&self, wish: GcKeptParams) -> Result<KeptWorks, Refusal> {
         let mut kept = Vec::new();
         for path in self.store.repository_paths().await? {
             let path = self.world.settings.places.of(path.repo_id, &path.path);
-            // One that is not there, or can't be read, has nothing to remove.
+            // A repository that is missing or can't be read has nothing that could be removed.
             for found in list(&path).await.unwrap_or_default() {
                 kept.extend(self.kept_work(&wish, path.clone(), found).await?);
             }
@@ -25,8 +27,8 @@ impl Domain {
         Ok(KeptWorks { dry_run: !wish.yes, kept })
     }
 
-    /// What one reference keeps, and what becomes of it. `None`: it is of no attempt of this home, or
-    /// of another project.
+    /// What one reference keeps, and what happened to it. `None`: no attempt of this board has its id, or
+    /// `wish` names another project.
     async fn kept_work(
         &self,
         wish: &GcKeptParams,

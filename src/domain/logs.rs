@@ -1,4 +1,5 @@
-//! Pages of an attempt's log.
+//! Pages of an attempt's log: from the files of the host that has it; from the board's copy if that host
+//! is lost, or for what was written before the attempt moved to this host.
 
 use crate::api::placed::Needs;
 use crate::api::{Caller, Code, Refusable, Refusal};
@@ -16,7 +17,7 @@ use super::{Domain, blocking};
 use crate::api::commands::NextLogPageParams;
 use crate::api::logs::{LogTools, TailAttemptLogsInput, TailAttemptLogsOutput};
 
-/// A caller asks again.
+/// Longest wait of one call; a caller that follows a log asks again.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 #[async_trait]
@@ -40,7 +41,7 @@ impl LogTools for Domain {
         match there.await {
             Ok(Some(there)) => Ok(there),
             Ok(None) => self.log_page(input).await,
-            // It may have been lost meanwhile.
+            // The host may have been lost while the call waited for it.
             Err(refusal) if refusal.code != Code::DaemonUnavailable => Err(refusal),
             Err(refusal) => match self.lost_host_of(&attempt).await? {
                 Some(_) => self.log_page(input).await,
@@ -51,15 +52,15 @@ impl LogTools for Domain {
 }
 
 impl Domain {
-    /// A page, once there is an entry on it, something else of the attempt has changed, or the
-    /// wait is over.
+    /// A page of the log. Waits until an entry after the cursor is written, the attempt's row changes,
+    /// the daemon ends, or the wait is over.
     pub(super) async fn next_log_page(
         &self,
         params: NextLogPageParams,
     ) -> Result<TailAttemptLogsOutput, Refusal> {
         let NextLogPageParams { page, wait_ms } = params;
         let deadline = Instant::now() + Duration::from_millis(wait_ms).min(LONGEST_WAIT);
-        // Before the first look: what comes after it wakes us.
+        // Registered before the first read: a change after that read wakes the wait.
         let watch = self.store.watch(&[page.attempt_id]);
         let lost = self.lost_host_of(&page.attempt_id.to_string()).await?;
         let log = if lost.is_none() { self.log(page.attempt_id).await? } else { None };
@@ -87,6 +88,7 @@ impl Domain {
         self.log_page(page).await
     }
 
+    /// A page as it is now.
     async fn log_page(
         &self,
         input: TailAttemptLogsInput,
@@ -113,7 +115,7 @@ impl Domain {
                 };
                 self.with_earlier(attempt, page, channel, &query).await?
             }
-            // What an attempt has written before it was moved here.
+            // There is no log here: the copy has what was written on other hosts.
             None if self.store.is_shared() => {
                 let copy = self.store.shipped(attempt, channel).await?;
                 lost_host = lost_host.and_then(|lost| {
@@ -145,12 +147,13 @@ impl Domain {
 }
 
 impl Domain {
-    /// The log of an attempt that this host has, if it is here.
+    /// The log of an attempt. `None`: this host has no files of it.
     async fn log(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, Refusal> {
         self.world.logs.find(attempt).await.map_err(|error| fault(&error))
     }
 
-    /// The lines that an attempt had written before it was moved here are in the copy.
+    /// Adds the lines that were written before the attempt moved here, which only the copy has. The
+    /// normalized channel is complete in every log, so it needs nothing.
     async fn with_earlier(
         &self,
         attempt: AttemptId,
@@ -168,7 +171,8 @@ impl Domain {
         }
     }
 
-    /// Where the copy of a log ends, and when its executor last wrote anything.
+    /// Where the copy of a log ends, and when the executor last wrote. Nothing if the board is not
+    /// shared.
     async fn copied_facts(&self, attempt: AttemptId) -> Refusable<(Tip, Option<Timestamp>)> {
         if !self.store.is_shared() {
             return Ok((Tip::default(), None));
@@ -182,7 +186,8 @@ impl Domain {
         Ok((Tip { normalized, raw, last_activity_at }, last_activity_at))
     }
 
-    /// What a status has from the log. One that can't be read hides no status.
+    /// Where the log ends and when the executor last wrote. An unreadable log must not hide the status:
+    /// it is logged, and the facts are empty.
     pub(super) async fn log_facts(
         &self,
         attempt: AttemptId,
@@ -206,7 +211,8 @@ impl Domain {
         })
     }
 
-    /// Where the log ends. One that can't be read hides no attempt.
+    /// Where the log ends. An unreadable log must not hide the attempt: it is logged, and the tip is
+    /// empty.
     pub(super) async fn log_tip(&self, attempt: AttemptId, host: Option<&str>) -> Tip {
         let tip = async {
             match self.log_at(attempt, host).await? {
@@ -220,7 +226,7 @@ impl Domain {
         })
     }
 
-    /// The log, if this host has the attempt.
+    /// The log, if `host`, which has the attempt, is this one.
     async fn log_at(
         &self,
         attempt: AttemptId,

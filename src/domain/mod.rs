@@ -1,5 +1,6 @@
-//! What each tool does: changes of attempts go to the gateway, changes of the board and reads
-//! to the store and the logs. The rules are in `work` and in the owners, not here.
+//! What each tool does. Changes of attempts go to the gateway, changes of the board and reads to the
+//! store and the logs; a call about something on another host goes there (`elsewhere`). The rules are in
+//! `work` and in the owners, not here: this folder translates between the types of `api` and theirs.
 
 mod approvals;
 mod artifacts;
@@ -53,7 +54,8 @@ use crate::audit::AuditLog;
 use crate::config::{Answers, Guards};
 use crate::store::Store;
 
-/// How many questions are looked up in plans at once: fewer than there are connections to read by.
+/// How many questions may be searched for in plans at the same time: fewer than there are read
+/// connections.
 const SEARCHES: usize = 2;
 
 /// Everything behind the tools.
@@ -64,21 +66,25 @@ pub struct Domain {
     world: Arc<World>,
     artifacts: Artifacts,
     answers: Answers,
+    /// The folder of the home that has the database and the owner's token.
     data_dir: PathBuf,
     audit: AuditLog,
     searches: Semaphore,
     /// Where the HTTP face answers, or why it does not; empty while it starts.
     face: OnceLock<Result<String, String>>,
+    /// Cancelled when the daemon ends: every wait returns then.
     ending: CancellationToken,
 }
 
-/// The actors that it asks.
+/// The actors that the domain asks.
 pub struct Owners {
     pub gateway: ActorRef<gateway::GatewayMessage>,
     pub checks: ActorRef<checks::ChecksMessage>,
 }
 
 impl Domain {
+    /// Nothing is read or started here. `data_dir` is the home's; `ending` is cancelled when the daemon
+    /// ends.
     pub fn new(
         store: Store,
         owners: Owners,
@@ -111,11 +117,12 @@ impl Domain {
 impl Domain {
     /// Notes where the HTTP face answers, or why it does not.
     pub fn set_face(&self, face: Result<String, String>) {
-        // There is one face.
+        // There is one face, so a second call can't come.
         let _ = self.face.set(face);
     }
 }
 
+/// Runs blocking work on a thread of its own. `Err`: the work panicked.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -123,7 +130,10 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| Refusal::internal(error.to_string()))
 }
 
-/// The id or moment that a list's cursor is made of.
+/// Reads a list's cursor with `read`. `None`: the call has no cursor, so the list begins.
+///
+/// # Errors
+/// The text is no cursor of this list.
 fn cursor<T>(
     text: Option<impl Deref<Target = str>>,
     tool: &str,
@@ -140,6 +150,7 @@ fn cursor<T>(
     read(&text).map(Some).ok_or_else(unknown)
 }
 
+/// Converts the value of an answer, and keeps whether it is a repeated one.
 fn answered<T, U>(answer: Once<T>, convert: impl FnOnce(T) -> U) -> Once<U> {
     Once { value: convert(answer.value), deduplicated: answer.deduplicated }
 }

@@ -1,5 +1,6 @@
-//! Where an attempt at rest goes: to this host if its own is lost, to one that has the repository if
-//! its work is to leave it; and what a start needs on a host that has no repository at its path.
+//! Where an attempt at rest is continued: on this host if its own is lost, on a host with the repository
+//! if its work has to leave the worktrees; and what a start needs on a host without the repository at its
+//! path.
 
 use std::path::Path;
 
@@ -23,7 +24,14 @@ use crate::api::placed::Needs;
 use crate::api::{Code, ForwardedCall, OtherHosts as _, Refusable, Refusal};
 
 impl Domain {
-    /// The host that is to carry out a call about an attempt, if it is another one.
+    /// The host that has to carry out a call about an attempt at rest, if it is not this one. Moves the
+    /// attempt here where that is needed. `host` has the attempt now. In this order:
+    ///
+    /// 1. The call needs the repository, and `host` lacks it: this host if it has it, else another one that
+    ///    has it.
+    /// 2. The call may begin a turn, and the host would be a gateway, which runs none: this host, or a
+    ///    runner if this one is a gateway too.
+    /// 3. `host` if it is there; else the attempt is moved here.
     pub(super) async fn carrier_of(
         &self,
         attempt: AttemptId,
@@ -65,18 +73,20 @@ impl Domain {
         }
         match bring_here(&self.gateway, &self.world, attempt, from(host.clone())).await {
             Ok(()) => Ok(None),
-            // Its host alone can do this.
+            // The board lacks what this host would need, so only the lost host can do it.
             Err(refusal) if refusal.code == Code::DaemonUnavailable => Ok(Some(host)),
             Err(refusal) => Err(refusal),
         }
     }
 
+    /// True if the host only serves callers, and runs no attempts.
     async fn is_gateway(&self, host: &str) -> Refusable<bool> {
         let hosts = self.store.hosts().await?;
         Ok(hosts.iter().any(|it| it.host_id == host && it.role == HostRole::Gateway))
     }
 
-    /// A host that can run the next turn of an attempt at rest.
+    /// A host that can run the next turn of an attempt at rest: it is there, and fits the attempt's
+    /// demand.
     async fn runner(&self, attempt: AttemptId, alive: &[String]) -> Refusable<Option<String>> {
         let Some(found) = self.store.attempt(attempt).await? else { return Ok(None) };
         let hosts = self.store.hosts().await?.into_iter();
@@ -84,17 +94,17 @@ impl Domain {
         Ok(fit.next().map(|it| it.host_id))
     }
 
-    /// The hosts whose daemons are there.
+    /// The ids of the hosts with a valid lease.
     pub(super) async fn alive(&self) -> Refusable<Vec<String>> {
         let is_there = |host: &Host| host.liveness().is_there();
         let hosts = self.store.hosts().await?.into_iter();
         Ok(hosts.filter(is_there).map(|host| host.host_id).collect())
     }
 
-    /// Has mirrors of the repositories of a start that this host does not have, with the target
-    /// branches where they are in the repository.
+    /// Makes mirrors of those repositories of a start that this host does not have, with the target
+    /// branches as they are in the repository.
     pub(super) async fn have_mirrors(&self, request: &StartRequest) -> Refusable<()> {
-        // Where another host has what is asked for, that one makes what it needs.
+        // If another host will run the attempt, that host makes the mirrors.
         let is_here = is_able(&self.world, &request.executor).await.unwrap_or(false);
         if !self.world.host.has_lease || !is_here {
             return Ok(());
@@ -119,7 +129,8 @@ impl Domain {
             };
             let branch = branch.unwrap_or_else(|| repo.default_target_branch.clone());
             match (self.have_mirror(repo, &place, branch).await, forked.flatten()) {
-                // What a fork begins from is on the board, also if no host has the branch now.
+                // A fork begins from a commit that the board has, so it works also if no host has the
+                // branch now.
                 (Err(refusal), Some(its)) if refusal.code == Code::DaemonUnavailable => {
                     let is_agents = source.as_ref().is_some_and(|it| it.fork.is_some());
                     let had = ensure_base(&self.world, its, is_agents).await;
@@ -131,6 +142,7 @@ impl Domain {
         Ok(())
     }
 
+    /// Makes the mirror of one repository, with the target branch at its current commit.
     async fn have_mirror(&self, repo: Repo, place: &Path, branch: String) -> Refusable<()> {
         let failed = |why: String| Refusal::new(Code::WorkspaceFailed, why);
         let base_commit = self.base(&repo, place, &branch).await?;
@@ -140,12 +152,13 @@ impl Domain {
         let (target_branch, commit) = (branch, base_commit.clone());
         let repo = AttemptRepo { repo_id, name, path, board_path, target_branch, base_commit };
         ensure_base(&self.world, &repo, false).await.map_err(failed)?;
-        // The branch of the repository may have been set back.
+        // Set explicitly, because the branch may have been reset to an older commit since the last start.
         let referred = bundle::refer(place, &named, &commit).await;
         referred.map_err(|error| failed(error.to_string()))
     }
 
-    /// The commit of a branch: as a host says that has the repository, else as a remote does.
+    /// The commit of a branch: from a host that has the repository and is there, else from a recorded
+    /// remote.
     async fn base(&self, repo: &Repo, place: &Path, branch: &str) -> Refusable<String> {
         let alive = self.alive().await?;
         let hosts = self.store.hosts_with(repo.repo_id).await?;
@@ -184,7 +197,8 @@ impl Domain {
             .detail("hosts", hosts))
     }
 
-    /// The commit of a branch of a repository that this host has, kept for other hosts.
+    /// The commit of a branch of a repository of this host. The commit is kept for other hosts, so that
+    /// the host that asks can fetch it.
     pub(super) async fn find_base(&self, params: BaseParams) -> Refusable<FoundBase> {
         let BaseParams { repo_id, branch } = params;
         let failed = |why: String| Refusal::new(Code::WorkspaceFailed, why);

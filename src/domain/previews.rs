@@ -1,4 +1,5 @@
-//! The dev servers of attempts.
+//! The dev servers ("previews") of attempts: the gateway starts and ends them, this file waits for the
+//! result.
 
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ use crate::api::commands::{PreviewParams, PreviewedAttempt};
 
 /// How long a call waits until a server answers, or has ended.
 const WAIT: Duration = Duration::from_secs(30);
-/// Tries to start one while another is ending.
+/// How often a start is tried while an earlier dev server of the attempt ends.
 const TRIES: usize = 3;
 
 impl Domain {
-    /// Starts one and waits until it is ready, or ends one.
+    /// Starts an attempt's dev server and waits until it answers or fails, or ends it. After [`WAIT`],
+    /// the state is returned as it is. `preview` is `None` if the attempt never had one.
     pub(super) async fn preview(&self, wish: PreviewParams) -> Result<PreviewedAttempt, Refusal> {
         let PreviewParams { attempt_id, repo, stop } = wish;
         let mut last = None;
@@ -29,11 +31,11 @@ impl Domain {
                 PreviewState::Ready => !stop,
                 PreviewState::Stopped | PreviewState::Failed => true,
             };
-            // Without an end in time, or without a sender, it is shown as it is.
+            // A timeout, or the end of the task that watches it: the last known state is shown.
             let _ = timeout(WAIT, seen.wait_for(is_there)).await;
             let preview = seen.borrow().clone();
             let was_ending = !stop && preview.state == PreviewState::Stopped;
-            // One that never was has no repository.
+            // The state of a preview that never existed has an empty repository.
             let preview = Some(preview).filter(|it| !it.repo.is_empty());
             last = Some(PreviewedAttempt { attempt_id, preview });
             if !was_ending {
@@ -43,7 +45,8 @@ impl Domain {
         last.ok_or_else(|| Refusal::internal("no preview was asked for".to_owned()))
     }
 
-    /// The latest dev server of an attempt, as it is on file.
+    /// The latest dev server of an attempt, from its file. `None`: there was none, or the file can't be
+    /// read.
     pub(super) async fn previewed(&self, attempt: AttemptId) -> Option<Preview> {
         let dir = self.world.settings.attempt_dir(attempt);
         if !Preview::is_kept(&dir) {

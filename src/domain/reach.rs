@@ -1,5 +1,6 @@
-//! How far the board's tools reach from inside an attempt whose executor is
-//! configured as an orchestrator: the attempts that it started, and its project.
+//! How far the board's tools reach from inside an attempt whose executor is configured as an
+//! orchestrator: the attempts that it started, and its project. Every id in the arguments has to be
+//! within reach.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -36,6 +37,7 @@ impl Reach for Domain {
                 return Err(inside::too_far(caller, tool, name, ""));
             };
             for id in texts(value) {
+                // An attempt may always read itself; to change itself is not within its reach.
                 let is_itself = access == Access::Read
                     && name.starts_with("attempt_id")
                     && id.parse().is_ok_and(|id: provost_actors::ids::AttemptId| id == own);
@@ -48,6 +50,7 @@ impl Reach for Domain {
     }
 }
 
+/// True for arguments that name something on the board. `request_id` is a key that the caller chose.
 fn is_id(name: &str) -> bool {
     (name.ends_with("_id") || name.ends_with("_ids")) && name != "request_id"
 }

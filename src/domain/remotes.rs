@@ -1,4 +1,6 @@
-//! The remotes of a project's repositories, shown to a person and recorded on their word.
+//! The method behind `provost repo remotes`: shows the remotes of a project's repositories, and records
+//! them once a person has said so. Work is pushed only to a remote that still leads to its recorded URL,
+//! because agents can write a repository's configuration.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,6 +13,8 @@ use crate::api::remotes::{Remotes, RemotesParams, ShownRemote};
 use crate::api::{Code, Refusal};
 
 impl Domain {
+    /// The remotes as git has them and as they are recorded; with `yes`, records what git has first. URLs
+    /// are shown without secrets.
     pub(super) async fn remotes(&self, params: RemotesParams) -> Result<Remotes, Refusal> {
         let mut repos = self.store.repos(params.project_id).await?;
         if let Some(name) = &params.repo {

@@ -1,5 +1,5 @@
-//! The removal of a project: each host takes the worktrees away that it has, and then the project goes
-//! off the board. What is cut off, or refused because of a worktree, can be done again.
+//! The removal of a project: each host removes its worktrees, then the rows go. If the call is cut off,
+//! or a worktree is kept because work would be lost, the same call can be made again.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,12 @@ use crate::store::busy_project;
 const TIMEOUT_MS: u64 = 540_000;
 
 impl Domain {
+    /// Removes a project with the worktrees of its attempts; without `yes`, a dry run. The project stays
+    /// if anything is kept on any host. Worktrees of hosts whose lease is over stay on their disks, and
+    /// are listed in `left`.
+    ///
+    /// # Errors
+    /// A turn of the project runs or waits, or a host that is there does not answer.
     pub(super) async fn remove_project(
         &self,
         caller: &Caller,
@@ -32,7 +38,7 @@ impl Domain {
         let (there, lost): (Vec<_>, Vec<_>) =
             hosts.into_iter().partition(|(host, _)| alive.contains(host));
         let mut others = Vec::new();
-        // They come first: one that does not answer has this host keep its worktrees too.
+        // Other hosts come first: if one of them fails, the worktrees of this host are still there too.
         for (host, _) in there {
             let collected = self.collect_on(caller, &host, (project_id, yes)).await?;
             others.push(CollectedOn { host, collected });
@@ -51,7 +57,8 @@ impl Domain {
         Ok(RemovedProject { project_id, name, removed, tasks, collected, others, left })
     }
 
-    /// The hosts that have attempts of a project, all of which are at rest.
+    /// The hosts that have attempts of a project, with those attempts. Refuses while one of them is not
+    /// at rest.
     async fn hosts_of_project(
         &self,
         project: ProjectId,
@@ -64,7 +71,7 @@ impl Domain {
             if attempt.phase.is_busy() || attempt.phase == AttemptPhase::Waiting {
                 return Err(busy_project(attempt.attempt_id));
             }
-            // What is at rest on no host has no worktrees.
+            // An attempt at rest without a host has no worktrees.
             if let Some(host) = attempt.host {
                 hosts.entry(host).or_default().push(attempt.attempt_id);
             }
@@ -72,7 +79,7 @@ impl Domain {
         Ok(hosts)
     }
 
-    /// Has another host's daemon take its worktrees of a project away.
+    /// Lets the daemon of another host collect the project's worktrees on that host.
     async fn collect_on(
         &self,
         caller: &Caller,

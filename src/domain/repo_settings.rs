@@ -1,4 +1,6 @@
-//! What is configured for the worktrees of repositories, and whose commands a person trusts.
+//! The methods behind `provost repo show` and `provost trust`: what is configured for the worktrees of
+//! repositories, and which commands a person trusts. Trust is of one repository path and one hash of its
+//! commands: when the commands change, a person has to approve again.
 
 use std::path::Path;
 
@@ -22,22 +24,27 @@ use crate::api::placed::{Needs, Subject};
 use crate::api::projects::RepoSummary;
 use crate::api::{Caller, Code, ForwardedCall, OtherHosts as _, Refusal};
 
-/// Approvals that are read at once.
+/// How many approvals are read at once.
 const PAGE: usize = 1000;
 /// The method that shows what is configured.
 const SETTINGS: &str = "provost/repo_settings";
 
 impl TrustParams {
+    /// True if the person has agreed. With `seen`, only to commands that were shown: others have another
+    /// hash.
     fn approves(&self, hash: &String) -> bool {
         self.yes && self.seen.as_ref().is_none_or(|seen| seen.contains(hash))
     }
 }
 
 impl Domain {
+    /// The settings of an attempt's or a project's repositories, and whether their commands are trusted.
     pub(super) async fn repo_settings(&self, params: RepoParams) -> Result<ShownRepos, Refusal> {
         Ok(ShownRepos { repos: self.shown(&params).await? })
     }
 
+    /// Trusts the commands that `params.seen` names, or revokes all trust of the repositories. Attempts
+    /// that wait for the trust continue.
     pub(super) async fn trust(&self, params: TrustParams) -> Result<TrustedRepos, Refusal> {
         let mut repos = self.shown(&params.repos).await?;
         let (mut released, mut later, mut revoked) = (Vec::new(), Vec::new(), 0);
@@ -57,8 +64,9 @@ impl Domain {
         Ok(TrustedRepos { repos, released, later, revoked })
     }
 
-    /// Approves the requests of this host's attempts that wait for this trust; those of other hosts find
-    /// it by themselves. Returns the attempts that go on, and those whose host is not there.
+    /// Approves the pending requests that this trust answers, apart from `except`. Attempts of other
+    /// hosts find the trust in the store themselves. Returns the attempts that continue now, and those
+    /// whose host is not there.
     async fn release(
         &self,
         trusted: &Trusted,
@@ -83,7 +91,8 @@ impl Domain {
                 match gateway::respond(&self.gateway, &self.world, None, id, Verdict::Approve).await
                 {
                     Ok(_) => released.push(attempt_id),
-                    // It was answered or withdrawn meanwhile, or asks again and finds the trust.
+                    // Harmless: it was answered or withdrawn meanwhile, or it will ask again and find the
+                    // trust.
                     Err(refusal) => {
                         tracing::warn!(approval = %id, %refusal, "a request is still open");
                     }
@@ -96,8 +105,8 @@ impl Domain {
         }
     }
 
-    /// An approval of a repository's commands: only a person gives it, and it is kept for all
-    /// attempts before this one goes on.
+    /// If the approval is one of a repository's commands: refuses every caller that is not a person, and
+    /// records the trust before the attempt continues, so that all other attempts have it too.
     pub(super) async fn trust_by_approval(
         &self,
         caller: &Caller,
@@ -117,6 +126,7 @@ impl Domain {
             return Ok(());
         }
         let commands = &approval.request.text;
+        // A list shows only the beginning, so no person can have read all of it there.
         if commands.chars().count() > TEXT_MAX {
             let message = "the request is too long to be shown whole where it is answered";
             return Err(Refusal::new(Code::NotPermitted, message)
@@ -137,6 +147,7 @@ impl Domain {
         Ok(found.map(|(host, _)| host).filter(|host| *host != own.id))
     }
 
+    /// The settings of the repositories that `params` names: of an attempt, else of a project.
     async fn shown(&self, params: &RepoParams) -> Result<Vec<ShownRepo>, Refusal> {
         let shown = match (params.attempt_id, params.project_id) {
             (Some(id), _) => {
@@ -158,7 +169,7 @@ impl Domain {
         Ok(shown)
     }
 
-    /// Exactly what counts for the attempt, whatever its repositories say by now.
+    /// The settings that this attempt uses: those of its start, whatever its repositories contain by now.
     async fn shown_of_attempt(
         &self,
         id: AttemptId,
@@ -184,6 +195,7 @@ impl Domain {
         Ok(shown)
     }
 
+    /// The settings that a new attempt would use, at the tip of the target branch or of `params.branch`.
     async fn shown_of_project(
         &self,
         id: ProjectId,
@@ -226,7 +238,8 @@ impl Domain {
         Ok(shown)
     }
 
-    /// What a host shows that has a repository which this one does not have at its path.
+    /// Asks a host that has the repository, if this host has it only as a mirror or not at all. `None`:
+    /// this host has it at its path.
     async fn shown_by_another(
         &self,
         project_id: ProjectId,
@@ -260,6 +273,7 @@ impl Domain {
         found.map(Some).map_err(|error| Refusal::internal(error.to_string()))
     }
 
+    /// One repository's settings with their trust. Settings without commands need no trust.
     async fn shown_repo(
         &self,
         (repo_name, path): (String, String),

@@ -1,5 +1,6 @@
-//! What a page shows of an attempt: its turns and receipts from the store, its processes from the
-//! kernel, and files from git.
+//! What the page of an attempt shows: turns and receipts from the store, processes from the kernel, and
+//! files from git. The methods here are for the daemons of other hosts, whose pages show attempts of this
+//! one.
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -50,6 +51,7 @@ impl TimelineReads for Domain {
         {
             return Ok(there);
         }
+        // The start time guards against a pid that was used again.
         let leaders = self.store.running_leaders(attempt).await?;
         let leaders: Vec<Process> =
             leaders.into_iter().map(|(pid, start_time)| Process { pid, start_time }).collect();
@@ -68,11 +70,12 @@ impl TimelineReads for Domain {
 }
 
 impl Domain {
+    /// The living processes of an attempt, for another host's daemon.
     pub(super) async fn processes_of(&self, of: OfAttemptParams) -> Refusable<Vec<Member>> {
         self.attempt_processes(of.attempt_id).await
     }
 
-    /// A file's bytes, as another host's daemon gets them.
+    /// A file's bytes as Base64, for another host's daemon: the answer travels as JSON.
     pub(super) async fn carried_blob(&self, input: BlobInput) -> Refusable<Option<String>> {
         Ok(self.blob(input).await?.map(|bytes| STANDARD.encode(bytes)))
     }
@@ -83,6 +86,7 @@ fn read_blob(carried: Option<String>) -> Refusable<Option<Vec<u8>>> {
     read.map_err(|error| Refusal::internal(error.to_string()))
 }
 
+/// A finish as the page shows it.
 fn record(row: FinishRow) -> FinishRecord {
     let FinishRow { finish_id, request, state, receipt, error, created_at, ended_at } = row;
     let conflicts = match &receipt.ending {

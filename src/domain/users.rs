@@ -1,5 +1,5 @@
-//! Users of the HTTP face: their tokens, links and browsers. Each of these is 256 random bits, of
-//! which the store keeps a hash.
+//! Users of the HTTP face: their tokens, login links and browsers. Each secret is 256 random bits; the
+//! store keeps a hash of it only.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,11 +18,11 @@ use crate::api::users::{Changed, Changes, OWNER, User, Users};
 use crate::api::{Access, Code, Refusable, Refusal};
 use crate::secret::{hash, keep};
 
-/// How long a link waits for its browser.
+/// How long a login link is valid. It works once.
 const LINK_FOR: Duration = Duration::from_mins(5);
 /// How long a browser stays logged in.
 const LOGIN_FOR: Duration = Duration::from_hours(30 * 24);
-/// The file of the home that has the owner's token, for programs of that person.
+/// The file in the home with the owner's token, for that person's own programs.
 const TOKEN_FILE: &str = "http-token";
 /// Longest name of a user, in bytes.
 const NAME_MAX: usize = 64;
@@ -64,7 +64,8 @@ impl Changes for Domain {
 }
 
 impl Domain {
-    /// Makes sure that the owner of the home is a user, and that the home has its token.
+    /// Makes sure that the owner of the home is a user whose token is in the home's file. A token that
+    /// others could read is replaced. The daemon calls this at its start.
     pub async fn keep_owner(&self) -> Refusable<()> {
         let kept = fs::read_to_string(self.token_file()).unwrap_or_default();
         let known = self.store.user_of_token(&hash(kept.trim())).await?;
@@ -79,12 +80,13 @@ impl Domain {
         self.store.add_user(&owner, Access::Admin, &hash(&token)).await
     }
 
-    /// Whether others can, or could, read the owner's token: an agent in a box can change its mode.
+    /// True if the mode of the token's file lets others read it: an agent in a sandbox of the same user
+    /// can change the mode.
     pub fn is_token_exposed(&self) -> bool {
         fs::symlink_metadata(self.token_file()).is_ok_and(|found| found.mode() & 0o077 != 0)
     }
 
-    /// The user that the owner of the home is: each home has a token of its own.
+    /// The owner's user name. On a shared board it has the host's id: each home has a token of its own.
     fn owner(&self) -> String {
         let host = &self.world.host;
         if host.has_lease { format!("{OWNER}@{}", host.id) } else { OWNER.to_owned() }
@@ -94,11 +96,12 @@ impl Domain {
         self.data_dir.join(TOKEN_FILE)
     }
 
-    /// A new token, which is in the home before the store knows it: after a crash in between, the
-    /// next daemon makes another one.
+    /// Makes a token and writes it into the home. The file comes before the store: after a crash in
+    /// between, the store does not know the token of the file, and the next daemon makes another one.
     fn new_owner_token(&self) -> Refusable<String> {
         let token = secret()?;
-        // A daemon empties this folder at its start: a kill leaves no copy of the token.
+        // The copy that is renamed lies in the scratch folder, which a daemon empties at its start: a
+        // kill leaves no copy.
         let written = keep(&token, &self.token_file(), &self.world.settings.scratch_dir);
         written.map_err(|error| {
             let path = self.token_file();
@@ -107,11 +110,13 @@ impl Domain {
         Ok(token)
     }
 
+    /// All users with their access; no secrets.
     pub(super) async fn list_users(&self) -> Refusable<UsersListed> {
         Ok(UsersListed { users: self.store.users().await? })
     }
 
-    /// Adds a user where `access` is given, and else gives one another token.
+    /// Adds a user with `access`; without `access`, replaces the token of an existing user. Only this
+    /// answer has the token.
     pub(super) async fn give_token(&self, params: GiveTokenParams) -> Refusable<UserToken> {
         let GiveTokenParams { name, access } = params;
         let Some(access) = access else {
@@ -130,6 +135,7 @@ impl Domain {
         Ok(UserToken { name, token })
     }
 
+    /// Removes a user with its token and its logins. The owner of the home can't be removed.
     pub(super) async fn revoke_user(&self, params: UserParams) -> Refusable<UsersListed> {
         let owner = self.owner();
         if params.name == owner {
@@ -141,7 +147,7 @@ impl Domain {
         self.list_users().await
     }
 
-    /// Makes a link that logs a browser in as the owner.
+    /// Makes a login link for the owner's browser. Refused while no page is served.
     pub(super) async fn open(&self, OpenParams {}: OpenParams) -> Refusable<Login> {
         let face = self.face.get().cloned().unwrap_or_else(|| Err("it is not ready yet".into()));
         let url = face.map_err(|why| {

@@ -1,6 +1,6 @@
-//! Waiting for attempts. The tables are the truth: a wait registers, reads, and
-//! sleeps until a commit wakes it or its time is over; then it reads again.
-//! What it waits for is a pure function of what it reads.
+//! `wait_for_attempts`. A wait registers, reads the rows, and sleeps until a commit wakes it or its time
+//! is over; then it reads again. What it waits for is a pure function of what it reads, so a lost wake-up
+//! costs time only.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,8 +18,7 @@ use crate::api::waits::{
 use crate::api::{Caller, Code, Refusable, Refusal};
 use crate::store::AttemptRow;
 
-/// Longest failure summary, in characters, when one attempt is waited for, and of all
-/// together: an answer about 50 attempts must stay small.
+/// Longest failure summary, in characters: of one attempt, and of all attempts of an answer together.
 const FAILURE_MAX: usize = 300;
 const FAILURES_MAX: usize = 3000;
 
@@ -41,7 +40,7 @@ impl WaitTools for Domain {
         let mut asked = BTreeSet::new();
         let attempts: Vec<_> =
             input.attempt_ids.into_iter().filter(|attempt| asked.insert(*attempt)).collect();
-        // Before the first look: what is committed after it wakes us.
+        // Registered before the first read: a commit after that read wakes the wait.
         let watch = self.store.watch(&attempts);
         let mut began = None;
         loop {
@@ -65,7 +64,7 @@ impl WaitTools for Domain {
                 });
             }
             tokio::select! {
-                // The next look shows whether it was woken or is out of time.
+                // After either, the rows are read again.
                 _ = timeout_at(deadline, watch.changed()) => {}
                 () = self.ending.cancelled() => return Err(cut_off()),
             }
@@ -74,6 +73,7 @@ impl WaitTools for Domain {
 }
 
 impl Domain {
+    /// The attempts as the answer has them; `since` is the caller's revision.
     async fn waited(
         &self,
         statuses: Vec<AttemptRow>,
@@ -104,19 +104,21 @@ impl Domain {
     }
 }
 
-/// The refusal of a daemon that is ending: a client must not start it again only to wait.
+/// The refusal of a wait when the daemon ends. The hint says to wait for another daemon: a client must
+/// not start one only to continue a wait.
 pub(super) fn cut_off() -> Refusal {
     Refusal::new(Code::DaemonRestarting, "The daemon is ending and stopped the wait.")
         .hint("Call the tool again when the daemon runs again.")
 }
 
+/// One attempt as the condition of a wait sees it.
 #[derive(Clone, Copy, Debug)]
 struct WaitSnapshot {
     revision: i64,
-    /// The number of the change by which it last settled; 0 if it never has.
+    /// The revision at which it last settled; 0 if it never has, or if its snapshot is still pending.
     settled_revision: i64,
     is_settled: bool,
-    /// It waits for the disk and did not, or the other way round.
+    /// True if it began or stopped to wait for the disk since the caller's token.
     disk_changed: bool,
 }
 
@@ -130,7 +132,7 @@ impl WaitSnapshot {
         Self {
             disk_changed,
             revision: status.revision,
-            // That its snapshot stands is one more change.
+            // It counts as settled once its snapshot is written, which is a change of its own.
             settled_revision: if status.overview.is_snapshot_pending() {
                 0
             } else {
@@ -141,8 +143,8 @@ impl WaitSnapshot {
     }
 }
 
-/// Whether a wait is over. `after` is the last change that its caller knows of;
-/// a caller without one knows of none, and `began` is the last before its call.
+/// True when the wait's condition holds. `after` is the caller's last revision, if it gave one; `began`
+/// is the newest revision when the call started.
 fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[WaitSnapshot]) -> bool {
     let has_settled =
         |attempt: &WaitSnapshot| after.is_some_and(|after| attempt.settled_revision > after);
@@ -152,7 +154,7 @@ fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[WaitSnapshot]
             attempts.iter().any(|attempt| attempt.is_news(after.unwrap_or(began)))
         }
         (Until::AnySettled, None) => attempts.iter().any(|attempt| attempt.is_settled),
-        // Where all are settled there is nothing left to wait for.
+        // If all are settled, nothing is left to wait for.
         (Until::AnySettled, Some(_)) => attempts.iter().any(has_settled) || all_are_settled(),
         (Until::AllSettled, _) => {
             attempts.iter().all(|attempt| attempt.is_settled || has_settled(attempt))
@@ -160,13 +162,14 @@ fn holds(until: Until, after: Option<i64>, began: i64, attempts: &[WaitSnapshot]
     }
 }
 
+/// What a caller has seen, as a token. It consists of the newest revision, and of facts that no row has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     revision: i64,
-    /// A bit for each attempt, in the order asked: it waits for the disk or for another one's setup.
-    /// That is no change of a row, so it has no number.
+    /// A bit for each attempt, in the order asked: it waits for the disk or for another attempt's setup.
+    /// No row changes with this, so it has no revision.
     for_disk: u64,
-    /// Identifies the attempts that those bits belong to.
+    /// A hash of the attempts that the bits are of.
     asked: u32,
 }
 
@@ -187,9 +190,9 @@ impl Seen {
         }
     }
 
-    /// Whether one of the attempts began or ceased to wait for the disk.
+    /// True if the attempt at position `at` began or stopped to wait for the disk.
     fn differs(self, now: Self, at: u32) -> bool {
-        // A token of other attempts has seen nothing of these.
+        // The bits of a token about other attempts say nothing about these.
         let seen = if self.asked == now.asked { self.for_disk } else { 0 };
         (seen ^ now.for_disk) >> at & 1 == 1
     }
@@ -203,6 +206,7 @@ fn write_token(seen: Seen) -> String {
     }
 }
 
+/// Reads a token. Only the exact text that [`write_token`] makes is accepted.
 fn read_token(token: &str) -> Result<Seen, Refusal> {
     let read = || {
         let hexadecimal = |digits: &str| u64::from_str_radix(digits, 16).ok();

@@ -1,5 +1,5 @@
-//! The methods behind the verbs for a person at a worktree: its environment, and how the attempt was
-//! started.
+//! The methods behind the commands for a person at a worktree (`provost shell`, `provost resume`, …): its
+//! environment, what runs in it, and how the attempt was started.
 
 use provost_actors::attempt::{self, resume};
 use provost_actors::gateway::{self, GatewayMessage};
@@ -15,6 +15,7 @@ use crate::api::person::{
 };
 
 impl Domain {
+    /// The variables that the attempt's executor and its scripts get, with the reserved ports.
     pub(super) async fn environment(&self, of: OfAttemptParams) -> Result<Environment, Refusal> {
         let attempt = self.attempt(of.attempt_id).await?;
         let ports = self.provision(of.attempt_id).await.map(|it| it.ports).unwrap_or_default();
@@ -22,7 +23,9 @@ impl Domain {
         Ok(Environment { variables })
     }
 
-    /// Before a person's programs run in a worktree.
+    /// Called before a person's programs run in a worktree. If the agent is sandboxed, ends what it left
+    /// running and repairs what git would execute there. Without a sandbox, the agent could do the same
+    /// to the person anyway.
     pub(super) async fn quiet_worktree(&self, of: OfAttemptParams) -> Result<Quieted, Refusal> {
         let attempt = self.attempt(of.attempt_id).await?;
         let is_boxed = self.world.executors.get(&attempt.executor).is_none_or(|executor| {
@@ -32,17 +35,23 @@ impl Domain {
         Ok(Quieted { notices })
     }
 
+    /// What a person runs to continue the session in the executor's own interface.
+    ///
+    /// # Errors
+    /// A turn runs, or the executor has no such interface.
     pub(super) async fn by_hand(&self, of: OfAttemptParams) -> Result<ByHand, Refusal> {
         let attempt = self.attempt(of.attempt_id).await?;
         resume::by_hand(&self.world, &attempt).await.map(ByHand)
     }
 
+    /// Called when the person's program has ended: a login token that it renewed is copied back.
     pub(super) async fn ended_by_hand(&self, of: OfAttemptParams) -> Result<EndedByHand, Refusal> {
         let attempt = self.attempt(of.attempt_id).await?;
         resume::ended(&self.world, &attempt).await;
         Ok(EndedByHand {})
     }
 
+    /// With what the attempt was started: `provost retry` starts another one the same way.
     pub(super) async fn started_as(&self, of: OfAttemptParams) -> Result<StartedAs, Refusal> {
         let attempt = self.attempt(of.attempt_id).await?;
         let (prompt, variant) = self.store.first_prompt(of.attempt_id).await?;
@@ -66,8 +75,9 @@ impl Domain {
         })
     }
 
-    /// Ends what turns have left running in a box, where it can plant what a person's programs would run,
-    /// and puts the worktrees in order after it. What a person may want to go on is named instead.
+    /// Ends what earlier turns left running in the sandbox, which could plant files that a person's
+    /// programs execute, and then repairs the worktrees. A dev server or a running turn is not ended: a
+    /// notice says what it can do.
     async fn quiet(&self, attempt: &Attempt) -> Result<Vec<String>, Refusal> {
         let (id, mut notices) = (attempt.attempt_id, Vec::new());
         let short = id.short();
@@ -113,7 +123,7 @@ impl Domain {
     }
 
     async fn attempt(&self, id: AttemptId) -> Result<Attempt, Refusal> {
-        // Refuses one that was never started.
+        // Gives the right refusal for an attempt that does not exist.
         self.store.project_of(id).await?;
         let found = self.world.journal.attempt(id).await?;
         found.ok_or_else(|| Refusal::internal(format!("attempt {id} can't be read")))

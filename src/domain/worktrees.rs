@@ -1,4 +1,4 @@
-//! Where the files of attempts are, for every answer that is about one.
+//! Where the files of attempts are, for every answer about an attempt.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use super::{Domain, blocking};
 use crate::api::attempts::Worktree;
 
 impl Domain {
-    /// The worktrees of these attempts. One that is not on record has none.
+    /// The paths of the worktrees of these attempts. An attempt whose folder is not recorded is absent.
     pub(super) async fn worktrees(
         &self,
         attempts: &[AttemptId],
@@ -24,15 +24,15 @@ impl Domain {
         Ok(found.into_iter().map(|(attempt, paths)| (attempt, worktree(paths))).collect())
     }
 
-    /// The worktree of one attempt; empty if the store can't be read, because the answer that
-    /// shows it says what was done and must not be lost.
+    /// The worktree of one attempt; empty if the store can't be read. This is part of answers that report
+    /// a change, which must not be lost because of it.
     pub(super) async fn worktree(&self, attempt: AttemptId) -> Worktree {
         let found = self.worktrees(&[attempt]).await.unwrap_or_default().remove(&attempt);
         found.unwrap_or_default()
     }
 
-    /// What the worktrees of an attempt were provided with; `None` if nothing is configured, or if
-    /// that can't be read.
+    /// What the worktrees of an attempt were provided with (ports, credentials, setup results). `None`:
+    /// nothing is configured, or its file can't be read, which is logged.
     pub(super) async fn provision(&self, attempt: AttemptId) -> Option<Provision> {
         let dir = self.world.settings.attempt_dir(attempt);
         if !Provision::is_kept(&dir) {
@@ -46,6 +46,7 @@ impl Domain {
     }
 }
 
+/// One path if there is one repository, else the paths by repository.
 fn worktree(mut paths: BTreeMap<String, String>) -> Worktree {
     match paths.pop_first() {
         Some((_, only)) if paths.is_empty() => Worktree::One(only),

@@ -1,22 +1,21 @@
-//! What a tool call does, by its name and input: the kind, what it is about, and, for the
-//! person who permits it, the text that an edit would write or the input of an unknown
-//! tool. Pure.
+//! What a tool call does, derived from the tool's name and input: its kind and what it is about; and,
+//! for the person who permits it, what an edit would write, or the input of an unknown tool. Pure.
 
 use provost_actors::event::{Action, ActionKind};
 use serde_json::{Map, Value};
 
-/// Unchanged lines that a diff shows before and after what changes.
+/// Unchanged lines in a diff, before and after the changed ones.
 const CONTEXT: usize = 3;
 
-/// The CLIs' names for a patch, and for a file's new content.
+/// The CLIs' names of the fields with a patch, and with a file's new content.
 const PATCHES: [&str; 5] = ["diff", "patch", "patchText", "patch_text", "input"];
 const CONTENTS: [&str; 5] = ["content", "contents", "file_text", "fileText", "new_source"];
-/// Their names for a text and its replacement.
+/// Their names of the fields with a text and its replacement.
 const REPLACED: [(&str, &str); 3] =
     [("old_string", "new_string"), ("oldString", "newString"), ("old_str", "new_str")];
 
-/// The CLIs' names for tools, separated by blanks, with the field that says what a call is
-/// about.
+/// The CLIs' names of tools, separated by blanks, and the field of [`SPELLINGS`] that says what a call is
+/// about. Names differ in letter case between CLIs.
 const TOOLS: &[(ActionKind, &str, &str)] = &[
     (ActionKind::FileEdit, "path", "Write Edit MultiEdit NotebookEdit write_file replace edit"),
     (ActionKind::FileEdit, "path", "notebook_edit write multiedit create str_replace"),
@@ -36,7 +35,7 @@ const TOOLS: &[(ActionKind, &str, &str)] = &[
     (ActionKind::Task, "description", "Agent Task agent task spawn_agent invoke_agent"),
 ];
 
-/// The CLIs' names for those fields.
+/// The CLIs' names of those fields; the first that a call has counts.
 const SPELLINGS: [(&str, &str); 5] = [
     ("path", "path file_path filePath filepath notebook_path absolute_path file_name fileName"),
     ("command", "command cmd script"),
@@ -45,12 +44,13 @@ const SPELLINGS: [(&str, &str); 5] = [
     ("description", "description title prompt"),
 ];
 
-/// What a tool call does, with the text that it would write.
+/// What a tool call does, with the text that it would write. An unknown tool is `Other`, with its input.
+/// Long texts are cut (`Action::bounded`).
 pub fn action(tool_name: &str, input: &Value) -> Action {
     if let Some((server, tool)) = mcp_name(tool_name) {
         return mcp(server, tool, input);
     }
-    // A tool that a search found is called through another tool.
+    // Some agents find tools by a search, and call a found one through the tool `tool_call`.
     if let ("tool_call", Some(name)) = (tool_name, input["name"].as_str()) {
         return action(name, &input["arguments"]);
     }
@@ -76,6 +76,7 @@ pub fn mcp(server: &str, tool: &str, input: &Value) -> Action {
     with_effect(Action { kind: ActionKind::Mcp, detail: Map::from_iter(detail) }, input)
 }
 
+/// Server and tool in a name such as `mcp__server__tool` or `mcp_server_tool`.
 fn mcp_name(name: &str) -> Option<(&str, &str)> {
     match name.strip_prefix("mcp__") {
         Some(rest) => rest.split_once("__"),
@@ -84,7 +85,7 @@ fn mcp_name(name: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// The short fields of an action's detail, which say what it is about.
+/// The short fields of an action's detail, in the order of a title.
 const ABOUT: [&str; 7] = ["server", "tool", "path", "command", "query", "url", "description"];
 
 /// What a call is about, in a few words: `Write /w/a.txt`, `provost get_context`.
@@ -94,7 +95,7 @@ pub fn title(tool_name: &str, action: &Action) -> String {
     name.into_iter().chain(about).collect::<Vec<_>>().join(" ")
 }
 
-/// With what the call's input says of its effect.
+/// Adds what the call's input says about its effect, and cuts long texts.
 fn with_effect(mut action: Action, input: &Value) -> Action {
     match action.kind {
         ActionKind::FileEdit => {
@@ -111,7 +112,7 @@ fn with_effect(mut action: Action, input: &Value) -> Action {
     action.bounded()
 }
 
-/// What the edit of a file would write: a `diff`, or the whole `content`.
+/// The field that says what the edit of a file would write: a `diff`, or the whole `content`.
 fn written(input: &Value) -> Option<(String, Value)> {
     let text = |names: &[&str]| names.iter().find_map(|name| input[*name].as_str());
     let patch = input.as_str().or_else(|| text(&PATCHES)).map(str::to_owned);
@@ -122,12 +123,13 @@ fn written(input: &Value) -> Option<(String, Value)> {
     text(&CONTENTS).map(|content| ("content".to_owned(), content.into()))
 }
 
+/// The diff of one replacement, from whichever pair of fields the call has.
 fn replaced(edit: &Value) -> Option<String> {
     let of = |(old, new): &(&str, &str)| Some(diff(edit[*old].as_str()?, edit[*new].as_str()?));
     REPLACED.iter().find_map(of)
 }
 
-/// Whether a call has no input.
+/// Whether a call's input has nothing in it.
 pub fn is_empty(input: &Value) -> bool {
     match input {
         Value::Null => true,
@@ -137,7 +139,8 @@ pub fn is_empty(input: &Value) -> bool {
     }
 }
 
-/// What a call would write to these files, each with its text before (if known) and after.
+/// What a call would write to files, each with its path, its text before (`None`: not known) and after.
+/// A single file without a text before is shown as its whole content.
 pub fn of_files(files: &[(String, Option<&str>, &str)]) -> Map<String, Value> {
     let (name, text) = match files {
         [] => return Map::new(),
@@ -153,7 +156,8 @@ pub fn of_files(files: &[(String, Option<&str>, &str)]) -> Map<String, Value> {
     Map::from_iter([(name.to_owned(), text.into())])
 }
 
-/// The lines from the first to the last change, as a diff shows them, in linear time.
+/// A diff of one hunk, from the first to the last changed line, in linear time: an agent could give texts
+/// for which a minimal diff takes very long.
 fn diff(before: &str, after: &str) -> String {
     let old: Vec<&str> = before.split_inclusive('\n').collect();
     let new: Vec<&str> = after.split_inclusive('\n').collect();

@@ -1,6 +1,12 @@
-//! Runs an executor's program to ask it about itself: its version, or whether it is logged in. One
-//! whose turns have a box runs in one for this as well: it reads what agents of other versions of
-//! it have written.
+//! Runs an executor's program to ask it about itself: its version, or whether it is logged in. If turns
+//! of the executor have a sandbox, this run has one too, because the program then reads files that
+//! agents may have written.
+//!
+//! ```text
+//!  run ▸ without a sandbox: the program
+//!      ▸ with one: this binary with `__ask` ◂ stdin: sandbox, program, arguments, environment
+//!                  enter() ▸ enters the sandbox ▸ exec: the program
+//! ```
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,14 +23,14 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-/// How long to wait for an answer.
+/// Time limit of an answer; the program is killed then.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// How much of it is read, in bytes.
+/// Most bytes that are read of an answer.
 const ANSWER_MAX: u64 = 4096;
-/// The argument by which `main` recognises a process that enters a box and becomes the program.
+/// The argument by which `main` recognises a process that enters a sandbox and becomes the program.
 const ARGUMENT: &str = "__ask";
 
-/// What a program said, and its exit code; `None` if a signal ended it.
+/// What a program wrote to standard output, and its exit code; `None` if a signal ended it.
 pub struct Answer {
     pub said: Vec<u8>,
     pub code: Option<i32>,
@@ -36,11 +42,11 @@ pub struct Asked<'a> {
     pub program: PathBuf,
     /// All of its environment.
     pub env: BTreeMap<String, String>,
-    /// The box of its turns, if they have one.
+    /// The sandbox to run it in; `None`: turns of its executor have none.
     pub held: Option<(&'a Machine, Wanted)>,
 }
 
-/// What the process that enters the box reads from its standard input.
+/// What the process that enters the sandbox reads from its standard input.
 #[derive(Serialize, Deserialize)]
 struct Entry {
     sandbox: Sandbox,
@@ -49,7 +55,8 @@ struct Entry {
     env: BTreeMap<String, String>,
 }
 
-/// Runs a program in an empty folder. `None`: it can't be run, or did not end in time.
+/// Runs a program in an empty folder, without standard input. `None`: it can't be run, no sandbox can be
+/// made for it, or it did not end in time.
 pub async fn run(asked: Asked<'_>, args: &[&str]) -> Option<Answer> {
     let nowhere = tempfile::Builder::new().prefix("provost-ask-").tempdir().ok()?;
     let mut child = started(asked, args, nowhere.path()).await?;
@@ -61,7 +68,8 @@ pub async fn run(asked: Asked<'_>, args: &[&str]) -> Option<Answer> {
         Some(Answer { said, code })
     };
     let answer = tokio::time::timeout(DEADLINE, answer).await.ok().flatten();
-    // A process that was waited for has no pid any more: another may have it.
+    // After a wait the pid may belong to another process, so only an unfinished one is killed. It is
+    // the leader of its group, and what it started is killed with it.
     if let Some(leader) = child.id().filter(|_| answer.is_none()) {
         let _ = killpg(Pid::from_raw(leader.cast_signed()), Signal::SIGKILL);
     }
@@ -98,13 +106,13 @@ fn command(program: &Path, folder: &Path) -> Command {
     command
 }
 
-/// Enters a box and becomes the program that is asked, if this process is to do that. It has one
-/// thread, and has opened nothing yet.
+/// `Some` if this process was started with [`ARGUMENT`] and could not become the program. `main` calls
+/// it before anything else: the process must have one thread and no open files when it enters a sandbox.
 pub fn enter() -> Option<ExitCode> {
     if std::env::args_os().nth(1)? != ARGUMENT {
         return None;
     }
-    // What comes back could not become it.
+    // It returns only if it failed.
     let _ = become_asked();
     Some(ExitCode::FAILURE)
 }

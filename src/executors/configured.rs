@@ -1,4 +1,5 @@
-//! An executor of the configuration: its program, protocol and variants.
+//! An executor of the configuration: its program, protocol and variants, as the trait `Executor` wants
+//! them. What depends on the protocol is passed on to the protocol's module.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,9 +23,10 @@ use super::version::Version;
 use super::{acp, ask, claude, codex, fake, lines, program};
 use crate::config::{ExecutorConfig, Protocol, VariantConfig};
 
-/// What stands for the attempt's id in the arguments of a `plain` program.
+/// The placeholder for the attempt's id in the arguments of a `plain` program.
 const ATTEMPT: &str = "{attempt}";
 
+/// A table `[executors.NAME]` with what it needs of the machine.
 pub struct Configured {
     name: String,
     pub config: ExecutorConfig,
@@ -34,10 +36,12 @@ pub struct Configured {
     /// The variables that every executor gets.
     base: BTreeMap<String, String>,
     machine: Arc<Machine>,
+    /// The version that was found last; see [`Version::find`].
     version: Mutex<Option<Version>>,
 }
 
 impl Configured {
+    /// Takes the variables of `env_pass` from the daemon's environment now, once.
     pub fn new(
         name: String,
         config: ExecutorConfig,
@@ -50,7 +54,8 @@ impl Configured {
         Self { name, config, limits, passed, base, machine, version: Mutex::default() }
     }
 
-    /// A reader for one process that was launched with this dialogue.
+    /// The reader of a process that was launched with this dialogue. `Err`: the dialogue is that of another
+    /// protocol, because the configuration has changed since.
     pub fn reader(&self, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
         let is_own = match self.config.protocol {
             Protocol::Claude => dialogue["prompt"].is_string(),
@@ -65,19 +70,21 @@ impl Configured {
         Err(format!("executor {name} did not speak {protocol} when this was recorded"))
     }
 
-    /// Whether the client talks to the program while a turn runs: it can then be interrupted
-    /// and ask for permission, and it keeps its sessions under ids.
+    /// Whether the protocol is two-way: the client can interrupt the program while a turn runs, and the
+    /// program can ask for permission and names its sessions.
     fn is_two_way(&self) -> bool {
         matches!(self.config.protocol, Protocol::Claude | Protocol::Codex | Protocol::Acp)
     }
 
+    /// The named variant, else the default one; `None` if there is no default. `Err`: unknown name.
     fn variant(&self, name: Option<&String>) -> Result<Option<&VariantConfig>, String> {
         let Some(name) = name.or(self.config.default_variant.as_ref()) else { return Ok(None) };
         let known = self.config.variants.get(name);
         known.map(Some).ok_or_else(|| format!("executor {} has no variant {name}", self.name))
     }
 
-    /// Where its state is: a variable of its environment may have moved that.
+    /// The files and folders of the program's own state (logins, sessions). Where a place has a variable that
+    /// moves it, the value decides that the program will get: the variant's, the table's, the passed one.
     fn state(&self, variant: Option<&VariantConfig>) -> Vec<StatePlace> {
         let moved = |place: &StatePlace| {
             let name = place.variable.as_ref()?;
@@ -92,7 +99,8 @@ impl Configured {
         self.config.state.iter().map(place).collect()
     }
 
-    /// The program, to ask it about itself.
+    /// How to ask the program about itself; `None`: it is not available. Its sandbox has the level
+    /// `workspace`, whatever that of its turns is.
     fn asked(&self) -> Option<Asked<'_>> {
         let call = self.call(self.variant(None).ok()?).ok()?;
         let mut env = self.base.clone();
@@ -102,14 +110,16 @@ impl Configured {
         Some(Asked { program: call.program, env, held })
     }
 
-    /// Whether agents of it write what the program reads from within a box.
+    /// Whether any turn of it runs in a sandbox, with the default or a variant. Its agents may then have
+    /// written what the program reads.
     fn has_box(&self) -> bool {
         let mut variants = self.config.variants.values();
         self.config.sandbox != Level::None
             || variants.any(|it| it.sandbox.is_some_and(|level| level != Level::None))
     }
 
-    /// The program of that name, if no agent could have put it there.
+    /// The program of this name, unless an agent could have replaced it: it must not run outside of a
+    /// sandbox then.
     fn program(&self, name: &str) -> Result<PathBuf, Unavailable> {
         let search = self.machine.environment.get("PATH").map_or("", String::as_str);
         let program = program::find(name, search)?;
@@ -117,6 +127,7 @@ impl Configured {
         replaceable.map_or(Ok(program), |why| Err(Unavailable::Replaceable(why)))
     }
 
+    /// The launch of a variant; `Err` says why the program can't run.
     fn call(&self, variant: Option<&VariantConfig>) -> Result<Call, Unavailable> {
         let (program, args) = match self.config.command.split_first() {
             Some((name, fixed)) => (self.program(name)?, fixed.to_vec()),
@@ -308,7 +319,7 @@ impl Executor for Configured {
     }
 }
 
-/// Sentences about one executor, in one.
+/// Joins the notes about an executor; `None`: there are none.
 fn joined(all: [Option<String>; 3]) -> Option<String> {
     let all: Vec<String> = all.into_iter().flatten().collect();
     (!all.is_empty()).then(|| all.join("; "))

@@ -1,6 +1,6 @@
-//! `fake`: an executor built into this binary, scripted by its prompt: one command per line. It
-//! needs no key and no network, and speaks the `events` protocol. `main` enters its process
-//! before any runtime starts.
+//! `fake`: an executor inside this binary, scripted by its prompt, with one command in each line. It
+//! needs no key and no network, and speaks the protocol `events`. `main` enters its process before any
+//! runtime starts.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 
-/// Its name.
+/// Its name. It is available without a table in the configuration.
 pub const NAME: &str = "fake";
 /// The argument by which `main` recognises its process.
 const ARGUMENT: &str = "__fake";
-/// The argument of the grandchild that `fork` leaves behind.
+/// The argument of the process that the command `fork` leaves behind.
 const LEFTOVER: &str = "__fake-leftover";
 
-/// The command line of a turn: the shim that runs it is this same binary, also after an
-/// upgrade.
+/// The command line of a turn. The program is `/proc/self/exe` of the shim, which is this same binary,
+/// also if its file was replaced by an upgrade.
 pub fn launch(turn: &Turn, call: Call) -> Launch {
     let program = PathBuf::from("/proc/self/exe");
     let call = Call { program, args: vec![ARGUMENT.to_owned()], ..call };
@@ -29,7 +29,7 @@ pub fn launch(turn: &Turn, call: Call) -> Launch {
     Launch { shown_as: Some(NAME.to_owned()), ..launch }
 }
 
-/// Runs the fake executor if this process is to be one.
+/// Runs the scripted executor if this process was started as one; `None`: it was not.
 pub fn enter() -> Option<ExitCode> {
     match std::env::args().nth(1)?.as_str() {
         ARGUMENT => Some(run().unwrap_or(ExitCode::FAILURE)),
@@ -104,7 +104,7 @@ impl<W: Write> Fake<W> {
         self.out.flush()
     }
 
-    /// A tool call around `work`, which returns its exit code and its text.
+    /// Reports a tool call, runs `work`, and reports its result: the exit code and text that `work` returns.
     fn call(
         &mut self,
         tool: &str,
@@ -172,6 +172,7 @@ fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// Never ends by itself; only a signal ends it.
 fn hang() -> ! {
     loop {
         nix::unistd::pause();

@@ -1,6 +1,6 @@
-//! `plain` and `events`: programs that write lines. A line of `plain` is what the agent
-//! says; a line of `events` is an entry as JSON, and any other line a system message.
-//! What either writes to stderr is a system message. Exit 0 is success.
+//! `plain` and `events`: programs that write lines. With `plain`, each line is a part of the agent's
+//! answer. With `events`, each line is an entry as JSON, and any other line a system message. What
+//! either writes to standard error is a system message. Exit code 0 is success.
 
 use crate::executors::prelude::*;
 
@@ -34,6 +34,7 @@ impl Dialect for EventLines {
     fn end(&mut self, _: &mut Out) {}
 }
 
+/// An entry, or `{"kind": "session", "id": …}`, which names the session; `None`: neither.
 fn read(line: &str) -> Option<Observed> {
     let value = crate::lenient::read(line.as_bytes())?;
     if value["kind"] == "session"
@@ -42,7 +43,7 @@ fn read(line: &str) -> Option<Observed> {
         return Some(Observed::ExecutorSession(id.to_owned()));
     }
     match serde_json::from_value(value).ok()? {
-        // Only the supervisor writes these two.
+        // Only the daemon writes these two: a program must not invent starts and ends of processes.
         Event::ProcessStart { .. } | Event::ProcessEnd { .. } => None,
         event => Some(Observed::Entry(event)),
     }

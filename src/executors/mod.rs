@@ -1,5 +1,16 @@
-//! The executors that a call can name: the built-in ones and the configured ones. Each
-//! protocol has a module that launches a CLI, reads what it writes, and does no I/O.
+//! The executors that a call can name: the scripted one and the configured ones. Each protocol has a
+//! module, which launches a CLI and reads its output, and does no I/O itself.
+//!
+//! ```text
+//!  launch   Configured ▸ Call (program, arguments, options) ▸ the protocol's `launch` ▸ Launch
+//!                                                      with a `dialogue`: what the client has to say
+//!  read     raw entries ▸ Json (whole lines) ▸ the protocol's Dialect ▸ Observed: entries, messages to
+//!           send, requests, the end of the turn
+//!  answer   Request, Verdict ▸ the protocol's `answer` ▸ Message
+//! ```
+//!
+//! A dialect's whole state is serialized with the process, so the next daemon continues to read where
+//! this one stopped.
 
 pub mod acp;
 mod action;
@@ -28,15 +39,16 @@ use serde_json::Value;
 use crate::config::{self, Config, ExecutorConfig, Protocol};
 use configured::Configured;
 
-/// All executors, by name. Built once, when the daemon starts.
+/// All executors, by name. Built once, when the daemon starts; a changed configuration needs a restart.
 pub struct Registry {
     executors: BTreeMap<String, Arc<Configured>>,
     machine: Arc<Machine>,
 }
 
 impl Registry {
-    /// The environment of `machine` is the daemon's own: programs are looked up by its `PATH`,
-    /// and `env_pass` takes from it. What executors write is added here.
+    /// The environment of `machine` is the daemon's own: programs are looked up on its `PATH`, and
+    /// `env_pass` takes variables from it. The folders that executors may write are added to `machine`,
+    /// because no agent may write where another executor's program is.
     pub fn new(config: &Config, machine: Machine) -> Self {
         let writes = config.executors.iter().filter(|(_, it)| !it.sandbox_write.is_empty());
         let writes = writes.map(|(name, it)| (name.clone(), it.sandbox_write.clone())).collect();
@@ -53,13 +65,13 @@ impl Registry {
         Self { executors, machine }
     }
 
-    /// What the boxes of all of them have in common.
+    /// What the sandboxes of all executors have in common.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// The reader of a process that an executor of this name was launched for, with
-    /// this dialogue. `Err` says why there is none: the configuration has changed since.
+    /// The reader of a process that was launched for this executor with this dialogue. `Err` says why there
+    /// is none: the configuration has changed since.
     pub fn reader(&self, name: &str, dialogue: &Value) -> Result<Box<dyn Normalizer>, String> {
         let gone = || format!("executor {name} is not configured any more");
         self.executors.get(name).ok_or_else(gone)?.reader(dialogue)

@@ -1,4 +1,4 @@
-//! What the protocols' modules are made of.
+//! What the protocols' modules import.
 
 pub use provost_actors::event::{
     Action, ActionKind, ErrorType, Event, RawEntry, Stream, Timestamp, ToolStatus,

@@ -1,11 +1,12 @@
-//! Finds a program on a given `PATH`, as a shell does.
+//! Finds a program on a given `PATH`.
 
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 use provost_actors::executor::Unavailable;
 
-/// The absolute path of an executable program.
+/// The absolute path of an executable program, by an absolute path or a plain name. Unlike a shell it
+/// skips relative folders of `search`, and refuses relative paths: both depend on the working directory.
 pub fn find(name: &str, search: &str) -> Result<PathBuf, Unavailable> {
     let path = Path::new(name);
     if path.is_absolute() {

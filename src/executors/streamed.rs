@@ -1,5 +1,10 @@
-//! Text that streams in: shown while it comes, and kept for the case that the stream is
-//! cut before the whole text comes.
+//! Texts that stream in: shown while they come, and kept, so that they become entries if the stream ends
+//! before the whole text comes.
+//!
+//! ```text
+//!  begin, add, add_to ─▶ open ─ whole, whole_of: the CLI sent the whole text ─▶ its entry
+//!                          └─── flush: no more will come ─▶ an entry of what came
+//! ```
 
 use provost_actors::event::Event;
 use provost_actors::executor::{InProgress, Observed};
@@ -7,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::executors::json::Out;
 
-/// How much of the end is shown while a text streams, in bytes.
+/// How much of a text's end is shown while it streams, in bytes.
 const SHOWN: usize = 4096;
 
-/// What a text is.
+/// Which kind of entry a text becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamKind {
     Message,
@@ -27,25 +32,25 @@ impl StreamKind {
     }
 }
 
-/// Texts that have begun, oldest first.
+/// Texts that have begun and are not entries yet, oldest first.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Streamed(Vec<Text>);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Text {
     kind: StreamKind,
-    /// The CLI's id of the text, where it gives any.
+    /// The CLI's id of the text; `None`: the CLI gives none.
     id: Option<String>,
     so_far: String,
 }
 
 impl Streamed {
-    /// A new text begins.
+    /// Begins a new text.
     pub fn begin(&mut self, kind: StreamKind) {
         self.0.push(Text { kind, id: None, so_far: String::new() });
     }
 
-    /// More of the newest text, or of a new one if the newest is of another kind.
+    /// Adds to the newest text, or to a new one if the newest is of another kind. For CLIs without ids.
     pub fn add(&mut self, kind: StreamKind, delta: &str, out: &mut Out) {
         if self.0.last().is_none_or(|last| last.kind != kind) {
             self.begin(kind);
@@ -53,7 +58,7 @@ impl Streamed {
         self.grow(self.0.len() - 1, delta, out);
     }
 
-    /// More of the text with this id, which begins if there is none.
+    /// Adds to the text with this id, which begins if there is none.
     pub fn add_to(&mut self, id: &str, kind: StreamKind, delta: &str, out: &mut Out) {
         let at = self.0.iter().position(|text| text.id.as_deref() == Some(id));
         let at = at.unwrap_or_else(|| {
@@ -75,12 +80,12 @@ impl Streamed {
         out.push(Observed::InProgress(Some(shown)));
     }
 
-    /// Takes the oldest text of `kind`, whose whole has come.
+    /// Removes the oldest text of `kind`, because its whole has come, and returns what had streamed of it.
     pub fn whole(&mut self, kind: StreamKind, out: &mut Out) -> Option<String> {
         self.take(|text| text.kind == kind, out).map(|text| text.so_far)
     }
 
-    /// Takes the text with this id, as an entry.
+    /// Removes the text with this id, and returns it as an entry.
     pub fn whole_of(&mut self, id: &str, out: &mut Out) -> Option<Observed> {
         let text = self.take(|text| text.id.as_deref() == Some(id), out)?;
         Some(text.kind.entry(text.so_far))
@@ -92,7 +97,7 @@ impl Streamed {
         Some(self.0.remove(at))
     }
 
-    /// No more will come: what came becomes entries.
+    /// Makes entries of all texts, because no more will come of them.
     pub fn flush(&mut self, out: &mut Out) {
         if !self.0.is_empty() {
             out.push(Observed::InProgress(None));

@@ -1,5 +1,5 @@
-//! The version of a program: from the npm package that it is part of, or else from the
-//! program's own `--version`.
+//! The version of a program: that of the npm package which has the program, else the program's own
+//! answer to `--version`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,22 @@ use std::time::SystemTime;
 
 use super::ask::{self, Asked};
 
-/// How much of an answer is kept, in characters.
+/// How much of a version is kept, in characters.
 const KEPT: usize = 60;
-/// How far above a program its package's folder may be.
+/// How many folders above a program are searched for its package.
 const LEVELS: usize = 4;
 
-/// A version, and the file that it belongs to.
+/// A version, and the file that it belongs to: its path without links and its time of change.
 #[derive(Debug, PartialEq)]
 pub struct Version {
     of: (PathBuf, Option<SystemTime>),
+    /// `None`: the program did not say it.
     pub version: Option<String>,
 }
 
 impl Version {
-    /// The version of a program; the known one as long as the file is the same.
+    /// The version of a program. The known one is returned while the file is the same, so that the program is
+    /// run only once. `None`: there is no such file.
     pub async fn find(asked: Asked<'_>, known: Option<Self>) -> Option<Self> {
         let program = asked.program.clone();
         let looked = tokio::task::spawn_blocking(move || {
@@ -42,7 +44,7 @@ impl Version {
     }
 }
 
-/// The version in the `package.json` of the npm package that a program is part of.
+/// The version in the `package.json` of the npm package that has the program; `None`: it is in none.
 fn package_version(program: &Path) -> Option<String> {
     let folders = program.ancestors().skip(1).take(LEVELS);
     let mut in_package = folders.take_while(|folder| !folder.ends_with("node_modules"));
@@ -54,7 +56,7 @@ fn package_version(program: &Path) -> Option<String> {
     package["version"].as_str().map(kept)
 }
 
-/// The first line of the program's `--version`.
+/// The first line that the program prints with `--version`; `None`: it fails or prints nothing.
 async fn reported(asked: Asked<'_>) -> Option<String> {
     let answer = ask::run(asked, &["--version"]).await?;
     let said = String::from_utf8_lossy(&answer.said).into_owned();

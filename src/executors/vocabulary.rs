@@ -1,5 +1,5 @@
-//! What the CLIs have in common: the kinds of errors, when a limit ends, how tokens are
-//! counted. Pure.
+//! What the CLIs have in common: the words of errors, when a limit ends, how tokens are counted, and the
+//! ends of turns. Pure.
 
 use provost_actors::event::{Action, ErrorType, Event, Timestamp, TokenUsage};
 use provost_actors::executor::{Observed, TurnEnded};
@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::action::title;
 use crate::executors::json::Out;
 
-/// What errors of a kind say, in small letters and separated by `|`; the first match counts.
+/// Words in errors of each kind, in lower case and separated by `|`. The first row that matches counts,
+/// so the order matters.
 const ERROR_WORDS: &[(ErrorType, &str)] = &[
     (ErrorType::Quota, "rate limit|rate_limit|ratelimit|usage limit|session limit|limit reached"),
     (ErrorType::Quota, "spend limit|out of usage|quota|resource_exhausted|too many requests"),
@@ -22,7 +23,8 @@ const ERROR_WORDS: &[(ErrorType, &str)] = &[
     (ErrorType::Setup, "unknown option"),
 ];
 
-/// What says that a conversation does not fit its model any more, whatever the status.
+/// Phrases that say that a conversation no longer fits into its model's context. They count before the
+/// HTTP status, which is that of a bad request.
 const CONTEXT_WORDS: &[&str] = &[
     "prompt is too long",
     "input is too long",
@@ -36,8 +38,8 @@ const CONTEXT_WORDS: &[&str] = &[
     "session too large",
 ];
 
-/// The kind of an error, by the HTTP status of the model's answer if there is one, or
-/// else by its text.
+/// The kind of an error: by the HTTP status of the model's server, given or in the text, else by the
+/// text's words.
 pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
     let text = text.to_lowercase();
     let holds = |words: &str| words.split('|').any(|word| text.contains(word));
@@ -48,22 +50,22 @@ pub fn error_type(status: Option<u16>, text: &str) -> ErrorType {
     match status {
         Some(401 | 403) => return ErrorType::Auth,
         Some(402 | 429) => return ErrorType::Quota,
-        // Some agents report 500 for anything that their model's server refused.
+        // Some agents report 500 for whatever their model's server refused.
         Some(500..=599) if is_no_model(&text) => return ErrorType::Setup,
         Some(500..=599) => return ErrorType::Overloaded,
         _ => {}
     }
     match ERROR_WORDS.iter().find(|(_, words)| holds(words)).map(|(kind, _)| *kind) {
-        // Whatever else the text says, such as an internal error.
+        // A wrong model's name outranks the text's other words, such as "internal error".
         Some(ErrorType::Overloaded) | None if is_no_model(&text) => ErrorType::Setup,
         Some(kind) => kind,
-        // What a model's server answers for a name or an address that is wrong.
+        // A model's server answers 404 for a wrong name or address.
         None if status == Some(404) => ErrorType::Setup,
         None => ErrorType::Other,
     }
 }
 
-/// Whether a text, in small letters, says that the model does not exist.
+/// Whether a text in lower case says that the model does not exist.
 fn is_no_model(text: &str) -> bool {
     const WORDS: &str = "model_not_found|modelnotfound|unknown model|no model|invalid model|\
         issue with the selected model";
@@ -73,7 +75,7 @@ fn is_no_model(text: &str) -> bool {
     holds(text, WORDS) || holds(after, MISSING)
 }
 
-/// The message in a text that may be the JSON answer of a model's server.
+/// The message in the JSON answer of a model's server; a text of another form is returned as it is.
 pub fn inner_message(text: &str) -> String {
     let answer: Value = serde_json::from_str(text).unwrap_or_default();
     answer["error"]["message"].as_str().unwrap_or(text).to_owned()
@@ -93,8 +95,8 @@ fn status_in(text: &str) -> Option<u16> {
     None
 }
 
-/// When a limit ends, as a text says it: in seconds since 1970 after a bar, in RFC 3339,
-/// or as a duration from `now`. Only a time after `now` counts.
+/// When a limit ends, as a text says it: a duration from `now`, seconds since 1970 after a `|`, or a time
+/// in RFC 3339. Only a time after `now` counts.
 pub fn resume_at(text: &str, now: Timestamp) -> Option<Timestamp> {
     const IN: &str = "again in|retry in|retry after|retry-after|retrydelay|resets in|reset in|\
         reset after";
@@ -106,13 +108,14 @@ pub fn resume_at(text: &str, now: Timestamp) -> Option<Timestamp> {
     found.filter(|at| *at > now)
 }
 
-/// `…|1755806400`
+/// Reads `…|1755806400`.
 fn epoch(text: &str) -> Option<Timestamp> {
     let digits = |rest: &str| -> String { rest.chars().take_while(char::is_ascii_digit).collect() };
     text.split('|').skip(1).find_map(|rest| from_epoch(digits(rest).parse().ok()?))
 }
 
-/// A time in seconds or milliseconds since 1970; `None` for numbers out of range.
+/// A time in seconds or milliseconds since 1970, told apart by the number's size; `None` for numbers
+/// before 2001 or after 2286.
 pub fn from_epoch(number: i64) -> Option<Timestamp> {
     match number {
         1_000_000_000..10_000_000_000 => Some(Timestamp::from_millis(number * 1000)),
@@ -121,7 +124,7 @@ pub fn from_epoch(number: i64) -> Option<Timestamp> {
     }
 }
 
-/// `… resets at 2026-11-22T15:00:00Z`
+/// Reads `… resets at 2026-11-22T15:00:00Z`.
 fn moment(text: &str) -> Option<Timestamp> {
     let (_, rest) = ["reset", "again", "until"].iter().find_map(|word| text.split_once(word))?;
     let words = rest.split(|c: char| c.is_whitespace() || "\"'(),".contains(c));
@@ -129,7 +132,8 @@ fn moment(text: &str) -> Option<Timestamp> {
     texts.into_iter().find_map(|text| serde_json::from_value(text).ok())
 }
 
-/// Milliseconds of `1h 2m 3.5s`, `2 days and 3 hours`, `30` (seconds).
+/// The milliseconds of `1h 2m 3.5s`, `2 days and 3 hours` or `30` (seconds); `None`: no number comes
+/// first. A word that is no unit counts as seconds.
 fn duration(text: &str) -> Option<i64> {
     let mut rest = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     let mut total = None;
@@ -153,18 +157,19 @@ fn duration(text: &str) -> Option<i64> {
     }
 }
 
-/// Tokens of a turn. `input` includes cached tokens, and `cached` counts those: the CLIs
-/// differ in what they call input.
+/// The tokens of a turn. CLIs differ in whether their input includes cached tokens; here `input` does,
+/// and `cached` is that part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tokens {
     pub input: u64,
     pub output: u64,
     pub cached: u64,
+    /// US dollars; `None`: not known.
     pub cost_usd: Option<f64>,
 }
 
 impl Tokens {
-    /// Those of both.
+    /// The sum of both. A cost that is known on one side only counts as the whole cost.
     pub fn plus(self, other: Self) -> Self {
         Self {
             input: self.input.saturating_add(other.input),
@@ -177,13 +182,13 @@ impl Tokens {
         }
     }
 
-    /// Those of a turn that goes on.
+    /// Reports them as what a running turn has used so far.
     pub fn so_far(self) -> Observed {
         let Self { input: input_tokens, output: output_tokens, cost_usd, .. } = self;
         Observed::Usage(TokenUsage { input_tokens, output_tokens, cost_usd })
     }
 
-    /// Reports them as the turn's usage and its `token_usage` entry, if there are any.
+    /// Reports them as the turn's usage, with a `token_usage` entry; nothing if all are zero.
     pub fn report(self, out: &mut Out) {
         let is_free = self.cost_usd.is_none_or(|cost| cost <= 0.0);
         if self.input == 0 && self.output == 0 && is_free {
@@ -201,7 +206,7 @@ impl Tokens {
     }
 }
 
-/// A call of a tool.
+/// The entry of a tool call. Its text is left out where it would only repeat the tool's name.
 pub fn tool_use(id: &str, tool_name: &str, action: Action) -> Observed {
     let title = title(tool_name, &action);
     Observed::Entry(Event::ToolUse {
@@ -212,8 +217,8 @@ pub fn tool_use(id: &str, tool_name: &str, action: Action) -> Observed {
     })
 }
 
-/// Ends a turn that failed, with an error entry. `limit`: when the limit ends that caused
-/// it, if the CLI said so beside the error.
+/// Ends a turn that failed, with an error entry. `status`: the HTTP status, if known. `limit`: when the
+/// limit ends that caused the failure, if the CLI said so apart from the error.
 pub fn fail(
     error: String,
     status: Option<u16>,
@@ -227,19 +232,19 @@ pub fn fail(
     fail_as(error, kind, resume_at, out);
 }
 
-/// Whether the CLI says that it does not know the session to resume. Any other error may
-/// pass, and the next try still has the session.
+/// Whether the CLI says that it does not know the session to resume. After any other error the session
+/// is kept, because the next try may succeed.
 pub fn is_lost_session(error: &str) -> bool {
     contains_any(error, &LOST_SESSION)
 }
 
-/// Whether a text contains one of these, in any case.
+/// Whether a text contains one of these phrases; upper and lower case are equal.
 pub fn contains_any(text: &str, words: &[impl AsRef<str>]) -> bool {
     let text = text.to_lowercase();
     words.iter().any(|words| text.contains(&words.as_ref().to_lowercase()))
 }
 
-/// What the CLIs say then.
+/// What the CLIs say when they do not know a session.
 const LOST_SESSION: [&str; 8] = [
     // Claude Code 2.0 to 2.1.
     "no conversation found",
@@ -263,22 +268,21 @@ pub fn fail_as(error: String, error_type: ErrorType, resume_at: Option<Timestamp
     out.push(Observed::TurnEnded(TurnEnded { failed: true, error, error_type, resume_at }));
 }
 
-/// The end of a turn whose CLI ended without its terminal event: no exit code makes that
-/// a success.
+/// The end of a turn whose CLI ended without its final event: a failure, whatever the exit code.
 pub fn unended() -> Observed {
     Observed::TurnEnded(TurnEnded { failed: true, ..TurnEnded::default() })
 }
 
-/// Seconds without output after which an agent that waits for nothing in the background any more has
-/// nothing more to say: it begins its next round at once.
+/// When an agent's last work in the background has ended, the agent begins its next round at once. If it
+/// is quiet for so many seconds instead, its turn has ended.
 pub const QUIET_SECS: u64 = 30;
 
-/// What the log says between two rounds of a turn.
+/// The log's entry between two rounds of a turn, with the names of the work in the background.
 pub fn goes_on<'a>(background: impl Iterator<Item = &'a String>) -> Observed {
     super::json::system(format!("goes on by itself when this has ended: {}", names(background)))
 }
 
-/// The end of a turn whose CLI ended while something of its agent ran in the background.
+/// The end of a turn whose CLI ended while its agent still had work in the background: a failure.
 pub fn cut_off<'a>(background: impl Iterator<Item = &'a String>) -> Observed {
     let error = format!("what ran in the background was cut off: {}", names(background));
     Observed::TurnEnded(TurnEnded { failed: true, error: Some(error), ..TurnEnded::default() })
@@ -288,7 +292,7 @@ fn names<'a>(background: impl Iterator<Item = &'a String>) -> String {
     background.map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 
-/// The end of a turn that was interrupted or cancelled.
+/// The end of a turn that was interrupted or cancelled; `how` is the word for it.
 pub fn stopped(how: &str) -> Observed {
     let error = Some(format!("the turn was {how}"));
     Observed::TurnEnded(TurnEnded { failed: true, error, ..TurnEnded::default() })

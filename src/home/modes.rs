@@ -1,5 +1,6 @@
-//! Who may use the folders of a home. A box does not hold that: an agent in one can change modes, for
-//! Landlock has no rule for it. So they are put right.
+//! Access rights of a home's folders and files. A sandbox does not protect them: Landlock has no rule
+//! for changes of mode, so an agent in a sandbox can change the modes of this user's files. The daemon
+//! therefore sets them again, at its start and regularly afterwards.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -9,12 +10,12 @@ use std::path::{Path, PathBuf};
 use super::{Home, HomeError};
 
 impl Home {
-    /// Closes the home's folders to others, and opens them and what is in them to their owner. The
-    /// file of the token stays as it is: the daemon renews a token that others could read.
+    /// Makes the home's folders 0700, and gives their owner the rights to what is directly in them. Rights
+    /// of others to a file stay: of the token's file they show that the token has to be renewed.
     pub fn put_right(&self) {
         for folder in self.folders() {
             if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
-                // What can't be put right is reported by whoever needs it.
+                // An error is reported by the call that needs the folder.
                 let _ = private_folder(&folder);
             }
         }
@@ -22,7 +23,8 @@ impl Home {
         usable_below(&self.run_dir, 1);
     }
 
-    /// Does the same for the folders of attempts and of their processes.
+    /// Also gives the owner the rights to the folders of attempts, their processes and worktrees. The daemon
+    /// calls it at its start only, because there may be many.
     pub fn put_all_right(&self) {
         self.put_right();
         usable_below(&self.attempts(), 2);
@@ -30,7 +32,8 @@ impl Home {
     }
 }
 
-/// Creates a folder and its parents, and makes it private; returns its real path.
+/// Creates a folder and its parents, and makes it 0700; returns its path without links. Fails if it is
+/// no folder, or belongs to another user.
 pub(super) fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
     DirBuilder::new()
         .recursive(true)
@@ -42,7 +45,8 @@ pub(super) fn private_folder(path: &Path) -> Result<PathBuf, HomeError> {
     Ok(real)
 }
 
-/// Makes a folder private in a shared one: never through another user's symbolic link.
+/// Creates a folder in one that other users can write too, such as `/tmp`, and makes it 0700. It does
+/// not follow links: another user may have put a link there first.
 pub(super) fn private_folder_in_shared(path: &Path) -> Result<(), HomeError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -53,6 +57,7 @@ pub(super) fn private_folder_in_shared(path: &Path) -> Result<(), HomeError> {
     close_to_others(path, &fs::symlink_metadata(path).map_err(failed(path))?)
 }
 
+/// Makes a folder of this user 0700; `found` is what the caller saw at the path.
 fn close_to_others(path: &Path, found: &fs::Metadata) -> Result<(), HomeError> {
     if !found.is_dir() {
         return Err(not_a_folder(path));
@@ -68,7 +73,8 @@ fn close_to_others(path: &Path, found: &fs::Metadata) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// Gives the owner the rights to what is in a folder, as deep as this and as far as it is ours.
+/// Gives the owner the rights (0700, or 0600 for files) to what is in a folder, `depth` levels deep. It
+/// skips links and what belongs to another user; errors are ignored.
 fn usable_below(folder: &Path, depth: usize) {
     let Some(depth) = depth.checked_sub(1) else { return };
     let owner = nix::unistd::geteuid().as_raw();
@@ -93,6 +99,7 @@ fn not_a_folder(path: &Path) -> HomeError {
     HomeError(format!("{} is not a folder", path.display()))
 }
 
+/// Turns an I/O error at a path into a [`HomeError`].
 pub(super) fn failed(path: &Path) -> impl Fn(io::Error) -> HomeError {
     let path = path.display();
     move |error| HomeError(format!("the folder {path} can't be created or read: {error}"))

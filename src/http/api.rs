@@ -15,6 +15,8 @@ use crate::tools::{REQUEST_ID, RunKind, table, worker_error};
 /// (<https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>).
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
+/// Handles `POST /api/v1/<tool>`. A repeated call with the same key has `idempotency-replayed: true`
+/// and the first call's answer. The worker tools have an error envelope of their own.
 pub async fn call(
     Path(name): Path<String>,
     desk: RequestContext,
@@ -51,7 +53,8 @@ pub async fn call(
     }
 }
 
-/// The arguments in a body, with the key of the header.
+/// The body as arguments, with the `Idempotency-Key` as `request_id` if the tool changes something.
+/// `invalid_argument`: another content type, no JSON object, or two different keys.
 fn arguments(
     headers: &HeaderMap,
     body: &[u8],

@@ -1,5 +1,5 @@
-//! The files of the page, which are part of the binary. The address of each carries a hash of what
-//! is in it, so that a browser keeps it for good and never uses an old one. Pure.
+//! The files of the page, which are part of the binary. Each file's address carries a hash of its
+//! content, so that a browser may keep it forever and never shows an outdated one. Pure.
 
 use std::sync::LazyLock;
 
@@ -10,14 +10,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// How long a browser may keep a file.
+/// A browser may keep a file for a year without asking for it again: new content has a new address.
 const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 
 struct Asset {
     name: &'static str,
     kind: &'static str,
     bytes: &'static [u8],
-    /// The name with the hash.
+    /// `<hash>-<name>`, as in its address.
     file: String,
 }
 
@@ -47,13 +47,15 @@ impl Asset {
     }
 }
 
-/// The address of a file.
+/// The address of a file by its plain name. An unknown name is a fault of the page: it panics in
+/// debug builds and gives an address that answers 404 in others.
 pub fn path(name: &str) -> String {
     let found = ASSETS.iter().find(|asset| asset.name == name);
     debug_assert!(found.is_some(), "{name} is no file of the page");
     format!("/assets/{}", found.map_or(name, |asset| asset.file.as_str()))
 }
 
+/// Serves a file by its hashed name; 404 also for a hash of another build.
 pub async fn serve(Path(file): Path<String>) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.file == file) else {
         return StatusCode::NOT_FOUND.into_response();

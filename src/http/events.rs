@@ -1,9 +1,15 @@
-//! What changes, as server-sent events
-//! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>). Each event is an object's
-//! last change, and its id the change's number: a reader that comes back with the last id that it
-//! saw gets every object that has changed since, also after a restart of the daemon, because the
-//! numbers are in the store. The feed reads each change once for all readers; one that lags behind
-//! it, or behind its own connection, reads the store itself.
+//! Changes as server-sent events
+//! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>). An event says which object
+//! changed; its id is the number of that object's last change. A reader that reconnects with the last
+//! id it saw gets every object that has changed since, also after a restart of the daemon, because
+//! the numbers are in the store.
+//!
+//! ```text
+//!  commit ▸ feed(): reads the changes once ▸ Recent (the newest 4096) ▸ newest (watch)
+//!                                                 │                        │ wakes
+//!                                                 └──────▸ Reader::next ◂──┘ one for each stream
+//!  a reader whose last id is older than `Recent` reads the store itself
+//! ```
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -26,15 +32,16 @@ use super::{HttpState, RequestContext, problem};
 use crate::api::Service;
 use crate::api::users::Changed;
 
-/// Streams at once; more are refused. A browser has one for each visible window.
+/// Streams at once; more are refused with 503. A browser has one for each visible window.
 const STREAMS: usize = 256;
-/// Changes that the feed keeps for readers.
+/// Changes that the feed keeps in memory for readers.
 const KEPT: usize = 4096;
-/// Changes that are read or written at once.
+/// Most changes of one read from the store, or of one batch to a stream.
 const BATCH: usize = 256;
 /// Changes within this time are one batch: a busy agent changes its rows many times a second.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// A comment after so long without an event shows that the stream is alive.
+/// After so long without an event, a stream sends a comment to show that it is alive. The feed waits
+/// as long after a failed read.
 const BEAT: Duration = Duration::from_secs(15);
 
 /// The newest changes, read once for all streams.
@@ -53,7 +60,7 @@ struct Recent {
 }
 
 impl Default for Recent {
-    /// It has nothing, and says so.
+    /// Before the feed's first read: `after` returns `None` for every number, so readers use the store.
     fn default() -> Self {
         Self { since: u64::MAX, changes: VecDeque::new() }
     }
@@ -67,7 +74,8 @@ impl Recent {
         }
     }
 
-    /// The changes after a number, an object's last one each; `None`: not all of them are here.
+    /// At most `BATCH` changes after a number. `None`: some of them are no longer in memory, or not
+    /// read yet.
     fn after(&self, number: u64) -> Option<Vec<Changed>> {
         if number < self.since {
             return None;
@@ -78,6 +86,7 @@ impl Recent {
 }
 
 impl Feed {
+    /// Starts the task that reads changes, which runs until `ending` is cancelled.
     pub fn start(service: Arc<dyn Service>, ending: CancellationToken) -> Self {
         let recent = Arc::new(Mutex::new(Recent::default()));
         let (read, newest) = watch::channel(0);
@@ -93,7 +102,8 @@ impl Feed {
     }
 }
 
-/// Reads each change once.
+/// Reads each change once, and announces its number. It waits for commits only after an empty read:
+/// a commit between a read and the wait is marked on the receiver, so it is not missed.
 async fn feed(service: Arc<dyn Service>, recent: Arc<Mutex<Recent>>, read: watch::Sender<u64>) {
     let mut commits = service.commits();
     let mut last = None;
@@ -128,13 +138,15 @@ async fn feed(service: Arc<dyn Service>, recent: Arc<Mutex<Recent>>, read: watch
     }
 }
 
+/// The query of `/events`.
 #[derive(Deserialize)]
 pub struct Since {
-    /// The last id that was seen, where a page opens a new stream.
+    /// The last id that the page knows. `Last-Event-ID`, which a browser sends when it reconnects,
+    /// takes precedence.
     after: Option<u64>,
 }
 
-/// One reader's place.
+/// One stream, and the number of the last change that it has sent.
 struct Reader {
     desk: RequestContext,
     feed: Feed,
@@ -143,6 +155,8 @@ struct Reader {
     _permit: OwnedSemaphorePermit,
 }
 
+/// Handles `GET /events`. Without a last id the stream begins at the newest change. It ends with the
+/// daemon, with the user's token or login, or when the store can't be read.
 pub async fn stream(
     State(face): State<Arc<HttpState>>,
     desk: RequestContext,
@@ -168,7 +182,8 @@ pub async fn stream(
     };
     let (ending, lost) = (face.ending.clone(), desk.standing.clone().lost());
     let reader = Reader { desk, feed: face.feed.clone(), last, ending, _permit: permit };
-    // The first event says where the stream begins, for a browser that is cut off before the next.
+    // The first event carries the starting id: a browser whose connection breaks before the second
+    // event then reconnects from this id.
     let begin = Event::default().id(last.to_string()).event("begin").data("{}");
     let first = stream::iter([Ok::<_, Infallible>(begin)]);
     let rest = stream::unfold(reader, |mut reader| async move {
@@ -183,21 +198,22 @@ pub async fn stream(
 }
 
 impl Reader {
-    /// The next changes; `None`: the daemon ends.
+    /// Waits for the next changes; `None`: the daemon ends, or the store failed.
     async fn next(&mut self) -> Option<Vec<Changed>> {
         loop {
             let newest = *self.feed.newest.borrow_and_update();
             let kept = lock(&self.feed.recent).after(self.last);
             let changes = match kept {
                 Some(changes) => changes,
-                // Too far behind.
+                // The reader is behind what the feed keeps.
                 None => self.desk.service.changes_after(self.last, BATCH).await.ok()?,
             };
             if let Some(change) = changes.last() {
                 self.last = change.number;
                 return Some(changes);
             }
-            // A number that was never given out, such as one of another home.
+            // The last id is larger than any that this home has given out: the page is one of another
+            // home, or the home was restored from a backup.
             if newest > 0 && self.last > newest && self.is_beyond().await {
                 self.last = newest;
             }
@@ -208,6 +224,7 @@ impl Reader {
         }
     }
 
+    /// Asks the store, because the feed's newest number may be behind it.
     async fn is_beyond(&self) -> bool {
         self.desk.service.newest_change().await.is_ok_and(|newest| newest < self.last)
     }

@@ -1,5 +1,5 @@
-//! Forms of the page: `POST /do/<tool>` with the tool's arguments as fields is a call of the tool.
-//! So every action works without a script too.
+//! Forms of the page: `POST /do/<tool>` with the tool's arguments as fields calls the tool. So every
+//! action also works without a script.
 
 use axum::Form;
 use axum::extract::Path;
@@ -11,11 +11,13 @@ use serde_json::{Map, Value, json};
 use super::{RequestContext, login, page, problem};
 use crate::tools::{REQUEST_ID, Tool, table};
 
-/// The field with the id of the call, made when the page was rendered: a double click is one call.
+/// The field with the request id, which is made when the page is rendered: a double click is one call.
 const CALL: &str = "_request_id";
-/// The field with the path to go back to.
+/// The field with the path to which the browser returns after a call without script.
 const BACK: &str = "_back";
 
+/// Handles `POST /do/<tool>`. A script gets a fragment with the outcome; a browser without script
+/// is redirected to the field `_back`, which can only be a path of this site.
 pub async fn submit(
     Path(name): Path<String>,
     desk: RequestContext,
@@ -38,7 +40,8 @@ pub async fn submit(
     }
 }
 
-/// The fields as the tool's arguments, by its schema. An empty field counts as left out.
+/// The fields as the tool's arguments, with the types that its schema names. An empty field counts
+/// as left out; several fields with the name of an array are its items.
 fn arguments(tool: &Tool, fields: &[(String, String)]) -> Result<Map<String, Value>, Refusal> {
     let definition = tool.definition();
     let properties = definition.input_schema.get("properties").cloned().unwrap_or_default();
@@ -61,7 +64,7 @@ fn arguments(tool: &Tool, fields: &[(String, String)]) -> Result<Map<String, Val
     Ok(arguments)
 }
 
-/// The types that a schema allows.
+/// The JSON types that a schema allows; empty if it names none, and then the text is a string.
 fn kinds(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(kind) => vec![kind],
@@ -70,6 +73,8 @@ fn kinds(schema: &Value) -> Vec<&str> {
     }
 }
 
+/// A field's text as the first type that fits, in the order below. `string` comes first, because a
+/// form can't tell "12" from 12.
 fn typed(name: &str, text: &str, kinds: &[&str]) -> Result<Value, Refusal> {
     let wrong = |expected: &str| {
         Refusal::new(Code::InvalidArgument, format!("`{name}` is no {expected}"))

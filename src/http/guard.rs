@@ -1,30 +1,43 @@
-//! Which requests pass: by the name they ask for, where the browser says that they come from, and
-//! what they prove their user with. Pure.
+//! Which requests pass: by the host name that they ask for, the origin that the browser names, and
+//! their token or cookie. Pure.
 //!
-//! A page of another site can make a browser send requests here, and a name of another site can
-//! be made to lead here (DNS rebinding). Such requests have a foreign `Host`, `Origin` or
+//! A page of another site can make a browser send requests here, and another site's host name can be
+//! made to resolve to this machine (DNS rebinding). Such requests have a foreign `Host`, `Origin` or
 //! `Sec-Fetch-Site` (Fetch Metadata, <https://www.w3.org/TR/fetch-metadata/>), which a page can't
 //! set itself.
+//!
+//! ```text
+//!  Host foreign, or twice ─────────────────────────────▸ Refused::Host       (not on the Unix socket)
+//!  Origin foreign ─────────────────────────────────────▸ Refused::Origin     (not on the Unix socket)
+//!  Sec-Fetch-Site foreign, and no followed link ───────▸ Refused::Origin
+//!  Authorization ──────────────────────────────────────▸ a token, or no proof for another scheme
+//!  our cookie: a change that names no own origin ──────▸ Refused::Origin
+//!              else ───────────────────────────────────▸ a cookie
+//!  none of them ───────────────────────────────────────▸ no proof
+//! ```
 
 use axum::http::{HeaderMap, Method, header};
 
-/// The name of the cookie; the port keeps those of several homes apart.
+/// The name of the login cookie. Cookies do not depend on the port (RFC 6265 §8.5), so the name has
+/// it: several homes on one machine have different cookies.
 pub fn cookie_name(port: u16) -> String {
     format!("provost-{port}")
 }
 
-/// Where the face can be reached.
+/// The names under which the TCP listener can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// `http` or `https`.
     pub scheme: &'static str,
+    /// The port that is bound, also where the configuration says 0.
     pub port: u16,
-    /// Names that the configuration adds to those of this machine's loopback.
+    /// Names beside the loopback's: those of `http.names`, and what the daemon adds. They match with
+    /// any port.
     pub further: Vec<String>,
 }
 
 impl Names {
-    /// Whether a `Host` is one of ours.
+    /// Whether a `Host` header names this server. A host without a port has the scheme's default.
     fn is_ours(&self, host: &str) -> bool {
         let default = if self.scheme == "https" { 443 } else { 80 };
         let (name, port) = match host.rsplit_once(':') {
@@ -33,12 +46,12 @@ impl Names {
         };
         let is_loopback = ["127.0.0.1", "localhost", "[::1]"].contains(&name);
         let is_further = self.further.iter().any(|it| it.eq_ignore_ascii_case(name));
-        // A proxy in front of a configured name has a port of its own.
+        // A configured name may belong to a proxy in front, whose port differs from ours.
         is_further || (is_loopback && port == Some(self.port))
     }
 }
 
-/// What a request proves its user with.
+/// What a request offers as proof of its user. The guard does not check it: `Standing` does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// A program's token.
@@ -52,12 +65,13 @@ pub enum Proof {
 pub enum Refused {
     /// The name that it asks for is not one of ours.
     Host,
-    /// It comes from a page of another site, or does not say that it does not.
+    /// It comes from a page of another site, or it is a change by cookie that names no origin.
     Origin,
 }
 
-/// Judges a request by its headers. `names` is `None` for one of the Unix socket, which no
-/// browser reaches.
+/// Judges a request by its headers. `Ok(None)`: it passes, and offers no proof. `authority` is the
+/// host in the request's URI, if it has one. `names` is `None` for a request on the Unix socket, which
+/// no browser reaches.
 pub fn judge(
     method: &Method,
     headers: &HeaderMap,
@@ -87,20 +101,20 @@ pub fn judge(
     let Some(cookie) = names.and_then(|names| cookie(headers, &cookie_name(names.port))) else {
         return Ok(None);
     };
-    // A browser says where a change comes from; whatever does not is no browser of ours.
+    // Every supported browser names the origin of a change. A change by cookie without one is refused.
     let is_read = matches!(*method, Method::GET | Method::HEAD);
     let is_same = site == Some("same-origin") || headers.contains_key(header::ORIGIN);
     if !is_read && !is_same { Err(Refused::Origin) } else { Ok(Some(Proof::Cookie(cookie))) }
 }
 
-/// Whether a person followed a link to here, from wherever: reading is harmless, and the cookie is
-/// not sent then.
+/// Whether a person followed a link to this site. From another site that is harmless: the browser
+/// sends no `SameSite=Strict` cookie with it.
 fn is_navigation(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-mode").is_some_and(|mode| mode == "navigate")
         && headers.get("sec-fetch-dest").is_some_and(|dest| dest == "document")
 }
 
-/// The value of a cookie.
+/// The value of the first cookie with this name.
 pub fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
     let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = all.flat_map(|text| text.split(';')).filter_map(|it| it.trim().split_once('='));

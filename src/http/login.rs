@@ -1,4 +1,10 @@
-//! How a browser gets in and out: a link that works once becomes a cookie.
+//! Login and logout of a browser: a link that works once is exchanged for a cookie.
+//!
+//! ```text
+//!  provost open ▸ /login?code=…&to=PATH ▸ enter: the code is used up, a cookie is set ▸ PATH
+//!                                          └ used or too old: a page that says so
+//!  POST /logout ▸ leave: the daemon forgets the cookie, and the browser is told to drop it
+//! ```
 
 use std::sync::Arc;
 
@@ -10,27 +16,28 @@ use serde::Deserialize;
 
 use super::{HttpState, RequestContext, guard, page};
 
-/// Seconds for which a browser keeps its cookie; the daemon decides how long it is good for.
+/// Seconds for which a browser keeps its cookie. The daemon decides how long the cookie is valid.
 const KEPT_FOR: u64 = 30 * 24 * 3600;
 
+/// The query of a login link.
 #[derive(Deserialize)]
 pub struct Link {
     #[serde(default)]
     code: String,
-    /// Where to go then, on this site.
+    /// The path of this site that the browser opens next; empty for the first page.
     #[serde(default)]
     to: String,
 }
 
-/// Takes a link's code, sets the cookie, and leads to the page. The answer is a page that leads
-/// on, not a redirect: a browser that came from another site sends no strict cookie along with a
-/// redirect.
+/// Uses up a link's code, sets the cookie, and opens the page. The answer is a page that forwards,
+/// not a redirect: when a link on another site was followed, a browser does not send a
+/// `SameSite=Strict` cookie along with a redirect.
 pub async fn enter(
     State(face): State<Arc<HttpState>>,
     method: Method,
     Query(link): Query<Link>,
 ) -> Response {
-    // A program that only looks at a link uses it up otherwise.
+    // `HEAD` must not use up the code: programs that preview links send it.
     if method != Method::GET {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
@@ -57,7 +64,7 @@ pub async fn enter(
     response
 }
 
-/// Logs this browser out.
+/// Logs this browser out: its cookie is void in the daemon too. Other browsers stay logged in.
 pub async fn leave(
     State(face): State<Arc<HttpState>>,
     _: RequestContext,
@@ -78,7 +85,8 @@ pub async fn leave(
     response
 }
 
-/// A path of this site, whatever was asked for.
+/// The given path if it can only lead to this site, else `/`. Browsers treat `//host` and `/\host` as
+/// another host, and drop control characters.
 pub fn local(path: &str) -> &str {
     let is_local = path.starts_with('/') && !path.starts_with("//") && !path.contains('\\');
     if is_local && !path.chars().any(char::is_control) { path } else { "/" }

@@ -1,5 +1,5 @@
-//! MCP over streamable HTTP, both generations of the protocol, without sessions: each request
-//! stands alone, so that a client notices nothing of a daemon's restart.
+//! MCP over streamable HTTP, both generations of the protocol, without sessions: no request depends
+//! on an earlier one, so that a client does not notice a restart of the daemon.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use super::{BODY_MAX, HttpState, RequestContext};
 use crate::mcp::Server;
 
+/// Handles `/mcp`: each request gets a server of its own, for the caller that the guard found.
 pub async fn serve(
     State(face): State<Arc<HttpState>>,
     desk: RequestContext,

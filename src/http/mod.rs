@@ -1,9 +1,15 @@
-//! The HTTP face: the tools for programs, MCP for clients that speak it over HTTP, what changes as
-//! a stream, and the page. An adapter like `mcp`: no state, rule or verb of its own.
+//! The HTTP interface: the tools as an API for programs, MCP over HTTP, a stream of changes, and the
+//! pages. An adapter like `mcp`: it has no state, rules or actions of its own.
 //!
 //! ```text
-//!   request ▸ guard ▸ user ▸ Desk ▸ api | mcp | events | form | page ▸ tools::calls ▸ service
+//!  daemon/face     accepts; puts a `Connection` into each request
+//!   ▸ enter        guard: host, origin, token or cookie ▸ Standing: the user ▸ RequestContext
+//!   ▸ need_proof   401 without a user; reads the body; stops the answer when the user is revoked
+//!   ▸ api | mcp | form   ▸ tools::calls ▸ service     every change comes this way
+//!   ▸ page | events      ▸ service                    reads only
 //! ```
+//!
+//! `/login` and `/assets` are outside of `need_proof`: they work without a user.
 
 mod api;
 mod assets;
@@ -43,29 +49,33 @@ use standing::Standing;
 
 /// Longest body of a request, in bytes.
 const BODY_MAX: usize = 4 * 1024 * 1024;
-/// How long a client may take for it.
+/// How long a client may take to send the body.
 const BODY_WITHIN: Duration = Duration::from_secs(15);
 
-/// What tells a caller how often it may still call.
+/// Headers with the caller's rate limit: calls a minute, calls left now, and the second of Unix time
+/// at which the limit is whole again (`tools::Left`).
 const RATE: [&str; 3] = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
 
-/// What a page may load, and who may frame it (CSP level 3): everything from here, nothing else.
+/// What a page may load, and who may frame it (CSP level 3): only resources of this origin, no inline
+/// script or style, no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What all requests share.
+/// What all requests share: there is one for each daemon.
 pub struct HttpState {
     service: Arc<dyn Service>,
     rates: Arc<Rates>,
     seats: Permits,
     limits: Limits,
-    /// `None`: the Unix socket alone.
+    /// Host names of the TCP listener. `None`: only the Unix socket is served, and cookies do not count.
     names: Option<Names>,
     feed: events::Feed,
     ending: CancellationToken,
 }
 
 impl HttpState {
+    /// Starts the feed of changes, which runs until `ending` is cancelled. All HTTP requests together
+    /// share one set of permits, with the limits that one socket connection has.
     pub fn new(
         service: Arc<dyn Service>,
         limits: Limits,
@@ -89,18 +99,19 @@ impl HttpState {
 /// The connection that a request came by.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// Where its process is, if that is of this machine. It is looked up, which blocks, once a user
-    /// is proved.
+    /// Where the process at the other end runs, if it is a process of this machine. The first use
+    /// looks it up, which blocks.
     place: Arc<LazyLock<CallerLocation, Lookup>>,
     is_unix: bool,
-    /// Its address, for the audit log.
+    /// The peer's address, or `socket, process PID`, for the audit log.
     from: String,
 }
 
 type Lookup = Box<dyn FnOnce() -> CallerLocation + Send>;
 
 impl Connection {
-    /// `place` is asked for once, if at all.
+    /// `place` runs at most once, and only after a request on this connection proved a user. The daemon
+    /// relies on that order: the call tells it that the connection no longer counts as unauthenticated.
     pub fn new(
         is_unix: bool,
         from: String,
@@ -111,19 +122,21 @@ impl Connection {
     }
 }
 
-/// Who asks, let in by the guard.
+/// Who makes a request, and the tools as that caller may use them. Handlers take it as an argument;
+/// the extraction fails with 403 where the guard found no user.
 #[derive(Clone)]
 pub struct RequestContext {
     pub service: Arc<dyn Service>,
     pub caller: Caller,
-    /// The newest change when the request came, if any was read yet.
+    /// The number of the newest change when the request came; `None` until the feed has read one. A
+    /// page names it, so that its event stream continues from the state that the page shows.
     pub as_of: Option<u64>,
     calls: Arc<Calls>,
     standing: Standing,
 }
 
 impl RequestContext {
-    /// Calls a tool by its name, as MCP does.
+    /// Calls a tool by its name, with the checks of an MCP call; `invalid_argument` for an unknown name.
     pub async fn call(
         &self,
         tool: &str,
@@ -143,7 +156,8 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     }
 }
 
-/// Everything that is served. Each request carries its [`Connection`] as an extension.
+/// All routes. Whoever serves them must add a [`Connection`] to each request as an extension; a
+/// request without one is refused as an internal error.
 pub fn router(face: Arc<HttpState>) -> Router {
     let inside = Router::new()
         .route("/api/v1/openapi.json", get(openapi::document))
@@ -164,7 +178,8 @@ pub fn router(face: Arc<HttpState>) -> Router {
         .with_state(face)
 }
 
-/// Judges a request, finds its user, and dresses the answer.
+/// Lets a request in or refuses it, turns a refusal into JSON or a page, and adds the headers that
+/// every answer has.
 async fn enter(State(face): State<Arc<HttpState>>, mut request: Request, next: Next) -> Response {
     let wants_page = wants_page(request.headers());
     let is_script = request.headers().contains_key("hx-request");
@@ -178,6 +193,8 @@ async fn enter(State(face): State<Arc<HttpState>>, mut request: Request, next: N
     response
 }
 
+/// Adds a [`RequestContext`] to a request that has a user. A request without a user passes too, but
+/// without a context: the routes below `need_proof` refuse it later.
 async fn let_in(face: &HttpState, request: &mut Request) -> Result<(), Refusal> {
     let Some(connection) = request.extensions().get::<Connection>().cloned() else {
         return Err(Refusal::internal("a request without its connection"));
@@ -185,7 +202,7 @@ async fn let_in(face: &HttpState, request: &mut Request) -> Result<(), Refusal> 
     let names = face.names.as_ref().filter(|_| !connection.is_unix);
     let authority = request.uri().authority().map(Authority::as_str);
     let proof = guard::judge(request.method(), request.headers(), authority, names);
-    // The socket's file lets in its owner alone.
+    // Only the daemon's own user can open the socket's file, so a request on it needs no token.
     let proof = proof.map_err(problem::refused)?;
     let owner = User { name: crate::api::users::OWNER.to_owned(), access: Access::Admin };
     let owner = (proof.is_none() && connection.is_unix).then_some(owner);
@@ -198,6 +215,8 @@ async fn let_in(face: &HttpState, request: &mut Request) -> Result<(), Refusal> 
 }
 
 impl HttpState {
+    /// The context of a user; `not_permitted` where the process at the other end belongs to an attempt:
+    /// an agent must not act with a person's token.
     fn desk(
         &self,
         standing: Standing,
@@ -228,8 +247,8 @@ impl HttpState {
     }
 }
 
-/// Refuses what needs a user and has none, or has none any more before it is answered; reads the
-/// body of what has one.
+/// Refuses with 401 a request without a user, and one whose user is revoked before the answer is
+/// ready. Reads the body only after a user is proved, so that others can't make it use memory.
 async fn need_proof(request: Request, next: Next) -> Response {
     let wants_page = wants_page(request.headers());
     if let Some(desk) = request.extensions().get::<RequestContext>().cloned() {
@@ -260,19 +279,19 @@ async fn need_proof(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether the answer is for a person's eyes.
+/// Whether a browser shows the answer: it asked for HTML, or htmx made the request.
 fn wants_page(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
     accept.is_some_and(|accept| accept.contains("text/html")) || headers.contains_key("hx-request")
 }
 
-/// What every answer says to a browser.
+/// The security headers of every answer. A header that a handler has set stays (`or_insert`).
 fn set_page_headers(headers: &mut HeaderMap) {
     let fixed = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        // A browser tells a page without a referrer no origin either, and a form needs its own.
+        // With `no-referrer`, a browser sends `Origin: null` for forms too, and the guard would refuse them.
         (header::REFERRER_POLICY, "same-origin"),
         (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),

@@ -1,4 +1,4 @@
-//! The table of tools as an OpenAPI 3.1 document (<https://spec.openapis.org/oas/v3.1.1>), whose
+//! The table of tools as an OpenAPI 3.1 document (<https://spec.openapis.org/oas/v3.1.1>). Its
 //! schemas are those of the tools. Pure.
 
 use axum::Json;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::RequestContext;
 use crate::tools::{RunKind, Tool, table};
 
-/// The document for one caller: the tools that it may call.
+/// Handles `GET /api/v1/openapi.json`. The document has only the tools that this caller may call.
 pub async fn document(desk: RequestContext) -> Response {
     let caller = &desk.caller;
     let may = |tool: &&Tool| tool.is_for(caller) && tool.access() <= caller.access;
@@ -72,7 +72,7 @@ fn operation(tool: &Tool) -> Value {
     operation
 }
 
-/// The envelope of a refusal.
+/// The schema of a refusal's envelope.
 fn error() -> Value {
     let text = json!({"type": "string"});
     json!({

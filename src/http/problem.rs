@@ -10,7 +10,8 @@ use super::guard::Refused;
 use crate::api::Caller;
 use crate::tools;
 
-/// The status of a refusal (RFC 9110 §15).
+/// The HTTP status of a refusal (RFC 9110 §15): 409 where no other fits, because most other codes say
+/// that the state of an object does not allow the call.
 pub fn status(code: Code) -> StatusCode {
     match code {
         Code::MissingRequired
@@ -35,12 +36,13 @@ pub fn status(code: Code) -> StatusCode {
     }
 }
 
-/// A refusal as JSON: the envelope that the tools give, with its status.
+/// A refusal as JSON: the same envelope as in an MCP answer, with an HTTP status.
 pub fn as_json(refusal: &Refusal) -> Response {
     enveloped(refusal, refusal.envelope())
 }
 
-/// A refusal with an envelope of its own.
+/// A refusal with another envelope, such as that of the worker API. `Retry-After` has the refusal's
+/// own seconds, or 1 where a repeated call may succeed.
 pub fn enveloped(refusal: &Refusal, envelope: Value) -> Response {
     let status = status(refusal.code);
     let after = refusal.details.get("retry_after_seconds").and_then(Value::as_u64);
@@ -52,13 +54,13 @@ pub fn enveloped(refusal: &Refusal, envelope: Value) -> Response {
     response
 }
 
-/// A request without a token or a login.
+/// The refusal of a request that has no valid token or cookie.
 pub fn without_proof() -> Refusal {
     Refusal::new(Code::NotPermitted, "this needs a token or a login, and the request has none that holds")
         .hint("Run `provost open` for a link; programs send `Authorization: Bearer` with a token of `provost user add`, or with the one in the file http-token of the home.")
 }
 
-/// A request that the guard does not let pass.
+/// The refusal of a request that the guard rejects.
 pub fn refused(why: Refused) -> Refusal {
     let (message, hint) = match why {
         Refused::Host => (
@@ -73,7 +75,7 @@ pub fn refused(why: Refused) -> Refusal {
     Refusal::new(Code::NotPermitted, message).hint(hint)
 }
 
-/// A name that is no tool's.
+/// The refusal of an unknown tool. Its hint names the nearest tool of this caller, if one is near.
 pub fn no_tool(name: &str, caller: &Caller) -> Refusal {
     let unknown = tools::unknown(name, caller);
     let hint = unknown.data["hint"].as_str().unwrap_or_default().to_owned();

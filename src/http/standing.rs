@@ -1,5 +1,5 @@
-//! Whether what let a request in still holds: a stream, or a call that waits, ends with the token or
-//! the login that it came with.
+//! Whether a request's token or login is still valid: a stream, or a call that waits, ends when the
+//! user is revoked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,30 +10,31 @@ use super::guard::Proof;
 use crate::api::users::User;
 use crate::api::{Refusable, Service};
 
-/// A change of users is looked for after each commit, and after so long without one.
+/// The user is looked up again after each commit, and after so long without one.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
-/// Commits within this time are looked at together.
+/// Commits within this time cause one look-up.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// A user, and what proved it.
+/// A user, and the token or cookie that proved it.
 #[derive(Clone)]
 pub struct Standing {
     pub user: User,
-    /// `None`: the owner at the Unix socket, who stays.
+    /// `None`: the owner at the Unix socket, who can't be revoked.
     proof: Option<Proof>,
     service: Arc<dyn Service>,
     commits: watch::Receiver<()>,
 }
 
 impl Standing {
-    /// `None`: nothing proves a user. `owner` is one who needs no proof.
+    /// Looks up the user of a proof. `None`: the proof is missing or not valid, and `owner`, the user
+    /// that needs no proof, was not given.
     pub async fn of(
         service: &Arc<dyn Service>,
         proof: Option<Proof>,
         owner: Option<User>,
     ) -> Refusable<Option<Self>> {
         let service = Arc::clone(service);
-        // Before the look: what is committed later is noticed.
+        // The subscription comes before the look-up, so that no later commit is missed.
         let commits = service.commits();
         let user = match &proof {
             Some(proof) => user_of(&service, proof).await?,
@@ -42,7 +43,8 @@ impl Standing {
         Ok(user.map(|user| Self { user, proof, service, commits }))
     }
 
-    /// Waits until the token was renewed, the user revoked, or the browser logged out.
+    /// Waits until the token is renewed, the user is revoked or gets another access, or the browser is
+    /// logged out. A failed look-up does not count: the store may be busy.
     pub async fn lost(mut self) {
         let Some(proof) = &self.proof else { return std::future::pending().await };
         loop {

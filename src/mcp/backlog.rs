@@ -1,6 +1,6 @@
-//! What one connection keeps in memory for its peer: the requests that are not
-//! answered yet, and the answers that the peer has not read yet. It counts bytes, and
-//! makes callers wait that would add more than the limit. It does no I/O.
+//! What one connection keeps in memory for its peer: the requests without an answer, and the answers that
+//! the peer has not read. It counts bytes, and makes callers wait that would exceed the limit. It does no
+//! I/O.
 //!
 //! ```text
 //!   admit(line) ─▶ reserve(largest answer) ─▶ answered(actual bytes) ─▶ written
@@ -15,20 +15,20 @@ use provost_actors::blocking::lock;
 use rmcp::model::RequestId;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of requests, and bytes of answers, that a connection may hold: 32 MiB each.
+/// Most bytes of requests, and most bytes of answers, that a connection may hold: 32 MiB each.
 const LIMIT: usize = 32 * 1024 * 1024;
 
-/// What a request costs beside its line: its task, its context, a small answer. With
-/// it, at most 4,096 requests of one connection are in flight.
+/// What a request costs in addition to its line: its task, its context, a small answer. It bounds the
+/// requests in flight of one connection to 4,096.
 const REQUEST_COST: usize = 8 * 1024;
 
-/// Bytes that the large answers of all connections may hold together: 256 MiB.
+/// Most bytes that the large answers of all connections may hold together: 256 MiB.
 const SHARED_LIMIT: usize = 256 * 1024 * 1024;
 
 /// The unit of the shared limit, in bytes: a semaphore counts in 32 bits.
 const UNIT: usize = 1024;
 
-/// The limit that all connections share.
+/// The limit for large answers that all connections share. A clone is the same limit.
 #[derive(Clone)]
 pub struct Shared(Arc<Semaphore>);
 
@@ -38,13 +38,14 @@ impl Default for Shared {
     }
 }
 
-/// The bytes that one connection holds.
+/// The bytes that one connection holds: counted per request, from `admit` until the answer is written.
 pub struct Backlog {
     held: Mutex<Held>,
     freed: Notify,
     shared: Shared,
 }
 
+/// What is held now. The sums are those of the entries, plus the answers that were taken out of them.
 #[derive(Default)]
 struct Held {
     entries: HashMap<RequestId, BacklogEntry>,
@@ -54,6 +55,7 @@ struct Held {
     answers: usize,
 }
 
+/// One request without an answer: its own bytes, and what is reserved for its answer.
 #[derive(Default)]
 struct BacklogEntry {
     request: usize,
@@ -69,16 +71,19 @@ pub struct Unread {
 }
 
 impl Backlog {
+    /// An empty backlog. `shared` is the daemon's only one.
     pub fn new(shared: Shared) -> Self {
         Self { held: Mutex::default(), freed: Notify::new(), shared }
     }
 
-    /// Waits until the connection may read another request.
+    /// Waits until the connection may read another request: it has less than the limit of requests and of
+    /// unread answers.
     pub async fn room_for_a_request(&self) {
         self.until(|held| held.requests < LIMIT && held.answers < LIMIT).await;
     }
 
-    /// Counts a request in. `false`: an unanswered request has this id.
+    /// Counts a request in. `answer_bytes` is the expected size of its answer, if that is not small.
+    /// `false`: a request with this id is still unanswered.
     pub fn admit(&self, id: &RequestId, line_bytes: usize, answer_bytes: usize) -> bool {
         let mut held = lock(&self.held);
         if held.entries.contains_key(id) {
@@ -90,8 +95,8 @@ impl Backlog {
         true
     }
 
-    /// Waits until an answer of up to `bytes` may be made, and reserves its room. An
-    /// answer larger than the limit waits until it is the only one.
+    /// Waits until an answer of up to `bytes` may be made, and reserves room for it. An answer larger
+    /// than the limit waits until it is the connection's only one.
     pub async fn reserve(&self, id: &RequestId, bytes: usize) {
         let units = u32::try_from(bytes.min(SHARED_LIMIT) / UNIT).unwrap_or(u32::MAX);
         let reserved = |held: &mut Held| {
@@ -104,8 +109,8 @@ impl Backlog {
             }
             true
         };
-        // First its own limit: a connection must not wait for itself with a share of
-        // what all others need. The semaphore is never closed.
+        // The connection's own limit comes first: a connection must not hold a part of the shared limit
+        // while it waits for itself. The semaphore is never closed.
         self.until(reserved).await;
         let permit = Arc::clone(&self.shared.0).acquire_many_owned(units).await.ok();
         if let Some(entry) = lock(&self.held).entries.get_mut(id) {
@@ -113,18 +118,19 @@ impl Backlog {
         }
     }
 
-    /// The request has its answer, of so many bytes, which now waits for the peer.
-    /// `None`: no request with this id waits for an answer.
+    /// Replaces a request's bytes by those of its answer, which now waits for the peer. `None`: no
+    /// request with this id waits for an answer.
     pub fn answered(self: &Arc<Self>, id: &RequestId, bytes: usize) -> Option<Unread> {
         let entry = self.remove(id, bytes)?;
         Some(Unread { backlog: Arc::clone(self), bytes, _permit: entry.permit })
     }
 
-    /// The request will get no answer.
+    /// Removes a request that will get no answer.
     pub fn forget(&self, id: &RequestId) {
         self.remove(id, 0);
     }
 
+    /// Removes a request, with `answer` bytes in place of what was reserved for its answer.
     fn remove(&self, id: &RequestId, answer: usize) -> Option<BacklogEntry> {
         let mut held = lock(&self.held);
         let entry = held.entries.remove(id)?;
@@ -135,11 +141,12 @@ impl Backlog {
         Some(entry)
     }
 
+    /// Waits until `ready` returns true; it is called again whenever something was freed.
     async fn until(&self, mut ready: impl FnMut(&mut Held) -> bool) {
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
-            // Registered before the look, so that no wake-up falls in between.
+            // Registered before the check, so that no wake-up between check and wait is lost.
             freed.as_mut().enable();
             if ready(&mut lock(&self.held)) {
                 return;

@@ -1,15 +1,14 @@
-//! The only maker of tool results: success and failure alike, so that what a
-//! client sees has one shape. Pure.
+//! Makes all tool results, of success and of failure, so that they have one shape for clients. Pure.
 //!
-//! Every result stands twice, as `structuredContent` and as the same compact
-//! JSON in one text: clients show their model now the one, now the other.
+//! Every result is written twice, as `structuredContent` and as the same compact JSON in one text: some
+//! clients show their model the one, some the other.
 
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Map, Value, json};
 
 use crate::api::Once;
 
-/// `_meta` key: the answer of an earlier, equal call was given again.
+/// `_meta` key: this is the answer of an earlier call with the same key.
 const DEDUPLICATED: &str = "provost/deduplicated";
 
 /// The result of a call that was answered.
@@ -17,14 +16,15 @@ pub fn success(answer: Once<Value>) -> CallToolResult {
     let meta = answer
         .deduplicated
         .then(|| MetaObject(Map::from_iter([(DEDUPLICATED.to_owned(), json!(true))])));
-    // The text is written by serde_json itself: rmcp goes through fmt, which takes some times as long.
+    // serde_json writes the text directly: rmcp would go through `fmt`, which takes several times as
+    // long.
     let mut result = CallToolResult::success(vec![ContentBlock::text(compact(&answer.value))]);
     result.structured_content = Some(answer.value);
     result.with_meta(meta)
 }
 
 fn compact(value: &Value) -> String {
-    // A value's keys are strings, so that it can always be written.
+    // This can't fail: all keys of a value are strings.
     serde_json::to_string(value).unwrap_or_default()
 }
 

@@ -1,6 +1,6 @@
-//! What a client's model reads of the server before anything else: each role's loop. Some
-//! clients show only the first line until a tool is searched for, so that it has the loop
-//! and the words to search by. Pure.
+//! What a client's model reads of the server first: the loop of calls for each role. Some clients show
+//! only the first line until a tool is searched for, so the first line has the loop and the words to
+//! search by. Pure.
 
 /// For those who run the board.
 pub const BOARD: &str = "\

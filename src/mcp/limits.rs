@@ -1,4 +1,4 @@
-//! What one connection may use.
+//! The limits of one connection, with their values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,25 +10,27 @@ use crate::tools::{CallLimits, Rates};
 #[derive(Clone)]
 pub struct Limits {
     pub room: CallLimits,
-    /// How long calls in flight may still be answered once the peer has sent
-    /// its last line; those that sleep until there is news, a second at most.
+    /// How long calls in flight may still be answered after the peer has sent its last line; calls that
+    /// wait for news have one second at most.
     pub grace: Duration,
-    /// The interval of a sleeping call's progress reports. No likely timeout is a multiple of
-    /// it: a client may take a report right before the answer for one of an unknown call.
+    /// The interval of progress reports of a waiting call. It is a number that no likely timeout is a
+    /// multiple of: a report that a client gets at the moment of its timeout would be one for an unknown
+    /// call.
     pub beat: Duration,
     /// The longest line that is read, in bytes, without its `\n`.
     pub line: usize,
-    /// How long a peer may leave what waits for it unread, before its connection ends.
-    /// A bridge connects again and repeats what was not answered.
+    /// How long a peer may read nothing while answers wait for it; then its connection ends. A bridge
+    /// connects again and repeats what was not answered.
     pub stalled: Duration,
-    /// How often workers may call, over all connections.
+    /// How often workers may call; the buckets are shared by all connections.
     pub rates: Arc<Rates>,
-    /// What the answers of all connections may hold in memory.
+    /// The limit for large answers, shared by all connections.
     pub shared: Shared,
 }
 
 impl Limits {
-    /// Those of one connection, under those of all.
+    /// The limits of a connection with the values that all connections have; `rates` and `shared` are the
+    /// daemon's only ones.
     pub fn new(rates: Arc<Rates>, shared: Shared) -> Self {
         Self {
             room: CallLimits::default(),

@@ -1,4 +1,4 @@
-//! The daemon's MCP face: everything between a byte stream and the tools.
+//! The daemon's MCP server: everything between a byte stream and the tools.
 //!
 //! ```text
 //!   bytes ▸ transport ▸ rmcp ▸ server ▸ tools::calls

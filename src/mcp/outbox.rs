@@ -1,5 +1,11 @@
-//! The lines on their way to a peer. Each is written at once, as far as the peer takes it; what it
-//! does not take waits here in its order, and a task writes it when the peer reads on.
+//! The lines on their way to a peer. A line is written at once as far as the peer takes it. The rest
+//! waits here in order, and a task writes it when the peer reads again:
+//!
+//! ```text
+//!  put --> written (nothing waits, and the peer takes all of it)
+//!      --> waiting --write_rest, in chunks--> written
+//!  close --> no further line is taken; what waits is written; then the stream is shut down
+//! ```
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,38 +20,44 @@ use tokio::sync::Notify;
 
 use super::backlog::Unread;
 
-/// Bytes of one write; each is progress.
+/// Most bytes of one write. A peer that takes a chunk within `stalled` makes progress, however long the
+/// line is.
 const CHUNK: usize = 64 * 1024;
 
-/// Lines that may wait before what is not an answer has to wait itself.
+/// How many lines may wait before `room` makes a caller wait. Answers are not held back here: the backlog
+/// bounds them.
 const MOST: usize = 64;
 
+/// The queue of one connection; `W` is the stream's writing half.
 pub struct Outbox<W> {
     waiting: Mutex<Waiting<W>>,
-    /// Something is left to write, or to end.
+    /// Wakes the writing task: a line waits, or the outbox was closed.
     news: Notify,
-    /// Something was written.
+    /// Wakes those that wait for room: something was written.
     progress: Notify,
 }
 
+/// What is left to write, in order.
 struct Waiting<W> {
-    /// `None` once it is shut down.
+    /// `None` once the stream is shut down.
     write: Option<W>,
-    /// With what each holds until it is written.
+    /// Each line with the room in the backlog that it holds until it is written.
     lines: VecDeque<(Vec<u8>, Option<Unread>)>,
-    /// Bytes of the first line that are written.
+    /// How many bytes of the first line are written.
     written: usize,
     is_closed: bool,
 }
 
 impl<W: AsyncWrite + Unpin> Outbox<W> {
+    /// An empty outbox. Somebody has to run [`write_rest`](Self::write_rest).
     pub fn new(write: W) -> Self {
         let (lines, written, is_closed) = (VecDeque::new(), 0, false);
         let waiting = Mutex::new(Waiting { write: Some(write), lines, written, is_closed });
         Self { waiting, news: Notify::new(), progress: Notify::new() }
     }
 
-    /// Takes a line, after which there is none that is not taken yet. An error: it is closed.
+    /// Takes a line, and writes as much of it as the peer takes at once. Never waits. Fails if the outbox
+    /// is closed.
     pub fn put(&self, line: Vec<u8>, held: Option<Unread>) -> io::Result<()> {
         let mut waiting = lock(&self.waiting);
         if waiting.is_closed {
@@ -53,7 +65,8 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         }
         let is_first = waiting.lines.is_empty();
         waiting.lines.push_back((line, held));
-        // Nothing else waits for the peer then, so that no other's wake-up is lost.
+        // Only if no other line waits: then no other task waits for the peer, whose wake-up this poll
+        // would replace.
         let mut nobody = Context::from_waker(Waker::noop());
         while is_first && matches!(waiting.poll_chunk(&mut nobody), Poll::Ready(Ok(true))) {}
         if !waiting.lines.is_empty() {
@@ -62,12 +75,12 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         Ok(())
     }
 
-    /// Waits until few lines wait.
+    /// Waits until fewer than [`MOST`] lines wait.
     pub async fn room(&self) {
         loop {
             let progress = self.progress.notified();
             tokio::pin!(progress);
-            // Registered before the look, so that no wake-up falls in between.
+            // Registered before the check, so that no wake-up between check and wait is lost.
             progress.as_mut().enable();
             let waiting = lock(&self.waiting).lines.len();
             if waiting < MOST {
@@ -77,14 +90,14 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         }
     }
 
-    /// Nothing more is taken; what waits is still written.
+    /// Closes the outbox: no further line is taken, and what waits is still written.
     pub fn close(&self) {
         lock(&self.waiting).is_closed = true;
         self.news.notify_one();
     }
 
-    /// Writes what the peer did not take at once, until it is closed. Fails if the peer takes
-    /// nothing for as long as `stalled`.
+    /// Writes what waits, until the outbox is closed and empty; then shuts the stream down. Fails if the
+    /// peer takes nothing for `stalled`.
     pub async fn write_rest(&self, stalled: Duration) -> io::Result<()> {
         loop {
             while within(stalled, self.chunk()).await? {
@@ -108,7 +121,7 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Waiting<W> {
-    /// Writes a part of what waits; whether something is left.
+    /// Writes one chunk, or flushes if nothing waits. `false`: nothing is left.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let Some(write) = self.write.as_mut() else { return Poll::Ready(Ok(false)) };
         let Some((line, _)) = self.lines.front() else {
@@ -129,6 +142,7 @@ impl<W: AsyncWrite + Unpin> Waiting<W> {
     }
 }
 
+/// Fails if there is no progress within `stalled`.
 async fn within<T>(
     stalled: Duration,
     progress: impl Future<Output = io::Result<T>>,

@@ -1,4 +1,4 @@
-//! The prompts that a person can give to an agent by name. Pure.
+//! MCP prompts: texts that a person gives to an agent by their name. Pure.
 
 use provost_actors::text::{NAME_SHOWN_MAX, cut};
 use rmcp::ErrorData;
@@ -31,7 +31,7 @@ goes wrong; start_task_attempt for a fresh try; update_task with status done whe
 Continue until every task is done or cancelled. Then say what was done, on which branches \
 (workspace_branch), and what is left. finish_attempt merges what a person wants merged.";
 
-/// The prompts that a caller may be given: those who run the board.
+/// The prompts that a caller sees: only callers that run the board have any.
 pub fn list(caller: &Caller) -> Vec<Prompt> {
     if caller.role == Audience::Worker {
         return Vec::new();
@@ -42,7 +42,10 @@ pub fn list(caller: &Caller) -> Vec<Prompt> {
     vec![Prompt::new(NAME, Some(ABOUT), Some(arguments.into())).with_title("Orchestrate")]
 }
 
-/// A prompt with its arguments put in.
+/// A prompt, with the arguments appended to its text.
+///
+/// # Errors
+/// The caller has no such prompt, or an argument is unknown or not a string.
 pub fn get(
     name: &str,
     arguments: &JsonObject,

@@ -1,6 +1,5 @@
-//! Attempts as MCP resources. Each URI stands for a call of a tool, and its
-//! text is that tool's output: a resource never says more, or less, than a call
-//! would. Pure.
+//! Attempts as MCP resources. Each URI stands for a call of a tool, and its text is the output of that
+//! tool, so that a resource never shows more or less than the call. Pure.
 
 use provost_actors::ids::AttemptId;
 use provost_actors::refusal::{Code, Refusal};
@@ -12,13 +11,13 @@ use serde_json::{Map, Value, json};
 use crate::api::Caller;
 use crate::tools::{Tool, table};
 
-/// How many attempts a list shows.
+/// How many attempts a list shows: the newest ones.
 pub const LISTED: usize = 20;
 
 const ATTEMPTS: &str = "provost://attempts/";
 const JSON: &str = "application/json";
 
-/// What there is to read of an attempt.
+/// One thing that can be read of an attempt, and the tool that it calls.
 struct View {
     /// What follows the attempt's id.
     path: &'static str,
@@ -49,7 +48,7 @@ const VIEWS: [View; 3] = [
 ];
 
 impl View {
-    /// The tool behind the view, if there is one that the caller may use.
+    /// The tool behind the view, if the caller may use it.
     fn tool(&self, caller: &Caller) -> Option<&'static Tool> {
         table::find(self.tool).filter(|tool| tool.is_for(caller))
     }
@@ -75,7 +74,7 @@ pub fn listed((attempt_id, task_title): &(AttemptId, String)) -> Resource {
     Resource::new(format!("{ATTEMPTS}{attempt_id}"), name).with_mime_type(JSON)
 }
 
-/// The call that a URI stands for.
+/// The call that a URI stands for. `None`: the URI is unknown, or the caller may not use the tool.
 pub fn call(uri: &str, caller: &Caller) -> Option<(&'static Tool, Map<String, Value>)> {
     let rest = uri.strip_prefix(ATTEMPTS)?;
     let (attempt, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -89,7 +88,7 @@ pub fn contents(uri: &str, output: &Value) -> ReadResourceResult {
     ReadResourceResult::new(vec![text])
 }
 
-/// A URI that stands for nothing.
+/// The error for a URI that names no resource.
 pub fn unknown(uri: &str) -> ErrorData {
     let shown = cut(uri.to_owned(), NAME_SHOWN_MAX);
     let hint = "Read one from resources/list or resources/templates/list.";
@@ -97,11 +96,11 @@ pub fn unknown(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("There is no resource `{shown}`."), Some(data))
 }
 
-/// Why a resource can't be read, with the tool's envelope.
+/// The error for a call that was refused, with the refusal as its data.
 pub fn fault(refusal: Refusal) -> ErrorData {
     let data = Some(refusal.envelope());
     match refusal.code {
-        // The id in the URI is none, or none of an attempt.
+        // The id in the URI is malformed, or no attempt has it.
         Code::AttemptNotFound | Code::InvalidArgument => {
             ErrorData::resource_not_found(refusal.message, data)
         }

@@ -1,6 +1,6 @@
-//! The MCP server of one connection, or of one HTTP request: both eras of the protocol. Calls, by
-//! a tool's name or a resource's URI, go to [`Calls`]; what is the connection's own (what its
-//! peer has not read, its end, reports of progress) is here.
+//! The MCP server of one connection, or of one HTTP request, in both eras of the protocol. Calls, by the
+//! name of a tool or by the URI of a resource, go to [`Calls`]. What belongs to the connection is here:
+//! what its peer has not read, its end, and progress reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +32,14 @@ use crate::tools::{self, Calls, Permits, RunKind, Tool, table, worker_error};
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
 const CALL_ID: &str = "provost/call_id";
 
-/// How long a call that sleeps may still be answered after the end of its client's input.
+/// How long a waiting call may still be answered after the end of its client's input.
 const SLEEPERS_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a client may keep a list of tools, in milliseconds.
 const LIST_TTL_MS: u64 = 3_600_000;
 
-/// Serves one connection until the peer ends it or `stop` is cancelled.
+/// Serves one connection until its peer ends it or `stop` is cancelled. The caller is already
+/// authenticated.
 pub async fn serve<S>(
     stream: S,
     caller: Caller,
@@ -61,8 +62,8 @@ pub async fn serve<S>(
         backlog: Some(backlog),
         ended: ended.clone(),
     };
-    // No handshake is waited for: methods of other APIs come without one, and
-    // `initialize` and `server/discover` are requests like any other.
+    // No handshake is required: methods of other APIs come without one, and `initialize` and
+    // `server/discover` are requests like all others.
     let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(server, transport, None, ended);
     if let Err(fault) = running.waiting().await {
         tracing::error!(%fault, "an MCP connection broke down");
@@ -85,7 +86,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server for one HTTP request.
+    /// A server for one HTTP request. It has no backlog: HTTP has a stream for each answer, with flow
+    /// control of its own.
     pub fn of_request(calls: Arc<Calls>, limits: &Limits, ended: CancellationToken) -> Self {
         Self { calls, grace: limits.grace, beat: limits.beat, backlog: None, ended }
     }
@@ -94,6 +96,7 @@ impl Server {
         &self.calls.caller
     }
 
+    /// Runs a call with progress reports, until it is answered or its caller is gone.
     async fn call(
         &self,
         tool: &Tool,
@@ -105,7 +108,8 @@ impl Server {
         self.awaited(what, tool.large_answer(), work, context).await.flatten()
     }
 
-    /// A call of a tool by its name.
+    /// Answers `tools/call`. Refusals are results, in the error format of the tool's API; only an unknown
+    /// name is a JSON-RPC error.
     async fn call_named(
         &self,
         request: CallToolRequestParams,
@@ -130,7 +134,7 @@ impl Server {
         Ok(result.into())
     }
 
-    /// A call of the worker API as a method of its own, on any connection.
+    /// Answers a worker tool that is called as a JSON-RPC method of its own. Every role may do this.
     async fn bare(
         &self,
         tool: &Tool,
@@ -161,8 +165,8 @@ impl Server {
         }
     }
 
-    /// Waits for what a request asks for, as long as its caller does. A large answer is made
-    /// when the peer has read enough of the earlier ones.
+    /// Runs `work` until it is done or its caller is gone. A large answer is only made once the peer has
+    /// read enough of the earlier ones.
     async fn awaited<T>(
         &self,
         (what, kind): (&str, RunKind),
@@ -186,20 +190,20 @@ impl Server {
         }
     }
 
-    /// Resolves when the caller no longer waits for the answer. A peer that closed
-    /// its side after its last request (a pipe) still gets quick answers.
+    /// Resolves when the caller does not wait for the answer any more. A peer that closed its side after
+    /// its last request (a pipe) still gets the answers that come within the grace.
     async fn given_up(&self, kind: RunKind, cancelled: &CancellationToken) {
         let grace = if kind == RunKind::Wait { self.grace.min(SLEEPERS_GRACE) } else { self.grace };
-        // A request's own token is cancelled at the end of the stream only once rmcp has
-        // waited for its answer.
+        // At the end of the stream, rmcp cancels a request's own token only after it has waited for the
+        // answer, so the connection's token is needed too.
         tokio::select! {
             () = self.ended.cancelled() => tokio::time::sleep(grace).await,
             () = cancelled.cancelled() => {}
         }
     }
 
-    /// Reports progress of a sleeping call, if the peer asked for that: some clients give up on
-    /// a silent call.
+    /// Reports the progress of a waiting call, if the peer asked for it: some clients give up on a silent
+    /// call.
     async fn beating<T>(&self, tool: &Tool, work: impl Future<Output = T>, context: &Context) -> T {
         let token = context.meta.get_progress_token().filter(|_| tool.kind == RunKind::Wait);
         let Some(token) = token else { return work.await };
@@ -213,7 +217,7 @@ impl Server {
             }
             since += self.beat;
             let progress = ProgressNotificationParam::new(token.clone(), since.as_secs_f64());
-            // A peer that is gone ends the call elsewhere.
+            // An error is ignored: the end of the connection ends the call in `given_up`.
             let _ = context.peer.notify_progress(progress).await;
         }
     }
@@ -233,8 +237,8 @@ impl ServerHandler for Server {
             .with_instructions(instructions)
     }
 
-    /// Keeps the negotiated version, not the one asked for: later results have
-    /// the shape of the former.
+    /// Stores the negotiated version and not the requested one: rmcp gives later results the shape of the
+    /// stored version.
     async fn initialize(
         &self,
         request: InitializeRequestParams,
@@ -255,7 +259,7 @@ impl ServerHandler for Server {
         Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
     }
 
-    /// Boxed, as each other large future is here: rmcp moves a request's future some times.
+    /// Boxed, as all large futures here: rmcp moves a request's future several times.
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -266,7 +270,7 @@ impl ServerHandler for Server {
 
     async fn list_resources(&self, request: Page, context: Context) -> Result<ListResourcesResult> {
         only_page(request)?;
-        // An attempt that may start others knows their ids.
+        // A list would show attempts of all projects. An agent that may start attempts knows their ids.
         if resources::templates(self.caller()).is_empty() || self.caller().place.is_inside() {
             return Ok(ListResourcesResult::default());
         }
@@ -300,7 +304,7 @@ impl ServerHandler for Server {
         Ok(resources::contents(&request.uri, &read.value).into())
     }
 
-    /// None are offered, so the method is not there.
+    /// No completions are offered, so the method counts as unknown.
     async fn complete(&self, _: CompleteRequestParams, _: Context) -> Result<CompleteResult> {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
@@ -342,7 +346,7 @@ impl ServerHandler for Server {
     }
 }
 
-/// Every list has one page, so that no cursor is one of ours.
+/// Refuses a cursor: every list has one page, so no cursor is from here.
 fn only_page(request: Page) -> Result<()> {
     let cursor = request.and_then(|request| request.cursor);
     if cursor.is_none_or(|cursor| cursor.is_empty()) {
@@ -352,7 +356,7 @@ fn only_page(request: Page) -> Result<()> {
     Err(ErrorData::invalid_params(message, None))
 }
 
-/// The bridge's id of a call.
+/// The bridge's id of a call: the same when the bridge sends the call again after it has reconnected.
 fn call_id(meta: &RequestMetaObject) -> Option<String> {
     meta.get(CALL_ID).and_then(|id| id.as_str()).map(str::to_owned)
 }

@@ -1,8 +1,7 @@
-//! The line transport under the MCP server: one JSON-RPC message a line, over any byte stream.
-//! It reads, judges each line with [`wire`], and writes; it knows nothing of tools. A peer that
-//! writes and does not read is held back, never buffered for: nothing is read while the
-//! [`Outbox`] or the [`Backlog`] is full. A peer that takes no byte of what waits for it loses its
-//! connection in the end ([`Limits::stalled`]).
+//! The line transport of the MCP server: one JSON-RPC message a line, over any byte stream. It reads
+//! lines, judges them with [`wire`], and writes; it knows nothing of tools. Nothing is read while the
+//! [`Outbox`] or the [`Backlog`] is full, so a peer that writes and does not read is slowed down instead
+//! of buffered for. A peer that reads nothing for [`Limits::stalled`] loses its connection.
 
 use std::io;
 use std::sync::Arc;
@@ -21,20 +20,21 @@ use super::limits::Limits;
 use super::outbox::Outbox;
 use super::wire::{self, InputLine, Rejection};
 
-/// The answer to `tools/list`, in bytes: it is far larger than its request.
+/// The size of the answer to `tools/list`, in bytes: it is much larger than its request, and is counted
+/// with it.
 const LIST_BYTES: usize = 128 * 1024;
 
-/// How long closing waits for a peer to take what is still queued.
+/// How long closing waits until the peer has taken what is queued.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
-/// How much of a line too long to keep is kept to find its id.
+/// How many bytes of a line that is too long are kept, to find its id.
 const KEPT_OF_OVERSIZED: usize = 1024;
 
-/// A strict MCP transport over a byte stream. When the stream ends it cancels
-/// the token it was given, so that nothing goes on for a peer that is gone.
+/// The transport of one connection. When the stream ends, it cancels the token that it was given, so that
+/// no work continues for a peer that is gone.
 pub struct LineTransport<R, W> {
     reader: LineReader<R>,
-    /// A rejection that waits for room.
+    /// A rejection that waits for room in the outbox.
     rejection: Option<Vec<u8>>,
     outbox: Arc<Outbox<W>>,
     writer: Option<JoinHandle<io::Result<()>>>,
@@ -47,6 +47,8 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    /// Starts the task that writes. `at_end` is cancelled when the peer closes its side, or when writing
+    /// fails.
     pub fn new(
         read: R,
         write: W,
@@ -59,7 +61,7 @@ where
             let (at_end, stalled, outbox) = (at_end.clone(), limits.stalled, Arc::clone(&outbox));
             async move {
                 let written = outbox.write_rest(stalled).await;
-                // Without a writer the connection is of no use.
+                // Nothing can be answered without a writer, so the connection ends.
                 at_end.cancel();
                 written
             }
@@ -74,8 +76,8 @@ where
         }
     }
 
-    /// The next message, or `None` at the end. Cancel safe: whatever was read
-    /// and not yet delivered or answered stays in `self`.
+    /// The next message; `None` at the end. Cancel safe: what was read and is not yet delivered or
+    /// answered stays in `self`.
     async fn next_message(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             if self.rejection.is_some() {
@@ -102,7 +104,7 @@ where
         }
     }
 
-    /// Counts a request in, or rejects it when its id is taken.
+    /// Counts a request in, or rejects it if its id belongs to an unanswered request.
     fn admitted(&self, bytes: usize, line: InputLine) -> InputLine {
         let InputLine::Message(message) = line else { return line };
         if let JsonRpcMessage::Request(request) = &*message {
@@ -111,7 +113,7 @@ where
                 return InputLine::Rejected(Rejection::duplicate(request.id.clone()));
             }
         } else if let Some(id) = wire::cancelled_id(&message) {
-            // rmcp drops the answers of cancelled requests.
+            // rmcp drops the answer of a cancelled request, so its room has to be given back here.
             self.backlog.forget(id);
         }
         InputLine::Message(message)
@@ -148,7 +150,7 @@ where
         message
     }
 
-    /// A peer that is gone, or takes nothing more, is no fault of the connection.
+    /// Writes what is queued, for a short time. A peer that is gone or takes nothing is no error.
     async fn close(&mut self) -> io::Result<()> {
         self.outbox.close();
         let Some(mut writer) = self.writer.take() else { return Ok(()) };
@@ -180,6 +182,7 @@ fn answered_id(message: &TxJsonRpcMessage<RoleServer>) -> Option<&RequestId> {
     }
 }
 
+/// What the reader found in the stream.
 enum Read {
     InputLine(Vec<u8>),
     /// The beginning of a line that was too long; the rest is skipped.
@@ -200,8 +203,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { reader: BufReader::new(reader), limit, line: Vec::new(), skipping: false }
     }
 
-    /// The next line, without its `\n`; the last one may lack it. Cancel safe:
-    /// the only await loses no bytes.
+    /// The next line, without its `\n`, which the last line may lack. Cancel safe: the only await
+    /// consumes no bytes.
     async fn next(&mut self) -> io::Result<Read> {
         loop {
             let bytes = self.reader.fill_buf().await?;

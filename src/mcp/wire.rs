@@ -1,10 +1,9 @@
-//! One line from the peer, judged: a message for the server, or the JSON-RPC
-//! error that answers it. Pure; the transport does the reading and writing.
+//! Judges one line from the peer: it is a message for the server, or gets a JSON-RPC error as its answer.
+//! Pure; the transport reads and writes.
 //!
-//! The rules are those of JSON-RPC 2.0 §4-6 as MCP narrows them: one object a
-//! line, no batches, ids are strings or integers. Every line is answered save
-//! notifications, responses and blanks, so that every caller gets an answer, under its
-//! id if that can be read at all.
+//! The rules are those of JSON-RPC 2.0 §4-6 with the restrictions of MCP: one object a line, no batches,
+//! and ids that are strings or integers. Every line is answered apart from notifications, responses and
+//! blank lines, so that every caller gets an answer, under its id if that can be read.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, JsonRpcMessage, RequestId,
@@ -24,7 +23,7 @@ pub enum InputLine {
     Nothing,
 }
 
-/// A JSON-RPC error for a line that never reaches the server.
+/// The JSON-RPC error for a line that does not reach the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejection {
     /// `None` is written as `null`: the line's id could not be read.
@@ -42,13 +41,14 @@ impl Rejection {
         Self::new(id, ErrorCode::INVALID_REQUEST, message)
     }
 
-    /// A line longer than `limit` bytes, of which `start` is the beginning.
+    /// The rejection of a line longer than `limit` bytes. `start` is its beginning, where its id is
+    /// looked for.
     pub fn oversized(start: &[u8], limit: usize) -> Self {
         let id = jsonrpc::id_in_head(start).and_then(|id| serde_json::from_value(id).ok());
         Self::invalid(id, format!("the message is longer than {limit} bytes"))
     }
 
-    /// A request whose id belongs to another one that is still unanswered.
+    /// The rejection of a request whose id belongs to one that is still unanswered.
     pub fn duplicate(id: RequestId) -> Self {
         let message = format!("a request with the id {id} is still in flight");
         Self::invalid(Some(id), message)
@@ -84,8 +84,8 @@ pub fn read(line: &[u8]) -> InputLine {
     read.unwrap_or_else(InputLine::Rejected)
 }
 
-/// The line as JSON; else its id, if that can be read. Odd characters are put right, but nothing that
-/// the caller said is left out.
+/// The line as JSON; `Err`: its id, if that can be read. Odd characters are repaired, but a message is
+/// never accepted with a part left out: one that is too deeply nested is rejected.
 fn parsed(line: &[u8]) -> Result<Value, Option<RequestId>> {
     serde_json::from_slice(line).or_else(|error| {
         let mended = lenient::read(line);
@@ -101,6 +101,7 @@ fn parsed(line: &[u8]) -> Result<Value, Option<RequestId>> {
     })
 }
 
+/// Judges a JSON object by the rules above, in the order in which a client would fix its faults.
 fn read_object(object: Map<String, Value>) -> Result<InputLine, Rejection> {
     let raw_id = object.get("id");
     let id = raw_id.and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
@@ -128,7 +129,8 @@ fn read_object(object: Map<String, Value>) -> Result<InputLine, Rejection> {
     }
     let fault = params_fault(&method, params);
     match typed(object) {
-        // A method of ours read as a custom one did not fit its own parameters.
+        // rmcp reads a request whose parameters do not fit its method as a custom request: for methods
+        // that are served here, that is an error in the parameters.
         Some(message) if !(is_custom_request(&message) && is_served(&method)) => {
             Ok(InputLine::Message(message))
         }
@@ -145,7 +147,8 @@ fn is_custom_request(message: &ClientJsonRpcMessage) -> bool {
         if matches!(request.request, ClientRequest::CustomRequest(_)))
 }
 
-/// The id that a `notifications/cancelled` names: its request will not be answered.
+/// The id that a `notifications/cancelled` names; its request gets no answer. `None` for all other
+/// messages.
 pub fn cancelled_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     let JsonRpcMessage::Notification(notification) = message else { return None };
     match &notification.notification {
@@ -156,8 +159,8 @@ pub fn cancelled_id(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// The methods that are served and have parameters of their own, of both eras of the
-/// protocol. Others are not there, whatever their parameters are.
+/// The methods that are served and whose parameters are checked, of both eras of the protocol. All others
+/// are unknown methods, whatever their parameters are.
 const SERVED: &str = "initialize server/discover ping prompts/get prompts/list resources/list \
     resources/templates/list resources/read subscriptions/listen tools/list tools/call";
 
@@ -165,6 +168,7 @@ fn is_served(method: &str) -> bool {
     SERVED.split(' ').any(|served| served == method)
 }
 
+/// What is wrong with the parameters of a served method, in a sentence.
 fn params_fault(method: &str, params: Option<&Value>) -> String {
     let Some(Value::Object(params)) = params else {
         return format!("{method} needs params, an object");

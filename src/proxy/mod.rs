@@ -1,6 +1,14 @@
-//! The process that leads out of an executor's own network: an HTTP proxy which allows by the
-//! name of the host. It accepts in the executor's namespace and connects in its own
-//! (`process/network.rs`), and takes no more than a shim from the daemon: a folder.
+//! The process that leads out of an executor's own network: an HTTP proxy that allows or refuses by the
+//! name of the host. It accepts connections in the executor's namespace and makes connections in the daemon's
+//! (`process/network.rs` draws that). Its only input from the daemon is its working folder, the process's
+//! folder:
+//!
+//! ```text
+//!  reads   manifest.json     the lists of allowed and refused hosts, once
+//!          ../allow_hosts    what a person has allowed since for the attempt, at each request that needs it
+//!  writes  network.json      the counts and the newest refusals, which the daemon watches
+//!          network.log       every decision; network.log.1 has older ones
+//! ```
 
 mod record;
 mod serve;
@@ -23,18 +31,20 @@ use record::Record;
 /// The process's folder is the working folder.
 const HERE: &str = ".";
 
-/// What all its connections share.
+/// What all connections share.
 struct Proxy {
+    /// The manifest's list.
     allowed: Allowed,
-    /// What no person is asked for.
+    /// Hosts that stay refused, and for which no person is asked.
     refused: Allowed,
-    /// The file with what a person has allowed since, for the attempt.
+    /// The file with the hosts that a person has allowed for the attempt.
     asked: PathBuf,
     record: Mutex<Record>,
 }
 
 impl Proxy {
-    /// The list by which a target is judged.
+    /// The list that decides about a target: the manifest's if it allows the target, else together with the
+    /// file. The file is read each time, so that an approval takes effect at once.
     fn list(&self, target: &Target) -> Cow<'_, Allowed> {
         if self.allowed.judge(target).is_ok() {
             return Cow::Borrowed(&self.allowed);
@@ -44,8 +54,9 @@ impl Proxy {
     }
 }
 
-/// Runs as a proxy if the command line says so, until its namespace is empty; `None`: this is no
-/// proxy.
+/// Runs as a proxy if the command line says so, until its namespace has no process; `None`: the command
+/// line says something else. To be called while the process has one thread, since [`network::probe`] needs
+/// that.
 pub fn enter() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != network::ARGUMENT {
@@ -57,8 +68,9 @@ pub fn enter() -> Option<ExitCode> {
     Some(if ended.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Fails without a manifest or a box in it, and if no shim connects in time.
 fn run() -> io::Result<()> {
-    // A signal of the daemon's terminal is not for it.
+    // A session of its own, so that signals of the daemon's terminal do not reach the proxy.
     setsid()?;
     let _ = forbid_core_dumps();
     let manifest: Option<Manifest> = records::read(Path::new(HERE), Manifest::FILE)?;

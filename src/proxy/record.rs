@@ -1,5 +1,5 @@
-//! What a proxy has decided: the counts and the newest refusals in one small file, which is
-//! written anew with each decision, and a log of all of them, of which the oldest are dropped.
+//! What a proxy has decided. One small file has the counts and the newest refusals, and is replaced at each
+//! decision. A log has all decisions; its oldest ones are dropped.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,31 +10,34 @@ use provost_actors::event::Timestamp;
 use provost_actors::sandbox::{Decisions, RefusedHost};
 use serde_json::json;
 
-/// The log in the process's folder; the one before it has `.1` behind its name.
+/// The log in the process's folder. The previous one has the same name and `.1`.
 const LOG: &str = "network.log";
-/// Bytes of a log, after which the next one begins.
+/// Bytes of a log beyond which the next one begins.
 const LOG_MAX: u64 = 1024 * 1024;
-/// Longest text of a host that is kept, in characters.
+/// The most characters that are kept of a host: a program may ask for any text.
 const HOST_MAX: usize = 300;
 
-/// Why a connection was refused, and the line of a list that would allow it.
+/// Why a connection was refused (the words that follow the host), and the line of a list that would allow it.
+/// `allow` is `None` if no line would, or if no person is to be asked.
 pub struct Refusal {
     pub reason: String,
     pub allow: Option<String>,
 }
 
+/// The decisions of one proxy, in memory and in its folder.
 pub struct Record {
     folder: PathBuf,
     decisions: Decisions,
 }
 
 impl Record {
+    /// Begins with no decisions, and writes no file before the first one.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, decisions: Decisions::default() }
     }
 
-    /// Keeps a decision about a host with its port. Best effort: without room on the disk the
-    /// executor goes on, and so does the proxy.
+    /// Records a decision about a host with its port. Best effort: if the disk is full, connections still
+    /// work.
     pub fn keep(&mut self, host: &str, decided: &Result<(), Refusal>) {
         let (at, host) = (Timestamp::now(), host.chars().take(HOST_MAX).collect::<String>());
         let refused = decided.as_ref().err();
@@ -52,6 +55,7 @@ impl Record {
         let _ = self.append(&line.to_string()).and_then(|()| self.write());
     }
 
+    /// Adds a line to the log. A full log takes the place of the previous one.
     fn append(&self, line: &str) -> io::Result<()> {
         let path = self.folder.join(LOG);
         if fs::metadata(&path).is_ok_and(|it| it.len() > LOG_MAX) {
@@ -61,7 +65,8 @@ impl Record {
         log.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Whole at any moment, for those who read it.
+    /// Replaces the file by a rename, so that readers see it whole at any moment. The daemon also waits for
+    /// the rename (inotify(7)) to learn of a refusal.
     fn write(&self) -> io::Result<()> {
         let path = self.folder.join(Decisions::FILE);
         let new = path.with_extension("new");

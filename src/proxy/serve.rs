@@ -1,5 +1,12 @@
-//! The proxy's side of HTTP: CONNECT for a tunnel, and requests with a whole URL, each of which is
-//! judged by itself. It connects to the address that was judged, never to the name.
+//! The proxy's side of HTTP: CONNECT for a tunnel, and requests with an absolute `http` URL, of which each is
+//! decided by itself. It connects to the address that was decided about, never to the name: a second
+//! resolution could give another address.
+//!
+//! ```text
+//!  asked: authority, Host header ──▶ reach: list, resolve, address, connect ──▶ record ──▶ tunnel or forward
+//!     └─ Malformed, NoProxyRequest,      └─ refused: 403 with the reason
+//!        Differs: 403                    └─ unreachable: 502
+//! ```
 
 use std::convert::Infallible;
 use std::io;
@@ -26,18 +33,20 @@ use tokio::time::timeout;
 use super::Proxy;
 use super::record::Refusal;
 
-/// Connections at once; further ones wait.
+/// The most connections at once, for each listener. Further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 512;
-/// How long a client may take for the head of a request, and a host to be connected to.
+/// How long a client may take for the head of a request, a name to be resolved, and one address of a host to
+/// accept a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Addresses of a name that are tried.
+/// The most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
-/// Pause after the kernel could not accept, for want of descriptors for example.
+/// The pause after accept(2) has failed, for example because no descriptor is left.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Why a request is not carried out.
 enum Failure {
     Refused(Refused),
+    /// It is allowed, and no connection could be made.
     Unreachable(io::Error),
 }
 
@@ -47,7 +56,7 @@ impl From<Refused> for Failure {
     }
 }
 
-/// What listens in the namespace.
+/// A listener in the namespace, with the limit of its connections.
 struct ProxyChannel {
     listener: TcpListener,
     room: Arc<Semaphore>,
@@ -59,9 +68,9 @@ impl ProxyChannel {
         Ok(Self { listener: TcpListener::from_std(listener)?, room })
     }
 
-    /// The next connection, with its place among those at once.
+    /// The next connection, with its permit. The caller keeps the permit as long as the connection lives.
     async fn next(&self) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-        // It is never closed.
+        // The semaphore is never closed, so there is always a permit.
         let place = Arc::clone(&self.room).acquire_owned().await.ok();
         loop {
             match self.listener.accept().await {
@@ -72,7 +81,7 @@ impl ProxyChannel {
     }
 }
 
-/// Serves what asks as a proxy is asked.
+/// Serves HTTP as a proxy, until the future is dropped. Fails only if the listener can't be registered.
 pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Result<()> {
     let door = ProxyChannel::new(listener)?;
     loop {
@@ -81,7 +90,7 @@ pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Re
         tokio::spawn(async move {
             let service = service_fn(move |request| {
                 let (proxy, place) = (Arc::clone(&proxy), Arc::clone(&place));
-                // A tunnel lives longer than the connection's own task.
+                // A tunnel lives longer than the task of its HTTP connection, so it keeps the permit.
                 async move { Ok::<_, Infallible>(answer(&proxy, request, place).await) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
@@ -89,13 +98,14 @@ pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Re
                 .header_read_timeout(PATIENCE)
                 .serve_connection(TokioIo::new(stream), service)
                 .with_upgrades();
-            // What a client does wrong is its own affair.
+            // An error here is a fault of the client, which sees it.
             let _ = connection.await;
         });
     }
 }
 
-/// Serves connections to an allowed address of the loopback, which lead to the same one outside.
+/// Passes connections to an allowed loopback address of the namespace on to the same address outside. The
+/// list has allowed the address, so each connection is recorded as allowed.
 pub async fn pass(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Result<()> {
     let address = listener.local_addr()?;
     let door = ProxyChannel::new(listener)?;
@@ -111,6 +121,7 @@ pub async fn pass(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Res
     }
 }
 
+/// Decides about a request, records the decision, and carries the request out.
 async fn answer<P: Send + 'static>(
     proxy: &Proxy,
     request: Request<Incoming>,
@@ -160,6 +171,8 @@ fn told(status: StatusCode, text: String) -> Response<Body> {
     response
 }
 
+/// The text for the agent: what was refused, why, and which way is open. `is_asked_for`: a person may be
+/// asked for this host.
 fn refusal(host: &str, refused: &Refused, is_asked_for: bool) -> Response<Body> {
     let way_out = if refused.is_by_list() && is_asked_for {
         "If the task needs this host, say so and try again later: a person can allow it, for this \
@@ -175,7 +188,8 @@ fn refusal(host: &str, refused: &Refused, is_asked_for: bool) -> Response<Body> 
     told(StatusCode::FORBIDDEN, text)
 }
 
-/// What a request asks for: the part of its URL, and what that means.
+/// The destination of a request: the authority of its URL, and its meaning. Refuses requests that two HTTP
+/// implementations could read in different ways, since the decision must be about what is sent.
 fn asked(request: &Request<Incoming>) -> Result<(Authority, Target), Refused> {
     let (uri, headers) = (request.uri(), request.headers());
     let authority = uri.authority().ok_or(Refused::NoProxyRequest)?;
@@ -184,7 +198,7 @@ fn asked(request: &Request<Incoming>) -> Result<(Authority, Target), Refused> {
         (_, Some(scheme)) if *scheme == Scheme::HTTP => Some(80),
         _ => return Err(Refused::NoProxyRequest),
     };
-    // A user before the host, or two lengths of a body, are read in different ways.
+    // Implementations differ in how they read a user before the host, and a body with two lengths.
     let is_twofold =
         headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING);
     let has_user = authority.as_str().contains('@');
@@ -199,7 +213,7 @@ fn asked(request: &Request<Incoming>) -> Result<(Authority, Target), Refused> {
         let named = named.ok_or(Refused::Differs)?;
         let default = if request.method() == Method::CONNECT { 443 } else { 80 };
         let is_same_port = named.port_u16().unwrap_or(default) == port
-            // Some clients leave the port of a tunnel out.
+            // Some clients leave the port out of the Host header of CONNECT.
             || (request.method() == Method::CONNECT && named.port().is_none());
         if named.host().parse() != Ok(target.host.clone()) || !is_same_port {
             return Err(Refused::Differs);
@@ -208,7 +222,8 @@ fn asked(request: &Request<Incoming>) -> Result<(Authority, Target), Refused> {
     Ok((authority.clone(), target))
 }
 
-/// Connects to a target if it is allowed.
+/// Connects to a target if the list allows its name and one of its first addresses. The error is that of
+/// the last address.
 async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
     let allowed = proxy.list(target);
     allowed.judge(target)?;
@@ -225,7 +240,7 @@ async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
     };
     let mut last = Failure::Unreachable(io::ErrorKind::NotFound.into());
     for address in addresses.into_iter().take(ADDRESSES_MAX) {
-        // Looked at anew: addresses come and go.
+        // Read again each time: interfaces get and lose addresses.
         let own = own_addresses().map_err(Failure::Unreachable)?;
         if let Err(refused) = allowed.judge_address(target, address, &own) {
             last = refused.into();
@@ -240,7 +255,7 @@ async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
     Err(last)
 }
 
-/// Those of this machine, on whichever interface.
+/// The addresses of all interfaces of this machine.
 fn own_addresses() -> io::Result<Vec<IpAddr>> {
     let address = |it: InterfaceAddress| {
         let address = it.address?;
@@ -250,15 +265,17 @@ fn own_addresses() -> io::Result<Vec<IpAddr>> {
     Ok(getifaddrs()?.filter_map(address).collect())
 }
 
-/// All that follows goes to the one host, whatever it is.
+/// After CONNECT: copies bytes both ways, whatever they are, until either side ends.
 async fn tunnel<P>(request: Request<Incoming>, mut stream: TcpStream, place: P) {
     if let Ok(upgraded) = hyper::upgrade::on(request).await {
-        // Its end is the end of either side.
+        // An error here means that one side has ended.
         let _ = copy_bidirectional(&mut TokioIo::new(upgraded), &mut stream).await;
     }
     drop(place);
 }
 
+/// Sends a request to the host over a new connection: with a relative path, with the Host header of its
+/// URL, and without headers for the next hop.
 async fn forward(
     mut request: Request<Incoming>,
     authority: &Authority,
@@ -272,14 +289,15 @@ async fn forward(
     }
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the response.
+    // The task of the connection ends with the response.
     tokio::spawn(connection);
     let mut response = sender.send_request(request).await?;
     keep_to_ends(response.headers_mut());
     Ok(response.map(Body::new))
 }
 
-/// Removes what is meant for the next hop only (RFC 9110, 7.6.1).
+/// Removes headers that are for the next hop only (RFC 9110, section 7.6.1), and those that the `Connection`
+/// header names. `Content-Length` stays even if it is named there: the body must keep its length.
 fn keep_to_ends(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)

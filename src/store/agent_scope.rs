@@ -1,18 +1,17 @@
-//! What an attempt with the role of an orchestrator may name in its calls: the attempts that
-//! it started with their sessions and approvals, and its own project.
+//! What an attempt with the role of an orchestrator may name in its calls: the attempts that it started, with
+//! their sessions, approvals and comments, and its own project.
 
 use provost_actors::ids::AttemptId;
 
 use super::{Refusal, Sql, Store};
 use crate::api::placed::Subject;
 
-/// A field that names something of which an attempt reaches a part.
+/// A statement that answers whether the attempt `$2` may name the id `$1`.
 #[derive(Clone, Copy, Debug)]
 pub struct Named(&'static str);
 
 impl Named {
-    /// What a field of a tool names, if this is known: the statement says whether the
-    /// attempt $2 reaches $1.
+    /// The check for a field of a tool; `None`: the field names nothing that is limited.
     pub fn by(field: &str, tool: &str) -> Option<Self> {
         Some(Self(match field {
             "attempt_id" | "attempt_ids" => {
@@ -31,7 +30,7 @@ impl Named {
                 "SELECT EXISTS (SELECT 1 FROM comments c JOIN attempts a USING (attempt_id)
                                 WHERE c.comment_id = lower($1) AND a.parent_id = $2)"
             }
-            // By id or handle; only the attempts that it started have asked or opened it.
+            // By id or handle. The attempt may name it only if all askers are attempts that it started.
             "question_id" => {
                 "WITH asked AS (
                      SELECT q.project_id, a.parent_id FROM questions q
@@ -53,7 +52,7 @@ impl Named {
                 "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks t USING (task_id)
                                 WHERE a.attempt_id = $2 AND t.project_id = lower($1))"
             }
-            // Its own is for its reports and their checks to close.
+            // Not its own task: its reports and their checks close that one.
             "task_id" if tool == "update_task" => {
                 "SELECT EXISTS (SELECT 1 FROM attempts a JOIN tasks o USING (task_id)
                                 JOIN tasks t ON t.project_id = o.project_id
@@ -72,8 +71,8 @@ impl Named {
 }
 
 impl Store {
-    /// The host of the attempt that something belongs to, and that attempt, unless it is a run of
-    /// checks; `None`: there is no such thing.
+    /// The host that something belongs to, with the attempt that it belongs to; a run of checks has no
+    /// attempt here. `None`: the id names nothing.
     pub async fn host_of(
         &self,
         about: Subject<'_>,
@@ -101,7 +100,7 @@ impl Store {
         self.read(async |db| db.find(sql, (id,)).await).await
     }
 
-    /// The attempt that is meant, if no host has it.
+    /// The attempt that an id belongs to, if no host has taken that attempt yet.
     pub async fn unplaced_of(&self, about: Subject<'_>) -> Result<Option<AttemptId>, Refusal> {
         let (sql, id) = match about {
             Subject::Attempt(id) => {
@@ -112,13 +111,13 @@ impl Store {
                  WHERE s.session_id = lower($1) AND a.host = ''",
                 id,
             ),
-            // Nothing of one asks for a permission, and runs of checks have hosts of their own.
+            // Only a running attempt asks for permissions, and check runs have hosts of their own.
             Subject::Approval(_) | Subject::ChecksOf(_) => return Ok(None),
         };
         self.read(async |db| db.find(sql, (id,)).await).await
     }
 
-    /// Whether what is named is within an attempt's reach.
+    /// Whether an attempt may name `id` in the field of `named`.
     pub async fn reaches(
         &self,
         attempt: AttemptId,

@@ -1,4 +1,11 @@
-//! The permissions that executors ask for: written once each, decided once.
+//! The permissions that executors ask for. Each is written once and decided once.
+//!
+//! ```text
+//!  pending ─a decision─────────────────▶ approved or denied
+//!    │ ▲
+//!    │ └──asked again, for an attempt itself──┐
+//!    └─its process or its attempt ends─▶ withdrawn
+//! ```
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
@@ -10,7 +17,8 @@ use sqlx::AssertSqlSafe;
 use super::{Db, Page, Patience, Refusal, Result, Sql, Store, now};
 
 impl Store {
-    /// Approvals, newest first; of those asked for before `before`.
+    /// A page of approvals, newest first: those of an attempt, of a state, or asked for before `before`; each
+    /// `None` admits all.
     pub async fn approvals(
         &self,
         attempt: Option<AttemptId>,
@@ -28,7 +36,7 @@ impl Store {
     }
 }
 
-/// The attempt's owner writes these, and tries again by itself.
+/// The attempt's owner makes these writes, and tries again by itself.
 #[async_trait]
 impl Approvals for Store {
     async fn ask(&self, asked: &Approval) -> Result<Approval, Refusal> {
@@ -45,7 +53,7 @@ impl Approvals for Store {
                         return Ok(found);
                     }
                 }
-                // An executor repeats a request under the same key.
+                // An executor repeats a request under the same key: then the row exists already.
                 let row = json!({
                     "approval_id": asked.approval_id, "attempt_id": asked.attempt_id,
                     "process_id": asked.process_id, "request_key": asked.request.key,
@@ -68,7 +76,7 @@ impl Approvals for Store {
                 if db.run(sql, values).await? > 0 {
                     count_change(db, *attempt_id).await?;
                 }
-                // An executor may have used the key for a request of its own.
+                // An executor may have used the same key for a request of its own.
                 let sql = "SELECT * FROM approvals
                      WHERE request_key = $3 AND (process_id = $2
                          OR attempt_id = $1 AND of_attempt = 1 AND $4 = 1)
@@ -137,7 +145,7 @@ impl Approvals for Store {
     }
 }
 
-/// Those of attempts themselves, in the project of the attempt `$1`.
+/// The approvals of attempts themselves (not of their processes) in the project of the attempt `$1`.
 const OF_PROJECT: &str = "FROM approvals p
      JOIN attempts a ON a.attempt_id = p.attempt_id JOIN tasks t ON t.task_id = a.task_id
      WHERE p.of_attempt = 1 AND t.project_id = (
@@ -145,15 +153,15 @@ const OF_PROJECT: &str = "FROM approvals p
          WHERE b.attempt_id = $1)";
 const BY_ID: &str = "SELECT * FROM approvals WHERE approval_id = $1";
 
-/// Notes that the attempt waits now, or goes on: a change that waiters are woken for.
+/// Gives the attempt a new revision, because it begins or ends to wait: waiters are woken for revisions.
 pub(super) async fn count_change(db: Db<'_>, attempt: AttemptId) -> Result<u64> {
     let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts),
                 updated_at = $2 WHERE attempt_id = $1";
     db.run(sql, (attempt, now())).await
 }
 
-/// A process that has ended waits for nothing: not for what it asked before, nor for a
-/// request that is read from its log after it was stopped. Part of a transaction.
+/// Withdraws the pending approvals of a process that has ended. This also covers a request that is read from
+/// the log after the process was stopped. Part of a transaction.
 pub(super) async fn withdraw_if_ended(db: Db<'_>, process: ProcessId) -> Result<u64> {
     let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = $2
          WHERE process_id = $1 AND status = 'pending' AND of_attempt = 0

@@ -1,4 +1,4 @@
-//! Attempts as the tools show them: listed, or one in full.
+//! Attempts as the tools show them: lists, and the full status of one.
 
 use std::collections::HashMap;
 
@@ -17,30 +17,32 @@ use crate::api::attempts::{AttemptLimit, AttemptPhase, AttemptUsage};
 use crate::api::commands::AttemptLine;
 use crate::api::tasks::TaskStatus;
 
-/// An attempt in one line, with what else lists and tools need of it.
+/// An attempt in one line, with the facts that lists and other tools need besides.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AttemptOverview {
     #[serde(flatten)]
     pub line: AttemptLine,
-    /// The task's: TASK-001.
+    /// The handle of the task, such as TASK-001.
     pub handle: String,
     pub task_status: TaskStatus,
-    /// Why it waits for the disk, if it does: no row says so.
+    /// Why it waits for the disk; `None`: it does not. Kept in memory, because a full disk has no room for a
+    /// row.
     #[serde(skip)]
     pub waits_for_disk: Option<String>,
-    /// The attempt whose setup it waits for, if it does: no row says so.
+    /// The attempt whose setup it waits for; `None`: it waits for none. Kept in memory.
     #[serde(skip)]
     pub waits_for_setup: Option<AttemptId>,
     pub pending_approvals: u32,
-    /// Of its host; `None`: that is not registered any more.
+    /// The state of its host; `None`: the host is not registered any more.
     pub host_state: Option<HostState>,
-    /// The last turn that has a snapshot.
+    /// The last turn that has a snapshot; `None`: none has one.
     pub latest_snapshot_turn: Option<u32>,
-    /// Its last turn has ended, and the snapshot of that is being made ("") or can't be made: why.
+    /// Set when the last turn has ended without a snapshot yet: empty while the snapshot is being made, else
+    /// why it can't be made.
     snapshot_due: Option<String>,
-    /// A limit ended its last turn, and nothing has begun since.
+    /// Set if a limit of the executor ended the last turn, and no turn has begun since.
     pub quota: Option<Quota>,
-    /// When that limit is over, if the executor said so.
+    /// When that limit ends; `None`: the executor did not say.
     pub resume_at: Option<Timestamp>,
     #[serde(rename = "session_id")]
     pub latest_session_id: Option<SessionId>,
@@ -49,12 +51,12 @@ pub struct AttemptOverview {
 }
 
 impl AttemptOverview {
-    /// The snapshot of its last turn is being made.
+    /// Whether the snapshot of its last turn is being made.
     pub fn is_snapshot_pending(&self) -> bool {
         self.snapshot_due.as_deref() == Some("")
     }
 
-    /// Why the snapshot of its last turn can't be made; it is tried again before the next turn.
+    /// Why the snapshot of its last turn can't be made. It is tried again before the next turn.
     pub fn snapshot_failed(&self) -> Option<&str> {
         self.snapshot_due.as_deref().filter(|why| !why.is_empty())
     }
@@ -70,36 +72,36 @@ pub enum Quota {
     Auto,
 }
 
-/// The whole status of an attempt, as far as the store knows it.
+/// The full status of an attempt, as far as the store knows it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AttemptRow {
     #[serde(flatten)]
     pub overview: AttemptOverview,
-    /// The newest process that is more than planned, or is about to be.
+    /// Its newest process that has begun or is about to begin.
     #[serde(rename = "process_id")]
     pub latest_execution_process_id: Option<ProcessId>,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
     pub failure_summary: Option<String>,
-    /// Of the error that it failed by.
+    /// The kind of error that ended its latest turn.
     pub error_type: Option<ErrorType>,
     pub final_message: Option<String>,
-    /// What all its turns that have ended used.
+    /// The sum over all its turns that have ended.
     #[serde(rename = "spent")]
     pub usage: Option<AttemptUsage>,
-    /// How the limits of that process are held.
+    /// The limits of its latest process, and how each is enforced.
     pub limits: Vec<AttemptLimit>,
-    /// What holds that process; `None`: it has no box.
+    /// What confines its latest process; `None`: the process has no sandbox.
     pub sandbox: Option<Receipt>,
-    /// A permission that it asked for was denied.
+    /// Whether a permission was denied that its latest process asked for.
     pub was_denied: bool,
     pub queued_follow_ups: u32,
     pub queue_held: bool,
-    /// What its work became after its latest process.
+    /// The newest finish since its latest process; a refused one does not count.
     pub finish: Option<LastFinish>,
-    /// Number of its latest change, in one count over all attempts.
+    /// The number of its latest change, from one counter for all attempts.
     pub revision: i64,
-    /// Number of the change by which it last settled; 0 if it never has.
+    /// The number of the change by which it last settled; 0: it never has.
     pub settled_revision: i64,
 }
 
@@ -108,7 +110,7 @@ pub struct AttemptRow {
 pub struct LastFinish {
     pub action: FinishAction,
     pub state: FinishState,
-    /// Why its step under way is not done yet.
+    /// Why its current step is not done yet.
     pub waits_for: Option<String>,
 }
 
@@ -125,7 +127,7 @@ pub struct WorkspaceView {
     pub repos: Vec<AttemptRepo>,
 }
 
-/// Where one repository of an attempt is checked out.
+/// The folder of an attempt with the name of one of its repositories.
 #[derive(Deserialize)]
 struct FolderRow {
     attempt_id: AttemptId,
@@ -135,8 +137,8 @@ struct FolderRow {
     name: String,
 }
 
-/// The statuses of attempts for a condition. The usage of a process is that of its turn alone, so
-/// theirs can be added up; a cost that one of them does not have makes the sum unknown.
+/// The statuses of the attempts that a condition picks. The usage of a process is that of its turn alone, so
+/// the usages can be added up. If one process has no cost, the total cost is unknown.
 macro_rules! statuses {
     ($which:literal) => {
         concat!(
@@ -178,8 +180,8 @@ macro_rules! statuses {
 }
 
 impl Store {
-    /// Adds whether it waits, and for what: one that waits for an answer does not run, and one whose
-    /// last turn gets its snapshot has not settled yet.
+    /// Adds whether the attempt waits, and for what. An attempt that waits for an approval counts as waiting,
+    /// not running; one whose last turn has no snapshot yet counts as running, not settled.
     fn with_waits(&self, mut overview: AttemptOverview) -> AttemptOverview {
         let is_kept =
             overview.line.phase == AttemptPhase::Settled && overview.is_snapshot_pending();
@@ -211,8 +213,9 @@ impl Store {
         overview
     }
 
+    /// The status as callers see it, with its waits.
     fn whole(&self, status: AttemptRow) -> AttemptRow {
-        // The failure is the newest process's, which has not run where the attempt is idle.
+        // Both describe the newest process, which has not run yet where the attempt is idle.
         let has_ended = matches!(status.overview.line.state, State::Failed | State::Completed);
         AttemptRow {
             overview: self.with_waits(status.overview),
@@ -222,8 +225,8 @@ impl Store {
         }
     }
 
-    /// A task's attempts, newest first, ties by id ascending; of those that come after the
-    /// given one. Those of a deleted task stay readable.
+    /// A page of a task's attempts, newest first and ties by ascending id; `after` is the last attempt of the
+    /// page before. The attempts of a deleted task stay readable.
     pub async fn attempts(
         &self,
         task: TaskId,
@@ -245,8 +248,8 @@ impl Store {
         Ok(Page::cut(found.into_iter().map(|it| self.with_waits(it)).collect(), limit))
     }
 
-    /// The attempts of all projects, newest first; without `all`, those that are
-    /// queued or active and the newest 20.
+    /// The attempts of all projects, newest first. With `all` = `false`: those that are queued or active, and
+    /// the newest 20.
     pub async fn overview(&self, all: bool) -> Result<Vec<AttemptOverview>, Refusal> {
         let sql = statuses!(
             "WHERE $1 OR phase IN ('queued', 'preparing', 'running', 'stopping')
@@ -263,7 +266,7 @@ impl Store {
         self.read(async |db| db.one("SELECT count(*) FROM attempts", ()).await).await
     }
 
-    /// The newest attempts of all projects, with their tasks' titles.
+    /// The newest attempts of all projects, each with the title of its task.
     pub async fn newest_attempts(&self, most: usize) -> Result<Vec<(AttemptId, String)>, Refusal> {
         let sql = "SELECT a.attempt_id, t.title FROM attempts a
              JOIN tasks t ON t.task_id = a.task_id
@@ -271,7 +274,7 @@ impl Store {
         self.read(async |db| db.all(sql, (most,)).await).await
     }
 
-    /// The status of an attempt.
+    /// The status of an attempt; refused if the id is unknown.
     pub async fn status(&self, attempt: AttemptId) -> Result<AttemptRow, Refusal> {
         let sql = statuses!("WHERE o.attempt_id = $1");
         let read = async |db: Db<'_>| db.find(sql, (attempt,)).await;
@@ -279,7 +282,7 @@ impl Store {
         Ok(self.whole(found.ok_or_else(|| not_found::attempt(attempt))?))
     }
 
-    /// The status of each of these attempts, in the order asked, all of one moment.
+    /// The statuses of these attempts in this order, read by one statement. Refused if one id is unknown.
     pub async fn statuses(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptRow>, Refusal> {
         let sql = statuses!("WHERE o.attempt_id IN (SELECT value FROM json_each($1))");
         let found: Vec<AttemptRow> = self.read(async |db| db.all(sql, (attempts,)).await).await?;
@@ -289,25 +292,25 @@ impl Store {
         attempts.iter().map(of).collect()
     }
 
-    /// The number of the latest change of any attempt.
+    /// The number of the latest change of any attempt; 0: there was none.
     pub async fn newest_revision(&self) -> Result<i64, Refusal> {
         let sql = "SELECT coalesce(max(revision), 0) FROM attempts";
         self.read(async |db| db.one(sql, ()).await).await
     }
 
-    /// Registers for a wake-up when one of these attempts changes.
+    /// Registers a waiter that is woken when one of these attempts changes.
     pub fn watch(&self, attempts: &[AttemptId]) -> ChangeWatch {
         self.changes.watch(attempts)
     }
 
-    /// The attempt whose worktrees are in this folder.
+    /// The attempt whose worktrees are in this folder below `worktrees/`.
     pub async fn attempt_in(&self, folder: &str) -> Result<Option<AttemptId>, Refusal> {
         let sql = "SELECT attempt_id FROM attempts WHERE folder = $1";
         self.read(async |db| db.find(sql, (folder,)).await).await
     }
 
-    /// The folder of each of these attempts and the names of its repositories: a row
-    /// for each repository.
+    /// Where the worktrees of these attempts are: the attempt, its folder and the name of a repository, one
+    /// item for each repository. Only those of this host.
     pub async fn worktree_folders(
         &self,
         attempts: &[AttemptId],
@@ -322,7 +325,7 @@ impl Store {
         self.read_once("worktree folders", attempts, read).await
     }
 
-    /// Where the work of this attempt is.
+    /// The branch, folder and repositories of an attempt.
     pub async fn workspace(&self, attempt: AttemptId) -> Result<WorkspaceView, Refusal> {
         let sql = "SELECT task_id, branch, folder FROM attempts WHERE attempt_id = $1";
         self.read(async |db| {

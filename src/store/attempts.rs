@@ -1,5 +1,5 @@
-//! Attempts whole, as their owners need them: written at their start, and read back, one or
-//! all that need an owner.
+//! Whole attempts, as their actors need them: written at their start, and read again by a new daemon or a new
+//! actor.
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
@@ -13,8 +13,7 @@ use super::{
     task_status,
 };
 
-/// Attempts as their owners need them, oldest first; `$which` is the condition. What other
-/// tables list of an attempt is added by [`complete`].
+/// Whole attempts, oldest first; `$which` is the condition. [`complete`] adds the lists from other tables.
 macro_rules! select {
     ($which:literal) => {
         concat!(
@@ -64,19 +63,21 @@ macro_rules! select {
     };
 }
 
+/// Adds what other tables hold of an attempt: repositories, waiting prompts, leftover processes, and its
+/// finish.
 async fn complete(db: Db<'_>, mut attempt: Attempt, places: &Places) -> Result<Attempt> {
     attempt.repos = repos_of(db, attempt.attempt_id, places).await?;
     let sql = "SELECT * FROM follow_ups WHERE session_id = $1 ORDER BY position";
     attempt.waiting = db.all(sql, (attempt.session_id,)).await?;
-    // Processes that have begun and of which something may be alive, oldest first. Scripts belong
-    // to the preparation of a turn, which finds them by itself.
+    // Leftovers are processes that have begun and of which something may still be alive, oldest first.
+    // Scripts do not count: the preparation of the turn finds its own scripts.
     let sql = "SELECT *, $2 AS executor_session_id FROM processes
          WHERE attempt_id = $1 AND status <> 'planned' AND closed = 0
            AND run_reason = 'coding_agent'
          ORDER BY turn, process_id";
     let values = (attempt.attempt_id, &attempt.process.executor_session_id);
     let mut leftovers: Vec<Process> = db.all(sql, values).await?;
-    // The turn that is still to be settled is no leftover.
+    // The turn that has not settled yet is no leftover.
     let current = attempt.phase.is_active().then_some(attempt.process.process_id);
     leftovers.retain(|process| Some(process.process_id) != current);
     attempt.leftovers = leftovers;
@@ -85,7 +86,7 @@ async fn complete(db: Db<'_>, mut attempt: Attempt, places: &Places) -> Result<A
     Ok(attempt)
 }
 
-/// The repositories of an attempt, where this host has them.
+/// The repositories of an attempt, with the paths where this host has them.
 pub(super) async fn repos_of(
     db: Db<'_>,
     attempt: AttemptId,
@@ -102,8 +103,8 @@ pub(super) async fn repos_of(
 
 #[async_trait]
 impl Attempts for Store {
-    /// One transaction: an attempt is on the board with all of its rows, or there is none
-    /// and nothing runs.
+    /// One transaction: either the attempt is on the board with all of its rows, or nothing of it exists and
+    /// nothing runs.
     async fn record_start(
         &self,
         key: Option<&Key>,
@@ -113,7 +114,7 @@ impl Attempts for Store {
         let recorded = self
             .keyed(Patience::Long, key, "start", async |db| {
                 let now = now();
-                // The task may have been deleted since the start was checked.
+                // Someone may have deleted the task since the caller checked it.
                 if !task_status::by_start(db, attempt.task_id, now).await? {
                     return Err(not_found::task(attempt.task_id).into());
                 }
@@ -167,8 +168,8 @@ impl Attempts for Store {
 }
 
 async fn insert(db: Db<'_>, attempt: &Attempt, now: i64) -> Result<()> {
-    // Attempts are listed by their times: a clock that was set back must not make this one
-    // older than the last.
+    // Lists sort attempts by their times: if the clock was set back, this attempt must still be newer
+    // than the last one.
     let sql =
         "SELECT coalesce((SELECT created_at FROM attempts ORDER BY attempt_id DESC LIMIT 1), 0),
                 (SELECT coalesce(max(revision), 0) FROM attempts)";

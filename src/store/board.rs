@@ -1,6 +1,6 @@
-//! The board's changes by people and orchestrators: `create_task`, `update_task`,
-//! `delete_task` and the import of many tasks. Each is one transaction with all that
-//! follows from it: tickets that are resolved, tasks that nothing blocks any more.
+//! Changes of the board by people and orchestrators: `create_task`, `update_task`, `delete_task` and the
+//! import of many tasks. Each is one transaction with its consequences: tickets are resolved, and tasks that
+//! nothing blocks any more are unblocked.
 
 use provost_actors::ids::{AttemptId, ProjectId, TaskId, TaskRef};
 use provost_actors::journal::{Key, Once};
@@ -15,15 +15,16 @@ use crate::api::commands::ImportedTask;
 use crate::api::tasks::{CreateTaskInput, Task, TaskStatus, UpdateTaskInput};
 use crate::work::import::{On, Planned};
 
-/// What is kept of a brief that says nothing; in an update it takes the brief away.
+/// The stored form of an empty brief. In an update, an empty brief removes the task's brief.
 const NO_BRIEF: &str = "{}";
 
+/// The stored form of a brief in a call; `None`: the call gives no brief. Refuses an invalid one.
 fn kept(given: Option<&GivenBrief>) -> Result<Option<String>> {
     Ok(given.map(|given| given.clone().check().map(|brief| brief.to_json())).transpose()?)
 }
 
 impl Store {
-    /// `create_task`; gives the task's handle, too.
+    /// `create_task`. Returns the id and the handle of the task.
     pub async fn create_task(
         &self,
         key: Option<&Key>,
@@ -32,7 +33,8 @@ impl Store {
         let mut handle = None;
         let made = self.keyed(Patience::Long, key, "create_task", async |db| {
             if !input.depends_on.is_empty() {
-                // Else the task's handle is refused where there is no such project.
+                // Checked first: otherwise the refusal would name the dependency instead of the missing
+                // project.
                 projects::require(db, input.project_id).await?;
             }
             let depends_on = dependencies::resolve(db, input.project_id, &input.depends_on).await?;
@@ -49,14 +51,14 @@ impl Store {
         let made = made.await?;
         let handle = match handle {
             Some(handle) => handle,
-            // An earlier call made it.
+            // An earlier call with the same key made the task.
             None => self.handle_of(made.value).await?,
         };
         Ok((made, handle))
     }
 
-    /// `update_task`. A new status is the caller's word: it replaces what a report or an
-    /// attempt made of the task.
+    /// `update_task`. A new status comes from the caller: it replaces what a report or an attempt made of the
+    /// task, and clears the review state.
     pub async fn update_task(
         &self,
         key: Option<&Key>,
@@ -70,7 +72,7 @@ impl Store {
                 dependencies::replace(db, before.project_id, task, &on).await?;
             }
             write_change(db, input).await?;
-            // A caller that puts a task back on the board, or closes it, ends all claims to it.
+            // Back on the board, or closed: all claims of workers on the task end.
             if matches!(
                 input.status,
                 Some(TaskStatus::Todo | TaskStatus::Done | TaskStatus::Cancelled)
@@ -85,8 +87,8 @@ impl Store {
         .await
     }
 
-    /// `delete_task`. Deleting again gives the same answer; only an id that was never issued
-    /// is not found. The row stays, for the attempts of the task stay readable.
+    /// `delete_task`. Deleting a second time gives the same answer; only an id that was never given out is
+    /// not found. The row stays, because the attempts of the task stay readable.
     pub async fn delete_task(
         &self,
         key: Option<&Key>,
@@ -104,7 +106,7 @@ impl Store {
         .await
     }
 
-    /// Makes all of the tasks that a file plans, or none.
+    /// Makes all tasks that a file plans, or none of them.
     pub async fn import_tasks(
         &self,
         key: Option<&Key>,
@@ -125,7 +127,7 @@ impl Store {
                 let (title, name) = (title.clone(), id.clone());
                 made.push(ImportedTask { task_id, handle, title, name });
             }
-            // Now all of them exist, and can depend on each other.
+            // All of them exist now, so they can depend on each other in any order.
             for (Planned { place, depends_on, .. }, ImportedTask { task_id, .. }) in
                 planned.iter().zip(&made)
             {

@@ -1,5 +1,13 @@
-//! Commits for other hosts, as bundles, whose contents are kept in parts; which hosts have a repository
-//! at its path; and the move of an attempt to this host.
+//! Commits for other hosts, as bundles whose contents are stored in parts; which hosts have a repository at
+//! its path; and the move of an attempt to this host.
+//!
+//! The copy of a turn at a remote (`turn_bundles.pushed`):
+//!
+//! ```text
+//!  due ─push─▶ there ─withdraw─▶ unwanted ─deleted at the remote─▶ removed
+//!   │ └─fails─▶ failed ─tried again─▶ there
+//!   └─withdraw, no remote yet─▶ removed
+//! ```
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -11,15 +19,16 @@ use serde_json::json;
 
 use super::{Code, Db, Patience, Refusal, Result, Sql, Store, not_found, now, sweep};
 
-/// How long parts stay whose bundle is not recorded, in milliseconds.
+/// How long parts are kept whose bundle was never recorded, in milliseconds: one day.
 const UNRECORDED_MS: i64 = 86_400_000;
 
+/// The condition for parts that no bundle uses.
 const UNUSED: &str =
     "NOT EXISTS (SELECT 1 FROM turn_bundles t WHERE t.sha256 = bundle_parts.sha256)
     AND NOT EXISTS (SELECT 1 FROM base_bundles b WHERE b.sha256 = bundle_parts.sha256)";
 
 impl Store {
-    /// Removes parts that no bundle came to have.
+    /// Removes old parts that no bundle uses.
     pub(super) async fn prune_bundles(&self) -> Result<u64, Refusal> {
         let sql = format!("DELETE FROM bundle_parts WHERE made_at < $1 AND {UNUSED}");
         let before = (now() - UNRECORDED_MS,);
@@ -27,20 +36,21 @@ impl Store {
         self.write(Patience::Short, "bundles_pruned", work).await
     }
 
-    /// Whether a host lacks a repository of an attempt at its path.
+    /// Whether a host lacks, at its path, one of the repositories of an attempt.
     pub async fn lacks_repo(&self, attempt: AttemptId, host: &str) -> Result<bool, Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM attempt_repos r WHERE r.attempt_id = $1
              AND NOT EXISTS (SELECT 1 FROM repo_hosts h WHERE h.repo_id = r.repo_id AND h.host = $2))";
         self.read(async |db| db.one(sql, (attempt, host)).await).await
     }
 
-    /// All repositories of the board, with their paths.
+    /// All repositories of the board, each with its path.
     pub async fn repo_paths(&self) -> Result<Vec<(RepoId, String)>, Refusal> {
         let sql = "SELECT repo_id, path FROM repos ORDER BY repo_id";
         self.read(async |db| db.all(sql, ()).await).await
     }
 
-    /// Records that this host has a new repository of a shared board at its path, if it uses that.
+    /// Records that this host has a new repository at its path. Does nothing where the board is not shared,
+    /// or where this host uses a mirror instead of the path.
     pub(super) async fn note_here(&self, db: Db<'_>, repo: RepoId, path: &str) -> Result<()> {
         if !self.is_shared() || self.places.is_mirror(&self.places.of(repo, path)) {
             return Ok(());
@@ -49,7 +59,7 @@ impl Store {
         db.insert_new("INTO repo_hosts", row).await.map(drop)
     }
 
-    /// Records that this host has none of the repositories at its path.
+    /// Removes the records that this host has repositories at their paths.
     pub async fn record_no_repos_here(&self) -> Result<(), Refusal> {
         let sql = "DELETE FROM repo_hosts WHERE host = $1";
         let work = async |db: Db<'_>| db.run(sql, (&self.host,)).await.map(drop);
@@ -57,7 +67,7 @@ impl Store {
     }
 }
 
-/// Replaces the bundles of an attempt, in the transaction of its newest snapshot.
+/// Replaces the bundles of an attempt by those of its newest snapshot, in the snapshot's transaction.
 pub(super) async fn replace(
     db: Db<'_>,
     attempt: AttemptId,
@@ -78,7 +88,8 @@ pub(super) async fn replace(
     remove(db, before).await
 }
 
-/// Removes the contents of an attempt's bundles. Their rows stay, for a remote is to remove them too.
+/// Removes the contents of an attempt's bundles. The rows stay, so that the copies at remotes are removed
+/// too.
 pub(super) async fn forget(db: Db<'_>, attempt: AttemptId) -> Result<()> {
     let before = contents(db, attempt).await?;
     db.run("UPDATE turn_bundles SET sha256 = NULL WHERE attempt_id = $1", (attempt,)).await?;
@@ -86,8 +97,8 @@ pub(super) async fn forget(db: Db<'_>, attempt: AttemptId) -> Result<()> {
     remove(db, before).await
 }
 
-/// Has nothing more of these attempts be pushed, and what remotes have of them be removed. `attempts` is
-/// a query with the parameter `$1`, or that alone.
+/// Stops all pushes of these attempts, and has their copies at remotes removed. `attempts` is a query with
+/// the parameter `$1`, or just `$1`.
 pub(super) async fn withdraw(db: Db<'_>, attempts: &str, value: impl Serialize) -> Result<()> {
     let sql = format!(
         "UPDATE turn_bundles
@@ -102,7 +113,7 @@ async fn contents(db: Db<'_>, attempt: AttemptId) -> Result<Vec<String>> {
     db.all(sql, (attempt,)).await
 }
 
-/// Removes contents that no bundle has.
+/// Removes contents that no bundle uses any more.
 async fn remove(db: Db<'_>, contents: Vec<String>) -> Result<()> {
     if contents.is_empty() {
         return Ok(());
@@ -119,9 +130,10 @@ impl Bundles for Store {
         let row = json!({
             "sha256": sha256, "part": part, "content": STANDARD.encode(content), "made_at": now(),
         });
-        // Their names are hashes: they wait for no other write, and none for them.
+        // A part is named by its hash, so equal parts are equal rows: no order with other writes is needed.
         self.beside(Patience::Short, "bundle_part", async |db| {
-            // One that is there may be old, and is not to be pruned before its bundle is recorded.
+            // A part that exists may be old. Its new time keeps it from being pruned before its bundle is
+            // recorded.
             db.replace("bundle_parts", "sha256, part", row).await.map(drop)
         })
         .await
@@ -188,7 +200,8 @@ impl Bundles for Store {
         let needs =
             "SELECT EXISTS (SELECT 1 FROM base_bundles WHERE repo_id = $1 AND commit_id = $2)";
         self.write(Patience::Short, "base_bundle", async |db| {
-            // What it builds on may have been removed meanwhile: then the next start keeps it.
+            // The bundle that this one builds on may have been removed meanwhile. Then this one is not
+            // recorded; the next start records one.
             if let Some(before) = bundle.needs.as_ref().filter(|_| is_kept)
                 && !db.one::<bool>(needs, (repo, before)).await?
             {
@@ -251,24 +264,25 @@ impl Bundles for Store {
     }
 }
 
+/// What decides whether an attempt can be moved.
 #[derive(Debug, serde::Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "facts are independent of each other")]
 struct MoveFacts {
     host: String,
     epoch: u64,
     rests: bool,
-    /// It is being finished, or the work of another attempt is being applied to it.
+    /// A finish of it is open, or another attempt's work is being applied to its branch.
     finishes: bool,
-    /// Something that it started may be alive.
+    /// Something that the attempt started may be alive.
     works: bool,
-    /// The snapshot of its last turn is still to be made.
+    /// The snapshot of its last turn has not been made yet.
     is_due: bool,
-    /// Its branch got work of another attempt since its last turn.
+    /// Its branch got work of another attempt after its last turn, and no snapshot contains that work.
     got_more: bool,
 }
 
-/// Refuses a move of what is not at rest, or whose host is not lost. A host that something is taken from
-/// because it is lost is given up with that: the other attempts that this changes.
+/// Refuses to move an attempt that is not at rest, or whose host is alive when it must be lost. A host that
+/// is lost is given up here, in the same transaction; the other attempts that this changes are returned.
 async fn check_move(
     db: Db<'_>,
     attempt: AttemptId,
@@ -318,7 +332,8 @@ async fn check_move(
     }
 }
 
-/// What the old host had running is over, or of no use here: sessions, processes, a due snapshot.
+/// Gives the attempt to this host, in its next epoch. Whatever the old host had running counts as ended:
+/// the agent's session, processes, a due snapshot.
 async fn set_host(db: Db<'_>, attempt: AttemptId, found: &MoveFacts, host: &str) -> Result<u64> {
     let epoch = found.epoch + 1;
     let now = now();

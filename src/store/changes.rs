@@ -1,8 +1,9 @@
-//! Wake-ups for calls that wait for attempts or questions to change. They are hints: a
-//! waiter that is woken reads the tables, which are the truth. It registers before it reads,
-//! so it misses no later change. What is kept here and in no table: which attempts wait for the disk, for
-//! then there may be no room for a row, which for the setup of another one, and what executors wait for;
-//! every start of a daemon finds these out anew.
+//! Wake-ups for calls that wait for attempts or questions to change. A wake-up is a hint: the waiter then
+//! reads the tables, which hold the truth. A waiter registers before it reads, so it misses no change.
+//!
+//! Some waits are kept here and in no table: which attempts wait for the disk (a full disk has no room for a
+//! row), which wait for another attempt's setup, and what executors wait for. Each start of a daemon finds
+//! them again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ use super::sql::Sql;
 use crate::api::users::Changed;
 
 impl Store {
-    /// The last changes of the objects that changed after a number, in their order.
+    /// The changed objects whose last change has a number above `number`, in the order of the changes.
     pub async fn changes_after(&self, number: u64, limit: usize) -> Result<Vec<Changed>, Refusal> {
         let sql = "SELECT number, topic, id FROM changes WHERE number > $1
                    ORDER BY number LIMIT $2";
@@ -31,36 +32,38 @@ impl Store {
         self.read(async |db| db.one(sql, ()).await).await
     }
 
-    /// Is marked as changed after every commit.
+    /// A channel that is marked as changed after the writes of this daemon, and when `follow` has found
+    /// changes by other daemons.
     pub fn commits(&self) -> watch::Receiver<()> {
         self.changes.1.subscribe()
     }
 }
 
-/// The registry of waiters, and the bell of those that follow everything. Cheap to clone: there
-/// is one.
+/// The registry of waiters, and the channel of those that follow all changes. Cheap to clone: all clones
+/// share one registry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes(Arc<Mutex<Waiting>>, watch::Sender<()>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    /// Of each attempt or question, by its id.
+    /// The waiters of each attempt, question or hint, by its id or name.
     by_topic: HashMap<String, HashMap<u64, Arc<Notify>>>,
     for_disk: HashMap<AttemptId, String>,
     /// What executors wait for: their work in the background, or their model.
     for_other: HashMap<AttemptId, WaitingOn>,
+    /// The attempt, and the one whose setup it waits for.
     for_setup: HashMap<AttemptId, AttemptId>,
 }
 
 impl Changes {
-    /// Wakes those that follow everything.
+    /// Wakes those that follow all changes.
     pub(super) fn committed(&self) {
         self.1.send_replace(());
     }
 
-    /// Wakes the watches of an attempt or a question. Call it after the commit: a waiter that
-    /// is woken before it would read the old rows and sleep again.
+    /// Wakes the watches of an attempt, a question or a hint. Call this after the commit: a waiter that is
+    /// woken earlier would read the old rows and sleep again.
     pub(super) fn announce(&self, topic: impl ToString + Copy) {
         let waiting = lock(&self.0);
         for wake in waiting.by_topic.get(&topic.to_string()).into_iter().flat_map(HashMap::values) {
@@ -68,7 +71,7 @@ impl Changes {
         }
     }
 
-    /// Notes why an attempt waits for the disk; `None`: it no longer does.
+    /// Notes why an attempt waits for the disk; `None`: it no longer does. Wakes its waiters if that changed.
     pub(super) fn wait_for_disk(&self, attempt: AttemptId, reason: Option<&str>) {
         let mut waiting = lock(&self.0);
         let before = match reason {
@@ -81,7 +84,7 @@ impl Changes {
         }
     }
 
-    /// Notes whose setup an attempt waits for; `None`: it no longer does.
+    /// Notes whose setup an attempt waits for; `None`: it no longer does. Wakes its waiters if that changed.
     pub(super) fn wait_for_setup(&self, attempt: AttemptId, of: Option<AttemptId>) {
         let mut waiting = lock(&self.0);
         let before = match of {
@@ -94,15 +97,17 @@ impl Changes {
         }
     }
 
+    /// The attempt whose setup this one waits for; `None`: it waits for none.
     pub(super) fn waits_for_setup(&self, attempt: AttemptId) -> Option<AttemptId> {
         lock(&self.0).for_setup.get(&attempt).copied()
     }
 
+    /// Why an attempt waits for the disk; `None`: it does not.
     pub(super) fn waits_for_disk(&self, attempt: AttemptId) -> Option<String> {
         lock(&self.0).for_disk.get(&attempt).cloned()
     }
 
-    /// Notes what the executor of an attempt waits for.
+    /// Notes what the executor of an attempt waits for; `None`: nothing. Wakes its waiters if that changed.
     pub(super) fn wait_for(&self, attempt: AttemptId, what: Option<WaitingOn>) {
         let mut waiting = lock(&self.0);
         let before = match what {
@@ -115,10 +120,12 @@ impl Changes {
         }
     }
 
+    /// What the executor of an attempt waits for; `None`: nothing.
     pub(super) fn waits_for(&self, attempt: AttemptId) -> Option<WaitingOn> {
         lock(&self.0).for_other.get(&attempt).copied()
     }
 
+    /// Registers a waiter for these topics, which are ids, or names of hints.
     pub(super) fn watch<T: ToString>(&self, topics: &[T]) -> ChangeWatch {
         let topics: Vec<String> = topics.iter().map(T::to_string).collect();
         let wake = Arc::new(Notify::new());
@@ -133,7 +140,7 @@ impl Changes {
     }
 }
 
-/// A waiter's place in the registry, given up when it is dropped.
+/// The registration of a waiter, which ends when this is dropped.
 #[derive(Debug)]
 pub struct ChangeWatch {
     changes: Changes,
@@ -143,8 +150,8 @@ pub struct ChangeWatch {
 }
 
 impl ChangeWatch {
-    /// Resolves once one of them may have changed since the watch began
-    /// or this last resolved. Cancel safe.
+    /// Resolves once one of the topics may have changed since the registration, or since this last resolved.
+    /// Cancel safe.
     pub async fn changed(&self) {
         self.wake.notified().await;
     }

@@ -1,6 +1,6 @@
-//! Comments on the changes of attempts, and the reviews that follow-ups carry. A submit writes its
-//! review, its comments' new state and the follow-up in one transaction ([`send`]); a follow-up
-//! that is dropped gives its comments back as drafts ([`give_back`]) in that of the drop.
+//! Comments on the changes of attempts, and the reviews that follow-ups carry. A submit writes its review,
+//! the new state of its comments and the follow-up in one transaction ([`send`]). If the follow-up is
+//! dropped, its comments become drafts again in the transaction of the drop ([`give_back`]).
 //!
 //! ```text
 //!   draft ──submit──▶ sent ──resolve──▶ resolved
@@ -8,7 +8,7 @@
 //!     └─dropped, or its turn never began
 //! ```
 //!
-//! That a comment was delivered is read from the process of its follow-up.
+//! Whether a comment was delivered is not stored: the process of its follow-up shows it.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, CommentId, ProcessId, QueueId, ReviewId};
@@ -20,37 +20,44 @@ use super::approvals::count_change;
 use super::{Code, Db, Patience, Refusal, Result, Sql, Store, not_found, now};
 use crate::api::comments::{Comment, CommentState, CurrentLines, SentReview, Side};
 
-/// Most comments of an attempt, and most of its drafts.
+/// The limits of one attempt: all comments, and drafts.
 const COMMENTS_MAX: u64 = 1000;
 const DRAFTS_MAX: u64 = 100;
 
-/// A detail of the refusal of a review whose drafts have changed since it was made.
+/// A detail of the refusal of a submit whose drafts have changed since the prompt was made of them.
 pub const DRAFTS_CHANGED: &str = "drafts_changed";
 
-/// Who writes a comment.
+/// The writer of a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
     pub name: String,
-    /// The attempt that it works in.
+    /// The attempt that the writer works in; `None`: outside of all attempts.
     pub attempt: Option<AttemptId>,
 }
 
-/// A comment as it is written down.
+/// A comment to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewComment {
+    /// The name of the repository.
     pub repo: String,
+    /// The changed file as `<repository>/<path>`, as the changes list it.
     pub path: String,
+    /// The file of the commented side: the old name of a renamed file on the old side.
     pub file: String,
     pub side: Side,
+    /// Both lines belong to the comment; the first line of a file is 1.
     pub first_line: u64,
     pub last_line: u64,
+    /// The turn at whose end the lines were like this.
     pub turn: u32,
+    /// The blob of the file in git at that time.
     pub blob_id: String,
+    /// The text of the lines, shortened.
     pub quoted: String,
     pub text: String,
 }
 
-/// A comment as it is kept.
+/// A stored comment; the fields of [`NewComment`] mean the same here.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct KeptComment {
     pub comment_id: CommentId,
@@ -66,18 +73,21 @@ pub struct KeptComment {
     pub quoted: String,
     pub text: String,
     pub state: CommentState,
+    /// Grows with each change of a draft; a submit names the version that it read.
     pub version: u32,
+    /// The review that sent it; `None`: a draft.
     pub review_id: Option<ReviewId>,
     pub author: String,
+    /// The attempt of its writer; `None`: outside of all attempts.
     pub author_id: Option<AttemptId>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// The turn that its review's follow-up has begun.
+    /// The turn that its review's follow-up has begun; `None`: no turn has begun.
     pub delivered: Option<u32>,
 }
 
 impl KeptComment {
-    /// As callers see it, as far as rows tell.
+    /// The comment for callers, as far as the rows show it: whether lines have moved is found elsewhere.
     pub fn told(&self) -> Comment {
         let state = match (self.state, self.delivered) {
             (CommentState::Sent, Some(_)) => CommentState::Delivered,
@@ -108,7 +118,7 @@ impl KeptComment {
     }
 }
 
-/// The processes that ran a review's prompt. One that never began may have no pid, and no end.
+/// The first process that ran a review's prompt. A process that never ran has no pid and no end.
 macro_rules! runs {
     ($what:literal) => {
         concat!(
@@ -121,7 +131,7 @@ macro_rules! runs {
     };
 }
 
-/// Comments; `$which` is the condition.
+/// Comments, oldest first; `$which` is the condition.
 macro_rules! select {
     ($which:literal) => {
         concat!(
@@ -145,7 +155,7 @@ pub enum Amendment {
 }
 
 impl Store {
-    /// An attempt's comments, oldest first.
+    /// An attempt's comments, oldest first. Refused if the attempt is unknown.
     pub async fn comments(&self, attempt: AttemptId) -> Result<Vec<KeptComment>, Refusal> {
         self.read(async |db| {
             let is_there: bool = db.one(KNOWN, (attempt,)).await?;
@@ -157,7 +167,7 @@ impl Store {
         .await
     }
 
-    /// The reviews of an attempt that have comments, oldest first.
+    /// The reviews of an attempt that still have comments, oldest first.
     pub async fn reviews(&self, attempt: AttemptId) -> Result<Vec<SentReview>, Refusal> {
         let sql = concat!(
             "SELECT r.review_id, r.message, r.submitted_at, r.queue_id,
@@ -174,7 +184,7 @@ impl Store {
         self.read(async |db| db.all(sql, (attempt,)).await).await
     }
 
-    /// The snapshots of an attempt, each with its turn.
+    /// All snapshots of an attempt with their turns: one for each turn and repository.
     pub async fn all_snapshots(
         &self,
         attempt: AttemptId,
@@ -185,6 +195,7 @@ impl Store {
         self.read(async |db| db.all(sql, (attempt,)).await).await
     }
 
+    /// Adds a draft. Refused when the attempt has as many comments or drafts as are allowed.
     pub async fn add_comment(
         &self,
         key: Option<&Key>,
@@ -218,7 +229,8 @@ impl Store {
         Ok(added)
     }
 
-    /// Changes a comment. Inside an attempt, only its own.
+    /// Changes a comment. A writer inside an attempt may change only comments that were written in it. Drafts
+    /// can be edited or removed; sent comments can only be resolved.
     pub async fn amend_comment(
         &self,
         key: Option<&Key>,
@@ -272,7 +284,8 @@ async fn one(db: Db<'_>, attempt: AttemptId, id: CommentId) -> Result<KeptCommen
     found.ok_or_else(|| refused(message()).hint(LIST_INSTEAD).into())
 }
 
-/// Sends the drafts of a review with the follow-up that is being written. Part of a transaction.
+/// Sends the drafts of a review together with the follow-up that the transaction writes. Refused if a draft
+/// has another version than the review was made of. Part of a transaction.
 pub(super) async fn send(db: Db<'_>, attempt: AttemptId, review: &Review) -> Result<()> {
     let Review { review_id, queue_id, submitted_at, message, drafts } = review;
     let now = submitted_at.millis();
@@ -294,7 +307,7 @@ pub(super) async fn send(db: Db<'_>, attempt: AttemptId, review: &Review) -> Res
     Ok(())
 }
 
-/// The comments of a follow-up that was dropped are drafts again. Part of a transaction.
+/// Makes the comments of a dropped follow-up drafts again. Part of a transaction.
 pub(super) async fn give_back(db: Db<'_>, follow_up: QueueId) -> Result<()> {
     let sql = "UPDATE comments SET state = 'draft', review_id = NULL, version = version + 1,
                 updated_at = $2
@@ -302,7 +315,7 @@ pub(super) async fn give_back(db: Db<'_>, follow_up: QueueId) -> Result<()> {
     db.run(sql, (follow_up, now())).await.map(drop)
 }
 
-/// The same where the turn of the follow-up has ended without having begun: its process never ran.
+/// The same for a follow-up whose turn ended without having run. Part of a transaction.
 pub(super) async fn give_back_unbegun(db: Db<'_>, process: ProcessId) -> Result<()> {
     let sql = "SELECT queue_id FROM processes WHERE process_id = $1 AND queue_id IS NOT NULL
            AND pid IS NULL AND exit_code IS NULL AND exit_signal IS NULL";

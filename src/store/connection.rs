@@ -1,5 +1,5 @@
-//! The connection of a read or of a transaction, over either engine. What is asked of it is dispatched
-//! here and in [`super::sql`] alone: all other files know statements only.
+//! The connection of a read or of a transaction, over either engine. Only this file, [`super::sql`] and
+//! [`super::row`] distinguish the engines' drivers; all other files see statements only.
 
 use sqlx::pool::PoolConnection;
 use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
@@ -7,23 +7,24 @@ use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool,
 use super::dialect::{Dialect, POSTGRES, SQLITE};
 use super::pg_transaction::{self, Begun, Order, Writer};
 
-/// A connection that was taken from a pool, or a transaction on one.
+/// A connection from a pool, or a transaction on one.
 pub enum Connection {
     Sqlite(PoolConnection<Sqlite>),
     SqliteTransaction(Transaction<'static, Sqlite>),
     Postgres(PoolConnection<Postgres>),
     PostgresTransaction(Transaction<'static, Postgres>),
-    /// One that is in no pool, in a transaction that its owner ends.
+    /// A connection outside all pools, in a transaction that its owner ends: a renewal of the lease.
     Single(Box<PgConnection>),
 }
 
-/// The connection itself, as its driver knows it.
+/// The connection as its driver knows it; what [`super::sql`] runs statements on.
 pub enum Driver<'c> {
     Sqlite(&'c mut SqliteConnection),
     Postgres(&'c mut PgConnection),
 }
 
 impl Connection {
+    /// The connection below the transaction, if there is one.
     #[inline]
     pub fn driver(&mut self) -> Driver<'_> {
         match self {
@@ -35,7 +36,7 @@ impl Connection {
         }
     }
 
-    /// What the engine's statements have of their own.
+    /// The statements that only this engine has.
     pub fn dialect(&self) -> &'static Dialect {
         match self {
             Self::Sqlite(_) | Self::SqliteTransaction(_) => &SQLITE,
@@ -44,7 +45,7 @@ impl Connection {
     }
 }
 
-/// The connections of one engine.
+/// The connections of one engine: one that writes, or several that read.
 #[derive(Clone, Debug)]
 pub enum Pool {
     Sqlite(SqlitePool),
@@ -52,6 +53,7 @@ pub enum Pool {
 }
 
 impl Pool {
+    /// The statements that only this engine has.
     pub fn dialect(&self) -> &'static Dialect {
         match self {
             Self::Sqlite(_) => &SQLITE,
@@ -59,7 +61,7 @@ impl Pool {
         }
     }
 
-    /// The futures of PostgreSQL are boxed, so that those of SQLite stay as small as they are.
+    /// Waits for a free connection. The futures of PostgreSQL are boxed, so that those of SQLite stay small.
     pub async fn acquire(&self) -> sqlx::Result<Connection> {
         Ok(match self {
             Self::Sqlite(pool) => Connection::Sqlite(pool.acquire().await?),
@@ -67,7 +69,8 @@ impl Pool {
         })
     }
 
-    /// Begins a transaction that writes, if the writer still may.
+    /// Begins a transaction that writes. The answer says whether the writer may still write; on SQLite it
+    /// always may.
     pub async fn begin_write(
         &self,
         order: Order,
@@ -96,15 +99,15 @@ impl Pool {
         })
     }
 
-    /// Commits a transaction that this pool has begun to write. With a host, the daemons of the others
-    /// get a hint that it has written.
+    /// Commits a transaction that this pool has begun. With `host`, the daemons of the other hosts are told
+    /// that this host has written something.
     pub async fn commit(&self, writing: Connection, host: Option<&str>) -> sqlx::Result<()> {
         match (writing, self) {
             (Connection::SqliteTransaction(transaction), _) => transaction.commit().await,
             (Connection::PostgresTransaction(transaction), Self::Postgres(pool)) => {
                 Box::pin(pg_transaction::commit(transaction, pool, host)).await
             }
-            // These have nothing to be committed.
+            // A pool of SQLite begins no transaction of PostgreSQL; the compiler asks for the case.
             (Connection::PostgresTransaction(transaction), Self::Sqlite(_)) => {
                 transaction.commit().await
             }
@@ -112,6 +115,7 @@ impl Pool {
         }
     }
 
+    /// Closes all connections, and waits until they are closed.
     pub async fn close(&self) {
         match self {
             Self::Sqlite(pool) => pool.close().await,

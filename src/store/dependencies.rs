@@ -1,4 +1,4 @@
-//! The dependencies of tasks: resolved by name, written, and kept free of cycles.
+//! The dependencies of tasks: found by name, written, and kept free of cycles.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,6 +8,7 @@ use provost_actors::journal::Unmet;
 use super::{Code, Db, Refusal, Result, Sql, not_found};
 use crate::work::dependencies::cycle;
 
+/// The tasks on which `task` still waits: neither done nor deleted.
 pub(super) async fn unmet(db: Db<'_>, task: TaskId) -> Result<Vec<Unmet>> {
     let sql = "SELECT t.task_id, t.handle,
                 (SELECT a.attempt_id FROM attempts a
@@ -19,7 +20,8 @@ pub(super) async fn unmet(db: Db<'_>, task: TaskId) -> Result<Vec<Unmet>> {
     db.all(sql, (task,)).await
 }
 
-/// The tasks of a project's board that are named, each once.
+/// The ids of tasks that are named by id or handle, sorted, each once. Refused if one is not on the project's
+/// board.
 pub(super) async fn resolve<'a>(
     db: Db<'_>,
     project: ProjectId,
@@ -40,14 +42,15 @@ pub(super) async fn resolve<'a>(
     Ok(tasks.into_iter().collect())
 }
 
-/// Lets a new task depend on others. Nothing depends on it yet, so there is no cycle.
+/// Makes a new task depend on others. No task depends on the new one yet, so no cycle can form.
 pub(super) async fn add(db: Db<'_>, task: TaskId, depends_on: &[TaskId]) -> Result<u64> {
     let sql = "INSERT INTO task_dependencies (task_id, depends_on)
          SELECT $1, value FROM json_each($2) WHERE true ON CONFLICT DO NOTHING";
     db.run(sql, (task, depends_on)).await
 }
 
-/// Lets a task depend on these alone, unless there would be a cycle.
+/// Makes a task depend on exactly these. Refused if a cycle would form; the transaction then undoes the
+/// change.
 pub(super) async fn replace(
     db: Db<'_>,
     project: ProjectId,

@@ -1,17 +1,16 @@
-//! Why the store could not do what a caller asked for. Inside the store `?` makes a
-//! [`StoreError`] of any error; a caller gets the [`Refusal`] of it, made once, where
-//! [`read`](super::Store::read), [`write`](super::Store::write) and
-//! [`keyed`](super::Store::keyed) return.
+//! Why the store could not do what a caller asked for. Inside the store, `?` turns any error into a
+//! [`StoreError`]. [`read`](super::Store::read), [`write`](super::Store::write) and
+//! [`keyed`](super::Store::keyed) turn that into the [`Refusal`] of the caller.
 
 use provost_actors::refusal::{Code, Refusal};
 use provost_actors::retry;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::sqlite::SqliteError;
 
-/// When a caller had better try again, in seconds.
+/// The advice to a caller of a locked database: seconds until the next try.
 const RETRY_AFTER_SECS: u64 = 2;
 
-/// The way out where the board is on a server.
+/// The hint for a board on a server.
 const AT_THE_SERVER: &str =
     "Look at the PostgreSQL server that [engine] url names, then call the tool again.";
 
@@ -23,17 +22,18 @@ pub enum StoreError {
     /// A stored value is not the JSON it should be, or a value can't be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// The call itself is at fault, or the state of what it names.
+    /// The call itself is wrong, or the state of what it names does not allow it.
     #[error("{}", .0.message)]
     Refused(Box<Refusal>),
 }
 
 impl StoreError {
-    /// Whether a statement, or what its rows are read into, may not fit the schema.
+    /// Whether the cause may be a schema that another version has changed: the statement, or the type that
+    /// its rows are read into, does not fit.
     pub fn misfits_schema(&self) -> bool {
         match self {
-            // Names that are not there, other types, and other columns than when it was prepared
-            // (feature_not_supported).
+            // The class 42: unknown names and wrong types. 0A000 (feature_not_supported): the columns have
+            // changed since the statement was prepared.
             Self::Database(error) => {
                 sql_state(error).is_some_and(|state| state.starts_with("42") || state == "0A000")
             }
@@ -64,6 +64,8 @@ impl From<StoreError> for Refusal {
     }
 }
 
+/// The refusal of a failed statement: a full disk, a lock, missing rights, an absent database, or a fault of
+/// Provost. Tells the retries of the actors that the store is away, where that is the cause.
 #[expect(clippy::needless_pass_by_value, reason = "shaped for map_err")]
 pub(super) fn fault(error: sqlx::Error) -> Refusal {
     if is_of_a_server(&error) && is_unavailable(&error) {
@@ -96,18 +98,18 @@ pub(super) fn fault(error: sqlx::Error) -> Refusal {
     Refusal::internal(format!("the store failed: {error}"))
 }
 
-/// Whether PostgreSQL has refused, or can't be reached.
+/// Whether the error is one of PostgreSQL, or of the connection to it.
 fn is_of_a_server(error: &sqlx::Error) -> bool {
     use sqlx::Error::{Configuration, Io, Tls};
     sql_state(error).is_some() || matches!(error, Io(_) | Tls(_) | Configuration(_))
 }
 
-/// The role may not do that: insufficient_privilege.
+/// The role may not do this: insufficient_privilege.
 pub(super) fn is_forbidden(error: &sqlx::Error) -> bool {
     sql_state(error).is_some_and(|state| state == "42501")
 }
 
-/// No room is left for what is to be written.
+/// The disk of the database is full.
 fn is_full(error: &sqlx::Error) -> bool {
     // SQLITE_FULL, and IOERR_WRITE, _FSYNC, _TRUNCATE or _SHMSIZE that a full disk
     // gives too (https://www.sqlite.org/rescode.html).
@@ -116,12 +118,12 @@ fn is_full(error: &sqlx::Error) -> bool {
         || sql_state(error).is_some_and(|state| state == "53100")
 }
 
-/// Other transactions are in the way: serialization_failure, deadlock_detected, lock_not_available.
+/// Other transactions block this one: serialization_failure, deadlock_detected, lock_not_available.
 pub(super) fn is_contended(error: &sqlx::Error) -> bool {
     sql_state(error).is_some_and(|state| matches!(state.as_str(), "40001" | "40P01" | "55P03"))
 }
 
-/// The database can't be used now, or at all.
+/// The database can't be used now, or not at all.
 pub(super) fn is_unavailable(error: &sqlx::Error) -> bool {
     let is_down = |state: String| {
         // Exceptions of the connection, interventions of an operator, too few resources, and a
@@ -142,7 +144,7 @@ pub(super) fn is_unavailable(error: &sqlx::Error) -> bool {
         )
 }
 
-/// SQLite's result code without its extension.
+/// SQLite's result code without its extension; `None`: the error is not SQLite's.
 pub(super) fn primary_code(error: &sqlx::Error) -> Option<u32> {
     sqlite_code(error).map(|code| code & 0xff)
 }
@@ -153,13 +155,14 @@ fn sqlite_code(error: &sqlx::Error) -> Option<u32> {
     error.code()?.parse().ok()
 }
 
-/// PostgreSQL's code of an error.
+/// PostgreSQL's code of an error (SQLSTATE); `None`: the error is not PostgreSQL's.
 fn sql_state(error: &sqlx::Error) -> Option<String> {
     let error = error.as_database_error()?;
     Some(error.try_downcast_ref::<PgDatabaseError>()?.code().to_owned())
 }
 
-/// The caller is not at fault, and the same call works soon.
+/// The refusal of a call that is not at fault itself and works when tried again soon. Tells the retries of
+/// the actors that the store is away.
 pub(super) fn locked(message: &str) -> Refusal {
     retry::store_is_away();
     Refusal::new(Code::DbLocked, message).detail("retry_after_seconds", RETRY_AFTER_SECS)

@@ -1,6 +1,13 @@
-//! The fence of a board that hosts share: each transaction that writes first makes sure that its daemon
-//! still is the one of its host. So nothing of a daemon is committed after its host was given up, or
-//! was registered by another daemon.
+//! The fence of a board that hosts share. Each transaction that writes first checks that its daemon is still
+//! the one of its host. So a daemon commits nothing after its host was given up, or after another daemon has
+//! registered the host.
+//!
+//! ```text
+//!  open ─register_host─▶ required (incarnation) ─a write finds another incarnation, or fenced_at─▶ lost
+//!    └────────────────────────┴─────────────────a write finds a newer schema───────────────────▶ lost
+//! ```
+//!
+//! A lost fence stays lost: the daemon stops, and the next one opens the store again.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,24 +22,26 @@ use super::{Db, Patience, Result, Sql, Store};
 /// What this daemon has registered, as far as it knows.
 #[derive(Debug, Default)]
 pub struct Fence {
-    /// 0: it has not registered its host yet, and nothing is made sure of.
+    /// 0: the daemon has not registered its host yet, and writes are not checked.
     incarnation: AtomicU64,
-    /// A migration of the board that this version of Provost does not know.
+    /// A migration on the board that this version of Provost does not know.
     newer: OnceLock<i64>,
+    /// Cancelled once this daemon may not write any more.
     lost: CancellationToken,
 }
 
 impl Fence {
+    /// The incarnation that each write must have; `None`: writes are not checked.
     pub fn incarnation(&self) -> Option<u64> {
         Some(self.incarnation.load(Ordering::Relaxed)).filter(|it| *it > 0)
     }
 
-    /// From now on each write has to be this incarnation's; `None`: of any.
+    /// From now on each write must have this incarnation; `None`: any.
     pub fn require(&self, incarnation: Option<u64>) {
         self.incarnation.store(incarnation.unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// The host has another daemon now, or none.
+    /// Notes that the host has another daemon now, or none. This stops the daemon.
     pub fn lost(&self, host: &str) -> Refusal {
         self.lost.cancel();
         let message = format!(
@@ -42,7 +51,7 @@ impl Fence {
         Refusal::new(Code::DbUnavailable, message).hint("Call the tool again in a few seconds.")
     }
 
-    /// A daemon of a newer version has changed the schema.
+    /// Notes that a daemon of a newer version has changed the schema. This stops the daemon.
     pub fn outdated(&self, version: i64) -> Refusal {
         let _ = self.newer.set(version);
         self.lost.cancel();
@@ -56,26 +65,27 @@ impl Fence {
 }
 
 impl Store {
-    /// Waits until this daemon has found that it may write nothing any more: its host is not its own,
-    /// and what it has started may have been started elsewhere; or the board is of a
+    /// Waits until this daemon has found that it may write nothing any more. Either it has lost its host, and
+    /// another host may have started the same attempts; or the board is of a
     /// [newer version](Self::newer_migration).
     pub async fn fenced(&self) {
         self.fence.lost.cancelled().await;
     }
 
-    /// The migration of the board that this version does not know, once one was found.
+    /// The migration on the board that this version does not know; `None`: none was found.
     pub fn newer_migration(&self) -> Option<i64> {
         self.fence.newer.get().copied()
     }
 
-    /// The refusal of a daemon whose version does not know the schema; `None`: it knows it.
+    /// The refusal if the schema is newer than this version; `None`: it is not, or the store does not answer.
     pub(super) async fn outdated(&self) -> Option<Refusal> {
         let mut db = self.reader.acquire().await.ok()?;
         let newest: i64 = db.one("SELECT max(version) FROM _sqlx_migrations", ()).await.ok()?;
         (newest > self.schema).then(|| self.fence.outdated(newest))
     }
 
-    /// Whether the host is still this daemon's; also where this daemon can't write.
+    /// Loses the fence if the host is no longer this daemon's. It only reads, so it works also where this
+    /// daemon can't write.
     pub(super) async fn look_at_fence(&self) {
         let Some(incarnation) = self.fence.incarnation() else { return };
         let sql = "SELECT count(*) FROM hosts
@@ -87,8 +97,8 @@ impl Store {
         }
     }
 
-    /// Notes that the daemon of this host ends, and nothing of it runs: another home may have the host at
-    /// once. What it has waits for its next daemon as long as the lease.
+    /// Records that the daemon of this host stops and that nothing it started is running, so that another
+    /// home may register the host at once. The attempts wait for the host's next daemon until the lease ends.
     pub async fn end_host(&self) -> Result<(), Refusal> {
         let now = self.writer.dialect().now;
         let sql = format!("UPDATE hosts SET ended_at = {now} WHERE host_id = $1");
@@ -99,9 +109,9 @@ impl Store {
     }
 }
 
-/// Notes that a host renews its lease. If none did for a while the engine was away: then each host
-/// gets the time of a lease before any counts as lost. One of all hosts notes it in a thirtieth of a
-/// lease: the others would wait for its commit.
+/// Records that the engine was reachable when a host renewed its lease. After a gap longer than a third of a
+/// lease the engine was away: then no host counts as lost before the time of one more lease is over. At most
+/// one host writes this in a thirtieth of a lease, because the others would wait for its commit.
 pub async fn engine_is_there(db: Db<'_>, lease: Duration) -> Result<()> {
     let (now, lease) = (db.dialect().now, millis(lease));
     let sql = format!(
@@ -113,6 +123,7 @@ pub async fn engine_is_there(db: Db<'_>, lease: Duration) -> Result<()> {
     db.run(AssertSqlSafe(sql), (lease / 3, lease, lease / 30)).await.map(drop)
 }
 
+/// A lease in milliseconds, the unit of the tables.
 pub fn millis(lease: Duration) -> u64 {
     u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)
 }

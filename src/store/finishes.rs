@@ -1,5 +1,12 @@
-//! Finishes: what becomes of an attempt's work. Its owner writes each step down, and the runs of
-//! checks on what a merge would give.
+//! Finishes: what happens to an attempt's work. The attempt's actor writes each step, and plans the checks on
+//! what a merge would give.
+//!
+//! A finish onto an attempt of another host is applied by that host:
+//!
+//! ```text
+//!  applied_by = NULL ─begin_applying, host of the target─▶ that host ─end_applying─▶ applied_at set
+//!        └─take_back, host of the finished attempt; also from a removed host─▶ the finished attempt's host
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -16,17 +23,17 @@ use super::remote_commits::{POLL, hint_all};
 use super::work::checks::{self, NewRun};
 use super::{Db, Patience, Refusal, Result, Sql, Store, now};
 
-/// What is announced when another host may have to go on with a finish.
+/// The name of the hint that another host may have to continue a finish.
 const APPLIED: &str = "applied";
 
-/// The finish of an attempt that is under way.
+/// The open finish of an attempt; `None`: none is under way.
 pub(super) async fn open_finish(db: Db<'_>, attempt: AttemptId) -> Result<Option<Finish>> {
     let sql = "SELECT * FROM finishes WHERE attempt_id = $1 AND state = 'open'";
     db.find(sql, (attempt,)).await
 }
 
-/// The finish under way by which this attempt's branch gets the work of another one: that of its host, or
-/// one that its host has begun to apply.
+/// The open finish that applies another attempt's work to this attempt's branch. It counts if both attempts
+/// are on one host, or once this attempt's host has begun to apply it.
 pub(super) async fn lent_to(db: Db<'_>, attempt: AttemptId) -> Result<Option<FinishId>> {
     let sql = "SELECT finish_id FROM finishes f
          WHERE state = 'open' AND request ->> 'onto' = $1
@@ -42,7 +49,7 @@ async fn keep(db: Db<'_>, finish: &Finish) -> Result<()> {
     tell(db, finish).await
 }
 
-/// Tells the hosts of both attempts that the other one's turn may have come.
+/// Sends the hint for a finish onto another attempt: the host of either attempt may have the next step.
 async fn tell(db: Db<'_>, finish: &Finish) -> Result<()> {
     if finish.request.onto.is_some() { hint_all(db, APPLIED).await } else { Ok(()) }
 }
@@ -114,7 +121,8 @@ impl Finishes for Store {
             let Finish { finish_id, state, receipt, error, .. } = finish;
             db.run(sql, (finish_id, state, receipt, error, now())).await?;
             if *state == FinishState::Refused {
-                // The call may be made again: its answer is the finish's id, as JSON.
+                // A refused call may be made again, so its answer, which is the finish's id as JSON, is
+                // removed.
                 let sql = "DELETE FROM requests WHERE tool = 'finish_attempt' AND answer = $1";
                 db.run(sql, (serde_json::to_string(finish_id)?,)).await?;
             }

@@ -1,6 +1,6 @@
-//! Boards of the builds that had a migration for each change before the first release. Those migrations have
-//! become one, which has the number of the last of them: a board that has them all is adopted, an older one is
-//! refused. Both engines have the same statements for it. Pure.
+//! Boards of the builds before the first release, which had a migration for each change. One migration has
+//! replaced theirs, and has the number of their last one: a board that has all of theirs is adopted, an
+//! older one is refused. Both engines use the same statements. Pure.
 
 use provost_actors::text::hex;
 use sqlx::migrate::{Migration, Migrator};
@@ -22,13 +22,16 @@ const LAST: &str = "4481e9c096251d9fd7b31f058da8109ecc3deb229d23e6434d1efed0f2f6
 )]
 pub struct BeforeFirst(pub i64);
 
+/// The migrations that a board records, each with its checksum.
 pub const RECORDED: &str = "SELECT version, checksum FROM _sqlx_migrations WHERE success";
+/// Removes the records of the migrations before `$1`.
 pub const FORGET: &str = "DELETE FROM _sqlx_migrations WHERE version < $1";
+/// Gives the record of migration `$1` the checksum and the description of the one that replaced it.
 pub const ADOPT: &str =
     "UPDATE _sqlx_migrations SET checksum = $2, description = $3 WHERE version = $1";
 
-/// The migration that a board with these, each with its checksum, is adopted as having; `None`: it is no
-/// board of those builds.
+/// The migration that `recorded`, the migrations of a board with their checksums, are replaced by. `None`:
+/// the board is not of those builds, so nothing is to be replaced.
 pub fn adopted<'a>(
     recorded: &[(i64, Vec<u8>)],
     migrations: &'a Migrator,

@@ -1,5 +1,5 @@
-//! What is on record of the work of attempts: the commits that they began from, and what finishes
-//! merged of it. A fork has its source's work, and so on to the attempt that none was forked into.
+//! What is recorded of the work of attempts: the commits that they began from, and what finishes merged. A
+//! fork inherits the work of its source, and of the source's source, up to an attempt that is no fork.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{Db, Result, Sql};
 
-/// A repository of an attempt, or of one that it was forked from.
+/// A repository of an attempt, or of an attempt that it was forked from, directly or indirectly.
 #[derive(Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the names of the columns")]
 struct Ancestor {
@@ -18,13 +18,13 @@ struct Ancestor {
     ancestor_id: AttemptId,
     /// The repository's path on the board.
     path: String,
-    /// Its name there.
+    /// The repository's name in that attempt.
     name: String,
     base_commit: String,
     forked_from: Option<AttemptId>,
 }
 
-/// The histories of these attempts.
+/// The histories of these attempts, by attempt and path of the repository.
 pub(super) async fn of(db: Db<'_>, attempts: &[AttemptId]) -> Result<Histories> {
     let sql = "WITH RECURSIVE line (attempt_id, ancestor_id, forked_from, depth) AS (
              SELECT attempt_id, attempt_id, forked_from, 0 FROM attempts
@@ -55,7 +55,7 @@ pub(super) async fn of(db: Db<'_>, attempts: &[AttemptId]) -> Result<Histories> 
     Ok(histories)
 }
 
-/// What finishes merged of these attempts, by the repository's name in them; the newest first.
+/// What finishes merged of these attempts, by attempt and name of the repository; newest first.
 async fn landings(
     db: Db<'_>,
     attempts: &[AttemptId],

@@ -1,6 +1,12 @@
-//! Calls that other hosts carry out: asked by one daemon, taken and answered by another. A row is
-//! the truth, and a hint only makes it known sooner. The rows are written beside the transactions of
-//! the board: a followed log makes many such calls.
+//! Calls that other hosts carry out: asked by one daemon, taken and answered by another. The rows hold the
+//! truth; a hint only announces them sooner. The rows are written beside the transactions of the board,
+//! because a followed log makes many such calls.
+//!
+//! ```text
+//!  asked ─take_host_calls─▶ taken (by an incarnation) ─answer_host_call─▶ answered ─forget─▶ (gone)
+//!    │                        └─a new incarnation of the host takes it again
+//!    └─withdraw_host_call, also while taken─▶ (gone)         prune_host_calls removes what is old
+//! ```
 
 use std::time::Duration;
 
@@ -13,16 +19,16 @@ use super::remote_commits::hint;
 use super::{Code, Patience, Refusal, Sql, Store, StoreError, now};
 use crate::api::{ForwardedCall, Once};
 
-/// What is announced when there may be a call for this host.
+/// The name of the hint that there may be a call for this host.
 const CALLS: &str = "calls";
-/// How long an answer is kept that its asker may still come for.
+/// How long an answer is kept for its asker, and how long a call that was taken may stay unanswered.
 const KEEP: Duration = Duration::from_mins(30);
 
-/// What became of a call.
+/// The result of a forwarded call: the answer of the tool, or its refusal.
 pub type HostAnswer = Result<Once<Value>, Refusal>;
 
 impl Store {
-    /// Asks a host for a call, which it may begin until `deadline`.
+    /// Asks a host to carry out a call. The host does not begin it after `deadline`.
     pub async fn ask_host(
         &self,
         id: &str,
@@ -41,17 +47,17 @@ impl Store {
         .await
     }
 
-    /// Wakes when a call may have been answered.
+    /// A watch that wakes when this call may have been answered.
     pub fn watch_host_call(&self, id: &str) -> ChangeWatch {
         self.changes.watch(&[id])
     }
 
-    /// Wakes when there may be a call for this host.
+    /// A watch that wakes when there may be a call for this host.
     pub fn watch_host_calls(&self) -> ChangeWatch {
         self.changes.watch(&[CALLS])
     }
 
-    /// The answer to a call, once there is one.
+    /// The answer to a call; `None`: there is none yet.
     pub async fn host_answer(&self, id: &str) -> Result<Option<HostAnswer>, Refusal> {
         let sql = "SELECT answer FROM host_calls WHERE call_id = $1 AND answered_at IS NOT NULL";
         let answer: Option<String> = self.read(async |db| db.find(sql, (id,)).await).await?;
@@ -61,29 +67,29 @@ impl Store {
         Ok(Some(answer.map(|(value, deduplicated)| Once { value, deduplicated })))
     }
 
-    /// Takes back a call, so that its host does not begin it later: whether it has begun it already.
-    /// `None`: the call is answered.
+    /// Takes back a call, so that its host does not begin it later. Returns whether the host had begun it
+    /// already; `None`: the call is answered, or gone.
     pub async fn withdraw_host_call(&self, id: &str) -> Result<Option<bool>, Refusal> {
         let sql = "DELETE FROM host_calls WHERE call_id = $1 AND answered_at IS NULL
              RETURNING taken_by IS NOT NULL";
         self.beside(Patience::Short, "host_call", async |db| db.find(sql, (id,)).await).await
     }
 
-    /// Forgets a call whose asker has the answer: it may be large.
+    /// Removes a call whose asker has the answer, because the answer may be large.
     pub async fn forget_host_call(&self, id: &str) -> Result<(), Refusal> {
         let sql = "DELETE FROM host_calls WHERE call_id = $1";
         self.beside(Patience::Short, "host_call", async |db| db.run(sql, (id,)).await.map(drop))
             .await
     }
 
-    /// Takes what this host is to carry out; also what it has taken before and not answered, apart
-    /// from the `running` calls.
+    /// Takes the calls that this host must carry out: new ones, and those that an earlier incarnation or this
+    /// one took and did not answer, except for the `running` ones.
     pub async fn take_host_calls(
         &self,
         incarnation: u64,
         running: &[String],
     ) -> Result<Vec<(String, ForwardedCall)>, Refusal> {
-        // A host that was given up begins nothing.
+        // A host that was given up begins no call.
         let open = "host = $1 AND answered_at IS NULL
              AND EXISTS (SELECT 1 FROM hosts h
                          WHERE h.host_id = $1 AND h.incarnation = $2 AND h.fenced_at IS NULL)
@@ -104,14 +110,15 @@ impl Store {
         for (id, call) in rows {
             match serde_json::from_str(&call) {
                 Ok(call) => calls.push((id, call)),
-                // A daemon of another version has asked.
+                // The daemon that asked has another version.
                 Err(error) => self.answer_host_call(&id, &Err(unread(&self.host, &error))).await?,
             }
         }
         Ok(calls)
     }
 
-    /// Writes the answer to a call that this host has carried out.
+    /// Writes the answer to a call that this host has carried out, and wakes the asker. Does nothing if the
+    /// call was withdrawn.
     pub async fn answer_host_call(&self, id: &str, answer: &HostAnswer) -> Result<(), Refusal> {
         let answer = answer.as_ref().map(|it| (&it.value, it.deduplicated));
         let answer = json!(answer);
@@ -127,7 +134,7 @@ impl Store {
         .await
     }
 
-    /// Forgets old answers, and calls that were not answered.
+    /// Removes old answers, and calls whose deadline is long over. Returns how many.
     pub async fn prune_host_calls(&self) -> Result<u64, Refusal> {
         let sql = "DELETE FROM host_calls WHERE answered_at < $1
              OR answered_at IS NULL AND deadline < $1";
@@ -135,7 +142,7 @@ impl Store {
     }
 }
 
-/// Whoever asked before that does not come for the answer any more.
+/// The time before which a call or an answer is too old: its asker has given up.
 fn long_ago() -> i64 {
     now().saturating_sub(i64::try_from(KEEP.as_millis()).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,11 @@
 //! The hosts that share the store: registered by their daemons, changed by people.
+//!
+//! ```text
+//!  (no row) ─register─▶ active ─drain─▶ draining ─resume─▶ active          remove ─▶ (no row)
+//!
+//!  beside this state:
+//!  valid ─not renewed for a lease and a third─▶ lost ─a sweep, a move─▶ fenced ─register─▶ valid
+//! ```
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,10 +25,10 @@ use super::approvals::count_change;
 use super::fence::{engine_is_there, millis};
 use super::{Connection, Db, Patience, Result, Sql, Store, word};
 
-/// Milliseconds that the clock of a host may differ from that of the engine without a warning.
+/// How much the clock of a host may differ from that of the engine without a warning, in milliseconds.
 const SKEW_MAX: u64 = 2000;
 
-/// The hosts that a condition picks, by the engine's clock.
+/// The query for the hosts that a condition picks, with the time of the read by the engine's clock.
 fn hosts(db: &Connection, which: &str) -> AssertSqlSafe<String> {
     let now = db.dialect().now;
     AssertSqlSafe(format!(
@@ -36,8 +43,8 @@ async fn by_id(db: Db<'_>, host: &str) -> Result<Option<Host>> {
 }
 
 impl Store {
-    /// Registers a host once more: it keeps its state. From then on this daemon writes nothing more
-    /// if its host is given up or registered by another one.
+    /// Registers a host, in its next incarnation; a known host keeps its state. From then on this daemon's
+    /// writes fail once its host is given up or registered by another daemon.
     pub async fn register_host(&self, registration: &Registration) -> Result<Host, Refusal> {
         let is_own = registration.host_id == *self.host;
         if is_own {
@@ -52,28 +59,29 @@ impl Store {
         Ok(host)
     }
 
-    /// Of these attempts, those of this host.
+    /// Those of these attempts that this host has.
     pub async fn own_of(&self, attempts: &[AttemptId]) -> Result<Vec<AttemptId>, Refusal> {
         let sql = "SELECT attempt_id FROM attempts
              WHERE host = $1 AND attempt_id IN (SELECT value FROM json_each($2))";
         self.read(async |db| db.all(sql, (&self.host, attempts)).await).await
     }
 
-    /// The id of the board, made with it.
+    /// The id of the board, which never changes.
     pub async fn board_id(&self) -> Result<String, Refusal> {
         self.read(async |db| db.one("SELECT board_id FROM cluster", ()).await).await
     }
 
-    /// The host whose daemon this is.
+    /// The name of the host whose daemon this is.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Whether other hosts may share the board.
+    /// Whether the board is on a server, so that other hosts may share it.
     pub fn is_shared(&self) -> bool {
         self.file.is_none()
     }
 
+    /// How many hosts are registered.
     pub async fn count_hosts(&self) -> Result<usize, Refusal> {
         self.read(async |db| db.one("SELECT count(*) FROM hosts", ()).await).await
     }
@@ -104,9 +112,9 @@ impl Hosts for Store {
         incarnation: u64,
         lease: Duration,
     ) -> Result<Option<HostState>, Refusal> {
-        // It waits for no other host's write, and wakes no other daemon.
+        // A renewal waits for no other host's write, and wakes no other daemon.
         let renewed = self.renewing(Lease(lease).renew_every(), async |db| {
-            // The engine's clock: those of the hosts may differ.
+            // By the engine's clock, because the clocks of the hosts may differ.
             let now = db.dialect().now;
             let sql = format!(
                 "UPDATE hosts SET renewed_at = {now}, lease_until = {now} + $3
@@ -123,10 +131,10 @@ impl Hosts for Store {
         match renewed {
             Ok(None) if own => Err(self.fence.lost(host)),
             Ok(renewed) => Ok(renewed),
-            // It may be tried again soon.
+            // The renewal is tried again soon.
             Err(refusal) if refusal.code == Code::DbLocked => Err(refusal),
             Err(refusal) => {
-                // The next try does not wait for this.
+                // In a task of its own, so that the next try does not wait for it.
                 let store = self.clone();
                 tokio::spawn(async move { store.look_at_fence().await });
                 Err(refusal)
@@ -161,7 +169,7 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
         registration;
     let known = by_id(db, host_id).await?;
     let now = db.dialect().now;
-    // The engine's clock: those of the hosts may differ.
+    // By the engine's clock, because the clocks of the hosts may differ.
     let now = Timestamp::from_millis(db.one(AssertSqlSafe(format!("SELECT {now}")), ()).await?);
     let skew = Timestamp::now().millis().abs_diff(now.millis());
     if skew > SKEW_MAX {
@@ -190,7 +198,7 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
          WHERE hosts.incarnation = excluded.incarnation - 1
            AND hosts.lease_until IS NOT DISTINCT FROM $10";
     let (active, now) = (HostState::Active, now.millis());
-    // A lease that was renewed since it was read is good.
+    // `lease_until` must be unchanged: a lease that was renewed after this read belongs to a live daemon.
     let values = (host_id, incarnation, labels, slots, memory, version, active, now, until, last);
     if db.run(sql, values).await? == 0 {
         let message = format!("another daemon has just registered host {host_id}");
@@ -208,7 +216,7 @@ async fn register(db: Db<'_>, registration: &Registration) -> Result<Host> {
     db.one(sql, (host_id,)).await
 }
 
-/// What has become of a host, and the attempts whose status shows that.
+/// The state of a host after a change (`None`: removed), and the attempts whose status shows the change.
 type Changed = (Option<HostState>, Vec<AttemptId>);
 
 async fn set_state(db: Db<'_>, host: &Host, state: HostState) -> Result<Changed> {

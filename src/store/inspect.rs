@@ -1,5 +1,5 @@
-//! A database inspected from outside, beside a daemon that may be using it:
-//! nothing is written, not even where the schema is an older one.
+//! Inspects a database from outside, for `doctor`, while a daemon may be using it. Writes nothing, and brings
+//! no older schema up to date.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,16 +12,18 @@ use super::former::{self, BeforeFirst};
 use super::open::MIGRATIONS;
 use super::{Result, Sql, StoreError};
 
-/// What an inspection found.
+/// The result of an inspection.
 #[derive(Debug, Default)]
 pub struct Inspection {
-    /// The newest migration that was made; `None`: no Provost made the database.
+    /// The newest migration that the database records; `None`: Provost did not make the database.
     pub schema: Option<i64>,
-    /// What `PRAGMA quick_check` complains of.
+    /// The complaints of `PRAGMA quick_check`; empty: the file is whole.
     pub damage: Vec<String>,
+    /// How many rows refer to a row that does not exist.
     pub dangling: usize,
-    /// Empty where the schema is not this version's.
+    /// Empty if the schema is not this version's, or the file is damaged.
     pub attempts: Vec<InspectedAttempt>,
+    /// The version of SQLite.
     pub sqlite: String,
 }
 
@@ -33,39 +35,42 @@ pub struct InspectedAttempt {
     pub folder: String,
     pub branch: String,
     pub phase: String,
+    /// The name and the path of each repository.
     pub repos: Vec<(String, String)>,
     pub processes: Vec<InspectedProcess>,
 }
 
 impl InspectedAttempt {
-    /// Nothing of it is alive or waiting, as far as its rows say.
+    /// Whether nothing of it is alive or waiting, as far as the rows say.
     pub fn is_over(&self) -> bool {
         let is_closed = |process: &InspectedProcess| process.closed || process.status == "planned";
         matches!(self.phase.as_str(), "settled" | "idle") && self.processes.iter().all(is_closed)
     }
 }
 
-/// One of its execution processes.
+/// One of its processes.
 #[derive(Clone, Debug, Deserialize)]
 pub struct InspectedProcess {
     pub process_id: String,
+    /// The stored word: `planned`, `running`, …
     pub status: String,
+    /// Nothing of it is alive any more.
     pub closed: bool,
 }
 
 impl Inspection {
-    /// The schema that this version makes.
+    /// The number of the newest migration of this version.
     pub fn newest_schema() -> i64 {
         MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
     }
 
-    /// Why this version can't bring the schema up to date, if it can't.
+    /// Set if the board is too old for this version to bring it up to date.
     pub fn before_first(&self) -> Option<BeforeFirst> {
         self.schema.filter(|schema| *schema < former::FIRST).map(BeforeFirst)
     }
 }
 
-/// Looks at the database of a home.
+/// Inspects the database at `path`. Fails if it can't be opened or read.
 pub async fn inspect(path: &Path) -> Result<Inspection, StoreError> {
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -73,7 +78,7 @@ pub async fn inspect(path: &Path) -> Result<Inspection, StoreError> {
         .busy_timeout(Duration::from_secs(2));
     let mut connection = match options.clone().connect().await {
         Ok(connection) => connection,
-        // Where not even the index of a write-ahead log can be made.
+        // `immutable` needs no index of the write-ahead log, which can't be made on a read-only file system.
         Err(_) => options.immutable(true).connect().await?,
     };
     let found = look(&mut connection).await;

@@ -1,9 +1,19 @@
-//! The durable memory: SQLite (WAL), or PostgreSQL, by sqlx; one writer at a time.
+//! The durable memory: SQLite (in WAL mode) or PostgreSQL, both through sqlx.
 //!
-//! All writes go through one connection and each is one transaction, so they are serial without a
-//! lock of our own; reads go through a few others and see the last commit. Rows are small: log
-//! lines never come here. Row types are private to the file of their resource; what leaves are the
-//! records of `provost_actors::journal` and the views of the files below.
+//! One connection writes, and each write is one transaction: writes are serial without a lock of our own. A
+//! few other connections read, and see the last commit. Rows are small: log lines are in files, not here.
+//! Row types are private to the file of their resource. Callers get the records of
+//! `provost_actors::journal` and the views of the files below.
+//!
+//! ```text
+//!  read, read_snapshot ─────▶ a reading connection
+//!  read_once ─▶ read_cache ─▶ read
+//!  write, keyed ────────────▶ the writing connection: begin (fence) ▸ rows ▸ commit ▸ announce
+//!  beside ── SQLite ────────▶ write
+//!         └─ PostgreSQL ────▶ a reading connection, read-write for one transaction: waits for no other write
+//!  renewing ── SQLite ──────▶ write
+//!           └─ PostgreSQL ──▶ a connection for renewals of the lease alone
+//! ```
 
 mod agent_scope;
 mod approvals;
@@ -90,34 +100,36 @@ use write_retry::Patience;
 pub struct Store {
     writer: Pool,
     reader: Pool,
-    /// The file that is open: its path, its device and its inode. `None`: a server has the board.
+    /// The file that is open: its path, its device and its inode. `None`: the board is on a server.
     file: Option<Arc<(PathBuf, (u64, u64))>>,
     /// The engine with its version, and where the board is.
     engine: Arc<str>,
     times: TimesToLive,
+    /// Wake-ups of waiting calls, and the waits that are in no table.
     changes: changes::Changes,
     kept: read_cache::Kept,
-    /// The host whose daemon this is. What a daemon takes up by itself is limited to it.
+    /// The host of this daemon. A daemon resumes only the attempts of its host.
     host: Arc<str>,
-    /// Where that has the repositories.
+    /// Where this host has the repositories of the board.
     places: Places,
     fence: Arc<fence::Fence>,
-    /// Where a server has the board.
+    /// The connection for renewals of the lease. `None`: the board is a file, and no lease is renewed.
     renewals: Option<Arc<renewal::Renewals>>,
-    /// The newest migration of a board on a server that this version knows.
+    /// The newest migration that this version knows for a board on a server; 0 for a file, where no other
+    /// daemon changes the schema.
     schema: i64,
 }
 
-/// How long kept answers and intents live; `None`: forever.
+/// After how long rows are removed, or count as stale; `None`: never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimesToLive {
     pub answers: Option<Duration>,
-    /// An intent without an answer. Its effect is brought about by a retry
-    /// however old it is; a stale one no longer holds its id against others.
+    /// An intent without an answer. After this time its row is removed, so that it no longer blocks its
+    /// request id.
     pub intents: Option<Duration>,
-    /// A task taken by a worker that no attempt is known of, from its last call on.
+    /// A task that a worker without an attempt holds, counted from the worker's last call.
     pub claims: Duration,
-    /// What other hosts need of an attempt, once it has been settled for so long.
+    /// Copies of logs and bundles for other hosts, counted from when their attempt settled.
     pub settled: Option<Duration>,
 }
 
@@ -125,18 +137,19 @@ pub struct TimesToLive {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
+    /// Whether the list has items behind the last one of this page.
     pub has_more: bool,
 }
 
 impl<T> Page<T> {
-    /// From one item more than the page holds.
+    /// Makes a page of a query that asked for one item more than the page holds.
     fn cut(mut items: Vec<T>, limit: usize) -> Self {
         let has_more = items.len() > limit;
         items.truncate(limit);
         Self { items, has_more }
     }
 
-    /// What the next page begins after, if there is one.
+    /// The cursor of the next page, made from the last item of this one; `None`: this page is the last.
     pub fn next<C: ToString>(&self, cursor: impl FnOnce(&T) -> C) -> Option<String> {
         self.items.last().filter(|_| self.has_more).map(|last| cursor(last).to_string())
     }
@@ -147,14 +160,14 @@ type Db<'a> = &'a mut Connection;
 impl provost_actors::journal::Journal for Store {}
 
 impl Store {
-    /// Reads by one connection. Each statement sees the last commit before it.
+    /// Reads on one connection. Each statement sees the last commit before it.
     async fn read<T>(&self, work: impl AsyncFnOnce(Db<'_>) -> Result<T>) -> Result<T, Refusal> {
         let mut db = self.reader.acquire().await.map_err(fault)?;
         let done = work(&mut db).await;
         self.read_done(db, done).await
     }
 
-    /// Reads several rows that fit together: all statements see the same commits.
+    /// Reads rows that must fit together: all statements see the same commits.
     async fn read_snapshot<T>(
         &self,
         work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
@@ -164,7 +177,8 @@ impl Store {
         self.read_done(db, done).await
     }
 
-    /// What a read has found, or why it has failed.
+    /// Ends a read. Where statements do not fit the schema, a daemon of a newer version may have changed the
+    /// schema: the refusal says so then, and this daemon stops.
     async fn read_done<T>(&self, db: Connection, done: Result<T>) -> Result<T, Refusal> {
         drop(db);
         match done {
@@ -175,23 +189,24 @@ impl Store {
         }
     }
 
-    /// Has attempts name the repositories where this host has them.
+    /// The store with the folders where this host has the repositories of the board.
     #[must_use]
     pub fn with_places(self, places: Places) -> Self {
         Self { places, ..self }
     }
 
+    /// Where this host has the repositories of the board.
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// The engine with its version, and where the board is.
+    /// The engine with its version, and where the board is, without a password: for the log and `doctor`.
     pub fn engine(&self) -> &str {
         &self.engine
     }
 
-    /// The same as [`Self::read`], of which the last answer is given again until something is committed. Only for
-    /// what does not depend on the time. `name` and `values` say what is asked.
+    /// Like [`Self::read`], but answers from memory until the next commit. Use it only where the answer does
+    /// not depend on the time. `name` and `values` identify the query.
     async fn read_once<T: Clone + Send + Sync + 'static>(
         &self,
         name: &str,
@@ -203,7 +218,8 @@ impl Store {
         self.kept.answer(question, self.read(work)).await
     }
 
-    /// Commits what was written; `what` names the places before and after.
+    /// Commits a write and wakes those that follow all changes. `what` names the crash points before and
+    /// after the commit.
     async fn commit(&self, writing: Connection, what: &str) -> Result<(), Refusal> {
         failpoint::hit(what, "written");
         let number = self.kept.committing();

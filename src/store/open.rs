@@ -1,5 +1,8 @@
-//! Opens the SQLite database of a home and brings its schema up to date, once it has been
-//! seen to be whole: one that is not is left as it is.
+//! Opens the SQLite database of a home and brings its schema up to date. A damaged database is refused and
+//! left unchanged.
+//!
+//! The order in `Store::open` matters: check the log and the file, read-only ▸ open the writing connection ▸
+//! close the one that checked ▸ migrate ▸ open the reading connections.
 
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -22,9 +25,11 @@ use super::former::{self, BeforeFirst};
 use super::read_cache::Kept;
 use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
 
+/// The migrations of `migrations/*.sql`, compiled in.
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
-/// The id that was made last: a UUIDv7's text sorts as it does.
+/// The id that was made last. Ids are UUIDv7, so the greatest text is the newest id; new ids continue after
+/// it also if the clock was set back.
 pub(super) const LATEST_ID: &str = "SELECT max(id) FROM (
     SELECT max(project_id) AS id FROM projects UNION ALL SELECT max(repo_id) FROM repos
     UNION ALL SELECT max(task_id) FROM tasks UNION ALL SELECT max(attempt_id) FROM attempts
@@ -126,11 +131,12 @@ impl Store {
             // More than there are: none is prepared twice.
             .statement_cache_capacity(1000);
         let writer = pool(1).connect_with(options.clone()).await?;
-        // Not before: the last connection to be closed removes the write-ahead log, which the next one
-        // would make again.
+        // Not earlier: SQLite removes the write-ahead log when the last connection closes, and the writing
+        // connection would have to make the log again.
         drop(checked);
         migrate(&writer).await?;
-        // After it: a connection reads the schema when it is opened, and would read rows by an old one.
+        // After the migration: a connection reads the schema when it opens, and would read rows by the old
+        // one.
         let reader = pool(4).connect_with(options.read_only(true)).await?;
         let latest: Option<String> = sqlx::query_scalar(LATEST_ID).fetch_one(&reader).await?;
         let version: String =
@@ -153,7 +159,9 @@ impl Store {
         })
     }
 
-    /// Forgets answers and intents older than their time to live.
+    /// Removes what is older than its time to live: answers, intents, calls to hosts, copies for other hosts,
+    /// and parts of bundles that were never recorded. Returns how many rows were removed. The daemon calls
+    /// this from time to time.
     pub async fn prune(&self) -> Result<u64, Refusal> {
         let before = |ttl: Option<Duration>| {
             let ttl = ttl.map(|ttl| i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
@@ -174,7 +182,7 @@ impl Store {
             + self.prune_bundles().await?)
     }
 
-    /// Ends all connections, and with them the write-ahead log.
+    /// Closes all connections. SQLite then removes the write-ahead log.
     pub async fn close(&self) {
         if let Some(renewals) = &self.renewals {
             renewals.close().await;
@@ -184,14 +192,15 @@ impl Store {
     }
 }
 
-/// The database is readable to its owner alone; SQLite gives its write-ahead log and
-/// its shared memory the same mode. Makes an empty file where there is none.
+/// Makes the database readable for its owner only; SQLite gives the same mode to its write-ahead log and its
+/// shared memory. Makes an empty file where none exists.
 fn make_private(path: &Path) -> std::io::Result<()> {
     let database = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     database.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// That what is there is whole, without a change to it. Gives the connection that looked.
+/// Checks that the database is whole, without a change to it. Returns the connection that checked, or `None`
+/// where no database exists yet.
 async fn check(path: &Path) -> Result<Option<SqliteConnection>, OpenError> {
     let database = path.to_owned();
     let read = move || {
@@ -225,7 +234,7 @@ async fn check(path: &Path) -> Result<Option<SqliteConnection>, OpenError> {
     }
 }
 
-/// Each migration is one transaction, and so is each note that one is done.
+/// Each migration is one transaction, together with the row that records it.
 async fn migrate(writer: &SqlitePool) -> Result<(), OpenError> {
     let mut connection = writer.acquire().await?;
     connection.lock_handle().await?.set_commit_hook(|| {
@@ -238,7 +247,8 @@ async fn migrate(writer: &SqlitePool) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Takes a board of a former build for one of this version, if it has all that those builds made.
+/// Marks a board of a build before the first release as one of this version, if that board has all
+/// migrations of those builds.
 async fn adopt(writer: &mut SqliteConnection) -> Result<(), OpenError> {
     let sql = "SELECT count(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
     if sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut *writer).await? == 0 {

@@ -1,5 +1,5 @@
-//! Ways into the server without a password. What an agent in a box asks there is asked by the daemon's user, so
-//! whoever needs no password there has the board, and with it every host.
+//! Ways into the server without a password. An agent in a sandbox runs as the daemon's user, so if that user
+//! needs no password at the server, the agent can read and change the board, and through it every host.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection};
 use tokio::time::timeout;
 
-/// How long a server may take to refuse.
+/// How long a server may take to refuse a connection.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Where the server lets the role of a connection in without a password, if anywhere: at the place that is
-/// configured, and if it is on this machine, at its sockets and on the local host.
+/// Where the server lets the configured role in without a password; `None`: nowhere. This tries the
+/// configured address and, if the server is on this machine, its sockets and `localhost`.
 pub async fn find(
     connection: &mut PgConnection,
     configured: &PgConnectOptions,
@@ -40,9 +40,10 @@ pub async fn find(
     Ok(None)
 }
 
+/// Whether the server accepts a connection that has no password.
 async fn lets_in(configured: &PgConnectOptions, place: &str, port: u16) -> bool {
     let user = configured.get_username();
-    // Nothing but the names: an agent has neither the password nor a certificate.
+    // The names alone: an agent has neither the password nor a certificate.
     let bare = PgConnectOptions::new_without_pgpass()
         .host(place)
         .port(port)

@@ -1,5 +1,15 @@
-//! Answers of a PostgreSQL server: in time, or not at all; how transactions that write begin; and
-//! commits whose answer was lost.
+//! Transactions on PostgreSQL: a limit for each answer of the server, how transactions that write begin,
+//! and commits whose answer was lost.
+//!
+//! Advisory locks, in the order in which they are taken:
+//!
+//! ```text
+//!  lock    key             taken by                                   held until
+//!  host    host + schema   the writing connection (`postgres.rs`)     its session ends
+//!  write   schema          `OneByOne`, a migration                    the transaction ends
+//!  schema  schema          `Beside` (shared, without waiting),        the transaction ends
+//!                          a migration (alone)
+//! ```
 
 use std::time::Duration;
 
@@ -9,34 +19,34 @@ use tokio::time::{sleep, timeout};
 use super::dialect::POSTGRES;
 use super::error::is_unavailable;
 
-/// The first number of the advisory lock that transactions take to write; the second is of the
-/// schema. ("PROV")
+/// The first number of the advisory lock of writes; the second is the hash of the schema's name. ("PROV")
 const WRITE_CLASS: i32 = 0x5052_4f56;
 
-/// The same of the lock that those which write beside them share, and that a migration has alone.
-/// ("PROX")
+/// The first number of the advisory lock of the schema: transactions beside the order share it, and a
+/// migration holds it alone. ("PROX")
 const SCHEMA_CLASS: i32 = 0x5052_4f58;
 
-/// How long the outcome of a commit is asked for whose answer was lost.
+/// How long the server is asked for the outcome of a commit whose answer was lost.
 const OUTCOME_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a server may take to answer a statement.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// The id of the transaction, if it has written something. Then all daemons of the board get the
-/// name of the host, `$1`, once it is committed; NULL: they do not.
+/// The id of the transaction, if it has written something; in that case the commit also sends the name of
+/// the host, `$1`, to all daemons of the board. `$1` is NULL: nothing is sent.
 const COMMIT_NOTICE: &str = "SELECT CAST(pg_current_xact_id_if_assigned() AS text),
     CASE WHEN pg_current_xact_id_if_assigned() IS NOT NULL AND $1 IS NOT NULL
          THEN pg_notify('provost_' || md5(current_schema()), $1) END";
 
-/// What a server answers, in time: one that is cut off says nothing at all.
+/// Waits for an answer of the server, at most [`ANSWER_LIMIT`]; then the error is a timeout. A server whose
+/// network was cut off sends no error of its own.
 pub async fn answered<T>(asked: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     let silent = || sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
     timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// A server that is cut off is noticed within half a minute, and so is a daemon by its server. The
-/// statements are too small for compilation.
+/// Settings of each connection. Client and server notice within half a minute when the network between them
+/// is cut off. Compilation (`jit`) is off, because the statements are too small for it.
 pub async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
     let sql = "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;
                SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000; SET jit = off";
@@ -46,34 +56,36 @@ pub async fn prepare(connection: &mut PgConnection) -> sqlx::Result<()> {
 /// Which writes of other daemons a transaction waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// All that have this order: of all daemons one writes at a time, as in a file. Numbers that are
-    /// counted up are in the order of the commits.
+    /// All with this order: one daemon writes at a time, as in a file. So numbers that a statement counts up
+    /// are in the order of the commits.
     OneByOne,
-    /// None, apart from those of the same rows. It is on a connection that reads otherwise.
+    /// None, except for writes of the same rows. It runs on a reading connection.
     Beside,
 }
 
-/// Who writes.
+/// The daemon that writes, as the begin of a transaction checks it.
 pub struct Writer<'a> {
     pub host: &'a str,
-    /// The one that the host has to have still; `None`: any.
+    /// The incarnation that the host must still have; `None`: any.
     pub incarnation: Option<u64>,
-    /// The newest migration that is known here.
+    /// The newest migration that this daemon knows.
     pub schema: i64,
 }
 
-/// What became of the begin of a transaction that writes.
+/// The result of the begin of a transaction that writes.
 pub enum Begun<T> {
+    /// It has begun.
     Writing(T),
-    /// The host is not this incarnation's any more.
+    /// The host has been given up, or another daemon has registered it.
     NotOurs,
     /// The board has this migration, which this version of Provost does not know.
     Newer(i64),
-    /// Another daemon changes the schema now.
+    /// Another daemon is changing the schema now.
     Changing,
 }
 
 impl<T> Begun<T> {
+    /// Changes the transaction of [`Begun::Writing`]; all else stays.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Begun<U> {
         match self {
             Self::Writing(it) => Begun::Writing(change(it)),
@@ -84,8 +96,8 @@ impl<T> Begun<T> {
     }
 }
 
-/// Takes the locks of the board until the transaction ends, so that no other one writes. It does not hold
-/// up the others for long, neither where it stands still nor where it waits itself.
+/// Takes the locks of writes and of the schema until the transaction ends, so that no other daemon writes.
+/// The limits end the transaction of a daemon that waits too long for a lock, or hangs with the locks.
 pub async fn lock_schema(changing: &mut PgConnection) -> sqlx::Result<()> {
     let lock = format!(
         "SET LOCAL lock_timeout = 10000; SET LOCAL idle_in_transaction_session_timeout = 15000;
@@ -95,9 +107,9 @@ pub async fn lock_schema(changing: &mut PgConnection) -> sqlx::Result<()> {
     answered(sqlx::raw_sql(AssertSqlSafe(lock)).execute(changing)).await.map(drop)
 }
 
-/// Begins a transaction that writes. It makes sure that the host is still the writer's, and that the
-/// schema is not newer. No migration begins before the transaction ends; and of those that write one by one
-/// none that gives the host up.
+/// Begins a transaction that writes. It checks that the host is still the writer's, and that the schema is
+/// not newer. Until the transaction ends, no migration begins; with [`Order::OneByOne`], no other daemon
+/// gives the host up either.
 pub async fn begin_write(
     pool: &PgPool,
     order: Order,
@@ -107,7 +119,8 @@ pub async fn begin_write(
     Ok(look(&mut writing, order, writer).await?.map(|()| writing))
 }
 
-/// The same on a connection of the caller's, who ends it with [`commit_on`], or closes it.
+/// The same on a connection of the caller, who ends the transaction with [`commit_on`] or closes the
+/// connection.
 pub async fn begin_on(
     connection: &mut PgConnection,
     order: Order,
@@ -117,10 +130,13 @@ pub async fn begin_on(
     look(connection, order, writer).await
 }
 
+/// Commits a transaction of [`begin_on`]. If the answer is lost, the caller does not learn the outcome.
 pub async fn commit_on(connection: &mut PgConnection) -> sqlx::Result<()> {
     answered(sqlx::raw_sql("COMMIT").execute(connection)).await.map(drop)
 }
 
+/// The statement that begins the transaction. `Beside` runs on a reading connection, whose default is
+/// read-only.
 fn begin(order: Order) -> &'static str {
     match order {
         Order::OneByOne => POSTGRES.begin_write,
@@ -128,15 +144,15 @@ fn begin(order: Order) -> &'static str {
     }
 }
 
-/// Takes the lock of a transaction that has begun, and looks whether it may write.
+/// Takes the lock of a transaction that has begun, and checks whether its writer may write.
 async fn look(
     writing: &mut PgConnection,
     order: Order,
     writer: &Writer<'_>,
 ) -> sqlx::Result<Begun<()>> {
     if order == Order::Beside {
-        // It does not wait, neither for this lock nor for the tables that a migration changes: it would
-        // keep a connection from reads.
+        // It does not wait for the lock, nor for tables that a migration is changing: it would keep a
+        // connection from the reads.
         let sql = format!(
             "SELECT pg_try_advisory_xact_lock_shared({SCHEMA_CLASS}, hashtext(current_schema()))"
         );
@@ -152,8 +168,8 @@ async fn look(
         }
         Order::Beside => "true".to_owned(),
     };
-    // One round trip, and two statements: the second one sees what was committed before the lock was
-    // taken.
+    // One round trip with two statements: the second statement sees what was committed before the first
+    // one got the lock.
     let (host, incarnation) = (writer.host.replace('\'', "''"), writer.incarnation.unwrap_or(0));
     let sql = format!(
         "SELECT CAST({lock} AS text);
@@ -171,9 +187,9 @@ async fn look(
     })
 }
 
-/// Commits, and tells the daemons of other hosts that this one, if it is given, has written something.
-/// Where the connection ends before the answer, this asks the server what became of the transaction: a
-/// caller that gets an error does the same again.
+/// Commits. With `host`, the daemons of the other hosts are told that this one has written something. If the
+/// connection ends before the answer, the server is asked for the outcome of the transaction: a caller that
+/// got an error would do the same work a second time.
 pub async fn commit(
     mut writing: Transaction<'static, Postgres>,
     pool: &PgPool,
@@ -184,13 +200,15 @@ pub async fn commit(
     match answered(writing.commit()).await {
         Err(error) if is_unavailable(&error) => match id {
             Some(id) => outcome(&id, error, pool).await,
-            // It has written nothing.
+            // The transaction has written nothing, so its loss changes nothing.
             None => Ok(()),
         },
         done => done,
     }
 }
 
+/// Asks the server for the outcome of a transaction, for at most [`OUTCOME_LIMIT`]. Gives `error` if it was
+/// not committed, or if the outcome stays unknown.
 async fn outcome(id: &str, error: sqlx::Error, pool: &PgPool) -> sqlx::Result<()> {
     let sql = format!("SELECT pg_xact_status(CAST('{id}' AS xid8))");
     let asking = async {
@@ -205,7 +223,7 @@ async fn outcome(id: &str, error: sqlx::Error, pool: &PgPool) -> sqlx::Result<()
             match status.as_ref().map(Option::as_deref) {
                 Ok(Some("committed")) => return true,
                 Ok(Some("aborted") | None) => return false,
-                // In progress, or the server is away.
+                // The transaction is still running, or the server is away.
                 Ok(Some(_)) | Err(_) => sleep(Duration::from_millis(100)).await,
             }
         }

@@ -1,5 +1,11 @@
-//! Attempts that no host has: claimed by the daemons of hosts with room for them. And limits of executors,
+//! Attempts that no host has (`host = ''`): daemons of hosts with room claim them. And limits of executors,
 //! for which the attempts of all hosts count.
+//!
+//! ```text
+//!  host = '' ─claim, claim_one─▶ this host ─release─▶ host = ''
+//!      ▲                             └─admit: counts as running for its executor's limit
+//!      └────────sweep: its host is lost
+//! ```
 
 use std::time::Duration;
 
@@ -11,11 +17,11 @@ use sqlx::AssertSqlSafe;
 use super::approvals::count_change;
 use super::{Db, Patience, Refusal, Result, Sql, Store, remote_commits};
 
-/// What is announced when there may be an attempt to claim.
+/// The name of the hint that there may be an attempt to claim, or that a limit has room again.
 const UNPLACED: &str = "unplaced";
 
-/// The first of the attempts that a host, `$1`, may claim with its executors, `$2`, when nothing else
-/// runs there.
+/// The attempts that host `$1` may claim with its executors `$2`, in the order in which they should begin.
+/// The labels must match, and the memory must suffice while nothing else runs there.
 const CLAIMABLE: &str = "SELECT a.attempt_id, a.executor, a.memory
      FROM attempts a JOIN tasks t ON t.task_id = a.task_id
      WHERE a.host = '' AND a.phase = 'queued'
@@ -30,19 +36,20 @@ const CLAIMABLE: &str = "SELECT a.attempt_id, a.executor, a.memory
                               WHEN 'medium' THEN 1 ELSE 0 END DESC, a.created_at, a.attempt_id
      LIMIT 1000";
 
-/// How many attempts of these executors, `$1`, count as running, on all hosts.
+/// How many attempts of the executors `$1` count as running, on all hosts.
 const RUNNING: &str = "SELECT executor, count(*) FROM running_attempts
      WHERE executor IN (SELECT value FROM json_each($1)) GROUP BY executor";
 
-/// An attempt that waits on this host because of its executor's limit.
+/// A queued attempt of this host that may wait because of its executor's limit.
 #[derive(serde::Deserialize)]
 struct Waits {
     attempt_id: AttemptId,
     executor: String,
+    /// It has been admitted in its current epoch.
     is_admitted: bool,
 }
 
-/// Tells all daemons, once this transaction is committed, that there is an attempt to claim.
+/// Sends the hint to all daemons, once this transaction is committed.
 pub(super) async fn hint(db: Db<'_>) -> Result<()> {
     remote_commits::hint_all(db, UNPLACED).await
 }
@@ -64,8 +71,7 @@ impl Placement for Store {
         if self.read(claimable).await?.is_empty() {
             return Ok(Claimed::default());
         }
-        // Transactions that write have an order: no other daemon claims at the same time, so rows
-        // need no lock of their own.
+        // Writes have an order, so no other daemon claims at the same time, and the rows need no lock.
         let claimed = self
             .write(Patience::OneTry, "claim", async |db| {
                 let Some(left) = lease_left(db, &self.host, incarnation).await? else {
@@ -133,7 +139,7 @@ impl Placement for Store {
     }
 }
 
-/// How many more attempts of each executor with a limit may run.
+/// How many more attempts may run of each executor that has a limit.
 async fn left(db: Db<'_>, limits: &MaxRunning) -> Result<MaxRunning> {
     let mut left = limits.clone();
     if left.is_empty() {
@@ -147,6 +153,7 @@ async fn left(db: Db<'_>, limits: &MaxRunning) -> Result<MaxRunning> {
     Ok(left)
 }
 
+/// The attempts that this host may claim now, within the limits of executors and its room.
 async fn claimable(
     db: Db<'_>,
     host: &str,
@@ -161,7 +168,8 @@ async fn claimable(
     Ok(chosen(waiting, room, left))
 }
 
-/// Those of these attempts that may begin: that were let before, or may be let now.
+/// Those of these attempts that may begin: they have been admitted before, or the limit has room for them.
+/// The order of `attempts` decides which come first.
 async fn admissible(
     db: Db<'_>,
     host: &str,
@@ -185,7 +193,7 @@ async fn admissible(
     Ok(waits)
 }
 
-/// Has attempts count as running until their turns have ended.
+/// Marks attempts as admitted: each counts as running until its turn has ended.
 async fn admit(db: Db<'_>, attempts: &[AttemptId]) -> Result<()> {
     if attempts.is_empty() {
         return Ok(());
@@ -195,7 +203,7 @@ async fn admit(db: Db<'_>, attempts: &[AttemptId]) -> Result<()> {
     db.run(sql, (attempts,)).await.map(drop)
 }
 
-/// How long the lease of a host lasts that may begin attempts.
+/// How much longer the lease of a host lasts; `None`: the host may not begin attempts now.
 async fn lease_left(db: Db<'_>, host: &str, incarnation: u64) -> Result<Option<Duration>> {
     let now = db.dialect().now;
     let sql = format!(
@@ -207,7 +215,8 @@ async fn lease_left(db: Db<'_>, host: &str, incarnation: u64) -> Result<Option<D
     Ok(left.map(Duration::from_millis))
 }
 
-/// Gives a queued attempt from one host to another, in a new epoch. `false`: it is not there.
+/// Gives a queued attempt from one host to another, in its next epoch. `false`: the attempt is not queued on
+/// `from`.
 async fn give(db: Db<'_>, attempt: AttemptId, from: &str, to: &str) -> Result<bool> {
     let sql = "UPDATE attempts SET host = $3, epoch = epoch + 1
          WHERE attempt_id = $1 AND host = $2 AND phase = 'queued'";

@@ -1,5 +1,5 @@
-//! A board on PostgreSQL: what a server must promise, the lock that makes a daemon the only one of its
-//! host, and commits whose answer was lost.
+//! A board on PostgreSQL: what a server must promise, its connections, and the lock that lets only one
+//! daemon run for each host.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,20 +22,22 @@ use super::renewal::Renewals;
 use super::schema::{self, MIGRATIONS};
 use super::{Store, TimesToLive, open_doors};
 
-/// The oldest server that is supported, as `server_version_num` counts.
+/// The oldest supported server, in the form of `server_version_num`.
 const OLDEST: i32 = 150_000;
 
-/// How long a connection may take, and a call waits for one.
+/// How long the connection to a server may take, and how long a call waits for a free connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a daemon that starts waits for the lock of its host: the session of one that was killed
-/// has mostly ended by then.
+/// How long a daemon that starts waits for the lock of its host: after that time the session of a daemon
+/// that was killed has usually ended.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
-/// The first number of the advisory lock of a host; the second is of its name and the schema.
+/// The first number of the advisory lock of a host; the second is the hash of the schema and the host's
+/// name. ("PROW")
 const LOCK_CLASS: i32 = 0x5052_4f57;
 
-/// Ends the other sessions of this home that hold the lock of the host.
+/// Ends the other sessions of this home that hold the lock of the host. `application_name` identifies the
+/// home, so sessions of other homes stay.
 const END_FORMER: &str = "SELECT pg_terminate_backend(l.pid)
      FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
      WHERE l.locktype = 'advisory' AND l.granted AND l.pid <> pg_backend_pid()
@@ -46,37 +48,39 @@ const END_FORMER: &str = "SELECT pg_terminate_backend(l.pid)
        AND a.application_name LIKE 'provost %'
        AND a.application_name = current_setting('application_name')";
 
-/// How long a connection counts as tested, and how long the test of one that was idle may take.
+/// How long a connection counts as tested after its last use.
 const TESTED_FOR: Duration = Duration::from_millis(100);
+/// How long the test of a connection may take that was idle.
 const TEST_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is said of the durability of a server that does not show that commits outlive it.
+/// What the configuration states about the durability of a server that does not show that its commits
+/// survive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing: the server has to show it.
+    /// Nothing: the server must show its durability, or is refused.
     Shown,
-    /// Whoever runs the server answers for it: `managed`, or `single` for one without a standby.
+    /// The person who runs the server vouches for it: `managed`, or `single` for a server without a standby.
     Stated,
 }
 
-/// A server with a board.
+/// A server with a board, and how a daemon or a command may open it.
 #[derive(Clone)]
 pub struct Server {
     options: PgConnectOptions,
     durability: Durability,
-    /// Those that the version of a daemon knows.
+    /// The migrations that this version knows.
     migrations: &'static Migrator,
-    /// The id of the board that it has to be; `None`: any.
+    /// The id that the board must have; `None`: any.
     board: Option<String>,
-    /// Whether an older board is brought up to date.
+    /// Whether an older board may be brought up to date.
     migrates: bool,
-    /// Whether a board is made where there is none.
+    /// Whether a board may be made where none exists.
     makes: bool,
 }
 
 impl Server {
-    /// From `postgres://user:password@host:port/database?option=value`; a password that is given
-    /// beside it takes the place of the one in there.
+    /// From `postgres://user:password@host:port/database?option=value`. `password` replaces the one in the
+    /// URL. Fails with a text if the URL can't be read.
     pub fn new(url: &str, password: Option<&str>, durability: Durability) -> Result<Self, String> {
         let options = PgConnectOptions::from_str(url).map_err(|error| error.to_string())?;
         let options = match password {
@@ -84,7 +88,7 @@ impl Server {
             None => options,
         };
         let options = options.application_name("provost").statement_cache_capacity(1000);
-        // A failed statement is in the error that the caller gets.
+        // Statements that fail are not logged: the error of the caller names them.
         Ok(Self {
             options: options.disable_statement_logging(),
             durability,
@@ -95,9 +99,10 @@ impl Server {
         })
     }
 
-    /// The same for a home with this board, if it has one. `mark` tells the home's sessions at the server from
-    /// those of others: a lock that a former one of these holds is taken from it. A home that is new to an older
-    /// board does not change it, for that ends the daemons that it has.
+    /// The same for a home that has this board already, or none yet. `mark` identifies the home's sessions on
+    /// the server: a new daemon of the home ends an older session that holds the lock of the host. A home
+    /// that is new to a board does not bring an older board up to date, because that stops the board's other
+    /// daemons.
     #[must_use]
     pub fn of_home(self, mark: &str, board: Option<String>) -> Self {
         let options = self.options.application_name(&format!("provost {mark}"));
@@ -105,7 +110,7 @@ impl Server {
         Self { options, board, migrates, ..self }
     }
 
-    /// The same, without a change of its schema.
+    /// The same, without any change of its schema: an older schema is refused.
     #[must_use]
     pub fn as_it_is(self) -> Self {
         Self { migrates: false, makes: false, ..self }
@@ -118,7 +123,7 @@ impl Server {
         Self { migrations, ..self }
     }
 
-    /// Where the board is, without the password.
+    /// Where the board is, without the password: for messages.
     pub fn place(&self) -> String {
         let options = &self.options;
         let socket = options.get_socket().map(|path| path.display().to_string());
@@ -135,8 +140,8 @@ impl fmt::Debug for Server {
 }
 
 impl Store {
-    /// Opens or makes the board on a server for the daemon of a host. Refused while another daemon
-    /// of this host has it.
+    /// Opens or makes the board on a server, for the daemon of a host. Refuses while another home's daemon of
+    /// this host is connected.
     pub async fn open_server(
         server: &Server,
         host: &str,
@@ -157,7 +162,7 @@ impl Store {
         if !lock(&mut connection, host).await? {
             return Err(OpenError::InUse { host: host.to_owned(), place: server.place() });
         }
-        // Before a migration: the daemons of another board would end with that.
+        // Before a migration: a migration of another board would stop that board's daemons.
         let found = schema::board(&mut connection).await?;
         if server.board.is_some() && server.board != found {
             return Err(OpenError::OtherBoard);
@@ -192,9 +197,9 @@ impl Store {
     }
 }
 
-/// The one connection that writes. It holds the lock of the host, and whatever takes its place after
-/// a failure takes that first. A daemon that stands still in a transaction does not hold up the
-/// others.
+/// The one connection that writes. It holds the lock of the host; a connection that replaces it after a
+/// failure takes that lock before anything else. The server ends a transaction of a daemon that hangs, so
+/// that the other daemons can write.
 async fn writer(server: &Server, host: &str) -> sqlx::Result<PgPool> {
     let host: Arc<str> = host.into();
     let pool = pool(1).after_connect(move |connection, _| {
@@ -213,6 +218,8 @@ async fn writer(server: &Server, host: &str) -> sqlx::Result<PgPool> {
     pool.connect_with(server.options.clone()).await
 }
 
+/// The connections that read. They also run the transactions of `Order::Beside`, each of which asks for
+/// writing when it begins.
 async fn reader(server: &Server) -> sqlx::Result<PgPool> {
     let pool = pool(4).after_connect(|connection, _| {
         Box::pin(async move {
@@ -225,6 +232,8 @@ async fn reader(server: &Server) -> sqlx::Result<PgPool> {
     pool.connect_with(server.options.clone()).await
 }
 
+/// A pool whose connections stay open. Each is tested after its use, and again before the next one if it was
+/// idle in between.
 fn pool(connections: u32) -> PgPoolOptions {
     PgPoolOptions::new()
         .min_connections(connections)
@@ -235,7 +244,7 @@ fn pool(connections: u32) -> PgPoolOptions {
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
             Box::pin(async move {
-                // One that was in use just now was tested then.
+                // This connection answered a moment ago.
                 if meta.idle_for < TESTED_FOR {
                     return Ok(true);
                 }
@@ -245,14 +254,15 @@ fn pool(connections: u32) -> PgPoolOptions {
         .after_release(|connection, _| Box::pin(answers(connection, ANSWER_LIMIT)))
 }
 
-/// Whether a server answers on a connection: one that was cut off says nothing, and is closed.
+/// Whether a server answers on a connection. A connection that was cut off gives an error, and the pool
+/// closes it.
 async fn answers(connection: &mut PgConnection, limit: Duration) -> sqlx::Result<bool> {
     let silent = |_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()));
     timeout(limit, connection.ping()).await.unwrap_or_else(silent).map(|()| true)
 }
 
-/// Takes the lock of a host for this session, also from a former session of this home: the server may not
-/// have noticed that its daemon is gone, or cut off. `false`: another home's session has it.
+/// Takes the lock of a host for this session. Ends a former session of this home that holds the lock: the
+/// server may not have noticed yet that its daemon is gone. `false`: a session of another home holds it.
 async fn lock(connection: &mut PgConnection, host: &str) -> sqlx::Result<bool> {
     let sql = "SELECT pg_try_advisory_lock($1, hashtext(current_schema() || ' ' || $2))";
     let until = Instant::now() + LOCK_LIMIT;
@@ -270,7 +280,7 @@ async fn lock(connection: &mut PgConnection, host: &str) -> sqlx::Result<bool> {
     }
 }
 
-/// Refuses a server that can't hold a board. Its version.
+/// Refuses a server that can't hold a board. Returns its version.
 async fn suits(connection: &mut PgConnection, server: &Server) -> Result<String, OpenError> {
     let sql =
         "SELECT current_setting('server_version_num')::int4, current_setting('server_version'),
@@ -304,7 +314,7 @@ async fn suits(connection: &mut PgConnection, server: &Server) -> Result<String,
     Ok(version)
 }
 
-/// What a server lacks for commits that outlive it.
+/// The settings by which a server does not promise that its commits survive it; empty: it promises that.
 async fn lacking(connection: &mut PgConnection) -> sqlx::Result<Vec<String>> {
     let sql = "SELECT current_setting('fsync'), current_setting('full_page_writes'),
                       current_setting('synchronous_commit'),

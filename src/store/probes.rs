@@ -1,5 +1,5 @@
-//! Which attempts work on the same repository, and whether their newest snapshots merge. Of a pair
-//! of attempts there is one row, under the smaller id.
+//! Which attempts work on the same repository, and whether their newest snapshots merge. Each pair of
+//! attempts has one row, under the smaller id.
 
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
@@ -9,10 +9,11 @@ use serde_json::json;
 use super::{Db, Patience, Refusal, Result, Sql, Store};
 use crate::api::conflicts::ConflictWith;
 
-/// Most paths that are kept of a conflict.
+/// The number of paths that are stored of a conflict.
 const PATHS_MAX: usize = 20;
 
-/// A statement with `sides`: the conflicts, each from both sides; `other_id` is '' for a target.
+/// A statement with the table `sides`: each conflict, once from either side. `other_id` is '' where the other
+/// side is the target branch.
 macro_rules! of_sides {
     ($rest:literal) => {
         concat!(
@@ -28,8 +29,8 @@ macro_rules! of_sides {
 }
 
 impl Store {
-    /// What stands in the way of merging each of these attempts, by attempt: first the target
-    /// branch, then the other attempts whose work is still to be merged.
+    /// The conflicts of these attempts: of each, first those with the target branch, then those with other
+    /// attempts whose work is not merged yet.
     pub async fn conflicts(
         &self,
         attempts: &[AttemptId],
@@ -52,15 +53,15 @@ impl Store {
         self.read_once("conflicts", attempts, read).await
     }
 
-    /// The attempts of this host that have a snapshot and whose work is still to be merged, each
-    /// with its folder under `worktrees/`.
+    /// The attempts of this host that have a snapshot and whose work is not merged yet, each with its folder
+    /// below `worktrees/`.
     pub async fn contestants(&self) -> Result<Vec<(AttemptId, String)>, Refusal> {
         let sql = "SELECT DISTINCT c.attempt_id, c.folder FROM contestants c
              JOIN attempts a ON a.attempt_id = c.attempt_id WHERE a.host = $1";
         self.read(async |db| db.all(sql, (&self.host,)).await).await
     }
 
-    /// Wakes the waiters of attempts, after the commit.
+    /// Wakes the waiters of attempts. Call this after the commit.
     pub(super) fn announce_all(&self, attempts: Vec<AttemptId>) {
         for attempt in attempts {
             self.changes.announce(attempt);
@@ -145,15 +146,15 @@ impl Probes for Store {
     }
 }
 
-/// Gives attempts a new revision, which waiters are woken for.
+/// Gives attempts a new revision, so that waiters wake.
 async fn renumber(db: Db<'_>, attempts: &[AttemptId]) -> Result<u64> {
     let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts)
          WHERE attempt_id IN (SELECT value FROM json_each($1))";
     if attempts.is_empty() { Ok(0) } else { db.run(sql, (attempts,)).await }
 }
 
-/// Writes what the merge of a pair gave, unless one of them has a newer snapshot, or is over.
-/// `true`: which paths are in conflict has changed.
+/// Writes the result of the merge of a pair. Does nothing if either side has a newer snapshot or is no longer
+/// to be merged. `true`: the paths in conflict have changed.
 async fn write(db: Db<'_>, attempt: AttemptId, probe: &Probe) -> Result<bool> {
     let Probe { repo, rival, commit_id, rival_commit, tree_id, paths } = probe;
     let sql = "SELECT count(*) FROM contestants WHERE path = $1

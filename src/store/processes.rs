@@ -1,6 +1,5 @@
-//! Changes of attempts: of the row and its newest process's, in one transaction, conditional
-//! on the epoch. An owner that has been replaced (a newer start began the next epoch) changes
-//! nothing any more.
+//! Changes of attempts: the attempt's row and that of its newest process, in one transaction that requires
+//! the epoch. An actor that was replaced has an old epoch, so it changes nothing any more.
 
 use async_trait::async_trait;
 use provost_actors::event::{ProcessStatus, Timestamp};
@@ -13,14 +12,14 @@ use super::{
 };
 
 impl Store {
-    /// Those of these attempts that have no row.
+    /// Those of these ids that no attempt has.
     pub async fn unknown_attempts(&self, ids: &[String]) -> Result<Vec<String>, Refusal> {
         let sql = "SELECT value FROM json_each($1)
              WHERE value NOT IN (SELECT attempt_id FROM attempts)";
         self.read(async |db| db.all(sql, (ids,)).await).await
     }
 
-    /// Those of these processes that have no row.
+    /// Those of these ids that no process has.
     pub async fn unknown_processes(&self, ids: &[String]) -> Result<Vec<String>, Refusal> {
         let sql = "SELECT value FROM json_each($1)
              WHERE value NOT IN (SELECT process_id FROM processes)";
@@ -72,7 +71,7 @@ impl Processes for Store {
     }
 }
 
-/// What a change is called where a test may let the daemon die.
+/// The name of the crash points around a change.
 fn name(change: &Change) -> &'static str {
     match change {
         Change::Unqueued { .. } => "unqueued",
@@ -86,6 +85,7 @@ fn name(change: &Change) -> &'static str {
     }
 }
 
+/// Whether nothing begins after this change without another call.
 fn settles(change: &Change) -> bool {
     match change {
         Change::Unqueued { .. } => true,
@@ -94,6 +94,7 @@ fn settles(change: &Change) -> bool {
     }
 }
 
+/// The phase and state after a change; `None`: unchanged.
 fn phase_and_state(change: &Change) -> (Option<Phase>, Option<State>) {
     match change {
         Change::Unqueued { phase, state, .. } => (Some(*phase), Some(*state)),
@@ -135,6 +136,8 @@ async fn change_attempt(
     Ok(())
 }
 
+/// Writes the part of a change that belongs to the process or the session. `Unqueued` and `Held` also stop
+/// the automatic resumption after a limit.
 async fn change_process(db: Db<'_>, process: ProcessId, change: &Change) -> Result<()> {
     match change {
         Change::Preparing | Change::Stopping => {}
@@ -162,6 +165,8 @@ async fn change_process(db: Db<'_>, process: ProcessId, change: &Change) -> Resu
     Ok(())
 }
 
+/// Writes how a turn has ended. This also makes its snapshot due, withdraws its approvals, and makes its
+/// comments drafts again if it never ran.
 async fn settle(db: Db<'_>, process: ProcessId, outcome: &Outcome) -> Result<()> {
     let Outcome { status, exit_code, exit_signal, failure_summary, final_message, .. } = outcome;
     let dialect = db.dialect();

@@ -13,14 +13,14 @@ use super::work::after_removed;
 use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, bundles, not_found, now};
 use crate::api::projects::{AddRepoOutput, CreateProjectOutput, ProjectSummary, RepoSummary};
 
-/// A repository's path on the board.
+/// A repository of the board with its path.
 #[derive(Debug, Deserialize)]
 pub struct RepositoryPath {
     pub repo_id: RepoId,
     pub path: String,
 }
 
-/// The attempt whose work a reference keeps.
+/// What a listing of kept work says of the attempt that made it.
 #[derive(Debug, Deserialize)]
 pub struct KeptOf {
     pub task_title: String,
@@ -29,7 +29,7 @@ pub struct KeptOf {
     pub updated_at: Timestamp,
 }
 
-/// The refusal of a removal while an attempt of the project has something to do.
+/// The refusal to remove a project while one of its attempts is queued or runs.
 pub fn busy_project(attempt: AttemptId) -> Refusal {
     let message = format!("attempt {attempt} of the project is queued or running");
     Refusal::new(Code::AttemptRunning, message)
@@ -37,12 +37,15 @@ pub fn busy_project(attempt: AttemptId) -> Refusal {
         .detail("attempt_id", attempt.to_string())
 }
 
+/// The name of a project; refused if the project does not exist or was removed.
 pub(super) async fn require(db: Db<'_>, project: ProjectId) -> Result<String> {
     let sql = "SELECT name FROM projects WHERE project_id = $1 AND deleted_at IS NULL";
     let name = db.find(sql, (project,)).await?;
     name.ok_or_else(|| not_found::project(project).into())
 }
 
+/// Adds a repository with its remotes. Refused if the project has another one with this name: worktrees are
+/// named after their repositories.
 async fn insert_repo(db: Db<'_>, project: ProjectId, repo: &NewRepo, now: i64) -> Result<RepoId> {
     let sql = "SELECT path FROM repos WHERE project_id = $1 AND name = $2";
     let taken: Option<String> = db.find(sql, (project, &repo.name)).await?;
@@ -65,7 +68,7 @@ async fn insert_repo(db: Db<'_>, project: ProjectId, repo: &NewRepo, now: i64) -
     Ok(repo_id)
 }
 
-/// Replaces what is recorded of a repository's remotes.
+/// Replaces the recorded remotes of a repository.
 async fn record_remotes(
     db: Db<'_>,
     repo: RepoId,
@@ -79,7 +82,7 @@ async fn record_remotes(
 }
 
 impl Store {
-    /// All repositories: each one's project and path, those of a project together.
+    /// The repositories of all projects on the board, each with its project; those of a project are adjacent.
     pub async fn repositories(&self) -> Result<Vec<(ProjectId, String)>, Refusal> {
         let sql = "SELECT project_id, path FROM repos
              WHERE project_id IN (SELECT project_id FROM projects WHERE deleted_at IS NULL)
@@ -87,13 +90,13 @@ impl Store {
         self.read(async |db| db.all(sql, ()).await).await
     }
 
-    /// The repositories of all projects, removed ones included; each path once.
+    /// The repositories of all projects, removed ones included; each path once, with its newest id.
     pub async fn repository_paths(&self) -> Result<Vec<RepositoryPath>, Refusal> {
         let sql = "SELECT max(repo_id) AS repo_id, path FROM repos GROUP BY path ORDER BY path";
         self.read(async |db| db.all(sql, ()).await).await
     }
 
-    /// Whose work a reference keeps; `None`: no attempt has this id. Removed projects count.
+    /// The task and project of an attempt; `None`: no attempt has this id. Removed projects count too.
     pub async fn kept_of(&self, attempt: AttemptId) -> Result<Option<KeptOf>, Refusal> {
         let sql = "SELECT t.title AS task_title, p.name AS project_name, p.project_id, a.updated_at
              FROM attempts a JOIN tasks t ON t.task_id = a.task_id
@@ -101,7 +104,7 @@ impl Store {
         self.read(async |db| db.find(sql, (attempt,)).await).await
     }
 
-    /// The project of an attempt.
+    /// The project of an attempt; refused if the attempt is unknown.
     pub async fn project_of(&self, attempt: AttemptId) -> Result<ProjectId, Refusal> {
         let sql = "SELECT t.project_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
              WHERE a.attempt_id = $1";
@@ -109,11 +112,12 @@ impl Store {
         project.ok_or_else(|| not_found::attempt(attempt))
     }
 
+    /// The name of a project on the board; refused if it is not there.
     pub async fn project_name(&self, project: ProjectId) -> Result<String, Refusal> {
         self.read(async |db| require(db, project).await).await
     }
 
-    /// The projects, oldest first, after the given one.
+    /// A page of the projects, oldest first; `after` is the last one of the page before.
     pub async fn projects(
         &self,
         limit: usize,
@@ -126,7 +130,7 @@ impl Store {
         Ok(Page::cut(self.read_once("projects", (after, limit), read).await?, limit))
     }
 
-    /// A project's repositories, in the order in which they were added.
+    /// A project's repositories, in the order of their addition.
     pub async fn repos(&self, project: ProjectId) -> Result<Vec<RepoSummary>, Refusal> {
         let sql = "SELECT *, name AS repo_name FROM repos WHERE project_id = $1 ORDER BY repo_id";
         self.read(async |db| {
@@ -136,7 +140,8 @@ impl Store {
         .await
     }
 
-    /// Records where the remotes of a repository lead to: a person has seen it.
+    /// Records the remotes of a repository, each name with its URL. The caller is a person who has seen the
+    /// URLs.
     pub async fn record_remotes(
         &self,
         repo: RepoId,
@@ -146,7 +151,7 @@ impl Store {
             .await
     }
 
-    /// Changes the branch that attempts in a repository start from by default.
+    /// Changes the branch from which attempts in a repository start by default.
     pub async fn set_target_branch(&self, repo: RepoId, branch: &str) -> Result<(), Refusal> {
         let sql = "UPDATE repos SET default_target_branch = $2 WHERE repo_id = $1";
         self.write(Patience::Long, "set_target_branch", async |db| {
@@ -185,15 +190,15 @@ impl Store {
         .await
     }
 
-    /// The name of a project and how many tasks it has.
+    /// The name of a project, and how many tasks it has on the board.
     pub async fn project_size(&self, project: ProjectId) -> Result<(String, usize), Refusal> {
         let sql = "SELECT count(*) FROM tasks WHERE project_id = $1 AND deleted_at IS NULL";
         self.read(async |db| Ok((require(db, project).await?, db.one(sql, (project,)).await?)))
             .await
     }
 
-    /// Takes a project off the board, with its tasks; the rows stay, for its attempts stay
-    /// readable. Refused while an attempt is queued or runs.
+    /// Takes a project with its tasks off the board. The rows stay, because the attempts stay readable.
+    /// Refused while an attempt is queued or runs.
     pub async fn remove_project(&self, project: ProjectId) -> Result<(), Refusal> {
         self.write(Patience::Long, "remove_project", async |db| {
             require(db, project).await?;
@@ -223,7 +228,7 @@ impl Store {
         .await
     }
 
-    /// `add_repo`.
+    /// `add_repo`: adds a repository to a project.
     pub async fn add_repo(
         &self,
         key: Option<&Key>,

@@ -1,4 +1,4 @@
-//! What worktrees are provided with: scripts' processes, blocks of ports, and trusted commands.
+//! What a preparation provides for worktrees: processes of scripts, blocks of ports, and trusted commands.
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
@@ -10,11 +10,12 @@ use tokio::time::timeout;
 use super::remote_commits::{POLL, hint_all};
 use super::{Patience, Refusal, Sql, Store, now};
 
-/// What is announced when commands may be trusted that were not.
+/// The name of the hint that commands have become trusted.
 const TRUST: &str = "trust";
 
 impl Store {
-    /// A person approves the commands with this hash for a repository. Again: nothing changes.
+    /// Records that a person approves the commands with this hash for a repository; a second time it changes
+    /// nothing. Attempts that wait for the approval continue.
     pub async fn trust(
         &self,
         repo: &str,
@@ -33,14 +34,14 @@ impl Store {
         .await
     }
 
-    /// Takes back every approval of a repository's commands. Returns how many there were.
+    /// Takes back all approvals of a repository's commands. Returns how many there were.
     pub async fn distrust(&self, repo: &str) -> Result<u64, Refusal> {
         let sql = "DELETE FROM trust WHERE repo = $1";
         self.write(Patience::Long, "distrust", async |db| db.run(sql, (repo,)).await).await
     }
 }
 
-/// The attempt's owner writes these, and tries again by itself.
+/// The attempt's owner makes these writes, and tries again by itself.
 #[async_trait]
 impl Provisions for Store {
     async fn record_script(&self, attempt: &Attempt, script: &ScriptRow) -> Result<(), Refusal> {
@@ -52,7 +53,7 @@ impl Provisions for Store {
                 "created_at": now(),
             });
             db.insert_new("INTO processes", row).await?;
-            // Nothing that it left is alive once it has ended.
+            // Nothing of a script is alive once it has ended.
             let sql = "UPDATE processes SET status = $2, exit_code = $3, exit_signal = $4,
                         failure_summary = $5, ended_at = $6, closed = CASE WHEN CAST($6 AS BIGINT) IS NULL THEN 0 ELSE 1 END,
                         sandbox = COALESCE($7, sandbox)
@@ -92,7 +93,7 @@ impl Provisions for Store {
             db.run("DELETE FROM ports WHERE attempt_id = $1", (attempt,)).await?;
             let taken: Vec<u16> = db.all("SELECT first_port FROM ports", ()).await?;
             let is_free = |block: &u16| {
-                // The range may have begun elsewhere when others were taken.
+                // The configured range may have started at another port when the others were taken.
                 let overlaps = |other: &u16| other.abs_diff(*block) < PORTS_IN_BLOCK;
                 !taken.iter().any(overlaps) && !busy.contains(block)
             };

@@ -1,6 +1,5 @@
-//! What was read from the database, for as long as it holds: until the next commit. The daemon is
-//! the only writer of a file, so a read that nothing was committed after has the same answer. On a
-//! server other daemons write too, and nothing is kept.
+//! Answers of reads, kept until the next commit. The daemon is the only writer of a file, so a read gives the
+//! same answer until something is committed. On a server other daemons write too, and nothing is kept.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -9,39 +8,40 @@ use std::sync::{Arc, Mutex};
 use provost_actors::blocking::lock;
 use provost_actors::refusal::Refusal;
 
-/// Answers that are kept at once.
+/// How many answers are kept; one more removes all of them.
 const MOST: usize = 256;
 
-/// Cheap to clone: there is one.
+/// The kept answers. Cheap to clone: all clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept(Arc<Mutex<Answers>>);
 
 #[derive(Debug, Default)]
 struct Answers {
     by_question: HashMap<String, Arc<dyn Any + Send + Sync>>,
-    /// Commits that were begun. While the last of them has not ended, nothing is kept: whoever
-    /// waits for a commit may be dropped, and SQLite commits all the same.
+    /// How many commits have begun. While the newest of them has not ended, nothing is kept. A caller that
+    /// waits for a commit may be dropped while SQLite still commits: then nothing is kept until the next
+    /// commit ends.
     begun: u64,
     is_committing: bool,
-    /// Others write too.
+    /// Other daemons write too, so nothing is kept.
     is_shared: bool,
 }
 
 impl Answers {
-    /// The commits so far, while none is under way.
+    /// The number of commits so far; `None` while one is under way.
     fn quiet(&self) -> Option<u64> {
         (!self.is_committing).then_some(self.begun)
     }
 }
 
 impl Kept {
-    /// Keeps nothing.
+    /// A cache that keeps nothing, for a board with several writers.
     pub fn of_many_writers() -> Self {
         Self(Arc::new(Mutex::new(Answers { is_shared: true, ..Answers::default() })))
     }
 
-    /// The answer to a question, which is read if it is not known. A question is a text that no
-    /// other statement has.
+    /// The kept answer to `question`, or the answer of `read`, which is then kept. `question` must differ for
+    /// each statement and its values.
     pub async fn answer<T: Clone + Send + Sync + 'static>(
         &self,
         question: String,
@@ -56,7 +56,7 @@ impl Kept {
         }
         let answer = read.await?;
         let mut answers = lock(&self.0);
-        // A read that began while something was committed may have seen what was there before it.
+        // A read that overlapped with a commit may have seen the rows from before it.
         if quiet.is_some() && answers.quiet() == quiet && !answers.is_shared {
             if answers.by_question.len() >= MOST {
                 answers.by_question.clear();
@@ -66,7 +66,8 @@ impl Kept {
         Ok(answer)
     }
 
-    /// A commit begins: nothing that is known holds from here on.
+    /// Forgets all answers, because a commit begins. Returns the commit's number, for
+    /// [`committed`](Self::committed).
     pub fn committing(&self) -> u64 {
         let mut answers = lock(&self.0);
         answers.by_question.clear();
@@ -75,7 +76,7 @@ impl Kept {
         answers.begun
     }
 
-    /// The commit with this number has ended, and later reads see what it wrote.
+    /// Notes that the commit with this number has ended: later reads see what it wrote, and are kept again.
     pub fn committed(&self, number: u64) {
         let mut answers = lock(&self.0);
         answers.is_committing &= answers.begun != number;

@@ -1,5 +1,5 @@
-//! What other daemons of the same board commit. PostgreSQL's NOTIFY is a hint that comes at once;
-//! a look at the rows each second finds what a lost hint was for.
+//! What other daemons of the same board commit. PostgreSQL's NOTIFY gives a hint at once; reading the rows
+//! once a second finds what a lost hint was about.
 
 use std::time::Duration;
 
@@ -16,16 +16,17 @@ use super::{Db, Refusal, Result, Sql, Store};
 
 type Hints = BoxStream<'static, sqlx::Result<PgNotification>>;
 
-/// Between two looks at the rows.
+/// The time between two reads of the changes while no hint comes.
 pub const POLL: Duration = Duration::from_secs(1);
-/// From one look to the next where hints come all the time: each commit of any host is one.
+/// The least time between two reads while hints come all the time: each commit of any host sends one.
 const GAP: Duration = Duration::from_millis(25);
-/// Before a connection that failed is made again.
+/// The pause before a failed connection for hints is opened again.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Changes that are read at once.
+/// How many changes are read at once.
 const BATCH: usize = 500;
 
-/// Tells the daemon of a host, once this transaction is committed, to look at something.
+/// Sends a hint to the daemon of a host, once this transaction is committed; `what` is a topic of `changes`.
+/// On SQLite, which has one daemon, it does nothing.
 pub async fn hint(db: Db<'_>, host: &str, what: &str) -> Result<()> {
     if let Driver::Postgres(_) = db.driver() {
         let sql = "SELECT pg_notify('provost_' || md5(current_schema() || ' ' || $1), $2)";
@@ -34,7 +35,7 @@ pub async fn hint(db: Db<'_>, host: &str, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tells the daemons of all hosts, once this transaction is committed, to look at something.
+/// The same to the daemons of all hosts.
 pub async fn hint_all(db: Db<'_>, what: &str) -> Result<()> {
     if let Driver::Postgres(_) = db.driver() {
         let sql = "SELECT pg_notify('provost_' || md5(current_schema()), $1)";
@@ -44,8 +45,8 @@ pub async fn hint_all(db: Db<'_>, what: &str) -> Result<()> {
 }
 
 impl Store {
-    /// Wakes those that wait here for what other daemons commit, from a change on. Ends at once where
-    /// no other daemon can commit anything.
+    /// Wakes the waiters of this daemon for what other daemons commit after the change `last`. Ends at once
+    /// on SQLite; on a server it never ends.
     pub async fn follow(&self, mut last: u64) {
         let Pool::Postgres(pool) = &self.reader else { return };
         loop {
@@ -74,6 +75,7 @@ impl Store {
         }
     }
 
+    /// Opens a connection that listens for the hints to all hosts and to this one.
     async fn hints(&self, pool: &PgPool) -> sqlx::Result<PgListener> {
         let options = pool.connect_options();
         let alone = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
@@ -88,8 +90,8 @@ impl Store {
         Ok(listener)
     }
 
-    /// Waits for news, and for all that come before the next look may be. `false`: no hints come any
-    /// more.
+    /// Waits for a hint that is news, at most for [`POLL`]; then collects all hints until `next`, the time of
+    /// the next read. `false`: the connection gives no hints any more.
     async fn have_news(&self, hints: &mut Hints, next: Instant) -> bool {
         let first = timeout(POLL, self.news(hints)).await;
         let rest = async { while let Some(Ok(_)) = self.news(hints).await {} };
@@ -106,14 +108,14 @@ impl Store {
         }
     }
 
-    /// Whether a hint is news. What this daemon has committed itself is announced already; any other
-    /// text is a hint: for this host alone, or for all.
+    /// Announces a hint, and says whether it is news. A hint with the name of this host is about its own
+    /// commit, which has been announced already. All other texts are topics.
     fn told(&self, hint: &str) -> bool {
         self.changes.announce(hint);
         hint != &*self.host
     }
 
-    /// Announces what has changed since the last look.
+    /// Announces all changes since the last read.
     async fn catch_up(&self, last: &mut u64) -> Result<(), Refusal> {
         loop {
             let changes = self.changes_after(*last, BATCH).await?;

@@ -1,5 +1,6 @@
-//! Renewals of the lease, on a connection that has no other use. All of a try has one limit, so that none
-//! outlasts what the lease leaves: a connection that does not answer is closed, and the next try opens another.
+//! Renewals of the lease, on a connection that is used for nothing else. Each try has one limit for all of
+//! its steps, so that no try takes longer than the lease allows: a connection that does not answer is closed,
+//! and the next try opens another.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use super::pg_transaction::{self, Order};
 use super::{Connection, Db, Patience, Refusal, Result, Store, StoreError, fault};
 use provost_actors::failpoint;
 
-/// The least that a try may take.
+/// The least limit of a try: a new connection needs this much, however short the lease is.
 const LIMIT_MIN: Duration = Duration::from_secs(1);
 
-/// The connection of renewals, while none is under way.
+/// The connection of renewals, taken out while a renewal is running.
 pub struct Renewals {
     options: PgConnectOptions,
     idle: Mutex<Option<PgConnection>>,
@@ -30,7 +31,7 @@ impl fmt::Debug for Renewals {
 }
 
 impl Renewals {
-    /// With a connection, so that the first renewal waits for none.
+    /// Opens the connection now, so that the first renewal does not wait for it.
     pub async fn open(options: PgConnectOptions) -> sqlx::Result<Self> {
         let renewals = Self { options, idle: Mutex::default() };
         let connection = renewals.connect().await?;
@@ -43,29 +44,31 @@ impl Renewals {
         Ok(connection)
     }
 
+    /// Drops the connection, which ends its session on the server.
     pub async fn close(&self) {
         self.idle.lock().await.take();
     }
 }
 
 impl Store {
-    /// Does `work` in a transaction beside all others, on the connection of renewals, if there is one.
+    /// Does `work` in a transaction beside all others, on the connection of renewals. A board in a file has
+    /// none: then this is a `write`.
     ///
     /// # Errors
-    /// It has not been committed within the limit, as far as is known.
+    /// The commit was not confirmed within the limit. It may still have happened.
     pub(super) async fn renewing<T>(
         &self,
         limit: Duration,
         work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
     ) -> Result<T, Refusal> {
-        // A new connection takes a moment, however short the lease.
+        // A new connection takes a moment, however short the lease is.
         let limit = limit.max(LIMIT_MIN);
         let Some(renewals) = &self.renewals else {
             return self.write(Patience::OneTry, "renewal", work).await;
         };
         let trying = async {
             let mut idle = renewals.idle.lock().await;
-            // It is closed unless all goes well.
+            // The connection goes back only after a commit; any other way out drops and closes it.
             let mut connection = match idle.take() {
                 Some(connection) => connection,
                 None => renewals.connect().await.map_err(fault)?,

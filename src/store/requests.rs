@@ -1,8 +1,15 @@
-//! Kept answers: what makes a retried call the same call.
+//! Kept answers, by which a repeated call takes effect once.
 //!
-//! [`Store::keyed`] is the one way to change something under a key: it looks the key up,
-//! makes the change and keeps the answer in one transaction. If the daemon dies before the
-//! commit, a retry finds nothing and makes the change; after it, a retry finds the answer.
+//! [`Store::keyed`] is the one way to change something under a key: it looks the key up, makes the change and
+//! keeps the answer in one transaction. If the daemon dies before the commit, a retry finds nothing and makes
+//! the change; if it dies after the commit, a retry finds the answer. A call with an effect outside the
+//! database has an intent first:
+//!
+//! ```text
+//!  (no row) ─keyed───────────────────────────────────▶ answer ─prune─▶ (no row)
+//!     ▲ └─begin─▶ intent ─complete─────────────────────▶ ▲
+//!     └──abandon───┘ └─the daemon dies: the next daemon, or a retry, carries it out
+//! ```
 
 use async_trait::async_trait;
 use provost_actors::failpoint;
@@ -13,12 +20,14 @@ use serde_json::Value;
 
 use super::{Db, Patience, Refusal, Result, Sql, Store, StoreError, fault, now};
 
+/// What is stored under a key.
 enum Found {
     Nothing,
     Intent,
     Answer(Value),
 }
 
+/// Looks a key up. Refused if the key was used for a call with other arguments.
 async fn find(db: Db<'_>, key: &Key) -> Result<Found> {
     let sql = "SELECT payload_hash, resolved_hash, answer FROM requests
          WHERE tool = $1 AND request_id = $2";
@@ -34,7 +43,7 @@ async fn find(db: Db<'_>, key: &Key) -> Result<Found> {
     }
 }
 
-/// Replaces what is kept under a key by an intent or an answer, as JSON.
+/// Replaces the row of a key; `intent` and `answer` are JSON.
 async fn write(
     db: Db<'_>,
     host: &str,
@@ -54,8 +63,8 @@ async fn write(
 }
 
 impl Store {
-    /// Does `work` once for a key, in one transaction with the key's look-up and the kept
-    /// answer. What `work` refuses leaves nothing behind, the key included.
+    /// Does `work` once for a key: the look-up of the key, `work` and the kept answer are one transaction. If
+    /// `work` refuses, nothing is left, and the key stays free. Without a key, `work` is simply done.
     pub(super) async fn keyed<T: Serialize + DeserializeOwned>(
         &self,
         patience: Patience,
@@ -79,7 +88,7 @@ impl Store {
     }
 }
 
-/// All but `recall` are writes of owners, which try again by themselves.
+/// All of these except `recall` are writes of actors, which try again by themselves.
 #[async_trait]
 impl Requests for Store {
     async fn recall(&self, key: &Key) -> Result<Option<Value>, Refusal> {
@@ -102,8 +111,7 @@ impl Requests for Store {
         .await
     }
 
-    /// An intent that can't be read, because another version made it, is left to a retry of
-    /// its call.
+    /// An intent that can't be read was made by another version; a retry of its call carries it out.
     async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal> {
         let sql = "SELECT request_id, payload_hash, resolved_hash, intent FROM requests
              WHERE answer IS NULL AND intent IS NOT NULL

@@ -1,4 +1,4 @@
-//! Pieces of ids, as people type them, and what kind of thing an id names.
+//! Finds ids by pieces that people type, by names, and by what belongs together.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use provost_actors::ids::{ProjectId, TaskId};
 use super::{Refusal, Sql, Store, not_found};
 use crate::api::commands::{IdKind, Match};
 
-/// The table of a kind, and the column of its id there.
+/// The table of a kind of things, and the column with its ids.
 fn table(kind: IdKind) -> (&'static str, &'static str) {
     match kind {
         IdKind::Project => ("projects", "project_id"),
@@ -20,8 +20,8 @@ fn table(kind: IdKind) -> (&'static str, &'static str) {
 }
 
 impl Store {
-    /// The things whose id is, starts with or ends with `piece`; at most 20 a kind.
-    /// Hyphens and case don't count.
+    /// The things whose id equals, starts with or ends with `piece`; at most 20 of each kind. Hyphens and
+    /// case do not matter. Empty if `piece` has other characters than those of a UUID.
     pub async fn resolve(&self, piece: &str, kinds: &[IdKind]) -> Result<Vec<Match>, Refusal> {
         let piece = piece.replace('-', "").to_ascii_lowercase();
         if piece.is_empty() || !piece.chars().all(|c| c.is_ascii_hexdigit()) {
@@ -43,8 +43,8 @@ impl Store {
         .await
     }
 
-    /// What has this name: projects and repositories by their names or paths, tasks by title
-    /// or handle, attempts by branch; at most 20. Case does not count.
+    /// The things with this name: projects and repositories by name or path, tasks by title or handle,
+    /// attempts by branch; at most 20. Case does not matter, except in branches and paths.
     pub async fn named(&self, name: &str) -> Result<Vec<Match>, Refusal> {
         let sql = "SELECT 'project' AS kind, project_id AS id FROM projects
                    WHERE lower(name) = lower($1)
@@ -57,8 +57,8 @@ impl Store {
         self.read(async |db| db.all(sql, (name,)).await).await
     }
 
-    /// The tasks that have a handle, each with its project and that one's name. Deleted
-    /// ones are among them: a handle never names another task later.
+    /// The tasks with this handle, one of each project, each with its project and the project's name. Deleted
+    /// tasks count, because a handle never names another task later.
     pub async fn tasks_of_handle(
         &self,
         handle: &str,
@@ -69,15 +69,15 @@ impl Store {
         self.read(async |db| db.all(sql, (handle.to_ascii_uppercase(),)).await).await
     }
 
-    /// The handle of a task in its project, also if it was deleted.
+    /// The handle of a task, also of a deleted one.
     pub async fn handle_of(&self, task: TaskId) -> Result<String, Refusal> {
         let sql = "SELECT handle FROM tasks WHERE task_id = $1";
         let handle = self.read(async |db| db.find(sql, (task,)).await).await?;
         handle.ok_or_else(|| not_found::task(task))
     }
 
-    /// The id of a kind that goes with a thing: what it belongs to, or the latest that belongs
-    /// to it. `None` where there is none, or where several are as good.
+    /// The id of the `wanted` kind that goes with a thing: what the thing belongs to, or the newest that
+    /// belongs to it. `None`: there is none, or several would be equally right.
     pub async fn related(&self, thing: &Match, wanted: IdKind) -> Result<Option<String>, Refusal> {
         let column = match (thing.kind, wanted) {
             (IdKind::Repo, IdKind::Project) => "project_id",

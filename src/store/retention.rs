@@ -1,19 +1,19 @@
-//! What a shared board keeps of attempts that have been settled for long: no more than the end of the
-//! copy of a log, so that its numbers go on, and the bundles of work that is still to be merged.
+//! What a shared board keeps of attempts that settled long ago: the last chunk of the copy of each log, so
+//! that its entries keep their numbers, and the bundles of work that is not merged yet.
 //!
-//! Rows are deleted in small transactions. Partitions by time would be dropped faster, but chunks of one
-//! attempt are in many of them, and how long one is needed depends on when its attempt has settled.
+//! Small transactions delete the rows. Dropping partitions by time would be faster, but each attempt has
+//! chunks in many partitions, and how long they are needed depends on when the attempt settled.
 
 use provost_actors::ids::AttemptId;
 
 use super::{Db, Patience, Refusal, Result, Sql, Store, bundles};
 
-/// Copies that are looked for at once.
+/// How many copies are read at once.
 const BATCH: usize = 50;
-/// Rounds of one look: a base commit can go once none that builds on it is there.
+/// The rounds of one run: a base commit can be removed once no base that builds on it is left.
 const ROUNDS: usize = 20;
 
-/// The copies of logs that have not grown since `$1`, of attempts that have been settled since then.
+/// The copies of logs that have not grown since `$1`, of attempts that settled before `$1`.
 const OLD_LOGS: &str = "SELECT s.attempt_id, s.channel, s.next_entry
      FROM shipped_logs s JOIN attempts a ON a.attempt_id = s.attempt_id
      WHERE s.trimmed = 0 AND s.shipped_at < $1 AND a.updated_at < $1
@@ -22,11 +22,12 @@ const OLD_LOGS: &str = "SELECT s.attempt_id, s.channel, s.next_entry
                        WHERE f.attempt_id = a.attempt_id AND f.state = 'open')
      ORDER BY s.shipped_at LIMIT $2";
 
+/// An attempt, a channel, and the number of the next entry when the copy was read.
 type OldLog = (AttemptId, String, u64);
 
 impl Store {
-    /// Removes what is kept for other hosts of attempts that have been settled since before this time,
-    /// in milliseconds. Returns how many rows that were.
+    /// Removes what is kept for other hosts of attempts that settled before this time, in milliseconds.
+    /// Returns how many rows changed.
     pub(super) async fn prune_settled(&self, before: i64) -> Result<u64, Refusal> {
         let mut pruned = 0;
         loop {
@@ -42,13 +43,15 @@ impl Store {
         Ok(pruned + self.prune_settled_bundles(before).await?)
     }
 
-    /// Cuts the copy of a channel down to its newest chunk, unless it has grown.
+    /// Cuts the copy of a channel down to its newest chunk, unless the copy has grown meanwhile.
     async fn trim(&self, log: &OldLog) -> Result<u64, Refusal> {
         self.beside(Patience::OneTry, "trimmed", async |db| trim(db, log).await).await
     }
 
+    /// Removes the contents of bundles of attempts whose work is merged or given up, and base commits that no
+    /// attempt needs.
     async fn prune_settled_bundles(&self, before: i64) -> Result<u64, Refusal> {
-        // The row stays, without its content: so a call can say why it is not there.
+        // The row stays without its content, so that a later call can say why the content is missing.
         let over = "SELECT a.attempt_id FROM attempts a
              WHERE a.phase IN ('idle', 'settled') AND a.updated_at < $1
                AND a.attempt_id NOT IN (SELECT attempt_id FROM contestants)";

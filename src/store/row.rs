@@ -1,7 +1,6 @@
-//! Rows read by serde: into a struct by the names of its columns, into a tuple by their order, or
-//! into a single value. A document is read from its JSON text, and a moment, which is stored in
-//! milliseconds since 1970, into a `Timestamp`. A value that can't be read back is an error, never a
-//! default.
+//! Rows read by serde: into a struct by the names of the columns, into a tuple by their order, or into a
+//! single value from the first column. A document is read from its JSON text, and a time, which is stored in
+//! milliseconds since 1970, into a `Timestamp`. A value that does not fit is an error, never a default.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Visitor};
@@ -15,13 +14,14 @@ use super::dialect::postgres::Kind;
 
 type Fault = serde_json::Error;
 
-/// The rows that a statement gave.
+/// The rows that a query returned.
 pub enum Rows {
     Sqlite(Vec<SqliteRow>),
     Postgres(Vec<PgRow>),
 }
 
 impl Rows {
+    /// How many rows there are.
     pub fn len(&self) -> usize {
         match self {
             Self::Sqlite(rows) => rows.len(),
@@ -38,7 +38,7 @@ impl Rows {
         }
     }
 
-    /// The first row, if there is one.
+    /// Reads the first row; `None`: there is none.
     pub fn first<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let row = match self {
             Self::Sqlite(rows) => rows.first().map(Source::Row),
@@ -48,7 +48,8 @@ impl Rows {
     }
 }
 
-/// A row or a column: what it is read into decides. Of a row, a single value is its first column.
+/// A row or a column, read into the type that the caller asks for. For a single value, a row stands for its
+/// first column.
 enum Source<'r> {
     Row(&'r SqliteRow),
     PgRow(&'r PgRow),
@@ -133,7 +134,7 @@ fn get_pg<'r, T: Decode<'r, Postgres>>(value: PgValueRef<'r>) -> Result<T, Fault
     T::decode(value).map_err(Fault::custom)
 }
 
-/// An integer of any width.
+/// An integer of any width that PostgreSQL has: 2, 4 or 8 bytes.
 fn integer(value: PgValueRef<'_>) -> Result<i64, Fault> {
     match value.as_bytes().map_err(Fault::custom)? {
         bytes if bytes.len() == 2 => get_pg::<i16>(value).map(i64::from),
@@ -142,7 +143,7 @@ fn integer(value: PgValueRef<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// A document as JSON; `null` is what an absent one is.
+/// Reads a document from its JSON text; a NULL column reads as the JSON text `null`.
 fn json<'r>(
     value: Value<'r>,
     null: &'static str,

@@ -1,5 +1,5 @@
-//! The schema of a board on PostgreSQL. Its owner brings it up to date, while daemons of an older version
-//! may run.
+//! The schema of a board on PostgreSQL. The role that owns the board brings the schema up to date, while
+//! daemons of an older version may be running.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -14,28 +14,29 @@ use super::former;
 use super::open::OpenError;
 use super::pg_transaction::lock_schema;
 
-/// How long a migration is tried that others are in the way of: a backup that reads, or another daemon
-/// that migrates.
+/// How long a migration is tried while others block it: a backup that reads, or another daemon that
+/// migrates.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// Others get what they wait for, between two tries.
+/// The pause between two tries, in which others get the locks that they wait for.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The migrations that this version knows.
 pub static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let mut migrations = sqlx::migrate!("migrations/postgres");
-    // The locks of the board do that; one of the session would outlive a try that failed.
+    // `lock_schema` serializes migrations. The lock of sqlx belongs to the session, and would outlive a
+    // try that failed.
     migrations.set_locking(false);
     migrations
 });
 
-/// The newest of these migrations.
+/// The number of the newest of these migrations; 0 if the list is empty.
 pub fn newest(migrations: &Migrator) -> i64 {
     migrations.iter().map(|it| it.version).max().unwrap_or_default()
 }
 
-/// Brings the schema up to date, as its owner. Daemons of an older version write nothing meanwhile, find
-/// it with their next write, and end.
+/// Brings the schema up to date; the role must own it. Daemons of an older version wait with their writes
+/// meanwhile, find the newer schema with their next write, and stop.
 pub(super) async fn migrate(
     connection: &mut PgConnection,
     migrations: &Migrator,
@@ -61,7 +62,7 @@ pub(super) async fn migrate(
     }
 }
 
-/// In one transaction: of a daemon that is killed in the middle nothing is left.
+/// Runs all missing migrations in one transaction: a daemon that is killed in the middle leaves nothing.
 async fn bring_up_to_date(
     connection: &mut PgConnection,
     migrations: &Migrator,
@@ -69,13 +70,13 @@ async fn bring_up_to_date(
 ) -> Result<(), MigrateError> {
     let applied = versions(&recorded(connection).await?);
     if adopted.is_none() && migrations.iter().all(|it| applied.contains(&it.version)) {
-        // It refuses a schema that is newer, or that was made by other statements.
+        // This refuses a schema that is newer, or whose migrations have other checksums.
         return migrations.run(connection).await;
     }
     let mut changing = connection.begin().await?;
     lock_schema(&mut changing).await?;
     if let Some(first) = adopted {
-        // The same again, where another daemon has done it meanwhile.
+        // If another daemon has adopted the board meanwhile, these statements repeat what it did.
         sqlx::query(former::FORGET).bind(first.version).execute(&mut *changing).await?;
         let adopting = sqlx::query(former::ADOPT).bind(first.version).bind(&*first.checksum);
         adopting.bind(&*first.description).execute(&mut *changing).await?;
@@ -85,7 +86,7 @@ async fn bring_up_to_date(
     Ok(changing.commit().await?)
 }
 
-/// What the server has said, if a migration failed of that.
+/// The server's error, if a statement of a migration failed.
 fn said(error: &MigrateError) -> Option<&sqlx::Error> {
     match error {
         MigrateError::Execute(said) | MigrateError::ExecuteMigration(said, _) => Some(said),
@@ -93,7 +94,7 @@ fn said(error: &MigrateError) -> Option<&sqlx::Error> {
     }
 }
 
-/// Refuses a schema that is not this version's.
+/// Refuses a schema that is older, newer or incomplete; changes nothing.
 pub(super) async fn check(
     connection: &mut PgConnection,
     migrations: &Migrator,
@@ -112,7 +113,7 @@ pub(super) async fn check(
     if is_whole { Ok(()) } else { Err(older()) }
 }
 
-/// The id of the board, if there is one, by any version.
+/// The id of the board in the connection's schema, of whatever version; `None`: the schema has no board.
 pub(super) async fn board(connection: &mut PgConnection) -> sqlx::Result<Option<String>> {
     let sql = "SELECT to_regclass('cluster') IS NOT NULL";
     if !sqlx::query_scalar(sql).fetch_one(&mut *connection).await? {
@@ -126,7 +127,7 @@ fn versions(recorded: &[(i64, Vec<u8>)]) -> Vec<i64> {
     recorded.iter().map(|(version, _)| *version).collect()
 }
 
-/// The migrations that the schema has, each with its checksum.
+/// The migrations that the schema has, each with its checksum; empty: none was ever made.
 async fn recorded(connection: &mut PgConnection) -> sqlx::Result<Vec<(i64, Vec<u8>)>> {
     let sql = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
     if !sqlx::query_scalar(sql).fetch_one(&mut *connection).await? {

@@ -1,6 +1,6 @@
-//! A session's queue as it is written: the rows of the follow-ups that wait, and the process
-//! of the turn that begins, with which the attempt's next epoch begins. Parts of
-//! transactions: a follow-up is never out of the queue without its turn, nor in both.
+//! How a session's queue is written: the rows of the waiting follow-ups, and the process of the turn that
+//! begins, which also begins the attempt's next epoch. All of these are parts of transactions: a follow-up is
+//! either in the queue or has its turn, never both and never neither.
 
 use provost_actors::ids::{AttemptId, SessionId};
 use provost_actors::journal::{FollowUp, Next, Process, Turnover};
@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{Code, Db, Refusal, Result, Sql, StoreError, comments, now, task_status};
 
-/// Writes what a step of the queue changes. A row of another epoch belongs to a newer owner,
-/// and fails the whole step.
+/// Writes one step of the queue. Fails as a whole if the attempt is in another epoch, because a newer actor
+/// owns it then.
 pub(super) async fn turn_over(
     db: Db<'_>,
     attempt: AttemptId,
@@ -43,12 +43,14 @@ pub(super) async fn turn_over(
     require_epoch(db.run(sql, values).await?, attempt, epoch)
 }
 
+/// Fails unless the update changed a row: the attempt is in another epoch then.
 pub(super) fn require_epoch(changed: u64, attempt: AttemptId, epoch: u64) -> Result<()> {
     let message = || format!("attempt {attempt} is no longer in epoch {epoch}");
     let stale = || StoreError::from(Refusal::new(Code::Internal, message()));
     (changed > 0).then_some(()).ok_or_else(stale)
 }
 
+/// Plans the process of a turn, and sets the task in progress.
 async fn begin_turn(db: Db<'_>, attempt: AttemptId, process: &Process) -> Result<()> {
     // The new process replaces one that was planned and never ran.
     let sql = "DELETE FROM processes WHERE attempt_id = $1 AND status = 'planned'";
@@ -61,12 +63,13 @@ async fn begin_turn(db: Db<'_>, attempt: AttemptId, process: &Process) -> Result
     insert_process(db, session, attempt, process, now).await
 }
 
+/// Puts a follow-up back at the head of the queue, before all others.
 pub(super) async fn put_back(db: Db<'_>, attempt: AttemptId, follow_up: &FollowUp) -> Result<()> {
     let first: i64 = db.one("SELECT coalesce(min(position), 1) FROM follow_ups", ()).await?;
     enqueue(db, attempt, follow_up, Some(first - 1)).await
 }
 
-/// Puts a follow-up into the queue; at its end unless a position is given.
+/// Puts a follow-up into the queue: at `position`, or at the end.
 async fn enqueue(
     db: Db<'_>,
     attempt: AttemptId,
@@ -82,6 +85,7 @@ async fn enqueue(
     Ok(())
 }
 
+/// Writes the row of a process that has not run yet.
 pub(super) async fn insert_process(
     db: Db<'_>,
     session: SessionId,

@@ -1,5 +1,5 @@
-//! Sessions: which one is meant, what was said in it, and follow-ups. The record of a session is
-//! its turns: each has a prompt and, once it has ended, mostly a last message of the agent.
+//! Sessions: which one a call means, what was said in it, and follow-ups. The record of a session is its
+//! turns: each has a prompt and, once it has ended, usually a last message of the agent.
 
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId};
@@ -53,14 +53,14 @@ impl Sessions for Store {
                AND $2 = (SELECT max(turn) FROM processes
                          WHERE attempt_id = a.attempt_id AND run_reason = 'coding_agent'
                            AND status <> 'planned')";
-        // Its files are on the host of the attempt.
+        // The files of the agent's session are on the host of the attempt.
         let values = (fork.attempt_id, fork.turn, executor.to_owned(), &self.host);
         self.read(async |db| db.find(sql, &values).await).await
     }
 }
 
 impl Store {
-    /// The prompt of an attempt's first turn, and the variant that it was started with.
+    /// The prompt of an attempt's first turn, and the variant of the executor, if one was named.
     pub async fn first_prompt(
         &self,
         attempt: AttemptId,
@@ -71,6 +71,8 @@ impl Store {
         self.read(async |db| db.one(sql, (attempt,)).await).await
     }
 
+    /// The first turn and the last 100 turns that have ended, with shortened texts, in their order: before a
+    /// process, or up to a turn.
     async fn past_of(
         &self,
         attempt: AttemptId,
@@ -91,8 +93,8 @@ impl Store {
         self.read(async |db| db.all(sql, (attempt, before, until)).await).await
     }
 
-    /// The session that is named, with its attempt, or the latest session of an attempt. An
-    /// attempt may have none yet: `not_found::no_session_yet`.
+    /// The named session with its attempt, or the newest session of an attempt. Refused if the id is unknown,
+    /// or if the attempt has no session yet.
     pub async fn session(
         &self,
         attempt: Option<AttemptId>,
@@ -118,9 +120,9 @@ impl Store {
         .await
     }
 
-    /// The last messages of a session with an index below `before`, newest first: at most
-    /// `limit`, and no more once their texts exceed `max_bytes`. An index never changes its
-    /// message: a turn begins only when the one before has ended.
+    /// The newest messages of a session with an index below `before`, newest first: at most `limit`, and none
+    /// after the message whose text exceeds `max_bytes` in total. The index of a message never changes,
+    /// because a turn begins only after the one before has ended.
     pub async fn messages(
         &self,
         session: SessionId,

@@ -1,5 +1,5 @@
-//! The copies of attempts' logs. They are written beside the transactions of the board, so that no
-//! other write waits for them, and nothing is announced of them.
+//! The copies of attempts' logs. They are written beside the transactions of the board, so no other write
+//! waits for them, and they wake no waiter.
 
 use std::ops::Range;
 
@@ -16,9 +16,10 @@ use sqlx::AssertSqlSafe;
 
 use super::{Db, Patience, Result, Sql, Store, now, word};
 
-/// Chunks that are read at once.
+/// How many chunks are read at once.
 const AT_ONCE: usize = 32;
 
+/// First entry, its offset in the log, number of entries, number of bytes, and the data in Base64.
 type ChunkRow = (u64, u64, u64, u64, String);
 
 #[async_trait]
@@ -77,7 +78,7 @@ impl ShippedLogs for Store {
 }
 
 impl Store {
-    /// The copy of a channel, if there is one.
+    /// The copy of a channel; `None`: there is none.
     pub async fn shipped(
         &self,
         attempt: AttemptId,
@@ -89,7 +90,8 @@ impl Store {
     }
 }
 
-/// Whether it has taken effect.
+/// Writes a shipment, if the copy is still as the shipment expects it and the attempt is this host's.
+/// `false`: nothing was written.
 async fn ship(db: Db<'_>, host: &str, shipment: &Shipment) -> Result<bool> {
     let Shipment { attempt_id, channel, before, oldest, next, last_activity_at, chunks } = shipment;
     let sql = "INSERT INTO shipped_logs (attempt_id, channel, host, home, oldest, next_entry,
@@ -130,7 +132,7 @@ async fn ship(db: Db<'_>, host: &str, shipment: &Shipment) -> Result<bool> {
         });
         db.insert_new("INTO log_chunks", row).await?;
     }
-    // The copy holds what the log itself holds.
+    // The log dropped its oldest entries, so the copy drops them too.
     if before.as_ref().is_some_and(|it| it.oldest < *oldest) {
         let sql = "DELETE FROM log_chunks
              WHERE attempt_id = $1 AND channel = $2 AND first_entry + entries <= $3";

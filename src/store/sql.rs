@@ -1,6 +1,6 @@
-//! Statements with serde on both sides. A parameter is bound as the JSON value that it serializes
-//! to: an id or an enum as its word, a list or a document as JSON text. [`super::row`] reads what
-//! comes back. Each statement is one text for both engines.
+//! Statements with serde on both sides. Each parameter is bound as the JSON value that it serializes to:
+//! an id or an enum as its word, a list or a document as JSON text. [`super::row`] reads the results. Each
+//! statement is one text for both engines.
 
 use futures_util::future::BoxFuture;
 use provost_actors::event::Timestamp;
@@ -18,12 +18,13 @@ use super::dialect::postgres::Known;
 use super::pg_transaction::answered;
 use super::row::Rows;
 
-/// Statements on the connection of a transaction or of a read. `values` is a tuple with the
-/// parameters `$1`, `$2`, …
+/// Statements on the connection of a read or of a transaction. `values` is a tuple with the parameters
+/// `$1`, `$2`, …; `()` is none.
 ///
-/// The futures are boxed: one that captured the types of its parameters would not be `Send`
-/// for every lifetime, which a closure that is called with any connection needs.
+/// The futures are boxed: a future that captured the types of its parameters would not be `Send` for every
+/// lifetime, and the closures of `read` and `write` need that.
 pub trait Sql {
+    /// The connection that statements run on.
     fn driver(&mut self) -> Driver<'_>;
 
     /// A statement with its parameters, bound to this connection.
@@ -36,25 +37,26 @@ pub trait Sql {
         }
     }
 
-    /// Changes rows; returns how many.
+    /// Runs a statement; returns how many rows it changed.
     fn run(&mut self, sql: impl SqlSafeStr, values: impl Serialize) -> BoxFuture<'_, Result<u64>> {
         let statement = self.statement(sql, values);
         Box::pin(statement.execute())
     }
 
-    /// Inserts a row, an object of column names and values. `into` is `INTO table`.
+    /// Inserts a row, an object of column names and values. `into` is `INTO table`. Fails if the key exists.
     fn insert(&mut self, into: &str, row: Value) -> BoxFuture<'_, Result<u64>> {
         let (sql, values) = insertion(into, row);
         self.run(AssertSqlSafe(sql), values)
     }
 
-    /// The same, unless a row with one of its keys is there.
+    /// Like [`insert`](Self::insert), but does nothing if a row with one of its keys exists. Returns 0 or 1.
     fn insert_new(&mut self, into: &str, row: Value) -> BoxFuture<'_, Result<u64>> {
         let (sql, values) = insertion(into, row);
         self.run(AssertSqlSafe(format!("{sql} ON CONFLICT DO NOTHING")), values)
     }
 
-    /// Inserts a row into a table, or gives the row with the same `key` all of its values.
+    /// Inserts a row into a table. If a row with the same `key` (its columns, separated by commas) exists,
+    /// that row gets all values of this one.
     fn replace(&mut self, table: &str, key: &str, row: Value) -> BoxFuture<'_, Result<u64>> {
         let columns: Vec<String> =
             row.as_object().into_iter().flatten().map(|it| it.0.clone()).collect();
@@ -64,6 +66,7 @@ pub trait Sql {
         self.run(AssertSqlSafe(sql), values)
     }
 
+    /// Runs a query; the rows are read later.
     fn rows(
         &mut self,
         sql: impl SqlSafeStr,
@@ -73,6 +76,7 @@ pub trait Sql {
         Box::pin(statement.rows())
     }
 
+    /// All rows of a query, each read into a `T`.
     fn all<'a, T: DeserializeOwned + 'a>(
         &'a mut self,
         sql: impl SqlSafeStr,
@@ -82,6 +86,7 @@ pub trait Sql {
         Box::pin(async move { statement.rows().await?.read() })
     }
 
+    /// The first row of a query; `None`: no row.
     fn find<'a, T: DeserializeOwned + 'a>(
         &'a mut self,
         sql: impl SqlSafeStr,
@@ -91,7 +96,7 @@ pub trait Sql {
         Box::pin(async move { statement.rows().await?.first() })
     }
 
-    /// The row that is always there.
+    /// The first row of a query that always has one; fails without one.
     fn one<'a, T: DeserializeOwned + 'a>(
         &'a mut self,
         sql: impl SqlSafeStr,
@@ -121,7 +126,7 @@ impl Sql for PgConnection {
     }
 }
 
-/// A statement that is ready to run on its connection.
+/// A statement with its parameters, ready to run on its connection.
 pub enum Statement<'c> {
     Sqlite(Result<Query<'static, Sqlite, SqliteArguments>>, &'c mut SqliteConnection),
     Postgres(SqlStr, Result<Vec<Value>>, &'c mut PgConnection),
@@ -149,23 +154,23 @@ impl Statement<'_> {
     }
 }
 
-/// The statement that inserts a row, and its parameters.
+/// The statement that inserts a row, and the parameters of that statement.
 fn insertion(into: &str, row: Value) -> (String, Vec<Value>) {
     let Value::Object(row) = row else { unreachable!("a row is an object of its columns") };
     let places: Vec<String> = (1..=row.len()).map(|number| format!("${number}")).collect();
-    // One is named `user`, which is a word of SQL.
+    // Quoted, because one column is named `user`, which is a word of SQL.
     let (columns, values): (Vec<String>, Vec<Value>) =
         row.into_iter().map(|(column, value)| (format!("\"{column}\""), value)).unzip();
     let sql = format!("INSERT {into} ({}) VALUES ({})", columns.join(", "), places.join(", "));
     (sql, values)
 }
 
-/// The parameters, one by one.
+/// The parameters of a tuple, one by one.
 fn parameters(values: impl Serialize) -> Result<Vec<Value>> {
     match serde_json::to_value(values)? {
         Value::Null => Ok(Vec::new()),
         Value::Array(values) => Ok(values),
-        // Else the statement would run with NULL for each parameter.
+        // A single value without a tuple would run the statement with NULL for each parameter.
         other => {
             let error = format!("parameters are a tuple, not {other}");
             Err(sqlx::Error::Encode(error.into()).into())
@@ -184,12 +189,12 @@ fn query(
     Ok(sqlx::query_with(sql, arguments))
 }
 
-/// Now, as moments are stored.
+/// The current time in the form that tables store: milliseconds since 1970, by this host's clock.
 pub fn now() -> i64 {
     Timestamp::now().millis()
 }
 
-/// The word of a unit enum, or the text of an id.
+/// The word of an enum without data, or the text of an id.
 pub fn word<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
@@ -202,7 +207,7 @@ fn add(arguments: &mut SqliteArguments, value: Value) -> Result<(), BoxDynError>
         Value::Null => arguments.add(None::<i64>),
         Value::Bool(bool) => arguments.add(bool),
         Value::Number(number) if number.is_f64() => arguments.add(number.as_f64()),
-        // What is larger than a column can hold is as good as without end.
+        // A number beyond the column's range stands for "without end": the greatest one is stored.
         Value::Number(number) => arguments.add(number.as_i64().unwrap_or(i64::MAX)),
         Value::String(text) => arguments.add(text),
         document => arguments.add(document.to_string()),

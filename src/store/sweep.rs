@@ -1,5 +1,15 @@
-//! Lost hosts, whose attempts are given away. One transaction fences a host and changes its attempts, so
-//! that nothing of it is written after that; whoever takes something from a host does it in such a one.
+//! Gives away the attempts of lost hosts. One transaction fences the host and changes its attempts, so that
+//! the host's daemon writes nothing about them afterwards. A move of an attempt from a lost host does the
+//! same.
+//!
+//! The possible results for an attempt (`LostAttemptAction`):
+//!
+//! ```text
+//!  Stays       ─▶ unchanged: it waits for its host
+//!  Moves       ─▶ queued, on no host
+//!  BeginsAnew  ─▶ queued, on no host; its turn ended with the host, and the prompt gets another turn
+//!  Ends        ─▶ settled, failed
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -11,8 +21,8 @@ use sqlx::AssertSqlSafe;
 use super::work::checks;
 use super::{Db, Patience, Refusal, Result, Sql, Store, comments, now, placement, task_status};
 
-/// The attempts of a host that run or wait. The losses are its last turns, without any other end
-/// after them, that ended with their hosts.
+/// The attempts of a host that run or wait. `losses` counts how many of the last turns in a row ended because
+/// their host was lost.
 const STRANDED: &str = "SELECT a.attempt_id, a.phase, t.kind = 'answer' AS is_answer,
         EXISTS (SELECT 1 FROM finishes f WHERE f.state = 'open'
                 AND (f.attempt_id = a.attempt_id OR f.request ->> 'onto' = a.attempt_id))
@@ -33,12 +43,13 @@ const STRANDED: &str = "SELECT a.attempt_id, a.phase, t.kind = 'answer' AS is_an
        AND a.phase IN ('queued', 'preparing', 'running', 'stopping')
      ORDER BY a.created_at, a.attempt_id";
 
-/// Why an attempt has ended that ran or waited when the board was backed up.
+/// Why an attempt has ended that was running or waiting when the backup was made.
 const RESTORED: &str =
     "the board was restored from a backup, so it is not known how far this has come";
 
 impl Store {
-    /// Gives up the hosts that are lost, each in a transaction of its own: others write between them.
+    /// Gives up the lost hosts, each in a transaction of its own, so that others can write in between.
+    /// Returns their names.
     pub(super) async fn sweep_lost_hosts(&self) -> Result<Vec<String>, Refusal> {
         let mut given_up = Vec::new();
         for host in self.read(async |db| lost_hosts(db).await).await? {
@@ -51,9 +62,9 @@ impl Store {
         Ok(given_up)
     }
 
-    /// Takes note that the board was restored from a backup: what has happened since is not on it.
-    /// Each host is given up, so that its daemon ends what runs, and what ran or waited then has
-    /// ended, so that nothing runs twice. Returns the new generation, and how many attempts ended.
+    /// Records that the board was restored from a backup, so later changes are missing. Each host is given
+    /// up, so that its daemon ends what is running. Attempts that were running or waiting in the backup end,
+    /// so that nothing runs twice. Returns the new generation of the board, and how many attempts ended.
     pub async fn restored(&self) -> Result<(u64, usize), Refusal> {
         self.write(Patience::Long, "restored", async |db| {
             let now = db.dialect().now;
@@ -74,8 +85,8 @@ impl Store {
     }
 }
 
-/// What is true of a host that is lost, by the engine's clock: the lease has been over for a third of
-/// its time. After the engine was away, each gets the time to renew it.
+/// The condition for a lost host, by the engine's clock: its lease has been over for a third of its length.
+/// After the engine was away, each host first gets time to renew its lease.
 fn is_lost(now: &str) -> String {
     format!(
         "fenced_at IS NULL AND lease_until + (lease_until - renewed_at) / 3 < {now}
@@ -83,14 +94,16 @@ fn is_lost(now: &str) -> String {
     )
 }
 
+/// The names of the lost hosts.
 async fn lost_hosts(db: Db<'_>) -> Result<Vec<String>> {
     let is_lost = is_lost(db.dialect().now);
     let sql = format!("SELECT host_id FROM hosts WHERE {is_lost} ORDER BY host_id");
     db.all(AssertSqlSafe(sql), ()).await
 }
 
-/// Fences a host if it is lost, and gives its attempts away: from then on its daemon commits nothing. The
-/// attempts that have changed; `None`: it is not lost. Its renewals do not wait for this transaction.
+/// Fences a host if it is lost, and gives its attempts away; from then on its daemon commits nothing. Returns
+/// the attempts that have changed; `None`: the host is not lost. Renewals of the host's lease do not wait for
+/// this transaction.
 pub(super) async fn give_up(db: Db<'_>, host: &str) -> Result<Option<Vec<AttemptId>>> {
     let now = db.dialect().now;
     let is_lost = is_lost(now);
@@ -106,7 +119,7 @@ pub(super) async fn give_up(db: Db<'_>, host: &str) -> Result<Option<Vec<Attempt
     Ok(Some(moved))
 }
 
-/// Writes what becomes of attempts, in statements over all of them: those that have changed.
+/// Writes the result for each attempt, in a few statements for all. Returns the attempts that have changed.
 async fn meet(
     db: Db<'_>,
     host: &str,
@@ -160,9 +173,8 @@ async fn meet(
     Ok(changed)
 }
 
-/// Whatever the attempts had on the lost host counts as ended: the agents' sessions, what earlier
-/// turns left running, scripts and dev servers, permissions that were asked for, and snapshots that
-/// were still to be made.
+/// Ends everything that the attempts had on the lost host: agents' sessions, processes of earlier turns,
+/// scripts, dev servers, pending approvals, and snapshots that were due.
 async fn leave(db: Db<'_>, attempts: &[AttemptId], now: i64) -> Result<()> {
     let sql = "UPDATE sessions SET executor_session_id = NULL
          WHERE attempt_id IN (SELECT value FROM json_each($1))";
@@ -180,8 +192,8 @@ async fn leave(db: Db<'_>, attempts: &[AttemptId], now: i64) -> Result<()> {
     db.run(sql, (attempts, now)).await.map(drop)
 }
 
-/// Plans other turns with the prompts of those that have ended: objects with the ids `of` these and `id`
-/// of the new ones. A review that a turn carries stays sent.
+/// Plans new turns with the prompts of turns that have ended. Each item has the process id of the old turn
+/// (`of`) and of the new one (`id`). A review in the prompt stays sent.
 async fn requeue_turn(db: Db<'_>, turns: &[Value], now: i64) -> Result<()> {
     let sql = "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
                                       variant, status, queue_id, created_at)

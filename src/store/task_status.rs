@@ -1,13 +1,12 @@
-//! How a task's status follows its attempts: a start or a follow-up sets it to
-//! `inprogress`, and the last attempt that settles sets it to `inreview`, if there is
-//! something to look at. What a person, an orchestrator or a report has said of the task
-//! since is left alone. Parts of transactions.
+//! How a task's status follows its attempts: a start or a follow-up sets the task to `inprogress`, and the
+//! last attempt that settles sets it to `inreview`, if one of them has completed. A status that a person, an
+//! orchestrator or a report has set since then stays. All of these are parts of transactions.
 
 use provost_actors::ids::{AttemptId, TaskId};
 
 use super::{Db, Result, Sql};
 
-/// Sets a task in progress, and notes since which revision of all attempts it is.
+/// Sets a task in progress, and records the revision of the attempts at which this began.
 macro_rules! begin {
     ($which:literal) => {
         concat!(
@@ -21,13 +20,12 @@ macro_rules! begin {
     };
 }
 
-/// An attempt at the task is to run. `false`: the task is not on the board any more.
+/// Notes that an attempt at the task is to run. `false`: the task is not on the board any more.
 pub(super) async fn by_start(db: Db<'_>, task: TaskId, now: i64) -> Result<bool> {
     Ok(db.run(begin!("task_id = $1"), (task, now)).await? > 0)
 }
 
-/// A turn of an attempt begins by a follow-up. A task that is closed, or whose status a
-/// report has set, stays as it is.
+/// Notes that a follow-up begins a turn. A closed task, or one whose status a report has set, stays as it is.
 pub(super) async fn by_follow_up(db: Db<'_>, attempt: AttemptId, now: i64) -> Result<u64> {
     let sql = begin!(
         "task_id = (SELECT task_id FROM attempts WHERE attempt_id = $1)
@@ -36,8 +34,8 @@ pub(super) async fn by_follow_up(db: Db<'_>, attempt: AttemptId, now: i64) -> Re
     db.run(sql, (attempt, now)).await
 }
 
-/// An attempt has settled, and its row says so already. The task of a question to an
-/// executor ends when the question is answered, not here.
+/// Notes that an attempt has settled; its row must say so already. A task that puts a question to an executor
+/// ends when the question is answered, not here.
 pub(super) async fn settled(db: Db<'_>, attempt: AttemptId, now: i64) -> Result<u64> {
     let sql = "UPDATE tasks SET status = 'inreview', begun_revision = NULL, updated_at = $2
          WHERE task_id = (SELECT task_id FROM attempts WHERE attempt_id = $1)

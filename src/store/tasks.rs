@@ -14,10 +14,10 @@ use crate::api::tasks::{ListTasksInput, Task, TaskSummary};
 use crate::api::worker::report::LastReport;
 use crate::work::TaskKind;
 
-/// How much of a report's summary is shown with its task, in characters.
+/// The length to which a report's summary is cut where it is shown with its task, in characters.
 const SUMMARY_MAX: usize = 1000;
 
-/// Tasks of the board in short, each with its latest attempt: the most recently created one.
+/// Tasks in short, each with its newest attempt.
 macro_rules! summaries {
     ($which:literal) => {
         concat!(
@@ -30,6 +30,7 @@ macro_rules! summaries {
     };
 }
 
+/// A task with its dependencies, brief and last report; refused if it is not on the board.
 pub(super) async fn load(db: Db<'_>, task: TaskId) -> Result<Task> {
     let summary: Option<TaskSummary> = db.find(summaries!("task_id = $1"), (task,)).await?;
     let summary = summary.ok_or_else(|| not_found::task(task))?;
@@ -44,13 +45,15 @@ pub(super) async fn load(db: Db<'_>, task: TaskId) -> Result<Task> {
     Ok(Task { summary, project_id, description, depends_on, brief, last_report })
 }
 
-/// Refuses an id that was never issued; that of a deleted task is known.
+/// Refuses an id that was never given out. The id of a deleted task is accepted.
 pub(super) async fn require_known(db: Db<'_>, task: TaskId) -> Result<()> {
     let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = $1)";
     let is_known: bool = db.one(sql, (task,)).await?;
     if is_known { Ok(()) } else { Err(not_found::task(task).into()) }
 }
 
+/// The newest report that says something about the task's status; its summary comes from the first field that
+/// the tools use for one.
 async fn last_report(db: Db<'_>, task: TaskId) -> Result<Option<LastReport>> {
     let sql = "SELECT status, warnings, reported_at AS at,
                 coalesce(body ->> '$.implementationNotes',
@@ -66,6 +69,7 @@ async fn last_report(db: Db<'_>, task: TaskId) -> Result<Option<LastReport>> {
     }))
 }
 
+/// A task to be put on the board.
 #[derive(Clone, Debug)]
 pub(super) struct Draft<'a> {
     pub project_id: ProjectId,
@@ -73,15 +77,17 @@ pub(super) struct Draft<'a> {
     pub description: Option<&'a str>,
     pub priority: Priority,
     pub kind: TaskKind,
-    /// The task that it verifies or investigates.
+    /// The task that this one verifies or investigates.
     pub about: Option<TaskId>,
+    /// Why a report made this task; shown to the worker.
     pub reason: Option<&'a str>,
+    /// As JSON; `None`: no brief.
     pub brief: Option<String>,
     pub depends_on: &'a [TaskId],
 }
 
 impl<'a> Draft<'a> {
-    /// Work that depends on nothing.
+    /// A task of work without description, brief and dependencies.
     pub fn new(project_id: ProjectId, title: &'a str, priority: Priority) -> Self {
         Self {
             project_id,
@@ -97,6 +103,7 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Puts a task on the board, with its dependencies. Returns its id and handle.
 pub(super) async fn insert(db: Db<'_>, draft: &Draft<'_>) -> Result<(TaskId, String)> {
     let task = TaskId::new();
     let handle = insert_as(db, task, draft).await?;
@@ -106,7 +113,7 @@ pub(super) async fn insert(db: Db<'_>, draft: &Draft<'_>) -> Result<(TaskId, Str
     Ok((task, handle))
 }
 
-/// Puts a task with this id on the board, without its dependencies.
+/// Puts a task with this id on the board, without its dependencies. Returns its handle.
 pub(super) async fn insert_as(db: Db<'_>, task: TaskId, draft: &Draft<'_>) -> Result<String> {
     let prefix = match draft.kind {
         TaskKind::Verification => handles::VERIFICATION,
@@ -126,12 +133,13 @@ pub(super) async fn insert_as(db: Db<'_>, task: TaskId, draft: &Draft<'_>) -> Re
 }
 
 impl Store {
-    /// A task by its id.
+    /// A task by its id; refused if it is not on the board.
     pub async fn task(&self, task: TaskId) -> Result<Task, Refusal> {
         self.read(async |db| load(db, task).await).await
     }
 
-    /// A project's tasks, newest first; of those made before `before`.
+    /// A page of a project's tasks, newest first, made before the task `before`. Tasks that put a question to
+    /// an executor are left out.
     pub async fn tasks(
         &self,
         input: &ListTasksInput,
@@ -157,7 +165,7 @@ impl Store {
 impl Tasks for Store {
     async fn start_context(&self, task: TaskId) -> Result<StartContext, Refusal> {
         self.read(async |db| {
-            // A start asks for a task's dependencies by `unmet`.
+            // `unmet` has the dependencies that a start needs.
             let sql = "SELECT *, '[]' AS depends_on FROM tasks
                  WHERE task_id = $1 AND deleted_at IS NULL";
             let found: Option<provost_actors::journal::Task> = db.find(sql, (task,)).await?;

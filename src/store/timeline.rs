@@ -1,4 +1,4 @@
-//! The turns of an attempt, what waits behind them, and the receipts of its finishes and checks.
+//! What the page of an attempt shows: its turns, the prompts that wait, and its finishes and checks.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, FinishId, ProjectId};
@@ -8,18 +8,18 @@ use serde::Deserialize;
 use super::{Db, Page, Refusal, Result, Sql, Store, not_found};
 use crate::api::timeline::{CheckRecord, Turn, TurnProcess, WaitingPrompt};
 
-/// Longest text of a row that is read, in characters.
+/// To how many characters a text is cut.
 const TEXT_MAX: usize = 20_000;
 
-/// Most processes of one page of turns.
+/// The most processes of one page of turns.
 const PROCESSES_MAX: usize = 500;
 
-/// Of what belongs to an attempt besides its turns.
+/// How many waiting prompts, finishes and check runs are read.
 const WAITING_MAX: usize = 50;
 const FINISHES_MAX: usize = 20;
 const CHECKS_MAX: usize = 10;
 
-/// What a page says of the attempt's task.
+/// What the page shows of the attempt's task.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AttemptTask {
     pub title: String,
@@ -28,7 +28,7 @@ pub struct AttemptTask {
     pub project_name: String,
 }
 
-/// A finish with its times.
+/// A finish with the times of its begin and end.
 #[derive(Clone, Debug, Deserialize)]
 pub struct FinishRow {
     pub finish_id: FinishId,
@@ -40,7 +40,8 @@ pub struct FinishRow {
     pub ended_at: Option<Timestamp>,
 }
 
-/// What a page shows beside the turns.
+/// What the page shows beside the turns; all lists have the newest first, except for the prompts, which are
+/// in the order of the queue.
 pub struct Beside {
     pub task: AttemptTask,
     pub waiting: Vec<WaitingPrompt>,
@@ -48,11 +49,11 @@ pub struct Beside {
     pub checks: Vec<CheckRecord>,
 }
 
-/// A turn's number, whether it has a snapshot, its prompt and that one's length.
+/// A turn's number, whether it has a snapshot, its prompt, cut, and the length of the whole prompt.
 type Head = (u32, bool, String, u64);
 
 impl Store {
-    /// The last turns of an attempt, or the last ones before a turn, in their order.
+    /// The last turns of an attempt, or the last ones before the turn `before`; oldest first.
     pub async fn turns(
         &self,
         attempt: AttemptId,
@@ -62,7 +63,7 @@ impl Store {
         self.read(async |db| turns(db, attempt, before, most).await).await
     }
 
-    /// What belongs to an attempt besides its turns.
+    /// What belongs to an attempt besides its turns; refused if the attempt is unknown.
     pub async fn beside_turns(&self, attempt: AttemptId) -> Result<Beside, Refusal> {
         let task = "SELECT t.title, t.status, t.project_id, p.name AS project_name
              FROM attempts a JOIN tasks t ON t.task_id = a.task_id
@@ -74,7 +75,7 @@ impl Store {
              ORDER BY position LIMIT $3";
         let finishes = "SELECT * FROM finishes WHERE attempt_id = $1
              ORDER BY finish_id DESC LIMIT $2";
-        // By the task, for which there is an index.
+        // The condition on the task is there for its index.
         let checks = "SELECT r.finish_id, r.verdict, r.planned_at,
                  (SELECT json_group_array(json_object(
                       'name', name, 'command', command, 'outcome', outcome, 'reason', reason,
@@ -96,7 +97,8 @@ impl Store {
         .await
     }
 
-    /// The pid and start time of each of an attempt's processes that run.
+    /// The pid and start time of each running process of an attempt. Both together identify a process,
+    /// because pids are used again.
     pub async fn running_leaders(&self, attempt: AttemptId) -> Result<Vec<(i32, u64)>, Refusal> {
         let sql = "SELECT pid, start_time FROM processes
              WHERE attempt_id = $1 AND status = 'running' AND pid IS NOT NULL
@@ -111,7 +113,7 @@ async fn turns(
     before: Option<u32>,
     most: usize,
 ) -> Result<Page<Turn>> {
-    // The first process of a turn has its prompt; one that took over may have a recap before it.
+    // The prompt of a turn is that of its first process: a process that took over may have a recap before it.
     let sql = "SELECT p.turn,
              EXISTS (SELECT 1 FROM turn_snapshots n
                      WHERE n.attempt_id = $1 AND n.turn = p.turn) AS has_snapshot,

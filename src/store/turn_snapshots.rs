@@ -1,5 +1,13 @@
-//! The snapshots of turns. A turn's outcome makes its snapshot due, in the same transaction; its
-//! rows, or the news that there will be none, end that.
+//! The snapshots of turns.
+//!
+//! ```text
+//!  (the outcome of a turn) ─▶ due ─record_snapshot─▶ not due: rows, or none because there is nothing to keep
+//!                              │ ▲
+//!                              ▼ │ tried again before the next turn
+//!                         due, failed (why)
+//! ```
+//!
+//! The outcome and the due snapshot are written in one transaction, so no turn is left without one.
 
 use std::time::Duration;
 
@@ -12,12 +20,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Db, Patience, Refusal, Result, Sql, Store, bundles, now};
 
-/// An attempt and its turns that have snapshots.
+/// An attempt and the turns of it that have snapshots.
 pub type SnapshotTurns = (AttemptId, Vec<u32>);
 
 impl Store {
-    /// The attempts of this host, of one project or of all, whose last snapshot was made before a
-    /// moment.
+    /// The attempts of this host whose newest snapshot was made before a time, with the turns that have
+    /// snapshots; of one project, or of all.
     pub async fn old_snapshots(
         &self,
         before: Timestamp,
@@ -32,7 +40,8 @@ impl Store {
         self.read(async |db| db.all(sql, values).await).await
     }
 
-    /// Forgets all snapshots of an attempt, whose references are gone.
+    /// Removes the rows of all snapshots of an attempt, once the references in git are gone. The results of
+    /// trial merges and the contents of bundles go too.
     pub async fn forget_snapshots(&self, attempt: AttemptId) -> Result<(), Refusal> {
         self.write(Patience::Short, "snapshots_forgotten", async |db| {
             let sql = "DELETE FROM probes WHERE attempt_id = $1 OR other_id = $1";
@@ -75,7 +84,7 @@ impl Snapshots for Store {
             if !snapshots.is_empty() {
                 bundles::replace(db, attempt, turn, kept).await?;
             }
-            // Those of earlier turns can't be made any more.
+            // A snapshot of an earlier turn can't be made any more: the worktree has changed since.
             let sql = "UPDATE processes SET snapshot_due = 0, snapshot_failed = NULL
                  WHERE attempt_id = $1 AND turn <= $2 AND snapshot_due = 1";
             let was_due = db.run(sql, (attempt, turn)).await? > 0;
@@ -148,7 +157,7 @@ impl Snapshots for Store {
     }
 }
 
-/// Counts a change by which an attempt has settled: its last turn has a snapshot now, or can't have one.
+/// Gives the attempt a revision at which it settled: its last turn now has its snapshot, or can't have one.
 async fn count_settled(db: Db<'_>, attempt: AttemptId) -> Result<u64> {
     let sql = "UPDATE attempts SET revision = (SELECT max(revision) + 1 FROM attempts),
                 settled_revision = (SELECT max(revision) + 1 FROM attempts),

@@ -1,5 +1,5 @@
-//! Users of the HTTP face, the links that log a browser in, and the browsers that are logged in.
-//! What identifies any of them is here as a hash only.
+//! Users of the HTTP interface, links that log a browser in, and browsers that are logged in. Tokens, links
+//! and cookies are stored only as hashes.
 
 use provost_actors::event::Timestamp;
 use provost_actors::refusal::{Code, Refusal};
@@ -11,14 +11,14 @@ use crate::api::Access;
 use crate::api::users::{User, UserLine};
 
 impl Store {
-    /// The users that are not revoked, and those that are.
+    /// All users, revoked ones included, oldest first.
     pub async fn users(&self) -> Result<Vec<UserLine>, Refusal> {
         let sql =
             "SELECT name, access, created_at, revoked_at FROM users ORDER BY created_at, name";
         self.read(async |db| db.all(sql, ()).await).await
     }
 
-    /// Adds a user, or gives a revoked one another token.
+    /// Adds a user, or gives a revoked user a new token. Refused if the user exists and is not revoked.
     pub async fn add_user(&self, name: &str, access: Access, hash: &str) -> Result<(), Refusal> {
         let values = (name, access, hash, now());
         let sql = "INSERT INTO users (name, access, token_hash, created_at) VALUES ($1, $2, $3, $4)
@@ -33,7 +33,8 @@ impl Store {
         }
     }
 
-    /// Gives a user another token; the old one and its browsers are out.
+    /// Gives a user a new token. The old token, the user's links and all browsers end. Refused if the user
+    /// does not exist or is revoked.
     pub async fn renew_user(&self, name: &str, hash: &str) -> Result<(), Refusal> {
         let work = async |db: super::Db<'_>| {
             db.run("DELETE FROM logins WHERE \"user\" = $1", (name,)).await?;
@@ -44,7 +45,7 @@ impl Store {
         self.changed(self.write(Patience::Short, "renew_user", work).await?, name)
     }
 
-    /// Ends a user's token and its browsers.
+    /// Ends a user's token, links and browsers. Refused if the user does not exist or is revoked.
     pub async fn revoke_user(&self, name: &str) -> Result<(), Refusal> {
         let work = async |db: super::Db<'_>| {
             db.run("DELETE FROM logins WHERE \"user\" = $1", (name,)).await?;
@@ -64,18 +65,20 @@ impl Store {
             .hint("`provost user list` lists them."))
     }
 
+    /// The user with this token; `None`: no user has it, or the user is revoked.
     pub async fn user_of_token(&self, hash: &str) -> Result<Option<User>, Refusal> {
         let sql = "SELECT name, access FROM users WHERE token_hash = $1 AND revoked_at IS NULL";
         self.read(async |db| db.find(sql, (hash,)).await).await
     }
 
+    /// The user of a browser with this cookie; `None`: the login is unknown or over, or the user is revoked.
     pub async fn user_of_cookie(&self, hash: &str) -> Result<Option<User>, Refusal> {
         let sql = "SELECT name, access FROM logins JOIN users ON name = \"user\"
                    WHERE cookie_hash = $1 AND expires_at > $2 AND revoked_at IS NULL";
         self.read(async |db| db.find(sql, (hash, now())).await).await
     }
 
-    /// Keeps a link that logs a browser in as this user.
+    /// Stores a link that logs one browser in as this user, until a time. Removes links that are over.
     pub async fn add_link(&self, hash: &str, user: &str, until: Timestamp) -> Result<(), Refusal> {
         let work = async |db: super::Db<'_>| {
             db.run("DELETE FROM login_links WHERE expires_at <= $1", (now(),)).await?;
@@ -85,7 +88,8 @@ impl Store {
         self.write(Patience::Short, "add_link", work).await.map(|_| ())
     }
 
-    /// Uses up a link, and logs its browser in. `false`: there is no such link any more.
+    /// Uses a link, which works once, and logs a browser in until a time. `false`: the link is unknown, used
+    /// or over.
     pub async fn use_link(
         &self,
         hash: &str,
@@ -107,7 +111,7 @@ impl Store {
         self.write(Patience::Short, "use_link", work).await
     }
 
-    /// Logs a browser out.
+    /// Ends the login of a browser; unknown cookies are ignored.
     pub async fn log_out(&self, cookie_hash: &str) -> Result<(), Refusal> {
         let sql = "DELETE FROM logins WHERE cookie_hash = $1";
         let work = async |db: super::Db<'_>| db.run(sql, (cookie_hash,)).await;

@@ -1,6 +1,6 @@
-//! Whether the write-ahead log is whole. SQLite reads it up to the first frame
-//! whose checksum is wrong and forgets the rest, without a word: right for what a
-//! power cut tore, and wrong where commits that were answered come after it.
+//! Whether the write-ahead log is whole. SQLite reads the log up to the first frame with a wrong checksum
+//! and silently forgets the rest. That is right for frames that a power cut tore, and wrong where answered
+//! commits follow the broken frame.
 //! The format is that of <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::path::Path;
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
-/// Whether SQLite would leave out commits that had been made for good. A single
-/// one at the end may be of a transaction that a power cut tore, and is none.
+/// Whether SQLite would forget commits that were complete. One commit behind the first broken frame does
+/// not count: it may be the last transaction, which a power cut tore before it was complete.
 pub fn loses_commits(log: &[u8]) -> bool {
     let Some((header, frames)) = log.split_at_checked(HEADER) else { return false };
-    // What a file system may leave of a log that was just begun.
+    // A header of zeros: a file system may leave this of a log that was just begun.
     if header.iter().all(|byte| *byte == 0) {
         return false;
     }
@@ -23,7 +23,7 @@ pub fn loses_commits(log: &[u8]) -> bool {
         size => size as usize,
     };
     if !(512..=65_536).contains(&page) || sum != (number(header, 24), number(header, 28)) {
-        // No frame can be read.
+        // SQLite reads no frame of a log with a broken header.
         return frames.len() >= FRAME_HEADER + 512;
     }
     let mut is_whole = true;
@@ -35,7 +35,7 @@ pub fn loses_commits(log: &[u8]) -> bool {
             sum = checksum(sum, &frame[FRAME_HEADER..], is_big_endian);
             is_whole = is_of_this_log && sum == (number(frame, 16), number(frame, 20));
         }
-        // A frame that commits has the size of the database.
+        // A frame that ends a commit carries the size of the database.
         if !is_whole && is_of_this_log && number(frame, 4) > 0 {
             left_out += 1;
         }
@@ -43,7 +43,8 @@ pub fn loses_commits(log: &[u8]) -> bool {
     left_out > 1
 }
 
-/// Whether the log beside a database, which no process may be writing, loses commits. Blocks.
+/// Whether the write-ahead log beside a database loses commits. Blocks. No process may be writing the
+/// database meanwhile.
 pub fn is_damaged(database: &Path) -> bool {
     let mut log = database.as_os_str().to_owned();
     log.push("-wal");
@@ -54,7 +55,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// SQLite's: over pairs of words, each in the byte order that the log's magic number says.
+/// SQLite's checksum: over pairs of words, each in the byte order that the log's magic number states.
 fn checksum(seed: (u32, u32), bytes: &[u8], is_big_endian: bool) -> (u32, u32) {
     let word = |at: &[u8]| {
         let word = number(at, 0);

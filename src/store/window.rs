@@ -1,5 +1,5 @@
-//! What the pages read: the facts of the open tasks and of their attempts, by a few statements
-//! however many there are; then what is shown of those on the page.
+//! What the pages read: first the facts of all open tasks and their attempts, by a fixed number of
+//! statements; then the details of those that the page shows.
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ApprovalId, AttemptId, ProjectId, TaskId};
@@ -10,9 +10,9 @@ use super::{Refusal, Result, Sql, Store};
 use crate::api::window::{FailedCheck, Outcome, TaskLine, UsageRow};
 use crate::work::attention::{AttemptFacts, TaskFacts};
 
-/// A statement with `open`: the tasks that are not closed, and those whose work was verified and
-/// may still have to be merged; of the project `$1`, or of all. Of those that nobody has begun
-/// there may be thousands, and there is nothing to know of each, so they are told apart.
+/// A statement with the table `open`: the tasks that are not closed, and those whose work was verified and
+/// may still have to be merged; of the project `$1`, or of all. There may be thousands of tasks that have not
+/// been begun, and each of them needs no more than its row: `is_unbegun` separates them.
 macro_rules! of_open {
     ($($rest:literal),+) => {
         concat!(
@@ -46,7 +46,7 @@ macro_rules! of_open {
     };
 }
 
-/// The facts of some open tasks, `o`.
+/// The facts of the open tasks `o` that a condition picks.
 macro_rules! task_facts {
     ($rest:literal) => {
         of_open!(
@@ -64,7 +64,7 @@ macro_rules! task_facts {
 
 const TASK_FACTS: &str = task_facts!("open o WHERE NOT o.is_unbegun");
 
-/// In the order in which they would be begun.
+/// The tasks that have not been begun, in the order in which they should be.
 const UNBEGUN: &str = task_facts!(
     "(SELECT * FROM open WHERE is_unbegun
       ORDER BY CASE priority WHEN 'critical' THEN 3 WHEN 'high' THEN 2 WHEN 'medium' THEN 1
@@ -72,7 +72,8 @@ const UNBEGUN: &str = task_facts!(
 );
 const UNBEGUN_COUNT: &str = of_open!("SELECT count(*) FROM open WHERE is_unbegun");
 
-/// The attempts of a task come oldest first.
+/// The facts of the attempts of open tasks; those of a task come oldest first. `CROSS JOIN` makes SQLite
+/// begin with the few open tasks.
 const ATTEMPT_FACTS: &str = of_open!(
     "SELECT a.attempt_id, a.task_id, a.updated_at, a.phase, a.state,
             coalesce(x.ended_at, a.updated_at) AS settled_at,
@@ -103,7 +104,7 @@ const ATTEMPT_FACTS: &str = of_open!(
      ORDER BY a.created_at, a.attempt_id DESC"
 );
 
-/// A statement about the closed tasks of the project `$1`, or of all.
+/// A statement about the closed tasks of the project `$1`, or of all. A verified task counts as open.
 macro_rules! of_closed {
     ($select:literal, $rest:literal) => {
         concat!(
@@ -122,8 +123,8 @@ macro_rules! of_closed {
 const CLOSED_COUNT: &str = of_closed!("count(*)", "");
 const CLOSED: &str = of_closed!("task_id, updated_at", "ORDER BY updated_at DESC LIMIT $2");
 
-/// By the index of those that are pending, which are few: `|| ''` keeps SQLite from reading all of them
-/// in the order that is asked for.
+/// The newest pending approvals. `|| ''` keeps SQLite from reading all approvals in the order of their ids:
+/// the index of the pending ones, which are few, is faster.
 const PENDING: &str = "SELECT v.approval_id, v.asked_at FROM approvals v
     JOIN attempts a ON a.attempt_id = v.attempt_id JOIN tasks t ON t.task_id = a.task_id
     WHERE v.status = 'pending' AND (t.project_id = $1 OR $1 IS NULL)
@@ -139,7 +140,7 @@ const TASK_LINES: &str = "SELECT t.task_id, t.handle, t.title, t.status, t.prior
     FROM json_each($1) e
     JOIN tasks t ON t.task_id = e.value JOIN projects p ON p.project_id = t.project_id";
 
-/// Those of an attempt's last run that did not pass.
+/// The checks that did not pass, of the newest run of each attempt.
 const FAILED_CHECKS: &str =
     "SELECT e.value AS attempt_id, c.name, c.command, c.outcome, c.exit_code, c.reason
     FROM json_each($1) e
@@ -148,7 +149,7 @@ const FAILED_CHECKS: &str =
         WHERE r.attempt_id = e.value AND r.attempt_id IS NOT NULL AND r.verdict IS NOT NULL)
     WHERE c.outcome <> 'passed' ORDER BY c.run_id, c.name";
 
-/// Those of the last merge that was tried, and those that the radar has found with the target.
+/// The paths of the newest finish that had conflicts, and those that a trial merge with the target has found.
 const CONFLICT_PATHS: &str = "SELECT e.value, j.value ->> 'path'
     FROM json_each($1) e
     JOIN finishes f ON f.finish_id = (
@@ -161,6 +162,7 @@ const CONFLICT_PATHS: &str = "SELECT e.value, j.value ->> 'path'
     JOIN probes p ON p.attempt_id = e.value AND p.other_id = '' AND p.path_count > 0
     JOIN json_each(p.paths) j ON true";
 
+/// The newest attempts `$2` of the task `$1`, each with its turns, its finish and its checks.
 const OUTCOMES: &str = "SELECT a.attempt_id,
            (SELECT count(*) FROM processes x
             WHERE x.attempt_id = a.attempt_id AND x.run_reason = 'coding_agent'
@@ -182,7 +184,7 @@ const OUTCOMES: &str = "SELECT a.attempt_id,
         ORDER BY finish_id DESC LIMIT 1)
     WHERE a.task_id = $1 ORDER BY a.created_at DESC, a.attempt_id LIMIT $2";
 
-/// `$1` is the moment at which the first day begins; `$2` the length of a day.
+/// `$1` is the time at which the first day begins, `$2` the length of a day in milliseconds.
 const USAGE: &str = "SELECT (x.ended_at - $1) / $2 AS day, p.project_id, p.name AS project_name,
            s.executor, count(*) AS turns,
            CAST(coalesce(sum(CAST(x.usage ->> 'input_tokens' AS BIGINT)), 0) AS BIGINT) AS input_tokens,
@@ -197,14 +199,14 @@ const USAGE: &str = "SELECT (x.ended_at - $1) / $2 AS day, p.project_id, p.name 
     WHERE x.run_reason = 'coding_agent' AND x.ended_at >= $1
     GROUP BY day, p.project_id, s.executor ORDER BY day, p.name, s.executor";
 
-/// The facts of the open tasks that somebody has begun or asks about.
+/// The facts of the open tasks that have been begun, or about which something is asked.
 #[derive(Clone, Debug, Default)]
 pub struct OpenFacts {
     pub tasks: Vec<TaskFacts>,
     pub attempts: Vec<AttemptFacts>,
 }
 
-/// A closed task and when it changed last.
+/// A closed task and the time of its last change.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ClosedTask {
     pub task_id: TaskId,
@@ -222,6 +224,8 @@ struct CheckRow {
 }
 
 impl Store {
+    /// The facts of the open tasks that have been begun, and of their attempts, for `work::attention`; of one
+    /// project, or of all. Each attempt's wait for the disk is added from memory.
     pub async fn open_facts(&self, project: Option<ProjectId>) -> Result<OpenFacts, Refusal> {
         let tasks = self.read(async |db| db.all(TASK_FACTS, (project,)).await);
         let attempts = self.read(async |db| db.all(ATTEMPT_FACTS, (project,)).await);
@@ -232,7 +236,7 @@ impl Store {
         Ok(OpenFacts { tasks, attempts })
     }
 
-    /// How many open tasks nobody has begun, and those of them that come first.
+    /// How many open tasks have not been begun, and the first `most` of them.
     pub async fn unbegun_tasks(
         &self,
         project: Option<ProjectId>,
@@ -243,7 +247,7 @@ impl Store {
         tokio::try_join!(count, first)
     }
 
-    /// How many tasks somebody has closed, and the newest of them.
+    /// How many tasks are closed, and the `most` that changed last.
     pub async fn closed_tasks(
         &self,
         project: Option<ProjectId>,
@@ -256,7 +260,7 @@ impl Store {
         .await
     }
 
-    /// The newest approvals that wait for a decision, and when each was asked for.
+    /// The newest pending approvals, each with the time at which it was asked for.
     pub async fn pending_approvals(
         &self,
         project: Option<ProjectId>,
@@ -265,17 +269,19 @@ impl Store {
         self.read(async |db| db.all(PENDING, (project, most)).await).await
     }
 
+    /// These approvals, in any order; unknown ids are left out.
     pub async fn approvals_by_id(&self, ids: &[ApprovalId]) -> Result<Vec<Approval>, Refusal> {
         let sql = "SELECT * FROM approvals
              WHERE approval_id IN (SELECT value FROM json_each($1))";
         self.read(async |db| db.all(sql, (ids,)).await).await
     }
 
-    /// These tasks, in any order.
+    /// The lines of these tasks, in any order; unknown ids are left out.
     pub async fn task_lines(&self, tasks: &[TaskId]) -> Result<Vec<TaskLine>, Refusal> {
         self.read(async |db| db.all(TASK_LINES, (tasks,)).await).await
     }
 
+    /// The checks that did not pass in the newest run of each of these attempts.
     pub async fn failed_checks(
         &self,
         attempts: &[AttemptId],
@@ -289,7 +295,7 @@ impl Store {
         Ok(rows.into_iter().map(check).collect())
     }
 
-    /// The paths of attempts that do not merge with their target.
+    /// The paths in which these attempts do not merge with their targets.
     pub async fn conflict_paths(
         &self,
         attempts: &[AttemptId],
@@ -297,12 +303,12 @@ impl Store {
         self.read(async |db| db.all(CONFLICT_PATHS, (attempts,)).await).await
     }
 
-    /// The newest attempts of a task, newest first.
+    /// The newest attempts of a task with what became of them, newest first.
     pub async fn outcomes(&self, task: TaskId, most: usize) -> Result<Vec<Outcome>, Refusal> {
         self.read(async |db| db.all(OUTCOMES, (task, most)).await).await
     }
 
-    /// What turns that ended since a moment used, by day, project and executor.
+    /// The usage of the turns that ended since `from`, by day, project and executor. Day 0 begins at `from`.
     pub async fn usage_since(
         &self,
         from: Timestamp,

@@ -1,6 +1,5 @@
-//! How a write begins, and how long it is tried: another program (a backup, a person's
-//! `sqlite3`) may hold the database for a while. A write never begins in a file that is
-//! not the home's any more.
+//! How a write begins, and how long it is tried: another program (a backup, a person's `sqlite3`) may hold
+//! the database for a while. No write begins in a file that was moved away or replaced.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -13,17 +12,17 @@ use super::error::{is_unavailable, locked, primary_code};
 use super::pg_transaction::{Begun, Order, Writer};
 use super::{Code, Connection, Db, Refusal, Result, Store, fault};
 
-/// How long SQLite itself waits in each try.
+/// How long SQLite itself waits for the lock in each try.
 pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long a write is tried before it is refused as `db_locked`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Patience {
-    /// Six tries with pauses of 3.1 s in all, each try of [`BUSY_TIMEOUT`]: less than 5 s.
+    /// Six tries with pauses of 3.1 s in total, each try of [`BUSY_TIMEOUT`]: less than 5 s.
     Short,
-    /// For what is true already, or what a caller has no other way to do: half a minute.
+    /// Half a minute: for what has already happened, or what a caller can't do in another way.
     Long,
-    /// The writer tries again by itself: one try, and 5 s for its turn among our own writes.
+    /// One try, and 5 s to wait for our own other writes: for a writer that tries again by itself.
     OneTry,
 }
 
@@ -39,8 +38,8 @@ impl Patience {
 }
 
 impl Store {
-    /// Does `work` in one transaction. If it fails, or the daemon dies before the commit,
-    /// nothing of it was done. `name` names the crash points around the commit.
+    /// Does `work` in one transaction. If `work` fails, or the daemon dies before the commit, nothing of
+    /// `work` remains. `name` names the crash points around the commit.
     pub(super) async fn write<T>(
         &self,
         patience: Patience,
@@ -53,10 +52,9 @@ impl Store {
         Ok(done)
     }
 
-    /// The same beside the transactions of the board, where hosts share it: for rows that no number
-    /// counts, and that the rows themselves keep in order. It waits for no other write than one of the
-    /// same row, and its commit is announced by its hints alone. On a host of its own it is a
-    /// [`write`](Self::write).
+    /// Like [`write`](Self::write), but on a shared board outside the order of the other writes: for rows
+    /// that carry no running number and keep their own order. It waits only for writes of the same rows, and
+    /// wakes only the waiters that `work` sends hints to. On a board in a file it is a `write`.
     pub(super) async fn beside<T>(
         &self,
         patience: Patience,
@@ -74,11 +72,11 @@ impl Store {
         Ok(done)
     }
 
-    /// Begins a write.
+    /// Begins a transaction in the order of the writes.
     pub(super) async fn transaction(&self, patience: Patience) -> Result<Connection, Refusal> {
         let begun = self.begin_write(Order::OneByOne, patience);
         match patience {
-            // A write that is given up before it has begun has done nothing.
+            // This may be given up: a write that has not begun has done nothing.
             Patience::OneTry => timeout(Duration::from_secs(5), begun).await.unwrap_or_else(|_| {
                 Err(locked("the database is busy with other calls, and did not get free at once"))
             }),
@@ -86,6 +84,8 @@ impl Store {
         }
     }
 
+    /// Begins a transaction, with the pauses of `patience` while the database is busy, a server is away, or
+    /// another daemon changes the schema. A file can't come back, so its other errors are not tried again.
     pub(super) async fn begin_write(
         &self,
         order: Order,
@@ -102,7 +102,7 @@ impl Store {
             let begun = pool.begin_write(order, &writer).await;
             let may_be_soon = match &begun {
                 Ok(begun) => matches!(begun, Begun::Changing),
-                // A server may be back soon.
+                // A server may come back soon.
                 Err(error) => is_busy(error) || self.is_shared() && is_unavailable(error),
             };
             if let Some(pause) = pauses.next().filter(|_| may_be_soon) {
@@ -120,11 +120,13 @@ impl Store {
         }
     }
 
+    /// This daemon, as a transaction checks it when it begins.
     pub(super) fn as_writer(&self) -> Writer<'_> {
         Writer { host: &self.host, incarnation: self.fence.incarnation(), schema: self.schema }
     }
 
-    /// The transaction that has begun, if this daemon may write.
+    /// The transaction that has begun, or why this daemon may not write. A daemon that lost its host, or
+    /// whose version is too old for the schema, stops after this.
     pub(super) fn begun<T>(&self, begun: Begun<T>) -> Result<T, Refusal> {
         match begun {
             Begun::Writing(writing) => Ok(writing),
@@ -134,8 +136,8 @@ impl Store {
         }
     }
 
-    /// Refuses if the open file is not the home's: SQLite would go on writing to one that
-    /// was deleted or moved away, and all of that would be lost.
+    /// Refuses if the file at the home's path is not the one that is open: SQLite would continue to write to
+    /// a file that was deleted or moved away, and those writes would be lost.
     fn is_in_place(&self) -> Result<(), Refusal> {
         let Some(file) = &self.file else { return Ok(()) };
         let (path, opened) = &**file;
@@ -147,13 +149,13 @@ impl Store {
     }
 }
 
-/// Device and inode: they identify a file under any name.
+/// Device and inode, which identify a file under any name.
 pub(super) fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
     let file = std::fs::metadata(path)?;
     Ok((file.dev(), file.ino()))
 }
 
-/// `SQLITE_BUSY` (<https://www.sqlite.org/rescode.html#busy>).
+/// `SQLITE_BUSY` (<https://www.sqlite.org/rescode.html#busy>): another connection holds the lock.
 fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(5)
 }

@@ -1,5 +1,12 @@
-//! The choke point of all calls: what a caller may use (role, access, rate, number, time), and
-//! the line that each change leaves in the audit log. What a call means is left to its [`Tool`].
+//! The choke point of all calls. It decides what a caller may use (role, access, rate, number, time), and
+//! writes the lines that each change leaves in the audit log. What a call means is its [`Tool`]'s
+//! business.
+//!
+//! ```text
+//!  may (role, access) -> rate -> audit: begin -> room, time -> tool -> audit: end
+//! ```
+//!
+//! A call beyond its rate leaves no line in the log: a client in a loop would fill the disk.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,15 +25,15 @@ use super::row::{Effect, RunKind};
 use super::tool::{Call, Tool};
 use crate::api::{Caller, CustomError, Once, Role, Service};
 
-/// How much may go on for one connection at once, and how long.
+/// How many calls of one connection may run at the same time, and how long each may take.
 #[derive(Clone, Copy, Debug)]
 pub struct CallLimits {
-    /// Calls in flight; more are refused as `rate_limited`.
+    /// Calls in flight. One more is refused as `rate_limited`.
     pub calls: usize,
-    /// Waiting calls in flight: they sleep until there is news, cost next to nothing, and do
-    /// not count as `calls`.
+    /// Waiting calls in flight. They sleep until there is news and cost nearly nothing, so they do not
+    /// count as `calls`.
     pub sleepers: usize,
-    /// The longest a call may take.
+    /// The longest time that a call may take. A longer one is an internal error.
     pub time: Duration,
 }
 
@@ -36,7 +43,7 @@ impl Default for CallLimits {
     }
 }
 
-/// The room of a connection, or of all HTTP requests together. Cheap to clone: there is one.
+/// The permits of a connection, or of all HTTP requests together. A clone shares them.
 #[derive(Clone, Debug)]
 pub struct Permits {
     calls: Arc<Semaphore>,
@@ -45,6 +52,7 @@ pub struct Permits {
 }
 
 impl Permits {
+    /// All permits are free at first.
     pub fn new(room: CallLimits) -> Self {
         let CallLimits { calls, sleepers, time } = room;
         let [calls, sleepers] = [calls, sleepers].map(|most| Arc::new(Semaphore::new(most)));
@@ -52,17 +60,18 @@ impl Permits {
     }
 }
 
-/// The calls of one caller.
+/// All calls of one caller go through this.
 pub struct Calls {
     pub service: Arc<dyn Service>,
     pub caller: Caller,
     rates: Arc<Rates>,
-    /// Whether one of them counted.
+    /// True once a call of this caller has counted against its rate.
     is_rated: AtomicBool,
     seats: Permits,
 }
 
 impl Calls {
+    /// `rates` are the daemon's; `seats` are shared by all calls of the same connection.
     pub fn new(
         service: Arc<dyn Service>,
         caller: Caller,
@@ -72,14 +81,14 @@ impl Calls {
         Self { service, caller, rates, is_rated: AtomicBool::new(false), seats }
     }
 
-    /// What the caller's rate leaves; `None`: none of these calls counted.
+    /// What the caller's rate still allows. `None`: no call has counted, or there is no limit.
     pub fn left(&self) -> Option<Left> {
         let is_rated = self.is_rated.load(Ordering::Relaxed);
         is_rated.then(|| self.rates.left(&self.caller.agent)).flatten()
     }
 
-    /// Calls a tool, if it is one of the caller's. `id` is the client's id of this call, the same
-    /// when it is sent again.
+    /// Calls a tool, if the caller's role has it. `id` is the client's id of this call, which is the same
+    /// when the call is sent again: it makes the key if the arguments have no `request_id`.
     pub async fn call(
         &self,
         tool: &Tool,
@@ -89,7 +98,8 @@ impl Calls {
         self.recorded(tool, arguments, id, tool.is_for(&self.caller)).await
     }
 
-    /// The same for a tool of any role: the worker API's bare methods are there for all.
+    /// Like [`call`](Self::call), for a tool of any role: the worker API's bare methods are there for all
+    /// callers.
     pub async fn call_any(
         &self,
         tool: &Tool,
@@ -99,8 +109,8 @@ impl Calls {
         self.recorded(tool, arguments, id, true).await
     }
 
-    /// Calls a tool, and records a change in the audit log, also one that is refused. A call
-    /// beyond a rate leaves no line there: a client in a loop would fill the disk with them.
+    /// Calls a tool, and records a change in the audit log, also one that is refused because of role or
+    /// access.
     async fn recorded(
         &self,
         tool: &Tool,
@@ -127,7 +137,7 @@ impl Calls {
         outcome
     }
 
-    /// Whether the caller's role and access allow the call.
+    /// Refuses what the caller's role or access does not allow.
     fn may(&self, tool: &Tool, is_for: bool) -> Result<(), Refusal> {
         self.service.admit(&self.caller)?;
         if !is_for {
@@ -139,6 +149,7 @@ impl Calls {
         Ok(())
     }
 
+    /// Counts the call against the caller's rate. Rates are for agents: persons have none.
     fn take_rate(&self, tool: &Tool) -> Result<(), Refusal> {
         let has_rate = tool.is_workers() || self.caller.role == Role::Worker;
         if has_rate && !self.caller.is_person {
@@ -148,6 +159,7 @@ impl Calls {
         Ok(())
     }
 
+    /// Runs the tool within the limits of its kind of call. An internal error is also logged.
     async fn run(
         &self,
         tool: &Tool,
@@ -164,7 +176,8 @@ impl Calls {
         })
     }
 
-    /// Calls a method of the command line.
+    /// Calls a method of the command line. The outer error is one of the room, the inner one of the
+    /// method.
     pub async fn method(
         &self,
         method: &str,
@@ -175,7 +188,7 @@ impl Calls {
         self.admitted(method, &self.seats.calls, asked).instrument(span).await
     }
 
-    /// Does a piece of work that is no call, in the same room.
+    /// Runs a piece of work that is no call, within the same limits.
     pub async fn quick<T>(&self, what: &str, work: impl Future<Output = T>) -> Result<T, Refusal> {
         self.admitted(what, &self.seats.calls, work).await
     }
@@ -190,13 +203,13 @@ impl Calls {
     }
 }
 
-/// The number of a call in the log: each of this daemon has its own.
+/// The number of a call in the daemon's log, unique until the daemon ends.
 fn next() -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(1);
     CALLS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Runs what a request asks for; a panic is the fault of this request alone.
+/// Runs the work of a request within its limits. A panic fails this request only.
 async fn admitted<T>(
     what: &str,
     room: &Semaphore,

@@ -1,22 +1,22 @@
-//! Guesses the intended value when a field refuses one: wrong quotes or brackets, or another
-//! system's word. A guess goes into a hint only if the field takes it. Pure.
+//! Guesses the intended value when a field refuses one: wrong quotes or brackets, or another system's
+//! word. A guess becomes a hint only if the field's schema accepts it. Pure.
 
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Value, json};
 
 use super::suggest;
 
-/// The longest value that a hint spells out, in bytes.
+/// The longest value that a hint contains, in bytes of JSON.
 pub const LONGEST: usize = 300;
 
-/// The first guess that the schema takes.
+/// The first guess that the schema accepts, if there is one.
 pub fn coerced(node: &Value, value: &Value) -> Option<Value> {
     guesses(node, value)
         .into_iter()
         .find(|guess| guess != value && takes(node, guess) && guess.to_string().len() <= LONGEST)
 }
 
-/// Whether a value fits a schema.
+/// True if a value fits a schema, formats included.
 pub fn takes(node: &Value, value: &Value) -> bool {
     jsonschema::draft202012::options()
         .should_validate_formats(true)
@@ -24,6 +24,7 @@ pub fn takes(node: &Value, value: &Value) -> bool {
         .is_ok_and(|validator| validator.is_valid(value))
 }
 
+/// All guesses for a value, the likeliest first.
 fn guesses(node: &Value, value: &Value) -> Vec<Value> {
     let mut guesses = Vec::new();
     match value {
@@ -47,7 +48,7 @@ fn guesses(node: &Value, value: &Value) -> Vec<Value> {
                 guesses.extend(fixed.collect::<Option<Vec<_>>>().map(Value::Array));
             }
         }
-        // An item of another tool's list, of which the field wants the id.
+        // The whole item of another tool's list, where the field takes its id.
         Value::Object(members) if node.get("type").is_some_and(|kind| kind == "string") => {
             let ids = members
                 .iter()
@@ -79,6 +80,7 @@ fn guesses(node: &Value, value: &Value) -> Vec<Value> {
     guesses
 }
 
+/// Guesses for a text: trimmed, as JSON, as a word of an enum, as an id, as a time.
 fn of_text(node: &Value, text: &str, guesses: &mut Vec<Value>) {
     let trimmed = text.trim();
     guesses.push(json!(trimmed));
@@ -92,7 +94,7 @@ fn of_text(node: &Value, text: &str, guesses: &mut Vec<Value>) {
     let allowed = node.get("enum").and_then(Value::as_array).into_iter().flatten();
     let allowed: Vec<&str> = allowed.filter_map(Value::as_str).collect();
     guesses.extend(suggest::value(trimmed, &allowed).map(|name| json!(name)));
-    // Braces, a `urn:uuid:` before it, or no hyphens.
+    // A UUID in braces, after `urn:uuid:`, or without hyphens.
     guesses.extend(trimmed.parse::<uuid::Uuid>().map(|id| json!(id.hyphenated().to_string())).ok());
     guesses.extend(id_within(trimmed).map(|id| json!(id)));
     guesses.push(json!(trimmed.trim_matches(|c: char| !c.is_alphanumeric())));
@@ -106,7 +108,8 @@ fn of_text(node: &Value, text: &str, guesses: &mut Vec<Value>) {
     }
 }
 
-/// The only id in a text such as `provost://attempts/<id>` or `attempt_id: <id>`.
+/// The UUID in a text such as `provost://attempts/<id>` or `attempt_id: <id>`. `None`: there is none, or
+/// several.
 fn id_within(text: &str) -> Option<String> {
     const LENGTH: usize = 36;
     let starts = (0..text.len().saturating_sub(LENGTH - 1)).filter(|at| {
@@ -120,7 +123,7 @@ fn id_within(text: &str) -> Option<String> {
     Some(text[start..start + LENGTH].to_owned())
 }
 
-/// A time in seconds since 1970, or in milliseconds where that is too far off.
+/// A Unix time as RFC 3339. Numbers too large for seconds count as milliseconds.
 fn time_of_unix(number: i64) -> Option<Value> {
     const FAR: i64 = 100_000_000_000;
     let millis = if number.abs() < FAR { number.checked_mul(1000)? } else { number };

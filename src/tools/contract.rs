@@ -1,4 +1,4 @@
-//! What a tool asks of its arguments, and the first fault of those that don't fit. Pure.
+//! What a tool requires of its arguments, and the first fault of arguments that do not fit. Pure.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
@@ -8,25 +8,29 @@ use super::row::Row;
 use crate::api::field_path::source;
 use crate::api::field_rules::FieldRule;
 
-/// What is needed of a tool to judge arguments for it.
+/// The part of a tool that judges arguments.
 pub struct ToolContract {
+    /// Its line of the table.
     pub row: Row,
-    /// The whole schema; what is published leaves some of it out.
+    /// The full schema. The published one leaves some of it out (`schema::published`).
     pub schema: Value,
+    /// Compiled from `schema`.
     pub validator: Validator,
 }
 
-/// What is wrong with arguments, and at which JSON pointer.
+/// What is wrong with arguments. The first text is the JSON pointer (RFC 6901) to the place.
 pub enum Fault {
-    /// The object there has these fields that it should not have.
+    /// The object there has these unknown fields.
     Unknown(String, Vec<String>),
     /// The object there lacks a field.
     Missing(String, String),
+    /// The value there has the wrong type, or is out of its bounds.
     Invalid(String),
 }
 
 impl ToolContract {
-    /// The first fault, in the order in which a caller would fix them.
+    /// The fault that a caller would fix first. `None`: there is none, or only rules about fields that go
+    /// together are broken.
     pub fn first_fault(&self, arguments: &Value) -> Option<Fault> {
         let errors = self.validator.iter_errors(arguments);
         let error =
@@ -43,7 +47,7 @@ impl ToolContract {
         })
     }
 
-    /// The tool that returns the values of a field, as far as the caller has it.
+    /// The tool that returns the values of a field. `None`: the caller makes them up itself.
     pub fn source(&self, field: &str) -> Option<&'static str> {
         if !self.row.is_workers() {
             return source(field);
@@ -52,7 +56,7 @@ impl ToolContract {
         names_a_task.then_some("getNextTask")
     }
 
-    /// The schema of what a JSON pointer into the arguments points at.
+    /// The part of the schema for the value that a JSON pointer into the arguments names.
     pub fn node(&self, pointer: &str) -> Option<&Value> {
         let mut steps = pointer.split('/').skip(1).filter(|step| !step.is_empty());
         steps.try_fold(&self.schema, |node, step| {
@@ -61,13 +65,13 @@ impl ToolContract {
         })
     }
 
-    /// The fields that can stand in the object that a pointer names.
+    /// The fields that the object at a pointer can have.
     pub fn fields(&self, pointer: &str) -> Vec<&str> {
         let fields = self.node(pointer).and_then(|node| node.get("properties")?.as_object());
         fields.into_iter().flatten().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Those of them that a call needs, alone or one of two.
+    /// The fields of that object that a call needs, including those of which it needs one of two.
     pub fn needed(&self, pointer: &str) -> Vec<&str> {
         let mut needed = self.required(pointer);
         for rule in self.row.rules.iter().filter(|_| pointer.is_empty()) {
@@ -78,8 +82,8 @@ impl ToolContract {
         needed
     }
 
-    /// Whether the call can do without the field: neither its schema nor, with the
-    /// other fields as they are, a rule asks for it.
+    /// True if the call is valid without the field: its schema does not require it, and no rule does with
+    /// the other fields as they are.
     pub fn is_optional(&self, pointer: &str, arguments: &Value) -> bool {
         let Some((parent, field)) = pointer.rsplit_once('/') else { return false };
         if let (Some(arguments), "") = (arguments.as_object(), parent) {
@@ -98,12 +102,14 @@ impl ToolContract {
     }
 }
 
+/// True for errors of the schema keywords that field rules publish: `refuse_rule` explains them better.
 fn is_of_rules(error: &ValidationError<'_>) -> bool {
     let path = error.schema_path().as_str();
     path.starts_with("/dependentSchemas") || path == "/minProperties"
 }
 
-/// The order in which faults are reported: a misspelt field explains a missing one.
+/// The order in which faults are reported. Unknown fields come first, because a misspelt field explains a
+/// missing one.
 fn rank(kind: &ValidationErrorKind) -> u8 {
     match kind {
         ValidationErrorKind::AdditionalProperties { .. } => 0,
@@ -113,11 +119,12 @@ fn rank(kind: &ValidationErrorKind) -> u8 {
     }
 }
 
+/// The schema of a field of an object's schema.
 pub fn property<'a>(node: &'a Value, name: &str) -> Option<&'a Value> {
     node.get("properties")?.get(name)
 }
 
-/// A value in a few words of a sentence.
+/// A value as a few words in a sentence. Long texts, arrays and objects are only described.
 pub fn shown(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

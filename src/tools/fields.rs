@@ -1,5 +1,5 @@
-//! Translates an unknown field into the tool's own fields: by its spelling, by other systems'
-//! names for the same thing, or by its value. Pure.
+//! Translates an unknown field into the tool's own fields: by its spelling, by the name that other
+//! systems have for the same thing, or by its value. Pure.
 
 use heck::ToSnakeCase;
 use provost_actors::nearest::slip;
@@ -7,42 +7,44 @@ use serde_json::{Map, Value, json};
 
 use super::suggest::is_among;
 
-/// A field that a tool does not have, and what stands around it.
+/// A field that a tool does not have, with what is around it.
 pub struct UnknownField<'a> {
     pub tool: &'a str,
-    /// It stands in an item of a list, such as `repos[0]`.
+    /// True if it is in an item of a list, such as `repos[0]`.
     pub is_nested: bool,
     pub name: &'a str,
     pub value: &'a Value,
-    /// The fields beside it, as far as they are repaired.
+    /// The other fields of the same object, with the repairs so far.
     pub beside: &'a Map<String, Value>,
-    /// The fields that could stand there.
+    /// The fields that the object can have.
     pub known: &'a [&'a str],
-    /// Those of them without which the call can't be.
+    /// The fields of `known` that the call needs.
     pub needed: &'a [&'a str],
 }
 
-/// What such a field says.
+/// What an unknown field means.
 #[derive(Debug, PartialEq)]
 pub enum Sense {
-    /// Its value under this name; a path such as `brief.context` where it is part of a field.
+    /// The same value belongs under this name, or under this path (`brief.context`) if it is a part of a
+    /// field.
     Name(String),
-    /// These fields with these values, and what to know of them.
+    /// It means these fields with these values. The text is a note for the hint, or empty.
     Values(Vec<(String, Value)>, &'static str),
-    /// A branch for the attempt's repositories, which only the board knows.
+    /// It names a branch for the attempt's repositories, whose ids only the board knows.
     Branch,
-    /// It names another kind of thing: this tool returns it, by this field.
+    /// It names another kind of thing: the tool that shows it, and the field of that tool.
     Other(&'static str, &'static str),
-    /// No field says it: what Provost does instead.
+    /// No field means it. The text says how Provost works instead.
     Nothing(&'static str),
 }
 
-/// Words for a field, where it exists, separated by blanks. The first column has the tools
-/// that a line is for, all if it is empty; `repos` are the items of that list.
+/// Tools, a field, and words that callers use for that field; words are separated by blanks. A line
+/// without tools is for all tools that have the field; `repos` means the items of that list.
 type Synonyms = (&'static str, &'static str, &'static str);
 
 const TASKS: &str = "create_task update_task";
 
+/// Words that callers use for fields.
 const NAMES: &[Synonyms] = &[
     ("repos", "target_branch", BRANCHES),
     ("repos", "repo_id", "id repository_id repo"),
@@ -105,13 +107,13 @@ const NAMES: &[Synonyms] = &[
     ("", "priority", "prio urgency importance"),
 ];
 
-/// Stands for the one id that a call is about, if it can't be without.
+/// A field `id` stands for the id that the call needs, if it needs one.
 const ID: &str = "id";
 const BRANCHES: &str = "branch base_branch target_branch default_branch default_target_branch base";
 const FILES: &str = "file_path file filename file_name filepath";
 const PATHS: &str = "path paths repo_path git_repo_path dir directory folder";
 
-/// What no field says.
+/// What callers try to say and no field means: tools, what is true instead, and the words.
 const NOTHING: &[Synonyms] = &[
     (
         "create_task",
@@ -147,12 +149,13 @@ const NOTHING: &[Synonyms] = &[
     ("", "ids are unique, and need no project beside them", "project_id project"),
 ];
 
-/// Fields for other kinds of things than the tool is about, and the tools that return them.
+/// Fields that name other things than the tool is about, and the tools that show those.
 const OTHERS: &[(&str, &str)] =
     &[("task_id", "list_task_attempts"), ("attempt_id", "get_attempt_status")];
 
 impl UnknownField<'_> {
-    /// What the field says, if that is known.
+    /// What the field means, if that is known. The order goes from certain to likely: the tool's own
+    /// spelling, a converted value, a synonym, another tool's field, an explanation, a typing error.
     pub fn sense(&self) -> Option<Sense> {
         let name = self.name.to_snake_case();
         let spelled = self.known.iter().find(|known| known.to_snake_case() == name);
@@ -174,6 +177,7 @@ impl UnknownField<'_> {
             })
     }
 
+    /// The lines of a table that are for this tool and have this word.
     fn lines<'l>(
         &'l self,
         lines: &'l [Synonyms],
@@ -186,11 +190,14 @@ impl UnknownField<'_> {
         })
     }
 
+    /// The first field of the table that the tool has, that is not taken by another value, and that the
+    /// word means.
     fn synonym(&self, name: &str) -> Option<Sense> {
         let field = self.lines(NAMES, name).map(|(_, field, _)| *field).find(|field| {
             let (first, rest) = field.split_once('.').unwrap_or((field, ""));
             let taken = self.beside.get(first);
-            // A second, different value for the same field is reported as such.
+            // A field that is given with another value already is not overwritten: the caller has to
+            // decide.
             let is_free = match (taken, rest) {
                 (None, _) => true,
                 (Some(taken), "") => taken == self.value,
@@ -206,7 +213,7 @@ impl UnknownField<'_> {
         self.value.is_string().then_some(Sense::Other(tool, field))
     }
 
-    /// Values that another one is made of.
+    /// Fields whose values are computed from this one, such as milliseconds from seconds.
     fn worked_out(&self, name: &str) -> Option<Sense> {
         let has = |field: &str| self.known.contains(&field);
         if has("timeout_ms") && self.tool != "stop_attempt" {
@@ -237,7 +244,7 @@ impl UnknownField<'_> {
         }
     }
 
-    /// `1-10`, `[1, 10]` or a last line in place of a number of lines.
+    /// `1-10`, `[1, 10]` or a last line, where the tool takes a number of lines.
     fn lines_of_a_file(&self, name: &str) -> Option<Sense> {
         let is_range = matches!(name, "lines" | "line_range" | "range" | "view_range");
         let (first, last) = match name {
@@ -263,8 +270,8 @@ fn set(field: &str, value: impl Into<Value>, note: &'static str) -> Sense {
     Sense::Values(vec![(field.to_owned(), value.into())], note)
 }
 
-/// Milliseconds from a time in another unit. A bare `timeout` of at most 600 is one in
-/// seconds: so few milliseconds make no sense.
+/// Milliseconds from a time in another unit. A bare `timeout` of at most 600 counts as seconds: that few
+/// milliseconds would make no sense.
 fn millis(name: &str, value: &Value) -> Option<u64> {
     let (number, unit) = match value {
         Value::String(text) => {
@@ -294,7 +301,7 @@ fn millis(name: &str, value: &Value) -> Option<u64> {
     Some(number * factor).filter(|ms| *ms >= 1.0).map(|ms| ms as u64)
 }
 
-/// First and last line; a number alone is a number of lines.
+/// First and last line of a range. A single number is a number of lines.
 fn range(value: &Value) -> Option<(Option<u64>, u64)> {
     match value {
         Value::Number(count) => Some((None, count.as_u64()?)),
@@ -314,7 +321,7 @@ fn range(value: &Value) -> Option<(Option<u64>, u64)> {
     }
 }
 
-/// `approved: true`, `reject: true`.
+/// The decision that a field such as `approved: true` or `reject: true` means.
 fn decision(name: &str, value: &Value) -> Option<Sense> {
     let said = match value {
         Value::Bool(said) => *said,
@@ -329,7 +336,7 @@ fn decision(name: &str, value: &Value) -> Option<Sense> {
     Some(set("decision", if approves { "approve" } else { "deny" }, ""))
 }
 
-/// The signal that a stop is to send.
+/// The value of `force` that a named signal means.
 fn signal(value: &Value) -> Option<Sense> {
     let name = match value {
         Value::String(text) => text.trim().to_ascii_uppercase(),

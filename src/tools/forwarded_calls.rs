@@ -1,5 +1,5 @@
-//! Calls that daemons of other hosts ask this one for: each passes through the same choke point as
-//! a connection's, with the caller that the asking daemon has established.
+//! Calls that the daemons of other hosts forward to this one. Each goes through the same choke point as a
+//! connection's call, as the caller that the asking daemon has authenticated.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use super::rates::Rates;
 use super::table;
 use crate::api::{ForwardedCall, Service};
 
-/// Carries out the calls until the daemon ends.
+/// Carries out forwarded calls until the daemon ends. Each is a task; the ids of running calls are passed
+/// to `take_calls`, which otherwise returns what this daemon has taken and not answered yet.
 pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: CancellationToken) {
     let seats = Permits::new(CallLimits::default());
-    // A task that has panicked has no result: its id is kept beside it.
+    // A task that panicked has no result, so the id of its call is kept here.
     let (mut running, mut tasks) = (HashMap::new(), JoinSet::new());
     let mut backoff = Backoff::default();
     loop {
@@ -44,6 +45,7 @@ pub async fn serve(service: Arc<dyn Service>, rates: Arc<Rates>, ending: Cancell
     }
 }
 
+/// Runs one call and writes its answer into the row that the asking daemon waits for.
 async fn carry_out(
     service: Arc<dyn Service>,
     rates: Arc<Rates>,
@@ -54,7 +56,7 @@ async fn carry_out(
     let ForwardedCall { tool: name, caller, arguments, id: request } = call;
     let calls = Calls::new(Arc::clone(&service), caller, rates, seats);
     let answer = if let Some(tool) = table::find(&name) {
-        // The asking daemon has judged whether the tool is one of the caller's role.
+        // The asking daemon has already checked that the caller's role has this tool.
         calls.call_any(tool, arguments, request).await
     } else {
         let method = service.carried_method(&calls.caller, &name, arguments);

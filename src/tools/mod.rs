@@ -1,4 +1,4 @@
-//! The tools as every face offers them: the table, and the path of a call.
+//! The tools as MCP and HTTP offer them: the table, and the path of a call.
 //!
 //! ```text
 //!   mcp | http ▸ calls ───────────▸ tool ────────────────────▸ service ▸ the daemon

@@ -1,5 +1,5 @@
-//! How often agents may call: a short burst, so many calls a minute each, and so
-//! many in all. Token buckets; those of agents that have gone are forgotten.
+//! How often agents may call: in a second, in a minute, and all agents together in a minute. These are
+//! token buckets; those of agents that do not call any more are removed.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,12 +9,12 @@ use provost_actors::blocking::lock;
 use provost_actors::refusal::{Code, Refusal};
 use ratelimit::{Ratelimiter, TryWaitError};
 
-/// An agent's buckets are full again after so long, and need not be kept.
+/// After this time without a call, an agent's buckets are full again, so they need not be kept.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(2);
-/// When there are more agents than this, those that have gone are forgotten.
+/// With more agents than this, each call removes the agents that have not called for [`FORGOTTEN_AFTER`].
 const AGENTS_KEPT: usize = 256;
 
-/// Calls that may be made; 0 is any number.
+/// The limits of `[worker]` in the configuration; 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub agent_per_minute: u64,
@@ -22,24 +22,25 @@ pub struct Rate {
     pub burst_per_second: u64,
 }
 
-/// What an agent may still call.
+/// What the limit leaves to an agent, as HTTP headers say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Calls a minute.
+    /// Calls that it may make in a minute.
     pub limit: u64,
-    /// Calls at once, now.
+    /// Calls that it may make right now.
     pub remaining: u64,
-    /// When it is all of the limit again, in seconds of Unix time.
+    /// When `remaining` is `limit` again, in seconds of Unix time.
     pub reset: u64,
 }
 
-/// The buckets of all agents.
+/// The buckets of all agents. A daemon has one such set for all its connections.
 pub struct Rates {
     rate: Rate,
     all: Ratelimiter,
     agents: Mutex<HashMap<String, Agent>>,
 }
 
+/// The buckets of one agent, and when it last called.
 struct Agent {
     burst: Ratelimiter,
     minute: Ratelimiter,
@@ -47,6 +48,7 @@ struct Agent {
 }
 
 impl Rates {
+    /// All buckets are full at first.
     pub fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -55,7 +57,11 @@ impl Rates {
         }
     }
 
-    /// Takes one call's token, or returns how long to wait.
+    /// Takes a token of each bucket for one call.
+    ///
+    /// # Errors
+    /// `rate_limited`, with the seconds to wait. Tokens that were taken before the empty bucket are not
+    /// given back.
     pub fn take(&self, agent: &str) -> Result<(), Refusal> {
         let now = Instant::now();
         let mut agents = lock(&self.agents);
@@ -82,7 +88,7 @@ impl Rates {
 }
 
 impl Rates {
-    /// What is left to an agent that has called; `None`: any number.
+    /// What is left to an agent. `None`: no limit, or the agent has not called yet.
     pub fn left(&self, agent: &str) -> Option<Left> {
         let limit = self.rate.agent_per_minute;
         let remaining = lock(&self.agents).get(agent)?.minute.available().min(limit);
@@ -92,7 +98,7 @@ impl Rates {
     }
 }
 
-/// Full at first. A limit of 0 is none, to the library too.
+/// A full bucket. The library also takes a limit of 0 as no limit.
 fn bucket(limit: u64, period: Duration) -> Ratelimiter {
     let built = Ratelimiter::builder(limit).period(period).initial_available(limit).build();
     #[expect(clippy::expect_used, reason = "it refuses only a period of zero")]
@@ -104,7 +110,7 @@ fn refusal(wait: &TryWaitError, limit: u64, what: &str) -> Refusal {
         TryWaitError::Insufficient(wait) => *wait,
         _ => Duration::from_mins(1),
     };
-    // Whole seconds, and never too few.
+    // Rounded up to whole seconds, so that the next call does not come too early.
     let seconds = wait.as_millis().div_ceil(1000).max(1);
     let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
     Refusal::new(Code::RateLimited, format!("more than {limit} {what}"))

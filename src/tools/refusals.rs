@@ -1,4 +1,4 @@
-//! Why a caller may not use a tool, or what it may have meant by one that does not exist.
+//! The refusals of tools that a caller may not use, and of tools that do not exist.
 
 use std::ops::Deref;
 
@@ -11,6 +11,7 @@ use super::suggest::{self, Meant};
 use super::table;
 use crate::api::{Access, Caller, inside};
 
+/// The refusal of a tool that needs more access than the connection has, with the way to get it.
 pub fn beyond_access(tool: &Row, caller: &Caller) -> Refusal {
     let (name, needed, access) = (tool.name, tool.access(), caller.access);
     if caller.place.is_inside() && (caller.attempt.is_none() || needed == Access::Admin) {
@@ -30,6 +31,7 @@ pub fn beyond_access(tool: &Row, caller: &Caller) -> Refusal {
         .detail("needed", needed.to_string())
 }
 
+/// The refusal of a tool that is not one of the caller's role, or works only inside an attempt.
 pub fn not_permitted(tool: &Row, caller: &Caller) -> Refusal {
     let name = tool.name;
     let role = caller.role;
@@ -45,13 +47,15 @@ pub fn not_permitted(tool: &Row, caller: &Caller) -> Refusal {
     refusal.detail("tool", name).detail("role", role.to_string())
 }
 
-/// A name that is no tool's: what to say of it, and the facts beside that.
+/// The error for a name that no tool has.
 pub struct Unknown {
-    /// Most clients show the message alone, so that all stands in it.
+    /// The whole explanation: most clients show the message only.
     pub message: String,
+    /// The hint, the nearest tool, and all tools that the caller may use.
     pub data: Value,
 }
 
+/// What to answer to a name that no tool has. Suggests a tool only from those that the caller may use.
 pub fn unknown(name: &str, caller: &Caller) -> Unknown {
     let visible = table::all().iter().map(Deref::deref).filter(|tool| tool.is_for(caller));
     let visible: Vec<&Row> = visible.collect();

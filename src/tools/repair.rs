@@ -1,5 +1,5 @@
-//! Repairs a call as a whole: renames unknown fields and converts wrong values, in one step
-//! where possible. It reports what it changed, and which fields it could not place. Pure.
+//! Repairs a call as a whole: renames unknown fields and converts wrong values, several in one step where
+//! possible. The result is only used for hints: a repaired call is never executed. Pure.
 
 use serde_json::{Map, Value, json};
 
@@ -8,29 +8,31 @@ use super::contract::{Fault, ToolContract, shown};
 use super::fields::{Sense, UnknownField};
 use crate::api::field_path::{join, pointer_of};
 
-/// The most faults of one call that are repaired together.
+/// Most faults of one call that are repaired.
 const MOST: usize = 16;
 
-/// What was done to make a call fit, as far as that could be.
+/// What has to change for a call to fit, as far as it could be found out.
 #[derive(Default)]
 pub struct Repair {
     arguments: Value,
-    /// Paths whose values are new, in the order in which they were set.
+    /// Paths of fields with new values, in the order in which they were set.
     set: Vec<String>,
-    /// Fields whose value stands elsewhere now: from where, to where.
+    /// Fields whose value was moved: from which path, to which.
     moved: Vec<(String, String)>,
-    /// Fields whose value other fields say now.
+    /// Fields that were replaced by fields in `set`.
     replaced: Vec<String>,
-    /// Fields for which there is no place, each with a clause that says what is true instead.
+    /// Fields that were dropped, each with a clause that says why.
     pub lost: Vec<(String, String)>,
+    /// Sentences to append to the hint.
     notes: Vec<&'static str>,
-    /// The hint, where the call that was meant is one of another tool.
+    /// The hint if another tool was meant.
     other: Option<String>,
     /// The field that names a branch for repositories that only the board knows.
     pub branch: Option<String>,
 }
 
-/// Repairs what can be repaired without knowing the board.
+/// Repairs what can be repaired without a look at the board. It stops at the first fault that it can't
+/// repair.
 pub fn repair(contract: &ToolContract, arguments: &Value) -> Repair {
     let mut repair = Repair { arguments: arguments.clone(), ..Repair::default() };
     for _ in 0..MOST {
@@ -47,6 +49,7 @@ pub fn repair(contract: &ToolContract, arguments: &Value) -> Repair {
 }
 
 impl Repair {
+    /// Repairs one unknown field. `false`: nothing more can be repaired.
     fn unknown(&mut self, contract: &ToolContract, pointer: &str, fields: &[String]) -> bool {
         let Some(Value::Object(beside)) = self.arguments.pointer(pointer) else { return false };
         let beside = beside.clone();
@@ -66,7 +69,7 @@ impl Repair {
             };
             (stranger.sense(), value)
         };
-        // A branch needs to know which repositories the others name.
+        // Branches come last: the other fields may say which repositories they are for.
         let mut senses: Vec<_> = fields.iter().map(|field| (field, sense(field))).collect();
         senses.sort_by_key(|(_, (sense, _))| matches!(sense, Some(Sense::Branch)));
         let Some((field, (sense, value))) = senses.into_iter().next() else { return false };
@@ -91,7 +94,7 @@ impl Repair {
             Some(Sense::Name(name)) => {
                 let to = join(pointer, &name);
                 if self.at(&to).is_none_or(|there| *there == value) {
-                    // At once, for another stranger may have to stand in it.
+                    // Converted at once, because another unknown field may have to be placed inside it.
                     let node = contract.node(&pointer_of(&to));
                     let misfit = node.filter(|node| !takes(node, &value));
                     let fixed = misfit.and_then(|node| coerced(node, &value));
@@ -119,6 +122,7 @@ impl Repair {
         true
     }
 
+    /// Repairs one wrong value. `false`: nothing more can be repaired.
     fn invalid(&mut self, contract: &ToolContract, pointer: &str) -> bool {
         let (Some(node), Some(value)) = (contract.node(pointer), self.arguments.pointer(pointer))
         else {
@@ -135,7 +139,7 @@ impl Repair {
             self.set.push(path);
             return true;
         }
-        // A profile of other systems: an executor with its variant.
+        // Other systems pass an executor and its variant as one object.
         let (Value::Object(profile), "/executor") = (&value, pointer) else { return false };
         let name = ["executor", "name"].iter().find_map(|name| profile.get(*name));
         let Some(name @ Value::String(_)) = name else { return false };
@@ -148,7 +152,7 @@ impl Repair {
         true
     }
 
-    /// The value that mends the call, if one alone does.
+    /// The value or the field name that alone fixes the call, if one does.
     pub fn nearest(&self) -> Option<Value> {
         match (self.moved.as_slice(), self.set.as_slice()) {
             ([(_, to)], []) => Some(json!(to.rsplit('.').next())),
@@ -157,7 +161,7 @@ impl Repair {
         }
     }
 
-    /// The hint, if anything could be done.
+    /// The hint that says how to repeat the call. `None`: nothing could be repaired.
     pub fn hint(&self, tool: &str, given: &Value) -> Option<String> {
         if let Some(other) = &self.other {
             return Some(other.clone());
@@ -176,6 +180,7 @@ impl Repair {
         Some(hint)
     }
 
+    /// The hint that spells the changes out, as `Call TOOL again with A = 1 instead of B.`
     fn changes(&self, tool: &str, given: &Value) -> Option<String> {
         let lost = self.lost.iter().map(|(path, _)| path.as_str());
         let from = self.moved.iter().map(|(from, _)| from.as_str());
@@ -184,7 +189,7 @@ impl Repair {
         let mut paths: Vec<&str> = self.moved.iter().map(|(_, to)| to.as_str()).collect();
         paths.extend(self.set.iter().map(String::as_str));
         paths.dedup();
-        // A value within another one that is spelled out is left out.
+        // A path inside another listed path is left out, because the outer value contains it.
         let within = |path: &str, whole: &str| {
             path.strip_prefix(whole).is_some_and(|rest| rest.starts_with(['.', '[']))
         };
@@ -209,7 +214,7 @@ impl Repair {
                 Some(format!("Call {tool} again with {} instead of {}.", moved.1, moved.0))
             }
             _ if is_long && left_out.is_empty() => None,
-            // Too long to spell out: where it goes.
+            // The value is too long for a hint, so the hint only says where it belongs.
             _ if is_long => {
                 let left_out = left_out.join(" and ");
                 Some(format!(
@@ -233,7 +238,7 @@ impl Repair {
         self.arguments.pointer(&pointer_of(path))
     }
 
-    /// Sets a value, in objects that are made where they are not there.
+    /// Sets the value at a path. Missing objects on the way are created.
     fn put(&mut self, path: &str, value: Value) {
         let pointer = pointer_of(path);
         let mut at = &mut self.arguments;
@@ -250,7 +255,7 @@ impl Repair {
     }
 }
 
-/// The hint to call another tool, where a value asks for that.
+/// The hint to call another tool, if a value asks for what that tool does.
 fn elsewhere(tool: &str, pointer: &str, value: &Value, arguments: &Value) -> Option<String> {
     const STOPS: [&str; 6] = ["stop", "interrupt", "abort", "kill", "terminate", "end"];
     let is_stop = |value: &str| STOPS.contains(&value.trim().to_ascii_lowercase().as_str());

@@ -1,4 +1,4 @@
-//! What a tool is besides its fields: name, audience, effect and description. Pure.
+//! What a tool is apart from its fields: name, audience, effect and description. Pure.
 
 use std::borrow::Cow;
 
@@ -9,60 +9,61 @@ use crate::api::inside::Inside;
 use crate::api::placed::Placed;
 use crate::api::{Access, Caller, Role};
 
-/// Who may use a tool.
+/// Which callers a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// Those who run the board: orchestrators and persons. How far it reaches for one inside an attempt.
+    /// Those who run the board: orchestrators and persons. The value says how far the tool reaches for an
+    /// orchestrator that runs inside an attempt.
     Board(Inside),
-    /// Agents that take work from the board, in the worker API's own words.
+    /// Agents that take work from the board, in the words of the worker API.
     Worker,
     /// Callers inside an attempt.
     Attempts,
 }
 
-/// What a tool does to the world, as MCP's annotations say it.
+/// What a tool does. MCP's annotations and the access that a call needs follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Changes nothing.
     Reads,
-    /// Answers, and may leave something behind: a question passed on, a task taken.
+    /// Answers, and may have a small effect: a question is passed on, a task is claimed.
     Asks,
-    /// Adds something; two calls add two.
+    /// Adds something; two calls add two things.
     Adds,
-    /// Sets an agent to work, which may reach anything.
+    /// Starts an agent, which may reach anything.
     Starts,
-    /// Sets an agent to work, or drops what was queued.
+    /// Starts an agent's next turn, or drops queued prompts.
     Steers,
     /// Overwrites or ends something; a second call changes nothing more.
     Replaces,
-    /// The same, also on other machines.
+    /// Like `Replaces`, also on other machines: remotes and forges.
     Publishes,
     /// Deletes something for good.
     Removes,
 }
 
-/// When a client's model gets to see the tool.
+/// When a client's model sees the tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
     /// At once.
     Always,
-    /// When it searches, with clients that defer tools.
+    /// When it searches for tools, with clients that defer them.
     Search,
 }
 
-/// How a call is run.
+/// How a call is run. It decides the room that the call takes and how long it may outlive its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunKind {
     Read,
-    /// Reads, and sleeps until there is news.
+    /// Reads, and waits until there is news.
     Wait,
     /// Reads, and may answer with megabytes.
     Bulk,
-    /// Has an effect, and also takes `request_id`.
+    /// Has an effect, so it also takes `request_id`.
     Change,
 }
 
-/// A tool's line in the table.
+/// One line of the table of tools.
 pub struct Row {
     pub kind: RunKind,
     pub name: &'static str,
@@ -70,17 +71,18 @@ pub struct Row {
     pub audience: Audience,
     pub effect: Effect,
     pub load: Load,
-    /// What a person types for it, as hints name it; empty if hints do not.
+    /// The command with the same effect, as hints for persons name it; empty if hints never do.
     pub verb: &'static str,
-    /// Where a call is carried out.
+    /// On which host a call is carried out, if several share the board.
     pub placed: Placed,
-    /// What guides a caller, a line a heading. Those that the schema says are added to it.
+    /// The description: one line for each heading. The lines that follow from the schema are added to it.
     pub description: Cow<'static, str>,
+    /// Which fields go together, beyond what a schema says.
     pub rules: &'static [FieldRule],
 }
 
 impl Row {
-    /// What a caller must be allowed to do.
+    /// The access that a call needs; it follows from the effect.
     pub fn access(&self) -> Access {
         match self.effect {
             Effect::Reads | Effect::Asks => Access::Read,
@@ -93,13 +95,13 @@ impl Row {
         }
     }
 
-    /// Whether a connection may see and call the tool.
+    /// True if the caller may see and call the tool. Its access is checked separately.
     pub fn is_for(&self, caller: &Caller) -> bool {
         let is_there = self.audience != Audience::Attempts || caller.attempt.is_some();
         is_there && self.is_for_role(caller.role)
     }
 
-    /// Whether a role may ever see the tool.
+    /// True if the role may see the tool at all.
     pub fn is_for_role(&self, role: Role) -> bool {
         match self.audience {
             Audience::Board(_) => role != Role::Worker,
@@ -108,17 +110,18 @@ impl Row {
         }
     }
 
-    /// Whether it is one of the worker API's, which are also there as bare methods.
+    /// True for the worker API's tools, which are also JSON-RPC methods of their own.
     pub fn is_workers(&self) -> bool {
         self.audience == Audience::Worker
     }
 
-    /// Whether a call may end or overwrite something.
+    /// True if a call may end or overwrite something.
     pub fn is_destructive(&self) -> bool {
         use Effect::{Publishes, Removes, Replaces, Steers};
         matches!(self.effect, Replaces | Publishes | Removes | Steers)
     }
 
+    /// MCP's annotations, by which clients decide whether to ask a person before a call.
     pub fn annotations(&self) -> ToolAnnotations {
         let adds = matches!(self.effect, Effect::Adds | Effect::Asks);
         let starts = matches!(self.effect, Effect::Starts | Effect::Steers);

@@ -1,9 +1,9 @@
-//! Published schemas, made from the Rust types. Pure.
+//! The published schemas of tools, made from the Rust types. Pure.
 //!
-//! Clients and model APIs each take their own subset of JSON Schema 2020-12 and
-//! drop a tool, or all of them, for what they dislike. What is published here
-//! passes everywhere: a flat object root, no `$ref`, no type arrays or nulls in
-//! inputs, plain enums, no formats beyond `date-time`.
+//! Clients and model APIs each accept their own subset of JSON Schema 2020-12, and drop a tool, or all of
+//! them, because of a keyword that they do not accept. What is published here passes everywhere: a flat
+//! object as the root, no `$ref`, no type arrays or nulls in inputs, plain enums, and no formats beyond
+//! `date-time`.
 
 use rmcp::model::JsonObject;
 use schemars::generate::{Contract, SchemaSettings};
@@ -22,8 +22,8 @@ pub type RequestId = Text<1, 128>;
 /// The name of that field.
 pub const REQUEST_ID: &str = "request_id";
 
-/// The input schema of a tool: the type's, its field rules, and `request_id`
-/// for a tool that changes something.
+/// The full input schema of a tool: that of the type, its field rules, and `request_id` for a tool with
+/// an effect.
 pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool, is_workers: bool) -> JsonObject {
     let known = if is_workers { WORKER_INPUTS } else { BOARD_INPUTS };
     let mut root = root::<T>(Contract::Deserialize, tidy_input, known);
@@ -45,22 +45,22 @@ pub fn input<T: JsonSchema>(rules: &[FieldRule], changes: bool, is_workers: bool
     schema
 }
 
-/// What is published of an input schema. Clients that check patterns themselves show their
-/// model only that one did not match, in place of our hint. How long a text may be, and in the
-/// worker API more of what a caller rarely needs, a refusal says: lists of tools are to be
-/// short, and calls are checked against the whole schema.
+/// The part of an input schema that is published. Patterns are left out, because clients that check them
+/// show their model only that one did not match, instead of our hint. Lengths, and in the worker API more
+/// that a caller rarely needs, are left out to keep lists of tools short: calls are checked against the
+/// full schema, and the refusal says what was wrong.
 pub fn published(mut schema: JsonObject, is_workers: bool) -> JsonObject {
     const SPARED: [&str; 6] =
         ["pattern", "maxLength", "minLength", "maxItems", "default", "additionalProperties"];
     let spared = if is_workers { &SPARED[..] } else { &SPARED[..2] };
     let mut spare = RecursiveTransform(|schema: &mut Schema| {
         for keyword in spared {
-            // The values of a map keep their schema.
+            // `additionalProperties` with a schema describes the values of a map, and stays.
             if schema.get(*keyword).is_some_and(|value| !value.is_object()) {
                 schema.remove(*keyword);
             }
         }
-        // A flag that is left out is never set.
+        // Every flag is false by default, so the schema need not say it.
         if schema.get("default") == Some(&Value::Bool(false)) {
             schema.remove("default");
         }
@@ -74,9 +74,8 @@ pub fn published(mut schema: JsonObject, is_workers: bool) -> JsonObject {
     schema
 }
 
-/// The output schema of a tool. It admits the error envelope too, since some
-/// clients check failures against it. An untagged enum of structs becomes one
-/// object that may have the fields of any of them.
+/// The output schema of a tool. It also accepts the error envelope, because some clients check failures
+/// against it. An untagged enum of structs becomes one object that can have the fields of all of them.
 pub fn output<T: JsonSchema>(is_workers: bool) -> JsonObject {
     let mut root = root::<T>(Contract::Serialize, tidy_output, OUTPUTS);
     let shapes = match root.remove("anyOf") {
@@ -106,8 +105,8 @@ pub fn output<T: JsonSchema>(is_workers: bool) -> JsonObject {
     object(json!({"type": "object", "properties": properties, "anyOf": branches}))
 }
 
-/// Lets a property that several shapes have be what any of them says: a number in one
-/// may be an integer in another, and each may have words of its own.
+/// Widens a property that several shapes have to what any of them says: a number and an integer become a
+/// number, and the words of enums are joined.
 fn widen(there: &mut Value, other: &Value) {
     if let (Some(Value::Array(words)), Some(Value::Array(more))) =
         (there.get_mut("enum"), other.get("enum"))
@@ -121,6 +120,7 @@ fn widen(there: &mut Value, other: &Value) {
     }
 }
 
+/// The schema of a type without references, tidied and described.
 fn root<T: JsonSchema>(
     contract: Contract,
     tidy: fn(&mut Schema),
@@ -144,7 +144,8 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Those of its fields that a client needs; it may have more. Each stands in every tool.
+/// The fields of the error envelope that a client needs; an error may have more. This part is in every
+/// tool's schema, so it is short.
 fn envelope() -> Value {
     json!({
         "error": {"type": "string", "description": "What failed."},
@@ -158,7 +159,7 @@ fn tidy_input(schema: &mut Schema) {
     tidy(schema);
 }
 
-/// A reader of results needs no bounds, and they cost bytes.
+/// Bounds are removed: a reader of results does not need them, and they make the list of tools longer.
 fn tidy_output(schema: &mut Schema) {
     tidy(schema);
     for bound in ["minimum", "additionalProperties"] {
@@ -166,7 +167,7 @@ fn tidy_output(schema: &mut Schema) {
     }
 }
 
-/// Rewrites what schemars makes into what is published.
+/// Rewrites one node that schemars made into its published form.
 fn tidy(schema: &mut Schema) {
     flatten_enum(schema);
     schema.remove("title");
@@ -181,7 +182,7 @@ fn tidy(schema: &mut Schema) {
     }
 }
 
-/// `T or null` becomes `T`: in an input, a null counts as absent.
+/// Makes `T` of `T or null`: in an input, a null counts as absent.
 fn drop_null_branch(schema: &mut Schema) {
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|kind| kind != "null");
@@ -204,7 +205,8 @@ fn drop_null_branch(schema: &mut Schema) {
     }
 }
 
-/// schemars writes documented enums as `oneOf` of constants.
+/// Makes a plain enum of the `oneOf` of constants that schemars writes for an enum with documented
+/// variants.
 fn flatten_enum(schema: &mut Schema) {
     let Some(Value::Array(branches)) = schema.get("oneOf") else { return };
     let mut names = Vec::new();

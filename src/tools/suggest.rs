@@ -1,22 +1,22 @@
-//! What callers mean by names of tools and by values that are not ours: by likeness,
-//! and by what other systems call the same thing. Pure.
+//! Guesses what callers mean by unknown names of tools and by unknown values: by likeness, and by the
+//! words of other systems for the same thing. Pure.
 
 use heck::ToSnakeCase;
 use provost_actors::nearest::{nearest, slip};
 
 use super::row::{Effect, Row};
 
-/// What is meant by the name of a tool that does not exist.
+/// The meaning of a tool name that does not exist.
 #[derive(Debug, PartialEq)]
 pub enum Meant {
     Tool(&'static str),
-    /// No tool does that: what is true instead.
+    /// No tool does that. The text says what is true instead.
     Absent(&'static str),
     Unknown,
 }
 
-/// Whole names of tools, and then single words in one, for which a tool stands: a name a line,
-/// and the words of other systems for it. A line whose tool does not exist is passed over.
+/// Names that other systems have for tools (`TOOLS`), and single words within a name (`WORDS`): a tool a
+/// line, and its words. A line whose tool the caller can't see is skipped.
 const TOOLS: &str = "\
 get_attempt_status: get_task_attempt get_attempt check_attempt show_attempt attempt_status
 update_task: update_status set_status set_task_status complete_task
@@ -47,11 +47,12 @@ tail_attempt_logs: tail
 list_executors: executor agents
 get_attempt_status: status state";
 
-/// Verbs that end a run, and all that may stand beside them.
+/// Verbs that end a run, and the words that may follow them.
 const STOPS: &str = "cancel kill abort terminate interrupt end stop halt";
 const RUNS: &str = "attempt attempts task run agent execution process";
 
-/// Words of names for what no tool does. A deletion is never guessed.
+/// Words for what no tool does under that name, with an explanation. A tool that deletes is never
+/// suggested.
 const ABSENT: &[(&str, &str)] = &[
     (
         "An attempt's work is committed, merged, pushed, proposed or discarded when its user decides \
@@ -65,11 +66,11 @@ const ABSENT: &[(&str, &str)] = &[
     ),
 ];
 
-/// The answer to a name that could be two tools.
+/// The explanation for `cancel_task`, which could mean two tools.
 const CANCEL_TASK: &str = "A task is cancelled by its status, an attempt is stopped by its \
     attempt_id: see update_task and stop_attempt.";
 
-/// Values of enums.
+/// Values of enums, and the words of other systems for them.
 const VALUES: &str = "\
 todo: open pending new backlog ready queued
 open: pending waiting unanswered unresolved
@@ -92,17 +93,18 @@ any_change: change
 approve: yes y ok allow accept approved allowed grant allow_once
 deny: no n reject rejected refuse decline denied block";
 
-/// The lines of a table.
+/// The lines of a table: a name, and its words.
 fn lines(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     table.lines().filter_map(|line| line.split_once(": "))
 }
 
-/// Whether a word is one of these, which are separated by blanks.
+/// True if a word is one of `words`, which are separated by blanks.
 pub fn is_among(words: &str, word: &str) -> bool {
     words.split(' ').any(|known| known == word)
 }
 
-/// The tool that was meant, of those that can be seen.
+/// The tool that was meant, from those that the caller can see. A prefix such as `mcp__provost__` is
+/// ignored.
 pub fn tool(given: &str, seen: &[&'static Row]) -> Meant {
     let given = given.rsplit("__").next().unwrap_or(given).to_snake_case();
     let given = given.strip_prefix("provost_").unwrap_or(&given);
@@ -135,7 +137,7 @@ pub fn tool(given: &str, seen: &[&'static Row]) -> Meant {
     }
     let mut lines = lines(WORDS).filter(|(name, _)| names.contains(name));
     let by_word = lines.find(|(_, known)| words.iter().any(|word| is_among(known, word)));
-    // What changes nothing may be guessed more freely.
+    // Tools that change nothing may be guessed from a larger distance.
     let reads = seen.iter().filter(|tool| tool.effect == Effect::Reads);
     let found = by_word
         .map(|(name, _)| name)
@@ -144,7 +146,8 @@ pub fn tool(given: &str, seen: &[&'static Row]) -> Meant {
     found.map_or(Meant::Unknown, Meant::Tool)
 }
 
-/// `task_list` and `list_task` are `list_tasks`.
+/// True if two names have the same words in any order and number: `task_list` and `list_task` are
+/// `list_tasks`.
 fn have_same_words(name: &str, words: &[&str]) -> bool {
     let sorted = |words: &mut dyn Iterator<Item = &str>| {
         let mut words: Vec<String> =
@@ -155,7 +158,7 @@ fn have_same_words(name: &str, words: &[&str]) -> bool {
     sorted(&mut name.split('_')) == sorted(&mut words.iter().copied())
 }
 
-/// The value that was meant, of those that are allowed.
+/// The allowed value that was meant.
 pub fn value<'a>(given: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let synonym = synonym(VALUES, &given.to_snake_case(), allowed);
     synonym.or_else(|| nearest(given, allowed.iter().copied()))

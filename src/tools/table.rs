@@ -1,6 +1,6 @@
-//! The table of all tools, a line each, in the order in which they are listed.
-//! A tool's fields and description stand in its group's file; adding one takes
-//! its structs and a method of its group's trait in `api`, and a line here.
+//! The table of all tools, one line each, in the order in which they are listed. A tool's fields and
+//! description are in its group's file. A new tool needs its structs and a method of its group's trait in
+//! `api`, and a line here.
 
 use std::sync::LazyLock;
 
@@ -46,19 +46,18 @@ macro_rules! table {
     };
 }
 
-/// Which fields of `reportObservation` go together: those of its full form, or those of
-/// its short one.
+/// The fields of `reportObservation` that go together: those of its full form, or those of its short one.
 const OBSERVATION_RULES: &[FieldRule] = &[
     // Every field of the full form comes with these.
     FieldRule::Apart(observation::FULL_NEEDS, observation::SHORT),
     FieldRule::Together(observation::FULL, observation::FULL_NEEDS),
 ];
 
-/// Every tool there is.
+/// All tools. The schemas are made when the table is first used.
 #[rustfmt::skip]
 static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
-    // name, title, audience and how far it reaches inside an attempt, effect, when it is loaded, what a person
-    // types for it, where it is carried out, description, rules
+    // name, title, audience (and how far it reaches inside an attempt), effect, when it is loaded, what a
+    // person types for it, where it is carried out, description, rules
     Read   list_projects         "List projects",         Board(Never),       Reads     Search "provost project list"        ROWS,      projects::LIST_PROJECTS,         &[];
     Read   list_repos            "List repositories",     Board(Named),       Reads     Search "provost project list"        ROWS,      projects::LIST_REPOS,            &[];
     Read   list_executors        "List executors",        Board(OfNoProject), Reads     Search "provost executors"           ROWS,      executors::LIST_EXECUTORS,       &[];
@@ -100,12 +99,12 @@ static TABLE: LazyLock<Vec<Tool>> = LazyLock::new(|| table! {
     Wait   call_coe_agent = "callCOEAgent"                         "Call answering agent",       Worker, Asks Search "" ROWS, question::CALL_COE_AGENT,                 &[];
 });
 
-/// Every tool, in the order of lists.
+/// All tools, in the order in which they are listed.
 pub fn all() -> &'static [Tool] {
     &TABLE
 }
 
-/// The tool of a name.
+/// The tool with exactly this name.
 pub fn find(name: &str) -> Option<&'static Tool> {
     TABLE.iter().find(|tool| tool.name == name)
 }

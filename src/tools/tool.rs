@@ -1,5 +1,11 @@
-//! A tool: its definition as clients see it, and the path of a call through it:
-//! prepare, check, parse, ask, render. The table of all tools is `table`.
+//! A tool: its definition as clients see it, and the path of a call through it. The table of all tools is
+//! `table`.
+//!
+//! ```text
+//!  call -> drop nulls -> check against the schema -> tasks' handles become ids -> reach (inside an attempt)
+//!       -> on another host? forwarded : parsed, key made, domain asked, answer rendered
+//!       -> a refusal gets a better hint (`clarify`), unless the caller is a worker or inside an attempt
+//! ```
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,12 +27,11 @@ use crate::api::args::TASK_PATTERN;
 use crate::api::field_path::pointer_of;
 use crate::api::{Callee, Caller, ForwardedCall, Key, Once, Service};
 
-/// Arguments that clients are known to add by themselves; Gemini CLI 0.61 adds
-/// this one to every call.
+/// Arguments that some clients add to every call by themselves (Gemini CLI 0.61 adds this one). They are
+/// ignored.
 const FOREIGN: [&str; 1] = ["wait_for_previous"];
 
-/// The most bytes of a large answer, which stands in the result once as text and once as
-/// structure.
+/// Most bytes of a large answer, which is in the result twice: as text and as structure.
 const LARGE_ANSWER: usize = 4 * 1024 * 1024;
 
 /// A call on its way to the domain.
@@ -35,15 +40,16 @@ pub struct Call<'a> {
     pub service: &'a dyn Service,
     pub caller: &'a Caller,
     pub arguments: Map<String, Value>,
-    /// The client's id of this call: the same when it is sent again.
+    /// The client's id of this call: the same when the call is sent again.
     pub id: Option<String>,
 }
 
 type Answer<'a, O> = BoxFuture<'a, Result<O, Refusal>>;
-/// `Err` is the path of a value that passed the schema and not the parser.
+/// Parses a call and asks the domain. `Err` is the path of a value that the schema accepted and the
+/// parser did not.
 type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Once<Value>>, String> + Send + Sync;
 
-/// A tool, ready to be listed and called.
+/// A tool with its schemas and its method. It derefs to its row of the table.
 pub struct Tool {
     input: Arc<JsonObject>,
     output: Arc<JsonObject>,
@@ -62,7 +68,7 @@ impl Deref for Tool {
 }
 
 impl Tool {
-    /// A tool that changes nothing.
+    /// A tool without an effect of its own: it takes no `request_id`.
     pub fn read<I, O, F>(row: Row, method: F) -> Self
     where
         I: DeserializeOwned + JsonSchema,
@@ -76,7 +82,8 @@ impl Tool {
         Self::new::<I, O>(row, run)
     }
 
-    /// A tool with an effect: it also takes `request_id`.
+    /// A tool with an effect. It also takes `request_id`: the call takes effect once for the same id and
+    /// arguments.
     pub fn change<I, O, F>(row: Row, method: F) -> Self
     where
         I: DeserializeOwned + JsonSchema + Serialize,
@@ -90,7 +97,8 @@ impl Tool {
         let run: Box<Run> = Box::new(move |mut call| {
             let given = take_request_id(&mut call.arguments)?;
             let input = parse::<I>(call.arguments)?;
-            // Each origin has a prefix of its own, so that neither can forge the other.
+            // A `request_id` of the caller and an id of the bridge have different prefixes, so that
+            // neither can be taken for the other.
             let request_id = given.map(|id| format!("request:{}", &*id));
             let request_id = request_id.or(call.id.map(|id| format!("call:{id}")));
             let key = request_id.map(|request_id| Key::new(tool, request_id, &input));
@@ -103,6 +111,7 @@ impl Tool {
         Self::new::<I, O>(row, run)
     }
 
+    /// Makes the schemas and compiles the validator, once for each tool.
     fn new<I: DeserializeOwned + JsonSchema, O: JsonSchema>(mut row: Row, run: Box<Run>) -> Self {
         let input = schema::input::<I>(row.rules, row.kind == RunKind::Change, row.is_workers());
         row.description = described(&row.description, &input).into();
@@ -124,12 +133,12 @@ impl Tool {
         }
     }
 
-    /// The most bytes that an answer may hold, where that is much.
+    /// The most bytes that an answer can have, for tools with large answers.
     pub fn large_answer(&self) -> Option<usize> {
         (self.kind == RunKind::Bulk).then_some(LARGE_ANSWER)
     }
 
-    /// The definition as `tools/list` gives it.
+    /// The definition in `tools/list`.
     pub fn definition(&self) -> rmcp::model::Tool {
         let mut tool =
             rmcp::model::Tool::new(self.name, self.description.clone(), Arc::clone(&self.input))
@@ -143,14 +152,15 @@ impl Tool {
         tool
     }
 
-    /// Runs one call from the raw arguments to its outcome. The domain is asked
-    /// once, and only with arguments that fit.
+    /// Runs one call from its raw arguments to its outcome. The domain is asked once, and only with
+    /// arguments that fit the schema.
     pub async fn call(&self, mut call: Call<'_>) -> Result<Once<Value>, Refusal> {
         call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
         drop_nulls(&mut arguments);
         let service = call.service;
-        // What a hint would name may be beyond an attempt's reach.
+        // Inside an attempt there is no clarification: its hint could name things beyond the attempt's
+        // reach.
         let is_clarified = !self.is_workers() && !call.caller.place.is_inside();
         let outcome = self.outcome(call, &arguments).await;
         failpoint::hit(self.name, "answering");
@@ -168,6 +178,7 @@ impl Tool {
         outcome.map_err(|refusal| refusal.of_tool(self.name))
     }
 
+    /// Checks, places and runs the call; its refusals are not clarified yet.
     async fn outcome(&self, mut call: Call<'_>, arguments: &Value) -> Result<Once<Value>, Refusal> {
         if let Some(refusal) = self.contract.fault(arguments) {
             return Err(refusal);
@@ -191,7 +202,7 @@ impl Tool {
         let again = is_shared.then(|| call.clone());
         match (self.run)(call) {
             Ok(outcome) => match (outcome.await, again) {
-                // It was begun nowhere: what it would act on is on the other host.
+                // The call has not begun: the attempt moved to the other host after the look above.
                 (Err(refusal), Some(again)) if refusal.code == Code::Elsewhere => {
                     match refusal.details.get("host") {
                         Some(Value::String(host)) => self.carried(host, again).await,
@@ -204,7 +215,7 @@ impl Tool {
         }
     }
 
-    /// Has another host's daemon carry the call out.
+    /// Forwards the call to the daemon of another host, and waits for its answer.
     async fn carried(&self, host: &str, call: Call<'_>) -> Result<Once<Value>, Refusal> {
         let Call { service, caller, arguments, id } = call;
         let call =
@@ -212,8 +223,8 @@ impl Tool {
         service.carry(host, call).await
     }
 
-    /// Puts ids in place of tasks' handles, so that a call by either name is the same call.
-    /// Lists of tasks are resolved by the store: their project is in the call.
+    /// Replaces tasks' handles by ids, so that a call by either name has the same key. Lists of tasks are
+    /// resolved in the store, because the call names their project.
     async fn name_tasks(&self, call: &mut Call<'_>) -> Result<(), Refusal> {
         let project = call.arguments.get("project_id").and_then(Value::as_str).map(str::to_owned);
         for (name, value) in &mut call.arguments {
@@ -240,7 +251,8 @@ impl Tool {
     }
 }
 
-/// A description with the lines that name the fields, where it has none of its own.
+/// A description with one line for each heading. Lines for required and optional fields are made from the
+/// schema, unless the description has its own.
 fn described(description: &str, input: &JsonObject) -> String {
     let required = input["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let required: Vec<&str> = required.collect();
@@ -256,7 +268,7 @@ fn described(description: &str, input: &JsonObject) -> String {
     [when, required, optional, next, avoid].join("\n")
 }
 
-/// Members that are `null` count as left out.
+/// Removes members that are `null`: they count as absent.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -268,6 +280,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
+/// `Err` is the path of the value that does not parse.
 fn parse<I: DeserializeOwned>(arguments: Map<String, Value>) -> Result<I, String> {
     serde_path_to_error::deserialize(Value::Object(arguments))
         .map_err(|error| error.path().to_string())

@@ -1,5 +1,5 @@
-//! Refuses arguments that don't fit a tool so that the caller can fix the call: names the
-//! field, what it should be, and where its values come from. Pure.
+//! Refuses arguments that do not fit a tool, so that the caller can fix the call: the refusal names the
+//! field, what the field takes, and where its values come from. Pure.
 
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use crate::api::args::{ID_PATTERN, TASK_PATTERN};
 use crate::api::field_path::{BRANCH_FIELD, join, name_of};
 
 impl ToolContract {
-    /// Checks arguments against the whole schema, and refuses the first fault.
+    /// Checks arguments against the full schema. `None`: they fit; else the refusal of the first fault.
     pub fn fault(&self, arguments: &Value) -> Option<Refusal> {
         if self.validator.is_valid(arguments) {
             return None;
@@ -26,6 +26,7 @@ impl ToolContract {
         })
     }
 
+    /// The refusal of fields that do not go together.
     fn refuse_rule(&self, arguments: &Value) -> Refusal {
         let tool = self.row.name;
         let check = |arguments: &Map<String, Value>| {
@@ -35,7 +36,7 @@ impl ToolContract {
             let refusal = check(given)?;
             let of = |refusal: &Refusal| refusal.details.get("path")?.as_str().map(str::to_owned);
             let extra = of(&refusal).filter(|_| refusal.code == Code::InvalidArgument);
-            // One hint says both what does not belong and what is missing without it.
+            // If a field does not belong and another one is then missing, one hint says both.
             let mut rest = given.clone();
             let lacking = extra.as_ref().and_then(|extra| {
                 rest.remove(extra)?;
@@ -50,6 +51,8 @@ impl ToolContract {
         })
     }
 
+    /// The refusal of an unknown field. It names all unknown fields that can't be repaired, and the hint
+    /// repairs the others.
     fn unknown(&self, pointer: &str, field: &str, arguments: &Value) -> Refusal {
         let tool = self.row.name;
         let path = join(pointer, field);
@@ -75,6 +78,7 @@ impl ToolContract {
         refusal.hint(hint.unwrap_or_else(|| format!("Call {tool} again without {path}.")))
     }
 
+    /// The refusal of a call that lacks a field.
     fn missing(&self, pointer: &str, field: &str) -> Refusal {
         let tool = self.row.name;
         let path = join(pointer, field);
@@ -87,7 +91,9 @@ impl ToolContract {
         Refusal::new(Code::MissingRequired, message).hint(hint).detail("path", path)
     }
 
-    /// A value that does not fit its schema, or passed that and not its parser.
+    /// The refusal of a value that does not fit its schema, or that the parser did not accept. The hint
+    /// is, in this order: a repaired call, the tool that has the values, a call without the field, what
+    /// the field takes.
     pub fn invalid(&self, pointer: &str, arguments: &Value) -> Refusal {
         let tool = self.row.name;
         let value = arguments.pointer(pointer).unwrap_or(&Value::Null);
@@ -119,7 +125,7 @@ impl ToolContract {
     }
 }
 
-/// What a schema asks for, in words that end a sentence.
+/// What a schema accepts, in words for the end of a sentence.
 fn expected(node: Option<&Value>) -> String {
     let Some(node) = node else { return "something else".to_owned() };
     if let Some(names) = node.get("enum").and_then(Value::as_array) {
@@ -169,8 +175,8 @@ fn expected(node: Option<&Value>) -> String {
     }
 }
 
-/// Whether a list has more items, or a text more characters, than its schema allows: without it,
-/// what the caller meant would be left out.
+/// True if a list has more items, or a text more characters, than its schema allows. Then the hint must
+/// not be to leave the field out: what the caller meant would be lost.
 fn is_too_long(node: Option<&Value>, value: &Value) -> bool {
     let (bound, length) = match value {
         Value::Array(items) => ("maxItems", items.len()),

@@ -1,32 +1,33 @@
-//! How the worker API refuses: one error schema for all its tools, and the numbers that
-//! its bare methods add. Pure; every refusal has a line here.
+//! The errors of the worker API: one error schema for all its tools, and the numbers of its bare methods.
+//! Every code of a refusal has a line here. Pure.
 
 use provost_actors::event::Timestamp;
 use provost_actors::refusal::{Code, Refusal};
 use rmcp::model::ErrorCode;
 use serde_json::{Value, json};
 
-/// Members of a refusal's details that stand beside the error, not in it.
+/// Members of a refusal's details that go beside the error and not into it.
 const BESIDE: [&str; 2] = ["cascaded", "timeout"];
-/// The fields that name a call's task, in any of the tools.
+/// The fields that name the task of a call; the tools have different ones.
 const TASK_FIELDS: [&str; 6] =
     ["taskId", "task_id", "currentTaskId", "verificationTaskId", "originalTaskId", "relatedToTask"];
 
-/// What an error says beside its message.
+/// What an error says in addition to its message.
 struct ErrorKind {
     code: &'static str,
-    /// The error number where a worker tool is called as a JSON-RPC method: one of JSON-RPC's
-    /// own, or like HTTP's.
+    /// The number of the JSON-RPC error, for a worker tool that is called as a method: one of JSON-RPC's
+    /// own, or one with the meaning of an HTTP status.
     number: i32,
     severity: &'static str,
     priority_impact: &'static str,
     log_level: &'static str,
-    /// In seconds, for a refusal that names no time itself.
+    /// In seconds; used if the refusal names no time itself.
     retry_after: Option<u64>,
-    /// Whether to go another way, such as a ticket, is better than to try again.
+    /// True if another way, such as a ticket, is better than another try.
     fallback: bool,
 }
 
+/// The row of a code. Its numbers and words are part of the worker API: clients depend on them.
 #[rustfmt::skip]
 fn kind(refusal: Code) -> ErrorKind {
     let (code, number, severity, priority_impact, log_level, retry_after, fallback) = match refusal {
@@ -63,7 +64,7 @@ fn kind(refusal: Code) -> ErrorKind {
     ErrorKind { code, number, severity, priority_impact, log_level, retry_after, fallback }
 }
 
-/// The error of a tool's result. `agent` called it, with these arguments.
+/// The error as the result of a tool. `agent` is the caller, `arguments` are those of the call.
 pub fn envelope(refusal: &Refusal, agent: &str, arguments: &Value) -> Value {
     let kind = kind(refusal.code);
     // The refusal's facts in this API's words: the field at fault, and why.
@@ -112,8 +113,8 @@ pub fn envelope(refusal: &Refusal, agent: &str, arguments: &Value) -> Value {
     envelope
 }
 
-/// The number and the data of the JSON-RPC error of a worker tool that was called as a method; the
-/// data is the whole answer.
+/// The number and the data of the JSON-RPC error for a worker tool that was called as a method. The data
+/// is the whole error of [`envelope`], with the hint also as `suggestion`.
 pub fn numbered(refusal: &Refusal, agent: &str, arguments: &Value) -> (i32, Value) {
     let mut data = envelope(refusal, agent, arguments);
     let task = data["context"]["task_id"].clone();
@@ -124,7 +125,7 @@ pub fn numbered(refusal: &Refusal, agent: &str, arguments: &Value) -> (i32, Valu
     (kind(refusal.code).number, data)
 }
 
-/// The schema's own part of every worker tool's output schema.
+/// The part of every worker tool's output schema that describes an error.
 pub fn schema() -> Value {
     let text = |means: &str| json!({"type": "string", "description": means});
     json!({

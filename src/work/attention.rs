@@ -1,8 +1,21 @@
-//! What needs a person, and where a task stands on the board: functions of what is known of a
-//! task and of its attempts. Pure.
+//! What needs a person, and in which column of the board a task is: functions of the facts about a task and
+//! its attempts. Pure.
 //!
-//! A person ends each need by an ordinary call: `answer`, `follow_up`, `finish_attempt`, or
-//! `update_task` with `done`, `cancelled`, or `todo`, which puts the task back.
+//! A person ends each need by an ordinary call: `answer`, `follow_up`, `finish_attempt`, or `update_task`
+//! with `done`, `cancelled`, or `todo`, which puts the task back.
+//!
+//! The first line that is true decides the column ([`place`]):
+//!
+//! ```text
+//!  the task is closed, and not by its checks          Done
+//!  a question, a ticket or an approval is open        NeedsYou
+//!  an attempt waits for the disk                      Waiting
+//!  an attempt is active, or a finish is open          Working
+//!  an attempt is queued                               Waiting
+//!  it is reported as done, and its checks run         Working
+//!  an attempt needs a person (`needs`)                the column of the most urgent need
+//!  else (`of_rest`)                                   by what its newest attempt and the reports left
+//! ```
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, TaskId};
@@ -12,7 +25,7 @@ use serde::Deserialize;
 use super::ReviewState;
 use crate::api::window::{Column, NeedKind, Why};
 
-/// What is known of a task.
+/// The facts about a task.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct TaskFacts {
     pub task_id: TaskId,
@@ -20,49 +33,49 @@ pub struct TaskFacts {
     pub updated_at: Timestamp,
     pub status: TaskStatus,
     pub standing: Option<ReviewState>,
-    /// Whether a task that it depends on is on the board and not done.
+    /// Whether it depends on a task that is on the board and not done.
     pub waits: bool,
     /// Whether a question or a ticket about it is open.
     pub asks: bool,
 }
 
-/// What is known of an attempt.
+/// The facts about an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "facts are independent of each other")]
 pub struct AttemptFacts {
     pub attempt_id: AttemptId,
     pub task_id: TaskId,
     pub updated_at: Timestamp,
-    /// When its last turn ended; when it changed last, if none has.
+    /// When its last turn ended; if none has ended, the time of its last change.
     pub settled_at: Timestamp,
     pub phase: Phase,
     pub state: State,
-    /// Whether it waits for an approval.
+    /// Whether its process waits for an approval.
     pub asks: bool,
-    /// A rate limit ended its last turn: a follow-up has to resume it.
+    /// A limit of the executor ended its last turn, and a follow-up must resume it.
     pub quota_asks: bool,
-    /// A rate limit ended its last turn, and the daemon resumes it.
+    /// A limit of the executor ended its last turn, and the daemon resumes it.
     pub resumes: bool,
-    /// The newest finish after its last turn that was not refused.
+    /// The newest finish after its last turn; a refused one does not count.
     pub finish: Option<FinishAction>,
     pub finish_state: Option<FinishState>,
-    /// Its work does not merge with its target branch.
+    /// A trial merge with its target branch had conflicts.
     pub conflicts: bool,
-    /// A stop ended its last turn before it was done.
+    /// A stop ended its last turn early.
     pub was_stopped: bool,
     #[serde(default)]
     pub waits_for_disk: bool,
-    /// Nothing new begins on its host.
+    /// Its host is draining: no turn begins there.
     pub host_drains: bool,
 }
 
 impl TaskFacts {
-    /// A report closed it, and its checks passed; nobody has said so since.
+    /// Whether a report closed it and its checks passed, and no later call has changed that.
     fn is_verified(&self) -> bool {
         self.status == TaskStatus::Done && self.standing == Some(ReviewState::Verified)
     }
 
-    /// Somebody closed it.
+    /// Whether a person, an orchestrator or an unchecked report closed it.
     fn is_closed(&self) -> bool {
         match self.status {
             TaskStatus::Cancelled => true,
@@ -71,7 +84,8 @@ impl TaskFacts {
         }
     }
 
-    /// Nobody has begun it, or somebody has put it back: what its attempts left is dismissed.
+    /// Whether it has not been begun, or was put back on the board: what earlier attempts left does not count
+    /// then.
     fn is_put_back(&self) -> bool {
         self.status == TaskStatus::Todo && self.standing.is_none()
     }
@@ -98,7 +112,7 @@ impl AttemptFacts {
         self.has(FinishAction::Push) || self.has(FinishAction::CreatePr)
     }
 
-    /// Its last turn left work that nothing has become of.
+    /// Whether its last turn left work that was neither merged, proposed nor discarded.
     fn has_work(&self) -> bool {
         self.phase == Phase::Settled
             && self.state == State::Completed
@@ -110,7 +124,8 @@ impl AttemptFacts {
     }
 }
 
-/// What each attempt of a task needs a person for, if it does. They come oldest first.
+/// For each attempt of a task, oldest first: what it needs a person for; `None`: nothing. After a merge, only
+/// the merged attempt can need something.
 pub fn needs(task: &TaskFacts, attempts: &[AttemptFacts]) -> Vec<Option<NeedKind>> {
     if task.is_closed() || task.is_put_back() {
         return vec![None; attempts.len()];
@@ -136,7 +151,7 @@ pub fn needs(task: &TaskFacts, attempts: &[AttemptFacts]) -> Vec<Option<NeedKind
     attempts.iter().enumerate().map(need).collect()
 }
 
-/// The same of one that is at rest, of an open task no work of which is merged.
+/// The same for one attempt at rest, of an open task of which no work is merged.
 fn need(task: &TaskFacts, attempt: &AttemptFacts, is_newest: bool) -> Option<NeedKind> {
     match attempt.finish_state {
         Some(FinishState::Conflicts) => return Some(NeedKind::Conflict),
@@ -147,7 +162,7 @@ fn need(task: &TaskFacts, attempt: &AttemptFacts, is_newest: bool) -> Option<Nee
     match task.standing {
         Some(ReviewState::Rework) => return is_newest.then_some(NeedKind::ChecksFailed),
         Some(ReviewState::Failed) => return is_newest.then_some(NeedKind::Failed),
-        // A ticket asks where a worker is blocked; checks run where it has reported.
+        // A blocked worker has a ticket, which asks; a reported task has checks, which run.
         Some(ReviewState::Blocked | ReviewState::Paused | ReviewState::Reported) => return None,
         Some(ReviewState::Verified) | None => {}
     }
@@ -160,7 +175,7 @@ fn need(task: &TaskFacts, attempt: &AttemptFacts, is_newest: bool) -> Option<Nee
     match attempt.state {
         State::Completed if attempt.conflicts => Some(NeedKind::Conflict),
         State::Completed => Some(NeedKind::Review),
-        // In review is what another attempt has left, or what somebody says.
+        // A task in review shows the work of another attempt, or a person's decision.
         State::Failed => {
             let is_news = is_newest && !attempt.was_stopped && task.status != TaskStatus::InReview;
             is_news.then_some(NeedKind::Failed)
@@ -169,7 +184,7 @@ fn need(task: &TaskFacts, attempt: &AttemptFacts, is_newest: bool) -> Option<Nee
     }
 }
 
-/// Where a task stands, given its attempts, oldest first.
+/// The column of a task, and why; its attempts are given oldest first.
 pub fn place(task: &TaskFacts, attempts: &[AttemptFacts]) -> (Column, Option<Why>) {
     if task.is_closed() {
         return (Column::Done, None);
@@ -202,6 +217,7 @@ pub fn place(task: &TaskFacts, attempts: &[AttemptFacts]) -> (Column, Option<Why
     of_rest(task, attempts)
 }
 
+/// The column of a need.
 fn of_need(need: NeedKind) -> (Column, Option<Why>) {
     match need {
         NeedKind::Approval | NeedKind::Question => (Column::NeedsYou, Some(Why::Asks)),
@@ -216,7 +232,7 @@ fn of_need(need: NeedKind) -> (Column, Option<Why>) {
     }
 }
 
-/// Where an open task stands that needs nobody, and that nothing works on.
+/// The column of an open task that needs no person and on which nothing works now.
 fn of_rest(task: &TaskFacts, attempts: &[AttemptFacts]) -> (Column, Option<Why>) {
     if task.is_verified() {
         return (Column::Done, None);

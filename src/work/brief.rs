@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use crate::api::brief::{Brief, Files, PlanReference, Prompt};
 
 impl Brief {
-    /// For an agent to read, in Markdown; below the task's title and description.
+    /// The brief in Markdown, for an agent; it follows the task's title and description. Empty if the brief
+    /// is empty.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let none = Prompt::default();

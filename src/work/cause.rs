@@ -1,6 +1,5 @@
-//! The likeliest cause of a test failure: from its own text, from how the test
-//! stood before, from what the task changed, and from failures that were like it.
-//! Pure, and a rule of thumb: what it says is where to look first.
+//! The likeliest cause of a test failure: from its text, from whether the test passed before, from what the
+//! task changed, and from similar failures. Pure. It is a rule of thumb: it says where to look first.
 
 use provost_actors::ids::{TaskId, TicketId};
 use serde::Deserialize;
@@ -8,34 +7,37 @@ use serde_json::Value;
 
 use crate::api::worker::failure::{PreviousStatus, ReportTestFailureInput, RootCause};
 
+/// How many guesses of the worker become steps.
 const GUESSES: usize = 5;
 
-/// A failure that was like this one.
+/// An earlier failure that is similar to this one.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Earlier {
     /// Such as `FAIL-001`.
     pub handle: String,
-    /// It was the same test; else another one with the same error.
+    /// `true`: it was the same test; `false`: another test with the same error.
     pub is_same_test: bool,
-    /// Id and handle of its investigation, unless that is over.
+    /// Id and handle of its investigation, if that is still open.
     pub investigation: Option<(TaskId, String)>,
+    /// How its investigation ended; `None`: it has none, or it is still open.
     pub end: Option<End>,
-    /// Id and handle of its alert, if that is open.
+    /// Id and handle of its alert, if that is still open.
     pub alert: Option<(TicketId, String)>,
 }
 
-/// An investigation that ended a failure.
+/// An investigation that is done.
 #[derive(Clone, Debug, Deserialize)]
 pub struct End {
+    /// The handle of the investigation.
     pub task: String,
-    /// What its report says was done.
+    /// What the newest report on it says was done.
     pub summary: Option<String>,
 }
 
-/// The kinds of errors, apart by blank lines: the name; what it is, as the end of "The error
-/// …"; where to look first; its words in lower case, separated by `|`. The first kind with a word
-/// in the text wins: a program that does not compile has no assertion, and one that panics
-/// because a file is missing needs the file.
+/// The kinds of errors, separated by blank lines. Each has four lines: its name; the end of the sentence "The
+/// error …"; where to look first; its words in lower case, separated by `|`. The first kind with a word in
+/// the text counts: a program that does not compile reaches no assertion, and one that panics because a file
+/// is missing needs the file.
 const KINDS: &str = include_str!("causes.txt");
 
 #[derive(Clone, Copy, Debug)]
@@ -67,14 +69,14 @@ impl CauseKind {
         Self::all().find(has_word).or_else(|| Self::all().find(by_values))
     }
 
-    /// It comes from where the test runs as often as from the code.
+    /// Whether the surroundings of the test cause such errors as often as the code.
     fn is_of_surroundings(self) -> bool {
         matches!(self.name, "permission" | "network" | "exhausted")
     }
 }
 
-/// The likeliest cause, and what to do about it. `changed` is what the task's last report
-/// says it changed; `earlier` has the newest failure first.
+/// The likeliest cause, and what to do about it. `changed` are the files that the task's last report names;
+/// `earlier` has the newest failure first.
 pub fn analyse(
     failure: &ReportTestFailureInput,
     changed: &[String],
@@ -124,7 +126,7 @@ fn likeliest(
     format!("{cause} The error {is}{}.", values(failure))
 }
 
-/// Both values of an assertion, where they are short enough to be read in passing.
+/// The expected and the actual value of an assertion, cut to be read in passing; empty if one is missing.
 fn values(failure: &ReportTestFailureInput) -> String {
     let details = &failure.failure_details;
     match (&details.expected_value, &details.actual_value) {

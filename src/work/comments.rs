@@ -1,8 +1,8 @@
-//! Comments on changed lines: where the lines are in a later version of their file, whether a turn
-//! has changed them, and the prompt that an agent gets of them. Pure.
+//! Comments on changed lines: where the lines are in a later version of their file, whether a turn has
+//! changed them, and the prompt that an agent gets. Pure.
 //!
-//! Lines are followed from version to version by what differs between two of them. What replaced
-//! lines, and the gap that deleted ones leave, is followed in the same way:
+//! Lines are followed from version to version by the differences between two versions. Lines that replaced
+//! others, and the gap that deleted lines leave, are followed in the same way:
 //!
 //! ```text
 //!   commented ──image──▶ as the review's turn found it ──is_touched?──▶ newest: addressed
@@ -17,29 +17,30 @@ use provost_actors::workspace::quote;
 
 use crate::api::comments::{Comment, Side};
 
-/// Most lines and characters of the quoted text.
+/// How many lines and characters of the commented lines are quoted.
 const QUOTED_LINES: usize = 40;
 const QUOTED_CHARS: usize = 2000;
 
-/// What differs between two versions of a file.
+/// The differences between two versions of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// These lines, in order.
+    /// The changed places, in their order.
     Lines(Vec<Hunk>),
-    /// One of the versions is not there, or can't be compared.
+    /// One of the versions does not exist, or the two can't be compared.
     All,
 }
 
 impl Difference {
+    /// The versions are equal.
     pub const NONE: Self = Self::Lines(Vec::new());
 
-    /// Where the lines are in the other version, unless one of them has changed.
+    /// Where the lines are in the other version; `None`: at least one of them has changed.
     pub fn moved(&self, lines: Span) -> Option<Span> {
         (!self.is_touched(lines)).then(|| self.image(lines))
     }
 
-    /// Whether any of the lines has changed, or something was put between them; of a gap, whether
-    /// something was put into it.
+    /// Whether one of the lines has changed, or something was inserted between them. For a gap (no lines):
+    /// whether something was inserted there.
     pub fn is_touched(&self, lines: Span) -> bool {
         match self {
             Self::Lines(hunks) => hunks.iter().any(|hunk| touches(hunk, lines)),
@@ -47,8 +48,8 @@ impl Difference {
         }
     }
 
-    /// What stands in the other version in place of the lines: those that are still there, and all
-    /// that replaced one of them.
+    /// What is in the other version instead of the lines: the unchanged ones among them, and all lines that
+    /// replaced one of them.
     pub fn image(&self, lines: Span) -> Span {
         let Self::Lines(hunks) = self else { return Span { first: 1, count: 0 } };
         let is_before = |hunk: &&Hunk| hunk.old.end() <= lines.first && !touches(hunk, lines);
@@ -65,43 +66,47 @@ impl Difference {
     }
 }
 
+/// Whether a change affects the lines, as [`Difference::is_touched`] counts it.
 fn touches(hunk: &Hunk, lines: Span) -> bool {
     let old = hunk.old;
     match (lines.count, old.count) {
         (0, _) => old.first <= lines.first && lines.first <= old.end(),
-        // What is put before the first or behind the last leaves them as they are.
+        // Lines inserted before the first line or after the last one leave the commented lines as they are.
         (_, 0) => lines.first < old.first && old.first < lines.end(),
         _ => old.first < lines.end() && lines.first < old.end(),
     }
 }
 
-/// The number that a line has in the other version, where this is the last hunk before it.
+/// The number of a line in the other version; `hunk` is the last change before it.
 fn after(hunk: Option<&Hunk>, line: u64) -> u64 {
     hunk.map_or(line, |hunk| hunk.new.end() + line.saturating_sub(hunk.old.end()))
 }
 
-/// What a comment is judged by.
+/// The differences by which a comment is judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Course {
-    /// From the version that was commented on to its newest.
+    /// From the version that was commented on to the newest one.
     pub to_now: Difference,
-    /// The lines that the comment is on, or those in their place, after the changes.
+    /// The commented lines, or those that replaced them, in the version after the changes that were commented
+    /// on.
     pub changed: Span,
-    /// From there to what the review's turn found; and from that to the newest snapshot, if that
-    /// turn has one.
+    /// From that version to the one that the review's turn found; then from that one to the newest snapshot,
+    /// or `None` if the turn has no snapshot yet.
     pub to_turn: Difference,
     pub by_turns: Option<Difference>,
 }
 
-/// What has become of commented lines.
+/// What has happened to commented lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinePosition {
-    /// Where they are now, unless one of them has changed.
+    /// Where the lines are now; `None`: at least one of them has changed.
     pub now: Option<Span>,
+    /// The review's turn, or a later one, has changed the lines.
     pub is_addressed: bool,
 }
 
 impl Course {
+    /// Judges a comment on these lines.
     pub fn standing(&self, lines: Span) -> LinePosition {
         let found = self.to_turn.image(self.changed);
         let is_addressed = self.by_turns.as_ref().is_some_and(|it| it.is_touched(found));
@@ -109,10 +114,10 @@ impl Course {
     }
 }
 
-/// The lines of a text, the first being 1, as they are quoted.
+/// The commented lines of a text, cut to what is quoted. The first line is 1.
 ///
 /// # Errors
-/// It has only so many lines.
+/// The text has fewer lines; the error is their number.
 pub fn quoted(content: &[u8], lines: Span) -> Result<String, u64> {
     let content = String::from_utf8_lossy(content);
     let all = u64::try_from(content.lines().count()).unwrap_or(u64::MAX);
@@ -125,8 +130,7 @@ pub fn quoted(content: &[u8], lines: Span) -> Result<String, u64> {
     Ok(cut(those.join("\n"), QUOTED_CHARS))
 }
 
-/// What the agent is asked to do: the message, then file by file each comment with its place and
-/// its lines.
+/// The prompt of a review: the message, then, file by file, each comment with its place and its lines.
 pub fn prompt(message: Option<&str>, comments: &[Comment]) -> String {
     let message = message.unwrap_or("Please address these review comments on your changes.");
     let mut text = message.trim().to_owned();
@@ -145,7 +149,7 @@ pub fn prompt(message: Option<&str>, comments: &[Comment]) -> String {
     text
 }
 
-/// `path:first-last`, and what says more exactly which lines these are.
+/// `path:first-last`, and whether the lines are from an earlier version.
 fn place(comment: &Comment) -> String {
     let at = |path: &str, first: u64, last: u64| {
         let last = if last > first { format!("-{last}") } else { String::new() };
@@ -166,12 +170,13 @@ fn place(comment: &Comment) -> String {
     }
 }
 
+/// The path on one line: quoted if it has control characters.
 fn on_a_line(path: &str) -> String {
     let is_plain = !path.chars().any(char::is_control);
     if is_plain { path.to_owned() } else { quote::quoted(path.as_bytes()) }
 }
 
-/// The quoted lines between fences that none of them can end.
+/// The quoted lines between fences that are longer than any in the lines.
 fn fenced(comment: &Comment) -> String {
     let quoted = &comment.quoted;
     let longest = quoted.split(|letter| letter != '`').map(str::len).max().unwrap_or_default();

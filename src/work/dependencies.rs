@@ -1,16 +1,17 @@
-//! Circles among tasks that depend on each other. Pure.
+//! Cycles among tasks that depend on each other. Pure.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A circle that a path leads to from one of these tasks, if there is any: its first and last
-/// are the same. An edge leads from what depends to what it depends on.
+/// A cycle that can be reached from one of the tasks `starts`, with its first task repeated at the end;
+/// `None`: there is none. An edge leads from a task to one that it depends on. Without recursion, because
+/// chains may be long.
 pub fn cycle<N: Copy + Eq + Hash>(
     edges: &HashMap<N, Vec<N>>,
     starts: impl IntoIterator<Item = N>,
 ) -> Option<Vec<N>> {
     let edges = |task: N| edges.get(&task).map_or(&[][..], Vec::as_slice).iter();
-    // Of each task that was looked at: whether it is on the path.
+    // For each visited task: whether it is on the current path.
     let mut is_on_path: HashMap<N, bool> = HashMap::new();
     for start in starts {
         if is_on_path.contains_key(&start) {

@@ -1,4 +1,4 @@
-//! `reportTestFailure`: a test fails, and a person or an agent may have to investigate.
+//! `reportTestFailure`: the alert about a failed test, and the description of its investigation.
 
 use crate::api::worker::failure::{
     FailureAlert, PreviousStatus, ReportTestFailureInput, RootCause,
@@ -7,7 +7,8 @@ use provost_actors::event::Timestamp;
 use serde_json::Value;
 
 impl ReportTestFailureInput {
-    /// The alert on the dashboard: for a test that broke, and for one under investigation.
+    /// The alert on the dashboard, for a test that passed before, or one that needs an investigation; `None`:
+    /// for all others. It asks for a person if the failure is back after an investigation, or has none.
     pub fn alert(
         &self,
         task: &str,
@@ -25,7 +26,7 @@ impl ReportTestFailureInput {
         })
     }
 
-    /// The description of the investigation, as Markdown.
+    /// The description of the investigation, in Markdown.
     pub fn details(&self, handle: &str, task: &str, cause: &RootCause) -> String {
         let failure = &self.failure_details;
         let mut parts = vec![format!(

@@ -1,9 +1,9 @@
-//! What the command line and the page write the same way. Pure.
+//! Texts that the command line and the page write in the same way. Pure.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// The word that stands for a value in the daemon's answers: `inreview`. Empty for null.
+/// The word for a value in the daemon's answers, such as `inreview`. Empty for null.
 pub fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
@@ -12,7 +12,7 @@ pub fn word(value: &impl Serialize) -> String {
     }
 }
 
-/// The first line of a text, cut to a number of characters.
+/// The first line of a text, cut to `most` characters with `…` at the end.
 pub fn headline(text: &str, most: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default().trim_end();
     if line.chars().count() <= most {
@@ -22,8 +22,8 @@ pub fn headline(text: &str, most: usize) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// Control characters, and the bidirectional controls: marks, overrides and isolates (Unicode Standard
-/// Annex 9).
+/// Whether a character may change how text is displayed: control characters, and the bidirectional marks,
+/// overrides and isolates (Unicode Standard Annex 9).
 pub fn steers(c: char) -> bool {
     let reorders = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || reorders

@@ -1,6 +1,5 @@
-//! The rules behind the worker API, and those of comments. Pure: no database, no protocol. A request goes as it is
-//! from the tool to the store, and the response comes back from the transaction that made it
-//! true:
+//! The rules behind the worker API and the comments. Pure: no database, no protocol. A request goes unchanged
+//! from the tool to the store, and the transaction that makes the changes also makes the response:
 //!
 //! ```text
 //!   tool ▸ request ▸ domain (who asks, in which project) ▸ store: ONE transaction
@@ -33,13 +32,15 @@ use provost_actors::ids::{AttemptId, ProjectId};
 pub use provost_actors::journal::ReviewState;
 use serde::{Deserialize, Serialize};
 
-/// Who calls, and how far it may reach: the tasks of one project.
+/// The caller of a worker's tool, and what it may reach: the tasks of one project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// The attempt's id, or the one that its bridge has.
+    /// The id of the attempt, or the name that the caller's bridge gives it.
     pub agent: String,
+    /// The attempt that the caller works in; `None`: an agent outside of attempts.
     pub attempt_id: Option<AttemptId>,
     pub project_id: ProjectId,
+    /// The caller's role allows writes.
     pub may_write: bool,
 }
 
@@ -48,10 +49,10 @@ pub struct Worker {
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     Work,
-    /// Whether another task was done as it was to be.
+    /// Checks whether another task was done as specified.
     Verification,
-    /// Why a test of another task fails.
+    /// Finds out why a test of another task fails.
     Investigation,
-    /// A question that was put to an executor; no worker's business.
+    /// Puts a question to an executor; no worker sees it.
     Answer,
 }

@@ -18,8 +18,8 @@ impl From<Readiness> for TaskState {
 }
 
 impl GetNextTaskInput {
-    /// As much of a brief's prompt as is asked for. Where it says nothing of what is
-    /// to be made, the task's own words stand.
+    /// The part of a brief's prompt that the call asks for; `None`: the call asks for none, or the brief has
+    /// none. If the prompt does not describe the work, `description` (the task's own words) does.
     pub fn prompt(&self, brief: &Brief, description: &str) -> Option<Prompt> {
         let whole =
             brief.super_detailed_prompt.clone().filter(|_| self.include_detailed_prompt.0)?;

@@ -1,4 +1,4 @@
-//! `reportObservation`, in both of its forms: what a worker found beside its task.
+//! `reportObservation` in its full and its short form: what a worker found beside its task.
 
 use crate::api::worker::issue::Level;
 use crate::api::worker::observation::{
@@ -9,24 +9,27 @@ use crate::api::worker::ticket::Urgency;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
-/// An observation in the words that both forms come to.
+/// An observation in terms that both forms share.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
     pub text: &'a str,
+    /// The task that the worker was on.
     pub task: Option<&'a str>,
+    /// Another task that the observation concerns.
     pub related: Option<&'a str>,
-    /// The worker's word for what it is.
+    /// The worker's own word for what it found.
     pub category: Option<String>,
     pub severity: Urgency,
     pub details: Option<&'a ObservationDetails>,
     pub new_task: Option<&'a NewTaskDetails>,
-    /// Of the full form, which has an answer of its own.
+    /// Set by the full form, which has an answer of its own; `None`: the short form.
     pub kind: Option<ObservationType>,
 }
 
 impl ReportObservationInput {
-    /// Which form it has, and what it says. Fields of both forms, or a part of the full
-    /// one's, have been refused before.
+    /// What the call says, in whichever form. The schema has already refused calls that mix both forms or
+    /// have a part of the full one. Refuses paths that lead out of the repository, and a wish for a new task
+    /// without its details.
     pub fn read(&self) -> Result<Observed<'_>, Refusal> {
         let (Some(task), Some(kind), Some(severity)) = (&self.task_id, self.kind, self.severity)
         else {
@@ -73,12 +76,12 @@ impl ReportObservationInput {
 }
 
 impl Observed<'_> {
-    /// Whether a person is to see it at once.
+    /// Whether a person should see it at once.
     pub fn is_alert(&self) -> bool {
         self.severity == Urgency::Critical
     }
 
-    /// The description of the task that is made of it.
+    /// The description of the task that is made of the observation.
     pub fn description(&self) -> String {
         let details = self.details.map(|details| {
             [

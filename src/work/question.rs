@@ -1,5 +1,5 @@
-//! `askQuestion`, in both of its forms: 1.0 in camelCase, v1.2 in snake_case. The fields
-//! that only one form has show which one a call uses.
+//! `askQuestion` in both of its forms: 1.0 in camelCase, v1.2 in snake_case. A field that only v1.2 has shows
+//! that a call uses that form.
 
 use crate::api::args::Between;
 use crate::api::worker::question::{
@@ -9,12 +9,13 @@ use crate::api::worker::ticket::Urgency;
 use provost_actors::refusal::{Code, Refusal};
 use serde_json::{Map, Value, json};
 
-/// Longest question and snippets of v1.2, in characters.
+/// The longest question of v1.2, in characters.
 const QUESTION_MAX: usize = 300;
 
+/// The longest text of all snippets of v1.2 together, in characters.
 const SNIPPETS_MAX: usize = 2000;
 
-/// The fields that are the context of a question.
+/// The fields that make up the context of a question.
 const CONTEXT: [&str; 6] = [
     "context",
     "context_summary",
@@ -25,7 +26,7 @@ const CONTEXT: [&str; 6] = [
 ];
 
 impl Context {
-    /// The task that it names.
+    /// The task that the context names.
     pub fn task(&self) -> Option<&str> {
         match self {
             Self::Facts(facts) => facts.get("taskId")?.as_str(),
@@ -35,7 +36,7 @@ impl Context {
 }
 
 impl AskQuestionInput {
-    /// Whether the call has the v1.2 form: a field that 1.0 does not know.
+    /// Whether the call has the v1.2 form: it uses a field that 1.0 does not have.
     pub fn is_v1_2(&self) -> bool {
         self.context_summary.is_some()
             || self.current_file.is_some()
@@ -46,17 +47,17 @@ impl AskQuestionInput {
             || self.possible_options.is_some()
     }
 
-    /// The task that it names.
+    /// The task that the question is about: by the call's own field, else by its context.
     pub fn task(&self) -> Option<&str> {
         let in_context = self.context.as_ref().and_then(Context::task);
         self.task_id.as_deref().or(self.current_task_id.as_deref()).or(in_context)
     }
 
-    /// Checks the form's rules. `token_limit` bounds question and context together.
+    /// Checks the rules of the form. `token_limit` limits question and context together.
     ///
     /// # Errors
-    /// `token_limit_exceeded` above 80 % of the limit, `missing_required` and
-    /// `invalid_argument` where the form's rules are broken.
+    /// `token_limit_exceeded` above 80 % of the limit; `missing_required` and `invalid_argument` if v1.2's
+    /// rules are broken.
     pub fn check(&self, token_limit: u64) -> Result<(), Refusal> {
         check_tokens(self.tokens(), token_limit)?;
         if !self.is_v1_2() {
@@ -89,6 +90,7 @@ impl AskQuestionInput {
         self.relevant_snippets.iter().flat_map(|snippets| snippets.iter())
     }
 
+    /// Roughly how many tokens the question and its context have.
     fn tokens(&self) -> u64 {
         let context = match &self.context {
             Some(Context::Text(text)) => text.chars().count(),
@@ -107,7 +109,7 @@ impl AskQuestionInput {
         tokens(self.question.chars().count() + context + summary + snippets + options)
     }
 
-    /// The question's context, for the person or agent that answers it.
+    /// The context of the question as JSON, for the person or agent that answers; `None`: there is none.
     pub fn context_json(&self) -> Option<Value> {
         let mut given = json!(self);
         let given = CONTEXT.iter().map(|name| ((*name).to_owned(), given[name].take()));
@@ -115,7 +117,7 @@ impl AskQuestionInput {
         (!fields.is_empty()).then_some(Value::Object(fields))
     }
 
-    /// How urgent the answer is.
+    /// How urgent the answer is; by default medium.
     pub fn urgency(&self) -> Urgency {
         match self.priority_level.map(Between::get) {
             Some(1) => Urgency::High,
@@ -124,19 +126,19 @@ impl AskQuestionInput {
         }
     }
 
-    /// The terms of `searchInPlan`.
+    /// The names of sections in `searchInPlan`, which `|` separates.
     pub fn terms(&self) -> Vec<String> {
         let terms = self.search_in_plan.iter().flat_map(|terms| terms.split('|'));
         terms.map(|term| term.trim().to_owned()).filter(|term| !term.is_empty()).collect()
     }
 }
 
-/// Roughly how many tokens a text of so many characters is: four characters are one in English.
+/// Roughly how many tokens a text of this many characters has: four characters are one token in English.
 fn tokens(characters: usize) -> u64 {
     u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
 }
 
-/// Refuses a question that is too long together with its context.
+/// Refuses a question that is too long together with its context; the same limit as for `askQuestion`.
 pub fn check_length(question: &str, context: Option<&Value>, limit: u64) -> Result<(), Refusal> {
     let beside = context.map_or(0, |context| context.to_string().chars().count());
     check_tokens(tokens(question.chars().count() + beside), limit)
@@ -148,7 +150,7 @@ fn invalid(field: &str, message: &str) -> Refusal {
         .detail("path", field)
 }
 
-/// `token_limit_exceeded` above 80 % of the limit.
+/// Refuses with `token_limit_exceeded` above 80 % of the limit.
 fn check_tokens(tokens: u64, limit: u64) -> Result<(), Refusal> {
     if tokens.saturating_mul(5) <= limit.saturating_mul(4) {
         return Ok(());
@@ -165,7 +167,7 @@ fn check_tokens(tokens: u64, limit: u64) -> Result<(), Refusal> {
 }
 
 impl GetImmediateAnswerInput {
-    /// The task that its context names.
+    /// The task that the call's context names.
     pub fn task(&self) -> Option<&str> {
         let bundle = self.context_bundle.as_ref()?;
         ["task_id", "taskId"].iter().find_map(|name| bundle.get(*name)?.as_str())
@@ -173,7 +175,7 @@ impl GetImmediateAnswerInput {
 }
 
 impl CallCoeAgentInput {
-    /// The task that it names.
+    /// The task that the call names.
     pub fn task(&self) -> Option<&str> {
         self.task_id.as_deref().or(self.context.as_ref().and_then(Context::task))
     }

@@ -1,5 +1,4 @@
-//! The queue of a project: which open task is ready, which is blocked, which is taken, and
-//! which comes first. Pure.
+//! The queue of a project: which open task is ready, blocked or taken, and which one comes first. Pure.
 
 use super::{ReviewState, TaskKind};
 use crate::api::worker::next::Filter;
@@ -8,7 +7,7 @@ use provost_actors::journal::{Priority, TaskStatus};
 use serde::Deserialize;
 use std::cmp::Reverse;
 
-/// What the queue has to know of a task that is neither done nor cancelled.
+/// The facts that the queue needs about a task that is neither done nor cancelled.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OpenTask {
     pub task_id: TaskId,
@@ -17,7 +16,7 @@ pub struct OpenTask {
     pub status: TaskStatus,
     pub review: Option<ReviewState>,
     pub claim: Claim,
-    /// Whether a task that it depends on is on the board and not done.
+    /// Whether it depends on a task that is on the board and not done.
     pub waits: bool,
     /// Whether an open ticket blocks it.
     pub is_blocked: bool,
@@ -27,12 +26,13 @@ pub struct OpenTask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Claim {
+    /// No worker.
     Free,
-    /// One that is alive.
+    /// A worker that is alive.
     Held,
-    /// One that is gone: the task can be claimed again.
+    /// A worker that is gone; the task can be claimed by another one.
     Abandoned,
-    /// The asking worker was started for it, or holds it and must work on it again.
+    /// The asking worker: it was started for the task, or its own report needs rework.
     Own,
 }
 
@@ -45,8 +45,9 @@ pub enum Readiness {
 }
 
 impl OpenTask {
-    /// The task that a worker was started for is ready for it until it is reported, whatever
-    /// it depends on: whoever started the worker knew.
+    /// Whether the asking worker can begin the task. The task that a worker was started for is ready for it
+    /// until it has reported on it, whatever the task depends on, because whoever started the worker knew of
+    /// the dependencies.
     pub fn readiness(&self) -> Readiness {
         let is_own = self.claim == Claim::Own;
         let is_stuck = matches!(self.review, Some(ReviewState::Blocked | ReviewState::Failed));
@@ -63,8 +64,8 @@ impl OpenTask {
         }
     }
 
-    /// The smallest comes first: a worker's own task, then what others wait for,
-    /// then by priority, then by age.
+    /// The order of the queue, smallest first: a worker's own task, then investigations, because other tasks
+    /// wait for them, then by priority, then by age.
     fn rank(&self) -> impl Ord + use<> {
         let is_own = self.claim == Claim::Own;
         let is_investigation = self.kind == TaskKind::Investigation;
@@ -72,7 +73,7 @@ impl OpenTask {
     }
 }
 
-/// The tasks that are asked for, in their order.
+/// The tasks that the filter admits, in the order of the queue.
 pub fn select(open: &[OpenTask], filter: Filter) -> Vec<&OpenTask> {
     let takes = |task: &&OpenTask| match filter {
         Filter::Ready => task.readiness() == Readiness::Ready,
@@ -84,7 +85,7 @@ pub fn select(open: &[OpenTask], filter: Filter) -> Vec<&OpenTask> {
     selected
 }
 
-/// The first task of the priority that is wanted, and all others that are asked for.
+/// The first task with the wanted priority, and all other tasks that the filter admits, of any priority.
 pub fn pick(
     open: &[OpenTask],
     filter: Filter,

@@ -13,14 +13,16 @@ use crate::api::worker::report::LateAnswer;
 #[derive(Clone, Debug)]
 pub struct Known {
     pub answer: Answer,
-    /// An earlier answer says so, not the plan.
+    /// The answer is an earlier one, not one of the plan.
     pub has_earlier_answer: bool,
+    /// The answers to similar questions.
     pub decisions: Vec<LateAnswer>,
+    /// The passages that match best, whether or not they answer.
     pub nearest: Vec<Near>,
 }
 
 impl Known {
-    /// A refusal because there is no answer, with the passages that match best.
+    /// Adds the best passages to a refusal that says that there is no answer.
     pub fn shown_with(&self, refusal: Refusal) -> Refusal {
         if self.nearest.is_empty() {
             refusal
@@ -29,12 +31,12 @@ impl Known {
         }
     }
 
-    /// The sure answer that was given earlier and who gave it, if there is any.
+    /// The sure answer that was given earlier, and who gave it; `None`: there is none.
     pub fn ruled(&self) -> Option<(String, String)> {
         self.sure().filter(|_| self.has_earlier_answer)
     }
 
-    /// The answer and who says so, if that is sure.
+    /// The answer and its source, if it is sure.
     pub fn sure(&self) -> Option<(String, String)> {
         let answer = self.answer.text.clone().filter(|_| self.answer.is_sure())?;
         Some((answer, self.answer.evidence.as_ref()?.cited()))
@@ -42,6 +44,7 @@ impl Known {
 }
 
 impl Evidence {
+    /// The evidence as a source in one line.
     fn cited(&self) -> String {
         match self.line_numbers {
             Some([first, last]) => {
@@ -56,8 +59,8 @@ impl Evidence {
 }
 
 impl AskQuestionInput {
-    /// The reply, in the form of the call. `question_id` is the handle of a question that the
-    /// plan does not answer; it is in the inbox if it was passed on, else an executor answered.
+    /// The reply, in the form of the call. `question_id` is the handle of a question that the plan does not
+    /// answer. It is in the inbox if `is_passed_on`; otherwise an executor has answered it.
     pub fn reply(
         self,
         known: Known,

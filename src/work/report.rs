@@ -1,56 +1,72 @@
 //! What a report makes of its task: the rule that all reporting tools share. Pure.
+//!
+//! ```text
+//!  the worker says       status        review state   its claim
+//!  done, with checks     inreview      reported       ends
+//!  done                  done          none           ends
+//!  failed                inreview      failed         ends
+//!  blocked               todo          blocked        ends
+//!  paused                inprogress    paused         stays
+//!  partial, in progress  inprogress    none           stays
+//! ```
 
 use super::ReviewState;
 use provost_actors::journal::TaskStatus;
 use serde_json::Value;
 
-/// What a worker says of a task, in whichever tool's words.
+/// What a worker says about a task, in terms that all tools share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     Done,
     Failed,
     Blocked,
-    /// Some of it is there; no other worker is to go on yet.
+    /// A part of the work is there, and no other worker should continue yet.
     Partial,
     InProgress,
     Paused,
 }
 
-/// A report on a task, in the terms that all tools share.
+/// A report on a task, in terms that all tools share.
 #[derive(Clone, Debug)]
 pub struct TaskReport<'a> {
-    /// The task as the report names it.
+    /// The task, as the report names it.
     pub task: &'a str,
-    /// The tool's own word for what is said.
+    /// The tool's own word for `said`.
     pub status: Value,
     pub said: Said,
+    /// Why the task is blocked, failed or not complete.
     pub reason: Option<&'a str>,
+    /// In percent.
     pub progress: Option<i64>,
     pub notes: Option<&'a str>,
+    /// The files that the report says were changed.
     pub files: Vec<&'a str>,
-    /// The acceptance criteria that it mentions, each with its number.
+    /// The acceptance criteria that the report mentions, each with its number, counted from 0.
     pub criteria: Vec<(usize, &'a str)>,
+    /// The report says that the tests have passed.
     pub claims_passed: bool,
+    /// Where the report contradicts itself, in sentences.
     pub contradictions: Vec<String>,
 }
 
-/// What becomes of a task that was reported on.
+/// The state of a task after a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Becomes {
     pub status: TaskStatus,
     pub review: Option<ReviewState>,
+    /// The claim on the task ends.
     pub is_let_go: bool,
 }
 
-/// What becomes of the task. Where the project has checks, one that is said to be done
-/// waits for them.
+/// The state of a task after a report. If the project has checks, a task that is reported as done waits for
+/// them.
 pub fn becomes(said: Said, has_checks: bool) -> Becomes {
     let (status, review) = match said {
         Said::Done if has_checks => (TaskStatus::InReview, Some(ReviewState::Reported)),
         Said::Done => (TaskStatus::Done, None),
-        // What to do about it is the orchestrator's to decide.
+        // The orchestrator decides what to do about a failure.
         Said::Failed => (TaskStatus::InReview, Some(ReviewState::Failed)),
-        // Any worker may go on once it is free.
+        // Any worker may continue once nothing blocks the task.
         Said::Blocked => (TaskStatus::Todo, Some(ReviewState::Blocked)),
         Said::Paused => (TaskStatus::InProgress, Some(ReviewState::Paused)),
         Said::Partial | Said::InProgress => (TaskStatus::InProgress, None),
@@ -59,7 +75,7 @@ pub fn becomes(said: Said, has_checks: bool) -> Becomes {
     Becomes { status, review, is_let_go }
 }
 
-/// Why no report on a task is taken any more, if none is.
+/// Why no report on a task is accepted any more, as the end of "task X …"; `None`: reports are accepted.
 pub fn closed(status: TaskStatus, review: Option<ReviewState>) -> Option<&'static str> {
     match (status, review) {
         (TaskStatus::Done, _) => Some("is done already"),
@@ -71,12 +87,12 @@ pub fn closed(status: TaskStatus, review: Option<ReviewState>) -> Option<&'stati
     }
 }
 
-/// The share of all that is done, in percent with one decimal; of nothing, 0.
+/// The done share of all tasks, in percent with one decimal; 0 if there are none.
 pub fn percent(completed: u32, total: u32) -> f64 {
     if total == 0 { 0.0 } else { (f64::from(completed) * 1000.0 / f64::from(total)).round() / 10.0 }
 }
 
-/// The outcome of a report in a sentence, and the state of the board.
+/// The result of a report and the state of the board, in a sentence.
 pub fn message(
     said: Said,
     checks_run: bool,
@@ -96,7 +112,7 @@ pub fn message(
     format!("{task} {}, {blocked} blocked{created}", counted(ready, "ready task"))
 }
 
-/// `2 things`, `1 thing`.
+/// A number with its noun: `2 things`, `1 thing`.
 pub fn counted(number: usize, thing: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{s}")

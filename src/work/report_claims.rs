@@ -1,5 +1,5 @@
-//! What `reportTaskDone`, its short form `reportTaskCompleted`, and `reportTaskStatus` say of a
-//! task, in the terms that all of them share. Pure.
+//! What `reportTaskDone`, its short form `reportTaskCompleted`, and `reportTaskStatus` say about a task, in
+//! terms that all of them share. Pure.
 
 use super::report::{Said, TaskReport};
 use crate::api::args::Between;
@@ -15,6 +15,7 @@ use provost_actors::text::cut;
 use serde_json::json;
 
 impl ReportTaskDoneInput {
+    /// The tool's word in the terms that all reporting tools share.
     pub fn said(&self) -> Said {
         match self.status {
             DoneStatus::Done => Said::Done,
@@ -24,7 +25,8 @@ impl ReportTaskDoneInput {
         }
     }
 
-    /// Refuses criteria that are not named by number, and paths that lead out of the repository.
+    /// The report in shared terms. Refuses criteria that are not named by number, and paths that lead out of
+    /// the repository.
     pub fn report(&self) -> Result<TaskReport<'_>, Refusal> {
         let named = || self.acceptance_criteria_verification.iter().flatten();
         if let Some((name, _)) = named().find(|(name, _)| name.parse::<u16>().is_err()) {
@@ -64,6 +66,7 @@ impl ReportTaskDoneInput {
         })
     }
 
+    /// Where a report of done also reports failed tests or criteria.
     fn contradictions(&self) -> Vec<String> {
         let mut contradictions = Vec::new();
         if self.status != DoneStatus::Done {
@@ -94,7 +97,7 @@ fn have_passed(testing: &Testing) -> bool {
 }
 
 impl FollowUpTask {
-    /// What its brief holds: the estimate.
+    /// The brief of the follow-up task as JSON: its estimate. `None`: no estimate is given.
     pub fn brief(&self) -> Option<String> {
         let estimated_hours = self.estimated_hours.as_ref()?.number().clone();
         Some(Brief { estimated_hours: Some(estimated_hours), ..Brief::default() }.to_json())
@@ -102,6 +105,7 @@ impl FollowUpTask {
 }
 
 impl ReportTaskCompletedInput {
+    /// The tool's word in the terms that all reporting tools share.
     pub fn said(&self) -> Said {
         match self.status {
             CompletedStatus::Success => Said::Done,
@@ -110,7 +114,7 @@ impl ReportTaskCompletedInput {
         }
     }
 
-    /// Refuses paths that lead out of the repository.
+    /// The report in shared terms. Refuses paths that lead out of the repository.
     pub fn report(&self) -> Result<TaskReport<'_>, Refusal> {
         let files = self.files_modified.iter().flat_map(|files| files.iter());
         let files: Vec<&str> = files.map(|file| &**file).collect();
@@ -136,6 +140,7 @@ impl ReportTaskCompletedInput {
 }
 
 impl ReportTaskStatusInput {
+    /// The tool's word in the terms that all reporting tools share.
     pub fn said(&self) -> Said {
         match self.status {
             TaskProgress::InProgress => Said::InProgress,
@@ -146,6 +151,7 @@ impl ReportTaskStatusInput {
         }
     }
 
+    /// The report in shared terms; it names no files, criteria or tests.
     pub fn report(&self) -> TaskReport<'_> {
         TaskReport {
             task: &self.task_id,
@@ -162,7 +168,8 @@ impl ReportTaskStatusInput {
     }
 }
 
-/// What to do after a report, by what waits: checks of this task, or other work.
+/// What the worker should do after a report, by what is left: this task, its checks, or other tasks. `None`:
+/// nothing.
 pub fn next_action(said: Said, checks_run: bool, is_other_ready: bool) -> Option<NextAction> {
     match said {
         Said::InProgress | Said::Partial => Some(NextAction::Continue),

@@ -1,19 +1,20 @@
-//! What was reported on a task, as it is read: the newest reports, within a budget. Pure.
+//! The reports on a task, as a reader gets them: the newest ones, within a limit of bytes. Pure.
 
 use crate::api::worker::report::TaskReport;
 use provost_actors::text::cut;
 use serde_json::Value;
 
-/// Most reports that are shown of a task, and the bytes that they may have together.
+/// The most reports that are shown of a task.
 pub const SHOWN: usize = 20;
 
+/// The most bytes that these reports may have together, as JSON.
 const BYTES_MAX: usize = 8192;
 
-/// What long texts of a report are shortened to, in characters, until it fits, and what long
-/// lists are.
+/// The steps by which a report is shortened until it fits: the longest text in characters, and the longest
+/// list.
 const SHORTER: [(usize, usize); 3] = [(2000, 50), (400, 20), (80, 10)];
 
-/// As many of the newest reports as fit; the first is shortened until it does.
+/// As many of the newest reports as fit. The first is shortened until it fits, so that it is never missing.
 pub fn fitting(reports: Vec<TaskReport>) -> Vec<TaskReport> {
     let mut left = BYTES_MAX;
     let mut shown = Vec::new();
@@ -31,6 +32,7 @@ fn bytes(report: &TaskReport) -> usize {
     serde_json::to_string(report).map_or(usize::MAX, |json| json.len())
 }
 
+/// A report that is shortened until it has at most `most` bytes; in the end without its body.
 fn shortened(mut report: TaskReport, most: usize) -> TaskReport {
     for (text, items) in SHORTER {
         if bytes(&report) <= most {

@@ -1,8 +1,9 @@
-//! What two reports of one error have in common. Pure.
+//! What several reports of one error have in common. Pure.
 
+/// The length to which a signature is cut, in characters.
 const SIGNATURE: usize = 300;
 
-/// What is the same of an error from run to run: without numbers, addresses, ids and paths.
+/// The part of an error that is the same in each run: without numbers, addresses, ids and paths.
 pub fn of(error: &str) -> String {
     let words: Vec<String> = error.split_whitespace().map(constant_part).collect();
     provost_actors::text::cut(words.join(" "), SIGNATURE)

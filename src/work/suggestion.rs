@@ -2,17 +2,18 @@
 
 use provost_actors::text::cut;
 
+/// The length to which a suggestion is cut, in characters.
 const MAX: usize = 300;
 
-/// Beginnings of observations that say what to do: the rest is the task.
+/// How observations begin that say what to do; the rest is the task.
 const NEEDS: &str =
     "we need to |i need to |need to |needs to |we should |should |must |todo: |todo ";
 
-/// Beginnings that say what was found: the rest is what others should know.
+/// How observations begin that say what was found; the rest is what others should know.
 const FINDINGS: &str = "i found that |found that |i noticed that |noticed that |it turns out that |\
     observed that |discovered that ";
 
-/// The follow-up that an observation suggests.
+/// The follow-up that an observation suggests, as the title of a task.
 pub fn follow_up(observation: &str) -> String {
     let observation = observation.trim();
     let rest = |beginnings: &str| {

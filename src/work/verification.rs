@@ -1,4 +1,4 @@
-//! `reportVerificationResult`: whether a task was done as specified.
+//! `reportVerificationResult`: whether a task was done as specified, and what its verification should know.
 
 use super::report::{TaskReport, counted};
 use crate::api::brief::{Brief, Prompt};
@@ -8,6 +8,7 @@ use crate::api::worker::verification::{
 };
 
 impl VerificationUpdate {
+    /// The update of the dashboard: a message with both numbers.
     pub fn new(message: &str, issues: usize, follow_ups: usize) -> Self {
         let (found, made) = (counted(issues, "issue"), counted(follow_ups, "follow-up task"));
         Self {
@@ -19,7 +20,7 @@ impl VerificationUpdate {
 }
 
 impl VerificationVerdict {
-    /// What became of a task.
+    /// What became of a task, in a sentence.
     pub fn says(self, task: &str) -> String {
         match self {
             Self::Verified => format!("{task} was done as it was to be."),
@@ -30,7 +31,7 @@ impl VerificationVerdict {
 }
 
 impl ReportVerificationResultInput {
-    /// What is wrong with the original.
+    /// What is wrong with the verified task: the failed items, or else the failed lines of the checklist.
     pub fn issues(&self) -> Vec<Issue> {
         let of_item = |it: &FailedItem| Issue {
             title: it.issue.to_string(),
@@ -48,7 +49,7 @@ impl ReportVerificationResultInput {
         }
     }
 
-    /// What becomes of the original: the worst that the report says.
+    /// The verdict on the verified task: the worst that the report says.
     pub fn verdict(&self) -> VerificationVerdict {
         match (self.verification_status, self.original_task_status) {
             (VerificationStatus::Failed, _)
@@ -62,7 +63,7 @@ impl ReportVerificationResultInput {
         }
     }
 
-    /// Where the report contradicts itself.
+    /// Where the report contradicts itself, in sentences.
     pub fn contradictions(&self) -> Vec<String> {
         let mut contradictions = Vec::new();
         if self.verification_status == VerificationStatus::Passed {
@@ -84,7 +85,7 @@ impl ReportVerificationResultInput {
     }
 }
 
-/// Something that is wrong with the original.
+/// Something that is wrong with the verified task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     pub title: String,
@@ -92,10 +93,11 @@ pub struct Issue {
     pub text: String,
 }
 
+/// The most files that the description of a verification lists.
 const FILES_MAX: usize = 50;
 
 impl TaskReport<'_> {
-    /// What was done of a task and on which branch, for the worker that verifies it.
+    /// What was done of a task and on which branch: the description of its verification.
     pub fn description(&self, task: &str, title: &str, branch: Option<&str>) -> String {
         let mut lines = vec![format!("{task} was reported as done: {title}")];
         lines.extend(branch.map(|branch| format!("It is on the branch {branch}.")));
@@ -111,8 +113,8 @@ impl TaskReport<'_> {
     }
 }
 
-/// What a verification of a task is to know: the criteria that the task has, and those
-/// that its report adds, as a checklist. A number that the task has means the task's.
+/// The brief of a verification: the criteria of the task, and those that its report adds, as a checklist. A
+/// number that the task has stands for the task's own criterion.
 pub fn brief(of_task: Option<&str>, reported: &[(usize, &str)]) -> Brief {
     let task = of_task.and_then(Brief::kept).unwrap_or_default();
     let prompt = task.super_detailed_prompt.unwrap_or_default();
@@ -133,7 +135,7 @@ pub fn brief(of_task: Option<&str>, reported: &[(usize, &str)]) -> Brief {
     }
 }
 
-/// Why there is a verification of a task.
+/// The reason for a verification, as the worker sees it.
 pub fn why(task: &str, brief: &Brief) -> String {
     let criteria = brief.super_detailed_prompt.as_ref().map(|it| it.acceptance_criteria.len());
     match criteria.unwrap_or_default() {

@@ -1,6 +1,15 @@
-//! The permissions that an attempt's executors ask for: written down before
-//! a client sees them, decided by the first answer, or denied when their time is up.
-//! Nothing is approved without an answer.
+//! The permissions that an attempt's executors, setups and proxies ask for. A request is written down
+//! before a client sees it, and decided by the first answer, or denied when its time is over. Nothing is
+//! approved without an answer.
+//!
+//! ```text
+//!  asked ─▶ pending ─ a client's verdict ──────────▶ approved, denied or answered ─▶ whoever asked
+//!              ├──── `approval_timeout` is over ───▶ denied ─────────────────────▶ whoever asked
+//!              └──── the executor waits no longer ─▶ withdrawn
+//! ```
+//!
+//! Whoever asked is the executor (a message on its stdin), the task of the setup (`turn.setup`), or the
+//! attempt's proxies (a file in the attempt's folder).
 
 use tokio::sync::oneshot;
 
@@ -18,6 +27,8 @@ use super::provision;
 use super::state::AttemptActorState;
 
 impl AttemptActorState {
+    /// Writes a request down and arms its timer. `done` is used when the row is there; until then the request
+    /// is tried again each second.
     pub(super) async fn asked(
         &mut self,
         process: ProcessId,
@@ -26,7 +37,7 @@ impl AttemptActorState {
     ) {
         let asked_at = Timestamp::now();
         let of_attempt = network_approvals::asked_for(&request).is_some();
-        // Nothing waits for a host: a person may take their time.
+        // No process waits for this answer, so it has no time limit: a person may take their time.
         let patience = self.world.settings.approval_timeout.filter(|_| !of_attempt);
         let approval = Approval {
             approval_id: ApprovalId::new(),
@@ -56,7 +67,8 @@ impl AttemptActorState {
         }
     }
 
-    /// The executor no longer waits for the answer to a request.
+    /// The executor no longer waits for the answer to this request: an approval that is still pending is
+    /// withdrawn.
     pub(super) async fn withdrawn(
         &mut self,
         process: ProcessId,
@@ -64,7 +76,7 @@ impl AttemptActorState {
         done: oneshot::Sender<()>,
     ) {
         let journal = &self.world.journal;
-        // An approval that was decided meanwhile stays as it is.
+        // The journal refuses this for an approval that was decided meanwhile, which stays as it is.
         let withdraw = async {
             let approvals = journal.approvals_of(process).await?;
             let is_meant = |it: &&Approval| it.request.key == key && !it.of_attempt;
@@ -81,7 +93,7 @@ impl AttemptActorState {
         }
     }
 
-    /// Approves what a setup asks for, because a person trusts it.
+    /// Approves what a setup asks for, because a person has approved the same commands elsewhere.
     pub(super) async fn trusted(
         &mut self,
         process: ProcessId,
@@ -107,7 +119,8 @@ impl AttemptActorState {
         }
     }
 
-    /// Takes up the process's approvals after a restart.
+    /// Continues with the process's approvals after a restart: arms the timers of those that are pending, and
+    /// sends the decisions again. An executor that had its answer before does not get it twice.
     pub(super) async fn approvals_again(&mut self, process: ProcessId) {
         match self.world.journal.approvals_of(process).await {
             Ok(approvals) => approvals.iter().for_each(|one| self.go_on_with(process, one)),
@@ -117,11 +130,12 @@ impl AttemptActorState {
         }
     }
 
+    /// The time of a request is over: denies it, unless it was decided before.
     pub(super) async fn expired(&mut self, process: ProcessId, approval: ApprovalId) {
         let patience = self.world.settings.approval_timeout.unwrap_or_default().as_secs();
         let reason = format!("no one answered within {patience} s");
         let denied = Decision::Verdict(Verdict::Deny { reason });
-        // Any other refusal: it was decided before.
+        // Any other refusal means that it was decided before.
         if let Err(refusal) = self.decide(None, approval, &denied).await
             && refusal.code.retryable()
         {
@@ -129,6 +143,10 @@ impl AttemptActorState {
         }
     }
 
+    /// Writes a decision down, and passes it on to whoever asked.
+    ///
+    /// # Errors
+    /// Another decision was taken before, or the store does not take this one.
     pub(super) async fn decide(
         &mut self,
         key: Option<&Key>,
@@ -140,7 +158,8 @@ impl AttemptActorState {
         Ok(decided)
     }
 
-    /// Lets the attempt's proxies know. The refusal has said to the agent that it may try again.
+    /// Tells the attempt's proxies of an approved host, by a file. The refusal that the agent got has
+    /// said that it may try again.
     fn host_decided(&self, process: ProcessId, host: &str, verdict: Verdict) {
         let dir = self.world.settings.attempt_dir(self.attempt.attempt_id);
         let host = host.to_owned();
@@ -153,7 +172,8 @@ impl AttemptActorState {
         });
     }
 
-    /// Arms the timer of a pending approval; sends a decision to the executor.
+    /// Arms the timer of a pending approval, or passes a decision on to whoever asked: the setup, the proxies
+    /// or the executor. Passing it on twice changes nothing.
     pub(super) fn go_on_with(&mut self, process: ProcessId, approval: &Approval) {
         if let (ApprovalStatus::Pending, Some(at)) = (approval.status, approval.expires_at) {
             let (id, left) = (approval.approval_id, at.since(Timestamp::now()));

@@ -1,6 +1,15 @@
-//! What other hosts of a board need to go on with an attempt, as bundles in rows: the commit that it
-//! begins from, unless a remote has it, and the snapshot of its newest turn. What is in no bundle may be
-//! on a remote.
+//! What other hosts of a board need to continue an attempt, as bundles (gitformat-bundle(5)) in rows: the
+//! commit that the attempt begins from, unless a remote has that, and the snapshot of its newest turn.
+//! What has no bundle may be on a remote.
+//!
+//! ```text
+//!  base commit:  no bundle needed ◀─yes─ a recorded remote has it
+//!                bundle on top of the newest earlier base commit that has a bundle,
+//!                  else on top of what a remote has, else with its whole history (256 MiB at most)
+//!  snapshot:     bundle on top of the base commit (64 MiB at most); larger: only its row, and a remote
+//! ```
+//!
+//! `Bundle::needs` chains the bundles; `chained` follows the chain down to a commit that is here.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,14 +28,14 @@ use crate::workspace::push::{check_url, kept};
 use crate::workspace::turn_snapshot::reference;
 use crate::world::World;
 
-/// Most bytes that are kept of a turn, and of the history up to a base commit.
+/// The largest bundle, in bytes, of a turn's snapshot, and of the history up to a base commit.
 const TURN_MAX: u64 = 64 << 20;
 const BASE_MAX: u64 = 256 << 20;
 
-/// Tips of remotes that are looked at for what they have of a history.
+/// How many branches of remotes are looked at for a commit to build on. An argument of git-for-each-ref(1).
 const TIPS: &str = "--count=50";
 
-/// Why a bundle can't be kept or had.
+/// Why a bundle can't be written, or a commit can't be had from one.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error(transparent)]
@@ -39,8 +48,8 @@ pub enum BundleError {
     Damaged,
 }
 
-/// Keeps the snapshots of a turn for other hosts. What fails leaves this host's references, and is
-/// logged.
+/// Writes the snapshots of a turn as bundles. Empty for a host without a lease, whose board no other host
+/// shares. A snapshot that can't be written is logged and left out: this host's own references have it.
 pub async fn of_turn(
     world: &World,
     attempt: &Attempt,
@@ -67,11 +76,12 @@ pub async fn of_turn(
     all
 }
 
-/// Keeps a commit that an attempt is to begin from for hosts that do not have the repository, once,
-/// and only where no remote is known to have it.
+/// Writes a bundle of a commit for hosts that do not have it: once for each commit, and only if no recorded
+/// remote is known to have it. A start calls this for its base commits before the attempt is written down; a
+/// finish calls it for commits that another host needs.
 ///
 /// # Errors
-/// The commit or the store can't be read.
+/// The commit or the store can't be read, or the store does not take the bundle.
 pub async fn of_base(
     world: &World,
     repo: RepoId,
@@ -88,7 +98,7 @@ pub async fn of_base(
     }
     let (mut needs, mut is_kept) = (None, true);
     for earlier in journal.base_commits(repo).await? {
-        // Another start has kept it meanwhile.
+        // Another start has written it meanwhile.
         if earlier == commit {
             return Ok(());
         }
@@ -112,12 +122,12 @@ pub async fn of_base(
     Ok(journal.record_base_bundle(repo, &kept, is_kept).await?)
 }
 
-/// Where git keeps references for recorded remotes.
+/// The folders of references that git keeps for recorded remotes.
 fn remote_places(remotes: &BTreeMap<String, String>) -> Vec<String> {
     remotes.keys().map(|name| format!("refs/remotes/{name}/")).collect()
 }
 
-/// Whether a reference that git keeps for a recorded remote has the commit.
+/// Whether one of these references has the commit, as of the last fetch. No remote is asked.
 async fn on_a_remote(path: &Path, commit: &str, places: &[String]) -> Result<bool, GitError> {
     if places.is_empty() {
         return Ok(false);
@@ -127,7 +137,7 @@ async fn on_a_remote(path: &Path, commit: &str, places: &[String]) -> Result<boo
     Ok(!git::run(path, &args).await?.is_empty())
 }
 
-/// The newest commit before this one that a recorded remote has, as far as git knows.
+/// The newest ancestor of a commit that recorded remotes have, as of the last fetch.
 async fn newest_on_a_remote(
     path: &Path,
     commit: &str,
@@ -143,11 +153,12 @@ async fn newest_on_a_remote(
         return Ok(None);
     }
     let args: Vec<&str> = ["merge-base", commit].into_iter().chain(tips.lines()).collect();
-    // There may be none.
+    // git fails if there is none.
     Ok(git::run(path, &args).await.ok().filter(|found| !found.is_empty()))
 }
 
-/// Keeps what a reference holds beyond a commit.
+/// Writes what a reference has beyond the commit `needs`. With more than `max` bytes, nothing but its size is
+/// kept (`sha256` is `None`).
 async fn keep(
     world: &World,
     path: &Path,
@@ -177,7 +188,7 @@ async fn keep(
     Ok(Bundle { commit_id, needs, sha256: Some(sha256), bytes })
 }
 
-/// The content of a bundle, as a file.
+/// The content of a bundle as a temporary file. `Damaged`: the parts do not add up to the hash.
 async fn content(world: &World, sha256: &str) -> Result<NamedTempFile, BundleError> {
     let scratch = world.settings.scratch_dir.clone();
     let made = move || {
@@ -194,9 +205,9 @@ async fn content(world: &World, sha256: &str) -> Result<NamedTempFile, BundleErr
     if found == sha256 { Ok(file) } else { Err(BundleError::Damaged) }
 }
 
-/// Has the repository of an attempt on this host, where the host has no other one, and in it the
-/// commit that the attempt begins from. `is_agents`: an agent wrote that commit, so a mirror's target
-/// branch does not follow it. `Err` is a sentence.
+/// Makes sure that this host has the repository of an attempt and, in it, the commit that the attempt
+/// begins from. A host without a lease has both anyway. `is_agents`: an agent wrote that commit, so the
+/// target branch of a mirror does not move to it. `Err` is a sentence.
 pub async fn ensure_base(world: &World, repo: &AttemptRepo, is_agents: bool) -> Result<(), String> {
     if !world.host.has_lease {
         return Ok(());
@@ -209,8 +220,8 @@ pub async fn ensure_base(world: &World, repo: &AttemptRepo, is_agents: bool) -> 
     follow(path, repo, is_agents).await.map_err(|error| error.to_string())
 }
 
-/// Has a commit that was kept for other hosts in the repository of an attempt, and that repository.
-/// `Err` is a sentence.
+/// Makes sure that this host has a commit of an attempt's repository: from a bundle, or from a remote.
+/// Makes a mirror first where this host has no repository. `Err` is a sentence.
 pub async fn have_commit(world: &World, repo: &AttemptRepo, commit: &str) -> Result<(), String> {
     let path = Path::new(&repo.path);
     if world.settings.places.is_mirror(path) {
@@ -226,8 +237,8 @@ pub async fn have_commit(world: &World, repo: &AttemptRepo, commit: &str) -> Res
     chained.map_err(lacks)
 }
 
-/// Takes in the bundles that end in a commit. What the board has no bundle of comes from a remote; the
-/// inner `Err` says why it does not.
+/// Takes in the bundles that lead to a commit, the oldest first. A commit that has no bundle is fetched
+/// from a remote; the inner `Err` says why that failed.
 async fn chained(
     world: &World,
     repo: &AttemptRepo,
@@ -262,7 +273,8 @@ async fn chained(
     Ok(Ok(()))
 }
 
-/// Fetches a commit from a recorded remote. `Err` is part of a sentence.
+/// Fetches a commit from the first recorded remote that has it. `why` says why there is no bundle, and begins
+/// the list of failures. `Err` is part of a sentence.
 async fn fetched(
     world: &World,
     repo: &AttemptRepo,
@@ -283,7 +295,8 @@ async fn fetched(
     Err(failures.join("; "))
 }
 
-/// Fetches a commit by a reference of one remote. `Err` is part of a sentence.
+/// Fetches a commit from one remote, by a reference there or by its name. The message of a failure has the
+/// remote's name in place of its URL, which may contain a token. `Err` is part of a sentence.
 async fn fetched_from(
     world: &World,
     repo: &AttemptRepo,
@@ -302,8 +315,8 @@ async fn fetched_from(
     fetched.map_err(|why| format!("remote {name}: {}", why.replace(url, "its URL")))
 }
 
-/// A mirror's target branch is at the newest base commit that an attempt has begun from here, unless an
-/// agent wrote that.
+/// Moves the target branch of a mirror forward to the base commit, unless an agent wrote that commit. So
+/// the branch is at the newest commit of a person's that an attempt has begun from here.
 async fn follow(path: &Path, repo: &AttemptRepo, is_agents: bool) -> Result<(), GitError> {
     let (base, branch) = (&repo.base_commit, format!("refs/heads/{}", repo.target_branch));
     let is_newer = match git::ref_tip(path, &branch).await? {
@@ -317,7 +330,7 @@ async fn follow(path: &Path, repo: &AttemptRepo, is_agents: bool) -> Result<(), 
     if is_newer { bundle::refer(path, &branch, base).await } else { Ok(()) }
 }
 
-/// Has the snapshot of an attempt's turn in this host's repository. `Err` is a sentence.
+/// Makes sure that this host has the snapshot of an attempt's turn. `Err` is a sentence.
 pub async fn have_turn(
     world: &World,
     attempt: &Attempt,
@@ -351,8 +364,8 @@ pub async fn have_turn(
     taken.await.map_err(|error| lacks(error.to_string()))
 }
 
-/// Fetches a snapshot of which the board has no content from the remote that has it. `Err` is part of a
-/// sentence.
+/// Fetches a snapshot whose bundle has no content on the board, from the remote that has it. `Err` is
+/// part of a sentence.
 async fn kept_there(
     world: &World,
     repo: &AttemptRepo,

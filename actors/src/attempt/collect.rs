@@ -7,7 +7,9 @@
 //! ```
 //!
 //! After a crash in between, the next user puts the marker back, or the next collection does the rest.
-//! The actor makes all renames, so a follow-up comes before or after all of them.
+//! The actor makes all renames, so a follow-up comes before or after all of them. The examination is a
+//! task and holds the lock of the worktrees; what could have changed by its end is checked once more
+//! before the renames (`AttemptActorState::examined`).
 
 use std::fs;
 use std::io;
@@ -36,6 +38,8 @@ use super::sandbox_plan::TEMPORARY;
 use super::state::AttemptActorState;
 
 impl AttemptActorState {
+    /// Begins a collection: a task examines the worktrees, and `Examined` follows. A finish that discards
+    /// holds their lock itself, so its collection takes none.
     pub fn collect(&mut self, how: Collect, port: CollectPort) {
         self.collecting += 1;
         let (myself, world) = (self.myself.clone(), self.world.clone());
@@ -44,14 +48,14 @@ impl AttemptActorState {
         let worktrees = Arc::clone(&self.worktrees);
         let preview = self.previewing.clone();
         spawn(async move {
-            // The snapshot of the last turn comes first. A finish holds the worktrees itself.
+            // With the lock, this waits for the snapshot of the last turn.
             let locks = busy.is_none() && !how.by_finish;
             let _lock = if locks { Some(worktrees.lock().await) } else { None };
             let mut serves = preview.is_some();
             if busy.is_none() && !how.is_dry {
                 serves = !end_blockers(&world, &attempt, how, preview).await && serves;
             }
-            // What a dev server has open ends with it, once nothing else keeps the worktrees.
+            // The files that a dev server has open do not keep the worktrees: the server ends with them.
             let examined = examine(&world, &attempt, how, busy, serves).await;
             if !how.is_dry {
                 failpoint::hit("collect", "examined");
@@ -60,7 +64,8 @@ impl AttemptActorState {
         });
     }
 
-    /// `newest` was the newest process when the examination began.
+    /// Ends a collection: takes the worktrees away if the examination found nothing that would be lost, and
+    /// nothing has begun since. `newest` was the newest process when the examination began.
     pub async fn examined(
         &mut self,
         how: Collect,
@@ -74,7 +79,7 @@ impl AttemptActorState {
             Examined::Registered if !how.is_dry => return forget(self, None, port),
             Examined::Nothing | Examined::Registered => return drop(port.send(Ok(None))),
         };
-        // A turn may have begun and ended meanwhile, and its work was not examined.
+        // A turn that began and ended meanwhile has left work that was not examined.
         let is_stale = newest != self.attempt.process.process_id;
         let worked = || is_stale.then(|| "a turn ran in it meanwhile".to_owned());
         let serves = self.previewing.is_some() && !how.is_dry;
@@ -98,7 +103,7 @@ impl AttemptActorState {
         let _ = port.send(Ok(Some(collection)));
     }
 
-    /// Why its worktrees are needed, if they are.
+    /// Why the worktrees are needed, if they are. Cheap, so it is asked before and after the examination.
     fn busy(&self, how: Collect) -> Option<String> {
         let is_settled = matches!(self.attempt.phase, Phase::Settled | Phase::Idle);
         let reasons = [
@@ -113,12 +118,13 @@ impl AttemptActorState {
     }
 }
 
-/// Ends the registrations in git, then answers. The next collection removes any that stay.
+/// What follows once the worktrees are gone: withdraws the attempt's open questions, deletes the references
+/// in the repositories, and answers. If something fails, the next collection does it.
 fn forget(state: &AttemptActorState, collection: Option<Collection>, port: CollectPort) {
     let (world, attempt) = (state.world.clone(), state.attempt.clone());
     spawn(async move {
-        // Without worktrees, nothing needs what was asked for the attempt. It comes first: without
-        // registrations, the next collection finds nothing to do.
+        // Without worktrees, no answer is needed any more. This comes first: once the references are gone,
+        // the next collection finds nothing to do.
         let withdrawn = world.journal.withdraw_of_attempt(attempt.attempt_id).await;
         if let Err(refusal) = withdrawn {
             tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its questions stay open");
@@ -133,6 +139,7 @@ fn forget(state: &AttemptActorState, collection: Option<Collection>, port: Colle
     });
 }
 
+/// The answer that the worktrees stay, and why. Other answers are made from it.
 pub(super) fn kept(folder: &Path, reason: String) -> Collection {
     Collection {
         verdict: CollectVerdict::Kept,
@@ -144,8 +151,8 @@ pub(super) fn kept(folder: &Path, reason: String) -> Collection {
     }
 }
 
-/// Ends the dev server of worktrees that can go, and runs their cleanup scripts. What these leave
-/// is examined after them. Returns whether no dev server is left.
+/// Ends the dev server of worktrees that can go otherwise, and runs their cleanup scripts; the real
+/// examination follows and sees what these leave. Returns whether no dev server is left.
 async fn end_blockers(
     world: &World,
     attempt: &Attempt,
@@ -172,7 +179,18 @@ async fn end_blockers(
     true
 }
 
-/// `serves`: what runs in the worktrees is a dev server that ends with them.
+/// What a collection finds, by the marker and the folder:
+///
+/// ```text
+///  marker      folder   then
+///  none        there    half-made worktrees: nothing has run in them
+///  none        gone     Registered if a repository still has a reference, else Nothing
+///  collected   gone     the same
+///  collected   there    a collection was cut off before the folder moved: as if the marker were there
+///  there       any      what would be lost with them? (`prove`)
+/// ```
+///
+/// `serves`: a process that runs in the worktrees may be the dev server, which ends with them.
 async fn examine(
     world: &World,
     attempt: &Attempt,
@@ -187,7 +205,7 @@ async fn examine(
     let was_collected = exists(dir.join(COLLECTED)).await;
     let is_there = exists(folder.clone()).await;
     if !is_made && !was_collected && is_there {
-        // They could not be made to the end: nothing has run in them.
+        // They were not made to the end, so nothing has run in them.
         let looked = match busy {
             Some(reason) => Err(reason),
             None => look(attempt, &folder, false).await,
@@ -214,7 +232,7 @@ async fn examine(
         None => prove(world, attempt, how, &folder, serves).await,
     };
     if !is_made && !how.is_dry {
-        // A collection was cut off before the folder went: it is whole again.
+        // A collection was cut off before the folder moved. Its worktrees are whole, so they count as made.
         if let Err(error) = tokio::fs::rename(dir.join(COLLECTED), dir.join(MARKER)).await {
             return Examined::Collection(kept(&folder, format!("{}: {error}", dir.display())));
         }
@@ -222,7 +240,8 @@ async fn examine(
     Examined::Collection(collection.unwrap_or_else(|reason| kept(&folder, reason)))
 }
 
-/// Whether nothing would be lost with the worktrees. `Err` says what would.
+/// Checks that nothing would be lost with the worktrees, or saves what would be. `Err` says what would be
+/// lost, as part of a sentence. A dry run saves nothing.
 async fn prove(
     world: &World,
     attempt: &Attempt,
@@ -232,7 +251,8 @@ async fn prove(
 ) -> Result<Collection, String> {
     let verdict = CollectVerdict::Collectable;
     if tokio::fs::symlink_metadata(folder).await.is_err() {
-        // Somebody has deleted them. Their own repositories may still have something.
+        // Somebody has deleted them. The attempt's own repositories may still have work, so the worktrees
+        // are made again and examined, if that can be done.
         if how.is_dry || prepare::whole(world, attempt).await.is_err() {
             return Ok(Collection { verdict, reason: None, ..kept(folder, String::new()) });
         }
@@ -261,7 +281,7 @@ async fn prove(
         }
         proofs.push((repo, proof));
     }
-    // Nothing is written before all have been looked at.
+    // All repositories are examined before anything is written.
     let reference = format!("refs/provost/snapshots/{}", attempt.attempt_id);
     for (repo, proof) in proofs.iter().filter(|(_, proof)| !how.is_dry && proof.unsaved.is_some()) {
         let saved = proof.save(&reference).await;
@@ -275,7 +295,7 @@ async fn prove(
     Ok(collection)
 }
 
-/// What prevents a collection. `Err` is part of a sentence.
+/// What prevents a collection, whatever the repositories have: see [`obstacle`]. `Err` is part of a sentence.
 pub(super) async fn look(attempt: &Attempt, folder: &Path, serves: bool) -> Result<(), String> {
     let names: Vec<String> = attempt.repos.iter().map(|repo| repo.name.clone()).collect();
     let folder = folder.to_owned();
@@ -283,7 +303,8 @@ pub(super) async fn look(attempt: &Attempt, folder: &Path, serves: bool) -> Resu
     looked.map_err(|error| error.to_string())?
 }
 
-/// What prevents a collection, whatever is in the repositories.
+/// What prevents a collection, whatever the repositories have: a missing folder, a link in its place, files
+/// beside the worktrees, a mount below it, or a process that uses it. Blocking. `Err` is part of a sentence.
 fn obstacle(folder: &Path, names: &[String], serves: bool) -> Result<(), String> {
     let found = fs::symlink_metadata(folder).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "its folder is not there: moved, or deleted by hand".to_owned(),

@@ -1,4 +1,5 @@
-//! The dev server of an attempt, as its actor owns it: one at a time, beside whatever else runs.
+//! The dev server of an attempt, as its actor owns it: one at a time, beside the turns. The actor starts
+//! one task for it (`provision/preview/task.rs`) and sends that task a stop.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use super::state::AttemptActorState;
 use crate::refusal::{Code, Refusal};
 
 impl AttemptActorState {
+    /// Starts, ends or continues the dev server. Answered at once: the receiver shows what becomes of it.
     pub fn preview(
         &mut self,
         ask: PreviewAsk,
@@ -20,19 +22,21 @@ impl AttemptActorState {
         let _ = port.send(self.previewed(ask));
     }
 
-    /// Goes on with the one that an earlier owner left. It takes no lock, so it can be ended
-    /// whatever has the worktrees.
+    /// Continues with the dev server that an earlier owner left. This takes no lock, so that the server
+    /// can be ended whoever has the worktrees.
     pub fn resume_preview(&mut self) {
         if let Some(process) = self.attempt.dev_server.take() {
-            // Without a wish for another one, nothing refuses it.
+            // Only a `Start` for another repository is refused.
             let _ = self.previewed(PreviewAsk::Resume(process));
         }
     }
 
+    /// The dev server that is alive, or a new task for it. A `Stop` without one gets a task too, which looks
+    /// for a server that only the disk knows.
     fn previewed(&mut self, ask: PreviewAsk) -> Result<watch::Receiver<Preview>, Refusal> {
         if let (Some(previewing), PreviewAsk::Start(wanted)) = (&self.previewing, &ask) {
             let repo = previewing.seen.borrow().repo.clone();
-            // One that was just taken up does not know its repository yet.
+            // One that is being continued after a restart does not know its repository yet.
             if !repo.is_empty() && repo != *wanted {
                 let message = format!("the dev server of {repo} runs, and an attempt has one");
                 return Err(Refusal::new(Code::InvalidArgument, message)

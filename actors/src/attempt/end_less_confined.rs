@@ -1,5 +1,5 @@
-//! Before a turn begins, what still runs of its attempt in a box that holds less is ended: it could
-//! run what the turn writes.
+//! Before a turn begins, what still runs of its attempt in a weaker sandbox is ended: it could
+//! run what the turn writes, with more rights than the turn has.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::process::records::{self, Started};
 use crate::sandbox::Level;
 use crate::world::World;
 
-/// How long what has to end may take, beside the grace of a dev server.
+/// How long the end of these processes may take, beyond the grace of a stop.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long a turn of which nothing is left may take to be closed.
+/// How long the actor may take to close a turn of which no process is left.
 const MOMENT: Duration = Duration::from_millis(250);
 
-/// What ends by hand what could not be ended.
+/// What a person does about a process that could not be ended: the hints of the two refusals.
 const TURN_ENDS: &str = "stop the attempt until nothing survives";
 const PREVIEW_ENDS: &str =
     "end it with follow_up and action end_preview, or with `provost preview ATTEMPT --stop`";
 
-/// What runs of an attempt when a turn is planned: earlier turns, each with a channel that closes
+/// What ran of an attempt when a turn was planned: earlier turns, each with a channel that closes
 /// once nothing of it is alive, and the dev server.
 #[derive(Default)]
 pub struct Earlier {
@@ -37,9 +37,9 @@ pub struct Earlier {
     pub preview: Option<Previewing>,
 }
 
-/// Ends what runs in a box that holds less than that of the newest turn. Setup and cleanup scripts
-/// need not be ended: each locks the worktrees while it runs, and they are locked here too. `Err`
-/// is a sentence.
+/// Ends what runs in a weaker sandbox than the newest turn will have, and says so in the log. Setup and
+/// cleanup scripts need not be ended: each holds the lock of the worktrees while it runs, as the caller of
+/// this does. `Err` is a sentence: something can't be ended, so the turn must not begin.
 pub async fn end_less_confined(
     world: &World,
     attempt: &Attempt,
@@ -47,12 +47,12 @@ pub async fn end_less_confined(
     handle: &TurnHandle,
     signals: &SetupSignals,
 ) -> Result<(), String> {
-    // A turn that was stopped meanwhile begins nothing. Its preparation goes on all the same, for
-    // it ends a setup that an earlier daemon has left running.
+    // A turn that was stopped meanwhile begins nothing, so nothing has to end for it. Its preparation
+    // still continues, because it ends a setup that an earlier daemon has left running.
     if signals.stop().is_some() {
         return Ok(());
     }
-    // Without its executor the turn fails anyway.
+    // The turn fails later, without its executor.
     let Some(executor) = world.executors.get(&attempt.executor) else { return Ok(()) };
     let level = executor.sandbox(attempt.process.variant.as_deref()).level;
     let dir = world.settings.attempt_dir(attempt.attempt_id);
@@ -70,7 +70,7 @@ pub async fn end_less_confined(
     {
         preview = None;
     }
-    // Both are asked before either is waited for.
+    // All get their stop before any is waited for, so that their graces run at the same time.
     if !turns.is_empty() {
         handle.send(TurnEvent::EndLessConfined(turns));
     }
@@ -117,13 +117,14 @@ async fn serves_with_less(attempt_dir: &Path, preview: &Previewing, level: Level
     };
     match &preview.level {
         _ if !is_alive => false,
-        // One that has not begun yet will have no less than this turn.
+        // One that has not begun yet will have at least the level of this turn.
         Some(begun) => begun.get().is_some_and(|own| *own < level),
         None => held(attempt_dir, process).await < level,
     }
 }
 
-/// The level that a process began in. One without a record may have no box.
+/// The sandbox level that a process began with. Without a record it counts as none, because the process may
+/// have no sandbox.
 async fn held(attempt_dir: &Path, process: ProcessId) -> Level {
     let dir = process_dir(attempt_dir, process);
     let started = blocking(move || records::read::<Started>(&dir, Started::FILE)).await;
@@ -131,6 +132,7 @@ async fn held(attempt_dir: &Path, process: ProcessId) -> Level {
     receipt.map(|receipt| receipt.level).unwrap_or_default()
 }
 
+/// Says in the attempt's log what was ended, and why.
 async fn note(world: &World, attempt: &Attempt, level: Level, what: &str) {
     let text = format!(
         "{what}, because the sandbox of this turn, {:?}, holds more than the one it ran in.",

@@ -1,5 +1,6 @@
-//! Follow-ups: the queue decides, the journal records it in one transaction, and only then
-//! a turn begins.
+//! Follow-ups: the queue decides on a copy of itself, the journal records the decision in one
+//! transaction, and only then a turn begins. A call that was cut off anywhere is answered from that
+//! record when it comes again.
 
 use crate::event::{ProcessStatus, Timestamp};
 use crate::journal::{
@@ -13,11 +14,12 @@ use super::message::{FollowUpPort, FollowUpRequest};
 use super::queue::QueueEvent;
 use super::state::AttemptActorState;
 
-/// Most waiting follow-ups in an answer, and most characters of each.
+/// How many waiting follow-ups an answer lists, and how many characters of each.
 const LISTED_MAX: usize = 50;
 const PROMPT_MAX: usize = 300;
 
 impl AttemptActorState {
+    /// Sends, queues or cancels follow-ups. `has_slot`: the gateway has taken a slot in case a turn begins.
     pub async fn follow_up(
         &mut self,
         key: Option<Key>,
@@ -27,7 +29,8 @@ impl AttemptActorState {
     ) {
         let epoch = self.attempt.epoch;
         let answer = self.followed_up(key.as_ref(), request, has_slot).await;
-        // No turn began with the slot: a turn that waits for one gets it, else it is freed.
+        // An epoch that has not changed means that no turn has begun. The slot then goes to the turn that
+        // waits for one, or back to the gateway.
         let is_unused = has_slot && self.attempt.epoch == epoch;
         if is_unused && !self.queue.active {
             self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));
@@ -45,11 +48,12 @@ impl AttemptActorState {
     ) -> Result<Once<FollowedUp>, Refusal> {
         let FollowUpRequest { queue_id, action, prompt, variant, unless_stopped, review, .. } =
             request;
-        // The first call may have begun the turn with which this one would collide.
+        // Before the queue decides: an earlier call with this key may have begun the very turn that would
+        // now refuse this one.
         if let Some(answer) = remembered(&*self.world.journal, key).await? {
             return Ok(answer);
         }
-        // Earlier changes have to be written first.
+        // Changes are written in order, and earlier ones wait for the store.
         if let Some(refusal) = &self.refused {
             return Err(refusal.clone());
         }
@@ -93,13 +97,14 @@ impl AttemptActorState {
         Ok(answer)
     }
 
-    /// A stop was the last event.
+    /// A stop was the last event of the attempt.
     fn is_stopped(&self) -> bool {
         let was_killed = self.attempt.process.status == ProcessStatus::Killed;
         self.queue.held || (was_killed && !self.queue.active)
     }
 }
 
+/// As an answer shows it.
 fn shortened(waiting: &FollowUp) -> FollowUp {
     FollowUp { prompt: cut(waiting.prompt.clone(), PROMPT_MAX), ..waiting.clone() }
 }

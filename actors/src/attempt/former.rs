@@ -1,5 +1,5 @@
-//! The worktrees that this host still has of an attempt that is at another host now: a collection
-//! takes them away once that one has what the last turn left.
+//! The worktrees that this host still has of an attempt that is on another host now. A collection takes
+//! them away once that host can have what the last turn left.
 
 use super::collect::{kept, look};
 use super::message::{CollectVerdict, Collection};
@@ -8,7 +8,8 @@ use super::remove_worktrees::taken_away;
 use crate::journal::{Attempt, Phase};
 use crate::world::World;
 
-/// Moves them to the trash. `None`: there are none.
+/// Moves such worktrees to the trash. They stay while no turn of the attempt has a snapshot, unless it is
+/// idle: the other host could not have their work then. `None`: there are no such worktrees.
 pub async fn collect_former(world: &World, attempt: &Attempt, is_dry: bool) -> Option<Collection> {
     let settings = &world.settings;
     let id = attempt.attempt_id;

@@ -1,5 +1,12 @@
 //! The lock of an attempt's worktrees, lent to another attempt whose work is applied to its
-//! branch. Until it comes back a turn that begins waits, as it does for the attempt's own tasks.
+//! branch. Until the loan ends, a turn that begins waits, as it does for the attempt's own tasks.
+//! While an owner lends its lock it waits for no other owner's, so two attempts can't block each other.
+//!
+//! ```text
+//!  Lend ─▶ granted: `lent` + 1 ─▶ the lock is free ─▶ WorktreeLoan ─ drop ─▶ LoanReturned: `lent` - 1
+//!     └──▶ refused, while a turn, a finish, a collection or another loan is under way
+//!  restart: `reserve` takes the lock before any turn, for the finish that had the loan
+//! ```
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +24,9 @@ use crate::journal::Phase;
 use crate::refusal::{Code, Refusal};
 use crate::task::spawn;
 
-/// Takes a place in the queue for the lock now, before any later caller, and waits for it then.
+/// Takes a place in the lock's queue now, and returns a future that waits for the lock. tokio's mutex
+/// serves its waiters in the order of their first poll, so this polls once: a turn that asks later comes
+/// later. `unconstrained`, because a task that has used up its budget gets no place by a poll.
 pub fn queue_for(
     lock: &Arc<Mutex<()>>,
 ) -> impl Future<Output = OwnedMutexGuard<()>> + Send + use<> {
@@ -32,7 +41,8 @@ pub fn queue_for(
 }
 
 impl AttemptActorState {
-    /// Lends the worktrees, unless a turn runs or waits in them.
+    /// Lends the worktrees to a finish of another attempt: answered when the lock is free and the
+    /// snapshot of the last turn is made. Refused while a turn runs or waits.
     pub fn lend(&mut self, finish: FinishId, port: RpcReplyPort<Result<WorktreeLoan, Refusal>>) {
         let owner = self.myself.clone();
         if let Some((_, worktrees)) = self.reserved.take_if(|(of, _)| *of == finish) {
@@ -48,13 +58,16 @@ impl AttemptActorState {
         let (world, attempt) = (Arc::clone(&self.world), self.attempt.clone());
         spawn(async move {
             let lent = WorktreeLoan::new(worktrees.await, owner);
-            // Else the last turn's snapshot would have the work of the other attempt.
+            // Otherwise the snapshot of the last turn would contain the work of the other attempt.
             snapshot::before_finish(&world, &attempt).await;
             let _ = port.send(Ok(lent));
         });
     }
 
-    /// Whether the work of another attempt may be applied to this one.
+    /// Whether the work of another attempt may be applied to this one now.
+    ///
+    /// # Errors
+    /// A turn runs or waits, or another call finishes, collects or has borrowed it.
     pub(super) fn may_lend(&self) -> Result<(), Refusal> {
         let id = self.attempt.attempt_id;
         let refuse = |why: &str| {
@@ -74,8 +87,8 @@ impl AttemptActorState {
         Ok(())
     }
 
-    /// Keeps the worktrees for a finish that an earlier daemon had lent them to, so that no turn
-    /// begins before that goes on. Call it before any turn begins.
+    /// Keeps the worktrees for a finish that they were lent to before a restart, so that no turn begins
+    /// before that finish continues. To be called before any turn begins.
     pub fn reserve(&mut self) {
         let Some(finish) = self.attempt.lends.take() else { return };
         if let Ok(worktrees) = Arc::clone(&self.worktrees).try_lock_owned() {
@@ -84,6 +97,7 @@ impl AttemptActorState {
         }
     }
 
+    /// A loan has ended.
     pub fn lent_back(&mut self) {
         self.lent = self.lent.saturating_sub(1);
     }

@@ -1,5 +1,5 @@
 //! Locks that a killed git left in an attempt's worktree, on which every later git fails.
-//! They are renamed, not deleted. Everything here blocks.
+//! They are renamed, not deleted. Everything here blocks. `provost doctor` uses this too.
 
 use std::fs;
 use std::io;
@@ -8,23 +8,24 @@ use std::path::{Path, PathBuf};
 use crate::process::proc;
 use crate::workspace::own::Own;
 
-/// Taken for most of what git writes in a worktree (gitrepository-layout(5)).
+/// The locks that git takes for most of what it writes in a worktree (gitrepository-layout(5)).
 const LOCKS: [&str; 2] = ["index.lock", "HEAD.lock"];
 
-/// The locks in git's folder of a worktree.
+/// The locks that lie in git's folder of a worktree. A link or a folder of that name is none.
 pub fn of(own: &Own) -> Vec<PathBuf> {
     let locks = LOCKS.map(|name| own.admin().join(name));
     let is_file = |lock: &PathBuf| fs::symlink_metadata(lock).is_ok_and(|found| found.is_file());
     locks.into_iter().filter(is_file).collect()
 }
 
-/// Whether no process works in the worktree or with its git.
+/// Whether no process works in the worktree or in git's folder for it, or has a file there open: then
+/// nothing can hold the lock.
 pub fn is_abandoned(lock: &Path, worktree: &Path) -> bool {
     let admin = lock.parent().unwrap_or(lock);
     proc::user_of(worktree).is_none() && proc::user_of(admin).is_none()
 }
 
-/// Renames a lock, unless a process may hold it.
+/// Renames a lock, unless a process may hold it. `false`: one may, and the lock stays.
 ///
 /// # Errors
 /// It can't be renamed.

@@ -11,8 +11,21 @@
 //!     shim ──lengths──▶ output (pumps the spool into the log) ◀─────────Drain────────┘
 //! ```
 //!
+//! The life of the actor; the gateway (`gateway/owners.rs`) starts it and supervises it:
+//!
+//! ```text
+//!  start (Begin::New, Begin::Resume)
+//!    │  `state.rs`, begin(): an open finish, worktrees that are lent, the dev server, a due snapshot,
+//!    │  what earlier turns left running, the newest turn
+//!    ▼
+//!  one message at a time; after each one close()
+//!    │  nothing is alive, nothing waits, no task runs, all changes are written
+//!    ▼
+//!  AttemptEvent::Ended, and the actor stops. The next call for the attempt starts another actor.
+//! ```
+//!
 //! * [`queue`] (which turn is next) and [`lifecycle`] (the states of one turn) decide, purely.
-//!   What takes time is a task that reports back, so a stop is never behind anything.
+//!   What takes time is a task that reports back, so a stop never waits for it.
 //! * One turn at a time; it ends and the next one begins in one transaction. What earlier
 //!   turns left running lives on under its own shims.
 //! * A change of the row is written before it is announced, under the attempt's epoch; only a
@@ -84,25 +97,28 @@ use crate::journal::{Attempt, Decision};
 use crate::world::World;
 use state::AttemptActorState;
 
-/// What the actor finds of its attempt.
+/// How much of an attempt exists when the gateway starts its actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// Nothing has run; it has a slot, or waits for one.
+    /// Nothing has run. The first turn holds a running slot, or waits for one.
     New,
-    /// Taken up again, in whatever state the disk shows.
+    /// The attempt has had an actor before: the new one continues from the row and the folders,
+    /// whatever they show.
     Resume,
 }
 
+/// What the gateway gives to a new actor.
 pub struct Arguments {
     pub attempt: Attempt,
     pub begin: Begin,
     pub world: Arc<World>,
-    /// Borrows the worktrees of another attempt.
+    /// Asks for the worktrees of another attempt, on loan.
     pub lend: LoanFn,
     /// Receives what the actor reports.
     pub events: Box<dyn Fn(AttemptEvent) + Send + Sync>,
 }
 
+/// The actor itself, which has no data: `AttemptActorState` has all of it, and the behaviour too.
 pub struct AttemptActor;
 
 impl Actor for AttemptActor {
@@ -125,7 +141,8 @@ impl Actor for AttemptActor {
         state: &mut AttemptActorState,
     ) -> Result<(), ActorProcessingErr> {
         let span = tracing::info_span!("attempt", id = %state.attempt.attempt_id);
-        // Boxed: else the loop that waits for the next message has room for all of this meanwhile.
+        // Boxed, so that an actor that waits for its next message stays small: its loop would otherwise
+        // reserve memory for the largest of these branches.
         let handled = Box::pin(async move {
             match message {
                 AttemptMessage::FollowUp { key, request, has_slot, port } => {

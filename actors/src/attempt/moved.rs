@@ -1,5 +1,5 @@
-//! The worktrees of an attempt that has come from another host: made as its last turn with a snapshot
-//! left them. What this host had of it before it was there is not the attempt's any more.
+//! The worktrees of an attempt that has come from another host, made as its last turn with a snapshot
+//! left them. What this host had of the attempt before the other host got it is out of date.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,9 @@ use crate::refusal::Refusal;
 use crate::workspace::{NewWorktree, Snapshotted, add_worktree, restore_worktree};
 use crate::world::World;
 
-/// Makes the worktrees, without what they have beside their commits. `Err` is a sentence.
+/// Makes all worktrees of an attempt, without what is copied or set up beside their commits. They begin at
+/// the attempt's branch, or, if the attempt comes from another host, as its last snapshot has them. `Err` is
+/// a sentence.
 pub async fn restore_worktrees(
     world: &World,
     attempt: &Attempt,
@@ -38,7 +40,8 @@ pub async fn restore_worktrees(
         let new = if is_new { Some(add_worktree(path, &worktree).await) } else { None };
         let added = match new {
             Some(new) if new.is_ok() || !has_moved => new,
-            // Its former host may share the repository, and have a worktree of its branch.
+            // The former host may share the repository, and have a worktree of the branch: it is made as the
+            // snapshot has it, wherever the branch is.
             _ => {
                 let left = Snapshotted { commit, kept: kept(attempt) };
                 restore_worktree(path, &worktree, &left).await
@@ -50,11 +53,12 @@ pub async fn restore_worktrees(
     Ok(())
 }
 
-/// Below this reference, what a branch had beyond its attempt's last turn is kept.
+/// The prefix of the references that keep what a branch has beyond its attempt's last snapshot.
 fn kept(attempt: &Attempt) -> String {
     format!("refs/provost/moved/{}", attempt.attempt_id)
 }
 
+/// Where the worktree of a repository is to be, and what it is to show.
 fn worktree(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> NewWorktree {
     let source = world.settings.source(attempt, repo);
     NewWorktree {
@@ -68,7 +72,8 @@ fn worktree(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> NewWorktree
     }
 }
 
-/// Makes a worktree again that is gone, as the last turn with a snapshot left it. `Err` is a sentence.
+/// Makes one worktree again that somebody has deleted, as the last turn with a snapshot left it. `Err` is a
+/// sentence.
 pub async fn lay_again(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> Result<(), String> {
     let left = fetch_all(world, attempt).await?;
     let commit = left.into_iter().find(|snapshot| snapshot.repo == repo.name);
@@ -78,15 +83,15 @@ pub async fn lay_again(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> 
     made.map_err(|error| format!("no worktree of {} could be made: {error}", repo.path))
 }
 
-/// Whether the worktrees that are to be made are those of another host. What was collected here was
-/// collected with what its last turn left.
+/// Whether the worktrees that are to be made come from another host. If this host collected them since the
+/// attempt came, it did so with what the last turn left: they are made from the branch then.
 fn has_moved(world: &World, attempt: &Attempt) -> bool {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     attempt.placed_epoch > 0 && !dir.join(COLLECTED).exists()
 }
 
-/// Has all commits that the worktrees are made of in the repositories of this host. Returns what the
-/// last turn with a snapshot left. `Err` is a sentence.
+/// Makes sure that this host has all commits that the worktrees are made of. Returns the snapshot of the last
+/// turn that has one; empty: no turn has. `Err` is a sentence.
 pub async fn fetch_all(world: &World, attempt: &Attempt) -> Result<Vec<TurnSnapshot>, String> {
     let text = |refusal: Refusal| refusal.message;
     for repo in &attempt.repos {
@@ -103,8 +108,11 @@ pub async fn fetch_all(world: &World, attempt: &Attempt) -> Result<Vec<TurnSnaps
     Ok(left)
 }
 
-/// Forgets the worktrees that this host had of an attempt before that was at another one. Their
-/// files go to the trash once new ones are made.
+/// Removes the markers of worktrees that this host had before the attempt was on another host: they count as
+/// never made. Their files go to the trash when new ones are made.
+///
+/// # Errors
+/// A marker can't be read or removed.
 pub async fn forget_former(world: &World, attempt: &Attempt) -> io::Result<()> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let placed = attempt.placed_epoch;

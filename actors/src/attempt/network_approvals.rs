@@ -1,7 +1,13 @@
-//! Asking instead of failing: a host that a proxy has refused, and that a person may allow for the
+//! A destination that the proxy of a `strict` sandbox has refused, and that a person may allow for the
 //! project's attempts, becomes an approval of the attempt: asked for once in the project, and open until
-//! a person answers or the worktrees go. The agent goes on; once the host is allowed, it can try again, in
-//! a later turn too.
+//! a person answers or the worktrees go. The agent does not wait; once the destination is allowed, the
+//! agent can try again, in a later turn too.
+//!
+//! ```text
+//!  proxy refuses ─▶ its file of decisions ─inotify─▶ `watched` ─▶ Asked ─▶ approval ─ approved ─▶
+//!     ▲                                                                                         │
+//!     └── reads the attempt's file of allowed destinations ◀── `decided` appends a line ◀───────┘
+//! ```
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,14 +32,14 @@ use crate::sandbox::{ALLOWED_FILE, Decisions, Level};
 use crate::task::spawn;
 use crate::world::World;
 
-/// The tool of such a request.
+/// The name of the tool in such a request, which begins its key too.
 const TOOL: &str = "provost_allow_host";
-/// Between two looks while there are questions: each is a write of the board.
+/// The pause between two reads while there are questions: each question is a write to the board.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Hosts that one process can have a person asked for.
+/// How many destinations one process can have a person asked for.
 const ASKED_MAX: usize = 10;
 
-/// The request for a host with its port.
+/// The request to allow a destination (`host:port`).
 fn request(host: &str) -> Request {
     let mut detail = Map::new();
     detail.insert("url".to_owned(), json!(host));
@@ -48,14 +54,15 @@ fn request(host: &str) -> Request {
     }
 }
 
-/// The host that the approval of a request allows; `None` for any other request. One that an
-/// executor has made up differs, or says what it is for.
+/// The destination that the approval of a request allows; `None` for any other request. An executor can't
+/// forge one that misleads: only a request that is equal to Provost's own counts, text included.
 pub fn asked_for(asked: &Request) -> Option<&str> {
     let host = asked.context["host"].as_str()?;
     (*asked == request(host)).then_some(host)
 }
 
-/// Has a person asked for what the proxy of a process refuses, until its shim has ended.
+/// Watches what the proxy of a process refuses, in a task, until the process's shim has ended. Only a
+/// `strict` sandbox has a proxy.
 pub(super) fn ask(
     world: &World,
     attempt: &Attempt,
@@ -75,13 +82,14 @@ pub(super) fn ask(
     });
 }
 
+/// Reads the proxy's decisions whenever their file changes, and has a person asked for what was refused.
 async fn watched(
     folder: &Path,
     mut shim: watch::Receiver<u64>,
     handle: &TurnHandle,
 ) -> io::Result<()> {
     let changes = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-    // The file is replaced with each decision.
+    // The proxy replaces the file with each decision, by a rename.
     inotify::add_watch(&changes, folder, WatchFlags::MOVED_TO)?;
     // SAFETY: the descriptor stays the same, and is open until it is dropped, after its registration.
     let changes = unsafe { AsyncFd::register(changes) };
@@ -97,7 +105,8 @@ async fn watched(
         let mut has_asked = false;
         for (host, at) in refused {
             let known = asked.get(&host);
-            // Refused again: the question of another attempt may have its answer.
+            // A destination that is refused again is asked for again: another attempt's question for it may
+            // have been answered.
             if known.map_or(asked.len() < ASKED_MAX, |known| *known < at) {
                 asked.insert(host.clone(), at);
                 has_asked = true;
@@ -114,7 +123,7 @@ async fn watched(
                 while rustix::io::read(changes.get_ref(), &mut [0; 4096]).is_ok() {}
                 ready.clear_ready();
             }
-            // What it was refused last is asked for too.
+            // One more read follows, for what was refused last.
             () = ended(&mut shim) => has_ended = true,
         }
         if has_asked && !has_ended {
@@ -126,11 +135,12 @@ async fn watched(
     }
 }
 
+/// Waits until the shim has ended, which closes the channel.
 async fn ended(shim: &mut watch::Receiver<u64>) {
     while shim.changed().await.is_ok() {}
 }
 
-/// Allows a host for an attempt if that is the verdict: its proxies read the file.
+/// Allows a destination for an attempt if that is the verdict: its proxies read this file. Blocking.
 pub(super) fn decided(attempt_dir: &Path, host: &str, verdict: &Verdict) -> io::Result<()> {
     if *verdict != Verdict::Approve {
         return Ok(());
@@ -143,9 +153,9 @@ pub(super) fn decided(attempt_dir: &Path, host: &str, verdict: &Verdict) -> io::
     writeln!(file, "{host}")
 }
 
-/// The hosts that a person has allowed for the attempts of a project.
+/// The destinations that a person has allowed for the attempts of a project.
 pub(super) async fn allowed(world: &World, attempt: AttemptId) -> Vec<String> {
-    // What can't be read allows nothing.
+    // If that can't be read, none is allowed.
     let keys = world.journal.approved_of_project(attempt).await.unwrap_or_default();
     let host = |key: &String| Some(key.strip_prefix(TOOL)?.strip_prefix(':')?.to_owned());
     keys.iter().filter_map(host).collect()

@@ -1,5 +1,15 @@
 //! How a turn ended, decided from the facts in their order of trust: the executor's own
 //! terminal event (unless it answers an interrupt), its exit code, our own stop. Pure.
+//!
+//! ```text
+//!  executor's report   exit             a stop   status
+//!  ended well (*)      any              any      Completed
+//!  ended, otherwise    any              yes/no   Killed/Failed
+//!  none                0, no limit      any      Completed
+//!  none                other, or none   yes/no   Killed/Failed
+//! ```
+//!
+//! `*` and its model was asked, and the turn was not interrupted by a message.
 
 use std::time::Duration;
 
@@ -13,13 +23,15 @@ use crate::process::records::StopKind;
 use super::lifecycle::{Ending, INTERRUPT, StopFacts};
 use super::turn_summary::TurnSummary;
 
-/// The prompt of an attempt that resumes by itself after a limit.
+/// The prompt of a turn by which an attempt resumes by itself after a limit. A turn with this prompt is known
+/// by it (`state.rs`).
 pub const RESUME_PROMPT: &str =
     "The limit that ended your last turn is over. Go on where you were.";
-/// Least time from such a turn's end to the next: an agent may report a limit of a second.
+/// The least time from the end of such a turn to the next one: an agent may report a limit of one second.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// Keeps a turn with the prompt [`RESUME_PROMPT`] from being followed by another at once.
+/// Delays the next resumption after a turn that was one itself, so that they do not follow each other at
+/// once.
 pub fn pause(outcome: &mut Outcome) {
     let earliest = outcome.at.plus(PAUSE);
     if let Some(Quota { resume_at: Some(at), .. }) = &mut outcome.quota {
@@ -27,18 +39,18 @@ pub fn pause(outcome: &mut Outcome) {
     }
 }
 
-/// Why a turn has failed that its executor says went well.
+/// Why a turn has failed although its executor says that it went well.
 const NOT_ASKED: &str = "the agent ended its turn without asking its model: no message, no thought, \
                          no tool call and no tokens";
 
-/// Decides. `now` stands in where no exit record gives a time.
+/// The outcome of a turn. `policy` says what a rate limit means; `now` is used if no exit record has a time.
 pub fn decide(ending: &Ending, summary: &TurnSummary, policy: OnQuota, now: Timestamp) -> Outcome {
     let exit = ending.exit.as_ref();
     let stopped = stopped(ending);
     let interrupted = stopped.as_ref().is_some_and(|stop| stop.signals.contains(&INTERRUPT));
     let completed = match (&summary.turn_ended, exit) {
         (Some(ended), _) => !ended.failed && summary.model_asked && !interrupted,
-        // Unless it was ended for its limit.
+        // A process that was ended for its limit has failed, whatever its exit code.
         (None, Some(exit)) => exit.exit_code == Some(0) && exit.limit.is_none(),
         (None, None) => false,
     };
@@ -60,7 +72,7 @@ pub fn decide(ending: &Ending, summary: &TurnSummary, policy: OnQuota, now: Time
     }
 }
 
-/// How it was stopped: as this daemon knows it, else as the shim recorded it.
+/// How the process was stopped: as this daemon knows it, else as the shim has recorded it.
 fn stopped(ending: &Ending) -> Option<StopFacts> {
     let of_shim = || {
         let forced = ending.exit.as_ref()?.stopped? == StopKind::Forced;
@@ -69,14 +81,15 @@ fn stopped(ending: &Ending) -> Option<StopFacts> {
     ending.stopped.clone().or_else(of_shim)
 }
 
-/// The limit that the executor reported last, unless the policy ignores limits.
+/// The rate limit that the executor reported last, unless the policy ignores limits. It resumes by itself
+/// only if the executor said when the limit ends.
 fn quota(summary: &TurnSummary, policy: OnQuota) -> Option<Quota> {
     let counts = summary.last_error_type == Some(ErrorType::Quota) && policy != OnQuota::Never;
     let resume_at = summary.resume_at;
     counts.then(|| Quota { resume_at, resumes: policy == OnQuota::Auto && resume_at.is_some() })
 }
 
-/// The entry that a process's log ends with; `limit` is the one it was ended for.
+/// The entry that a process's log ends with.
 pub fn process_end(ending: &Ending, outcome: &Outcome) -> Event {
     let exit = ending.exit.as_ref();
     let mut text = ended(outcome.exit_code, outcome.exit_signal);
@@ -94,6 +107,7 @@ pub fn process_end(ending: &Ending, outcome: &Outcome) -> Event {
     }
 }
 
+/// How a process ended, without a reason.
 fn ended(exit_code: Option<i32>, exit_signal: Option<i32>) -> String {
     match (exit_code, exit_signal) {
         (Some(code), _) => format!("exit code {code}"),
@@ -102,8 +116,8 @@ fn ended(exit_code: Option<i32>, exit_signal: Option<i32>) -> String {
     }
 }
 
-/// One sentence that begins with the cause: who ended it, or the executor's own last error; then how it
-/// ended.
+/// One sentence about a turn that has not completed. It begins with the cause, which is the limit, whoever
+/// stopped it, or the executor's own last error; then it says how the process ended.
 fn failure_summary(ending: &Ending, stopped: Option<&StopFacts>, summary: &TurnSummary) -> String {
     let exit = ending.exit.as_ref();
     let mut text = match exit {
@@ -139,13 +153,13 @@ fn failure_summary(ending: &Ending, stopped: Option<&StopFacts>, summary: &TurnS
         if stopped.is_some() || is_limit {
             format!("{text}; last error: {error}")
         } else if exit.is_some_and(|exit| exit.exit_code == Some(0)) {
-            // The exit code of a program that ended as it should says nothing.
+            // Exit code 0 explains no failure.
             error.clone()
         } else {
             format!("{error}; {text}")
         }
     } else if stopped.is_some() {
-        // A stopped turn has no faults of its own to report.
+        // A stopped turn has no failure of its own to report.
         text
     } else if ended.is_some_and(|ended| !ended.failed) && !summary.model_asked {
         format!("{text}; {NOT_ASKED}")
@@ -157,12 +171,14 @@ fn failure_summary(ending: &Ending, stopped: Option<&StopFacts>, summary: &TurnS
     }
 }
 
+/// The beginning of the sentence about a stop, with the signals that were sent.
 fn by_whom(stop: &StopFacts) -> String {
     let force = if stop.forced { " (force)" } else { "" };
     let with = if stop.signals.is_empty() { "" } else { " with " };
     format!("stopped by stop_attempt{force}{with}{}", stop.signals.join(", "))
 }
 
+/// `SIGKILL (signal 9)`; only the number for a signal without a name here, such as a real-time signal.
 fn signal_name(signal: i32) -> String {
     nix::sys::signal::Signal::try_from(signal)
         .map_or_else(|_| format!("signal {signal}"), |name| format!("{name} (signal {signal})"))

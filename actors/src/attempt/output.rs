@@ -1,5 +1,10 @@
 //! Moves what a process writes from its spool to the attempt's log, and takes the steps of
-//! the conversation that follow: a task beside the actor, so that no stop waits for output.
+//! the conversation that follow from it. A task beside the actor, so that no stop waits for output.
+//!
+//! ```text
+//!  spool ─ pump ─▶ log ─ normalizer ─▶ TurnSummary ─▶ events to the actor (session, end of the turn, waits)
+//!                                         └ outbox ─ converse ─▶ stdin, approvals
+//! ```
 
 use std::io;
 use std::sync::Arc;
@@ -21,23 +26,25 @@ use super::outcome;
 use super::stdin_writer::StdinWriter;
 use super::turn_summary::{MODEL_QUIET, Outgoing, SharedSummary};
 
-/// One process's output.
+/// The output of one process, with all that its task needs.
 pub struct Output {
     pub log: Arc<AttemptLog>,
     pub process: ProcessId,
     pub summary: SharedSummary,
+    /// For the answers of a two-way protocol.
     pub stdin: StdinWriter,
-    /// The executor's session id that is written down already.
+    /// The executor's session id that the row has already.
     pub session: Option<String>,
-    /// Grows whenever the spool does; closed when the shim has ended.
+    /// Changes whenever the spool may have grown; closed when the shim and all writers have ended.
     pub lengths: watch::Receiver<u64>,
-    /// The process has ended, perhaps by this stop.
+    /// The record of the process's end, with the stop that may have caused it. Closed without a value: there
+    /// will be none.
     pub exit: oneshot::Receiver<(ExitRecord, Option<StopFacts>)>,
 }
 
 impl Output {
-    /// Runs until the shim and every possible writer have ended. Reports the executor's
-    /// session id, the end of the turn, the end of the log, and why it waits for the disk.
+    /// Runs until the process has ended and nothing can write any more. Reports the executor's session id,
+    /// the end of its turn, the end of the log, and why it waits for the disk.
     pub async fn follow(mut self, handle: &TurnHandle) {
         let disk = |reason| handle.send(TurnEvent::Disk(DiskWriter::Log, reason));
         let mut known = self.session.clone();
@@ -80,14 +87,16 @@ impl Output {
             if seen.turn_ended.is_some() && !std::mem::replace(&mut is_turn_over, true) {
                 handle.send(TurnEvent::Life(LifeEvent::TurnEnded));
             }
-            // Last of all: the next turn may begin by it, and goes on in that session.
+            // Last of all: `Drained` may begin the next turn, which resumes the session reported above.
             if has_ended && !std::mem::replace(&mut is_drained, true) {
                 handle.send(TurnEvent::Life(LifeEvent::Drained));
             }
         }
     }
 
-    /// Takes the steps of the conversation, until one can't be put on file now.
+    /// Takes the steps of the conversation in their order, until one can't be put on file now. A step
+    /// leaves the outbox only when it is done; after a restart it is taken again, and its key makes that
+    /// harmless.
     async fn converse(&self, handle: &TurnHandle) -> io::Result<()> {
         loop {
             let step = lock(&self.summary).outbox.front().cloned();
@@ -109,7 +118,7 @@ impl Output {
         }
     }
 
-    /// Reads all that the spool holds now, and retries after a fault of the disk.
+    /// Reads all that the spool holds now. After a fault of the disk, `follow` tries again.
     async fn pump(&self, waits: &mut bool, disk: &impl Fn(Option<String>)) {
         let taken = self.take_in().await;
         if let Err(error) = &taken {
@@ -118,12 +127,14 @@ impl Output {
         notify_disk(&taken, waits, disk);
     }
 
+    /// Reads the spool into the log until nothing is left.
     async fn take_in(&self) -> Result<(), LogError> {
         while self.blocking(AttemptLog::pump).await? {}
         Ok(())
     }
 
-    /// Reads the end. No later event would retry, so it waits while a fault may pass.
+    /// Reads the rest and writes the closing entry. No later event would lead to another try, so this
+    /// tries as long as the fault may pass.
     async fn finish(
         &self,
         exit: &ExitRecord,
@@ -146,6 +157,8 @@ impl Output {
         }
     }
 
+    /// One try. The outcome is decided here for the text of the entry alone; the actor decides it for the
+    /// row.
     async fn try_finish(&self, exit: &ExitRecord, ending: &Ending) -> Result<(), LogError> {
         self.take_in().await?;
         let (at, lengths) = (exit.at, (exit.stdout_bytes, exit.stderr_bytes));
@@ -159,7 +172,7 @@ impl Output {
         .await
     }
 
-    /// Runs a blocking step of the log.
+    /// Does a step of the log that blocks.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&AttemptLog, ProcessId) -> Result<T, LogError> + Send + 'static,
@@ -170,7 +183,8 @@ impl Output {
     }
 }
 
-/// Resolves once the executor has been quiet for so long that its turn counts as ended.
+/// Ends once the executor has been quiet for so long that its turn counts as ended; never if it has
+/// announced no such time.
 async fn quiet(summary: &SharedSummary, written: Instant) {
     let secs = lock(summary).ends_if_quiet.as_ref().map(|(secs, _)| *secs);
     match secs {
@@ -179,7 +193,7 @@ async fn quiet(summary: &SharedSummary, written: Instant) {
     }
 }
 
-/// Why the log can't be written now, if that may pass.
+/// Why the log can't be written now, if that may pass. A file that is not there, or damage, does not pass.
 pub(super) fn may_pass(error: &LogError) -> Option<String> {
     match error {
         LogError::Io(error) if error.kind() != io::ErrorKind::NotFound => Some(error.to_string()),
@@ -187,7 +201,7 @@ pub(super) fn may_pass(error: &LogError) -> Option<String> {
     }
 }
 
-/// Reports when the log begins and ends to wait for the disk.
+/// Reports when the log begins to wait for the disk, and when it no longer does.
 fn notify_disk(taken: &Result<(), LogError>, waits: &mut bool, disk: &impl Fn(Option<String>)) {
     let reason = taken.as_ref().err().and_then(may_pass);
     if reason.is_some() || *waits {

@@ -10,19 +10,25 @@ use crate::journal::{Attempt, AttemptStopped, Phase};
 use super::lifecycle::TurnStopped;
 use super::message::StopPort;
 
+/// All callers that wait, as one stop: they get one answer.
 #[derive(Default)]
 pub struct PendingStops {
+    /// The callers.
     ports: Vec<StopPort>,
     /// The processes that were asked, oldest first.
     asked: Vec<ProcessId>,
+    /// What each turn has answered. A turn that was ended for a later turn is here too, and in `asked` only
+    /// if a stop asked it.
     pub answers: HashMap<ProcessId, TurnStopped>,
-    /// A turn that waited for its slot was taken out of the queue.
+    /// A turn that waited for its slot was taken out of the gateway's queue.
     pub unqueued: bool,
+    /// One of the callers asked for force. Used if no turn has answered.
     forced: bool,
 }
 
 impl PendingStops {
-    /// One more caller waits until all of `processes` have answered, if need be again.
+    /// Adds a caller, who waits until all of `processes` have answered. A turn that has answered already is
+    /// asked again, so its earlier answer does not count.
     pub fn register(&mut self, port: StopPort, force: bool, processes: &[ProcessId]) {
         self.ports.push(port);
         self.forced |= force;
@@ -34,21 +40,21 @@ impl PendingStops {
         }
     }
 
-    /// A caller waits, and all turns have answered.
+    /// At least one caller waits, and all turns have answered.
     pub fn is_complete(&self) -> bool {
         let has_answered = |process| self.answers.contains_key(process);
         !self.ports.is_empty() && self.asked.iter().all(has_answered)
     }
 
-    /// The waiting callers and their answer: that of the newest turn, with the survivors
-    /// of all. `unrecorded`: not everything is in the store yet.
+    /// The waiting callers and their answer: the newest turn's, with the survivors of all turns.
+    /// `unrecorded`: part of it is not in the store yet.
     pub fn answer(self, attempt: &Attempt, unrecorded: bool) -> (Vec<StopPort>, AttemptStopped) {
         let newest = self.asked.last().copied().filter(|_| !self.unqueued);
         let last_answer = newest.and_then(|process| self.answers.get(&process));
         let last = &attempt.process;
         let has_run = attempt.phase == Phase::Settled && last.status != ProcessStatus::Planned;
         let process = newest.or((has_run && !self.unqueued).then_some(last.process_id));
-        // By now the next turn may have begun, which this stop does not concern.
+        // The next turn may have begun by now; this stop does not concern it.
         let (exit_code, exit_signal) = match last_answer.and_then(|it| it.exit.as_ref()) {
             Some(exit) => (exit.exit_code, exit.exit_signal),
             None if process == Some(last.process_id) => (last.exit_code, last.exit_signal),

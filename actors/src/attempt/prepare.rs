@@ -1,5 +1,14 @@
 //! Makes what a turn starts from: the worktrees, the manifest and environment of its
 //! process, and the files that the launch leaves in the process's folder.
+//!
+//! ```text
+//!  in the attempt's folder         the folder      the worktrees
+//!  nothing                         -               are made (`worktrees`, `restored`)
+//!  worktrees.json (the marker)     there           are whole; agents may have worked in them
+//!    with is_provided = false      there           are made, and still to be provided for
+//!  collected.json                  gone            were collected; made again when a turn needs them
+//!  collected.json                  there           a collection was cut off: the marker is put back
+//! ```
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -31,10 +40,11 @@ use super::remove_worktrees::{COLLECTED, MARKER, take_away_unmarked};
 use super::sandbox_plan::SandboxPlan;
 use super::variables;
 
-/// The normalizer's launch state, in the process's folder.
+/// The file with the launch state of the normalizer, in the process's folder.
 const LAUNCH_STATE: &str = "dialogue.json";
 
-/// Makes the attempt's worktrees, unless they are there. `Err` is a sentence.
+/// Makes the attempt's worktrees and provides for them, or, if they are there, brings them up to date. The
+/// caller holds their lock. `Err` is a sentence; worktrees that could not be made to the end are taken away.
 pub async fn worktrees(
     world: &World,
     attempt: &Attempt,
@@ -59,15 +69,15 @@ pub async fn worktrees(
         provision::provide(world, attempt, handle, signals).await
     };
     if let Err(why) = made.await {
-        // Nothing has run in them, so that nothing is lost.
+        // Nothing has run in them, so nothing is lost.
         take_away_unmarked(world, attempt).await;
         return Err(why);
     }
     mark(&dir, attempt, true).await
 }
 
-/// Makes the worktrees of an attempt at rest, as its last turn left them, unless they are there. The
-/// next turn provides for them. `Err` is a sentence.
+/// Makes the worktrees of an attempt at rest, as its last turn left them, unless they are there. They get no
+/// copies, ports or setup: the next turn provides for them. `Err` is a sentence.
 pub async fn restored(world: &World, attempt: &Attempt) -> Result<(), String> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
@@ -81,7 +91,7 @@ pub async fn restored(world: &World, attempt: &Attempt) -> Result<(), String> {
     mark(&dir, attempt, false).await
 }
 
-/// `Err` is a sentence.
+/// Whether the worktrees are made: see [`has_marker`]. Makes the attempt's folder. `Err` is a sentence.
 async fn is_made(dir: &Path, folder: &Path) -> Result<bool, String> {
     let readable = |error: io::Error| format!("{}: {error}", dir.display());
     tokio::fs::create_dir_all(dir).await.map_err(readable)?;
@@ -89,7 +99,8 @@ async fn is_made(dir: &Path, folder: &Path) -> Result<bool, String> {
     blocking(move || has_marker(&paths.0, &paths.1)).await.map_err(readable)
 }
 
-/// Writes the marker. `Err` is a sentence.
+/// Writes the marker, durably: from here on the worktrees are whole. Its epoch tells worktrees of before
+/// a move to another host from later ones (`moved::forget_former`). `Err` is a sentence.
 async fn mark(dir: &Path, attempt: &Attempt, is_provided: bool) -> Result<(), String> {
     let marker = json!({
         "attempt_id": attempt.attempt_id, "folder": attempt.folder, "epoch": attempt.epoch,
@@ -102,13 +113,16 @@ async fn mark(dir: &Path, attempt: &Attempt, is_provided: bool) -> Result<(), St
     Ok(())
 }
 
+/// Whether the worktrees were provided for; `true` for a marker of before this was noted. `Err` is a
+/// sentence.
 fn is_provided(dir: &Path) -> Result<bool, String> {
     let marker = records::read::<Value>(dir, MARKER);
     let marker = marker.map_err(|error| format!("{}: {error}", dir.display()))?;
     Ok(marker.is_none_or(|marker| marker["is_provided"] != false))
 }
 
-/// Checks that no link is in the place of the worktrees. `Err` is a sentence.
+/// Checks that no link is in the place of a worktree: an agent could have put one there, so that Provost's
+/// next step would reach elsewhere. `Err` is a sentence.
 pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
     let root = world.settings.worktrees_dir.clone();
     let folder = PathBuf::from(&attempt.folder);
@@ -119,7 +133,8 @@ pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), Stri
     looked.await.map_err(|panic| panic.to_string())?
 }
 
-/// Makes worktrees anew whose folder somebody has deleted, as the last turn left them. `Err` is a sentence.
+/// Makes worktrees again whose folder somebody has deleted, as the last turn with a snapshot left them. `Err`
+/// is a sentence.
 pub(super) async fn whole(world: &World, attempt: &Attempt) -> Result<(), String> {
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     for repo in &attempt.repos {
@@ -133,8 +148,8 @@ pub(super) async fn whole(world: &World, attempt: &Attempt) -> Result<(), String
     Ok(())
 }
 
-/// Puts back what git opens by name in the worktrees, and gives the agent the person's branches of today.
-/// An agent can work without.
+/// Puts back what git opens by name in the worktrees (an agent may have changed it), and brings the person's
+/// branches in the attempt's own repositories up to date. An agent can work without, so a failure is logged.
 async fn stay_current(world: &World, attempt: &Attempt) {
     for repo in &attempt.repos {
         let source = world.settings.source(attempt, repo);
@@ -152,7 +167,7 @@ async fn stay_current(world: &World, attempt: &Attempt) {
     }
 }
 
-/// Sets aside the locks that a killed git of an earlier turn left.
+/// Sets aside the index locks that a killed git of an earlier turn left.
 pub(super) async fn release_locks(world: &World, attempt: &Attempt) {
     for repo in &attempt.repos {
         let source = world.settings.source(attempt, repo);
@@ -162,13 +177,13 @@ pub(super) async fn release_locks(world: &World, attempt: &Attempt) {
                 tracing::warn!(lock = %lock.display(), ?is_aside, "a git lock was left behind");
             }
         });
-        // A panic is logged by its hook, and git reports a lock that stays.
+        // A panic is logged by the panic hook, and git reports a lock that stays.
         let _ = released.await;
     }
 }
 
-/// Whether the marker is there. After a collection that was cut off before the folder moved,
-/// it is put back; after a finished one, the worktrees count as never made.
+/// Whether the marker is there. After a collection that was cut off before the folder moved, the marker
+/// is put back; after a complete one, the worktrees count as never made. Blocking.
 fn has_marker(dir: &Path, folder: &Path) -> io::Result<bool> {
     let (marker, collected) = (dir.join(MARKER), dir.join(COLLECTED));
     if marker.try_exists()? {
@@ -178,19 +193,20 @@ fn has_marker(dir: &Path, folder: &Path) -> io::Result<bool> {
         return fs::remove_file(collected).map(|()| false);
     }
     match fs::rename(collected, &marker) {
-        // There was no collection, or another one has just put it back.
+        // There was no collection, or another call has just put the marker back.
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => marker.try_exists(),
     }
 }
 
-/// Whether the attempt had worktrees that were taken away.
+/// Whether the attempt's worktrees were collected, and not made again since.
 pub async fn was_collected(world: &World, attempt: AttemptId) -> io::Result<bool> {
     let dir = world.settings.attempt_dir(attempt);
     Ok(tokio::fs::try_exists(dir.join(COLLECTED)).await? && !has_worktrees(world, attempt).await?)
 }
 
-/// Whether the worktrees of an attempt were taken away to the end: nothing stands in their place.
+/// Whether the worktrees are gone and nothing has their place: a collection that was cut off has left nothing
+/// to do. `true` also for an attempt without a row.
 pub async fn is_gone(world: &World, attempt: AttemptId) -> Result<bool, Refusal> {
     let unreadable = |error: io::Error| Refusal::internal(format!("attempt {attempt}: {error}"));
     if has_worktrees(world, attempt).await.map_err(unreadable)? {
@@ -201,23 +217,24 @@ pub async fn is_gone(world: &World, attempt: AttemptId) -> Result<bool, Refusal>
     Ok(tokio::fs::symlink_metadata(folder).await.is_err())
 }
 
-/// Whether the attempt has worktrees: until then there is nothing in them.
+/// Whether the attempt has whole worktrees, by their marker. The folder itself is not looked at.
 pub async fn has_worktrees(world: &World, attempt: AttemptId) -> io::Result<bool> {
     let dir = world.settings.attempt_dir(attempt);
     tokio::fs::try_exists(dir.join(MARKER)).await
 }
 
-/// A process ready to be spawned.
+/// All that starts a process, before anything of it is on disk.
 pub struct Prepared {
     pub manifest: Manifest,
+    /// The values that the manifest, which is a file, names without showing them.
     pub secrets: Secrets,
     pub launch: Launch,
-    /// The log entries that its turn begins with.
+    /// The entries with which its part of the log begins: a notice, the prompt, what holds it, the command.
     pub opening: Vec<(Timestamp, Event)>,
 }
 
-/// What to run for the newest process. `hidden` are secrets that are not in its environment. `Err`
-/// is a sentence.
+/// What to run for the attempt's newest process. `hidden`: secrets that are not in its environment, and that
+/// no output may show. `boxed`: its sandbox, if it has one. `Err` is a sentence.
 pub fn process(
     world: &World,
     attempt: &Attempt,
@@ -263,7 +280,7 @@ pub fn process(
     let held =
         boxed.map(SandboxPlan::notice).or_else(unboxed).map(|text| Event::SystemMessage { text });
     let opening = [Event::UserMessage { text: prompt }].into_iter().chain(held).chain([start]);
-    // The worktree was made for the first turn.
+    // Only the turn that made the worktree says what was not copied into it.
     let left_out = provision.left_out().filter(|_| process.turn == 1);
     let left_out = left_out.map(|text| Event::SystemMessage { text });
     let opening = notice.into_iter().chain(left_out).chain(opening);
@@ -287,7 +304,7 @@ pub fn process(
     Ok(Prepared { manifest, secrets, launch, opening })
 }
 
-/// The prompt as the agent gets it: a new conversation begins with what its box forbids.
+/// The prompt as the agent gets it: a new conversation begins with what the sandbox forbids.
 fn told(boxed: Option<&SandboxPlan>, process: &Process, prompt: &str) -> String {
     let told = boxed.and_then(|boxed| boxed.told);
     match told.filter(|_| process.executor_session_id.is_none()) {
@@ -296,7 +313,8 @@ fn told(boxed: Option<&SandboxPlan>, process: &Process, prompt: &str) -> String 
     }
 }
 
-/// This daemon as a worker's MCP server, with an environment: some CLIs give it none.
+/// This daemon as the MCP server of the attempt's worker. Its environment is spelled out, because some CLIs
+/// give their servers none of their own.
 fn agent_mcp_server(settings: &ActorSettings, attempt: &Attempt) -> McpServer {
     let home = settings.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
     let own = ("PROVOST_ATTEMPT_ID".to_owned(), attempt.attempt_id.to_string());
@@ -310,7 +328,7 @@ fn agent_mcp_server(settings: &ActorSettings, attempt: &Attempt) -> McpServer {
     }
 }
 
-/// The worktree of the only repository, or the folder that holds them all.
+/// Where the attempt's processes start: the worktree of its only repository, or the folder that holds all.
 pub(super) fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
     match attempt.repos.as_slice() {
@@ -319,7 +337,8 @@ pub(super) fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
     }
 }
 
-/// Writes the launch state and the files for the CLI, over those of a try. Blocking.
+/// Writes the launch state and the files for the CLI, for their owner alone. What an earlier try wrote is
+/// overwritten. Blocking.
 pub fn write_launch_state(dir: &Path, launch: &Launch) -> io::Result<()> {
     let private = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
     if !launch.dialogue.is_null() {
@@ -336,7 +355,7 @@ pub fn write_launch_state(dir: &Path, launch: &Launch) -> io::Result<()> {
     Ok(())
 }
 
-/// The launch state that was written; null where none was. Blocking.
+/// The launch state of a process; null if its executor has none. Also for `provost replay`. Blocking.
 ///
 /// # Errors
 /// It can't be read.

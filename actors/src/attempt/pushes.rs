@@ -1,6 +1,11 @@
-//! What turns leave, also on a remote: a task of the daemon has the remote that is configured keep the
-//! snapshots of this host's attempts, one after the other, and has remotes remove what is not to be kept
-//! any more. Rows say what is to be done, so what fails or is cut off is done later.
+//! Copies of snapshots on a remote. One task of the daemon has the configured remote keep the newest
+//! snapshot of each of this host's attempts, and has remotes remove what is not to be kept any more. Rows
+//! say what is to be done, so what fails or is cut off is done later.
+//!
+//! ```text
+//!  Due ─ push ─▶ There ─ not to be kept ─▶ Unwanted ─ removed ─▶ Removed
+//!   └─ fails ─▶ Failed ─ each hour, and at the start ─▶ as Due
+//! ```
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -22,23 +27,24 @@ use crate::workspace::push::kept::Kept;
 use crate::workspace::push::{PushError, check_url, shown};
 use crate::world::World;
 
-/// How often what has failed is tried again.
+/// The pause before what has failed is tried again.
 const AGAIN: Duration = Duration::from_hours(1);
-/// Most characters of a failure's text.
+/// How many characters of a failure's text are shown.
 const TOLD_MAX: usize = 500;
 
-/// Why a remote has not done what it is to do.
+/// Why a push to a remote, or a removal there, failed.
 #[derive(Debug, thiserror::Error)]
 enum PushFailed {
-    /// What else goes to this remote may work.
+    /// Another snapshot may still go to this remote.
     #[error("{0}")]
     This(String),
-    /// The remote can't be reached, or refuses whatever it is asked.
+    /// The remote can't be reached: nothing else is tried there in this round.
     #[error("{0}")]
     Away(String),
 }
 
-/// Does what is due at the daemon's start, each hour, and when [`wake`] is called.
+/// The task. Does what is due when the daemon starts, each hour, and when [`wake`] is called; what has failed
+/// before only in the first two cases. Never ends.
 pub async fn keep_pushed(world: Arc<World>) {
     let mut again = interval(AGAIN);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -53,16 +59,17 @@ pub async fn keep_pushed(world: Arc<World>) {
     }
 }
 
-/// There may be something to push, or to remove.
+/// Has the task look now: there may be something to push or to remove.
 pub fn wake(world: &World) {
     world.to_push.notify_one();
 }
 
+/// Does what is due, one snapshot after the other. Attempts of other hosts are theirs to push.
 async fn round(world: &World, with_failed: bool) -> Result<(), Refusal> {
     let remote = world.settings.snapshot_remote.as_deref();
     let mut away = HashSet::new();
     for due in world.journal.due_pushes(remote, with_failed).await? {
-        // Another one would wait for as long and fail in the same way.
+        // Another push to this remote would wait as long, and fail in the same way.
         if away.contains(&due.url) {
             continue;
         }
@@ -70,15 +77,16 @@ async fn round(world: &World, with_failed: bool) -> Result<(), Refusal> {
         if attempt.host != world.host.id {
             continue;
         }
-        // Before the push: what the remote may have is removed there once it is not to be kept.
+        // The row names the remote before the push: if the daemon dies in between, the remote may have
+        // the snapshot, and is asked to remove it once it is not to be kept.
         if due.pushed == Pushed::Due && !world.journal.record_push(&due, Pushed::Due).await? {
             continue;
         }
         match carry_out(world, &attempt, &due).await {
             Ok(pushed) => {
                 failpoint::hit("snapshot", "pushed");
-                // Where this fails it is done again, which changes nothing at the remote. What the row
-                // says by now is done next.
+                // If this write fails, the push is done again, which changes nothing at the remote. If
+                // the row has changed meanwhile, what it says now is done next.
                 if !world.journal.record_push(&due, pushed).await? {
                     wake(world);
                 }
@@ -94,7 +102,7 @@ async fn round(world: &World, with_failed: bool) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns what the remote has then.
+/// Pushes or removes one snapshot. Returns what the remote has then.
 async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<Pushed, PushFailed> {
     let DuePush { attempt_id, turn, commit_id, url, .. } = due;
     check_url(url).map_err(PushFailed::This)?;
@@ -117,7 +125,7 @@ async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<Pu
     }
     may_leave(world, attempt, repo, commit_id).await.map_err(PushFailed::This)?;
     kept.put(*turn, commit_id).await.map_err(refused)?;
-    // What stays goes with the next turn's.
+    // A snapshot that stays goes with the next turn's.
     if let Err(error) = kept.remove(Some(*turn)).await.map_err(refused) {
         tracing::warn!(attempt = %attempt_id, remote = due.remote, %error,
             "a remote still has the snapshots of earlier turns");
@@ -125,7 +133,8 @@ async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<Pu
     Ok(Pushed::There)
 }
 
-/// Whether a snapshot is here and has nothing that is not to leave the host. `Err` is part of a sentence.
+/// Whether a snapshot is here, and has nothing that must not leave the host: credentials that were copied
+/// into the worktree. `Err` is part of a sentence.
 async fn may_leave(
     world: &World,
     attempt: &Attempt,
@@ -143,7 +152,7 @@ async fn may_leave(
     }
 }
 
-/// Logs a failure, and says it in the attempt's log when it is the first one of this snapshot.
+/// Logs a failure. The attempt's log says it once for each snapshot.
 async fn failed(
     world: &World,
     attempt: &Attempt,

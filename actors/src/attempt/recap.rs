@@ -1,30 +1,31 @@
-//! The prompt of a new session of an attempt: it repeats the task and earlier turns. Pure.
+//! The prompt of a session that begins without the executor's memory of the attempt: it repeats the task
+//! and earlier turns. Pure.
 
 use crate::event::ProcessStatus;
 use crate::journal::Past;
 use crate::text::cut;
 
-/// Longest first prompt that is repeated, and longest of any other text, in characters.
+/// The longest repetition of the first prompt, and of any other text, in characters.
 const TASK_MAX: usize = 8000;
 const TEXT_MAX: usize = 2000;
-/// Most bytes of all turns but the first.
+/// How many bytes all turns but the first may have together; the oldest of them are left out.
 const TURNS_MAX: usize = 16 * 1024;
 
-/// What the first prompt of a session goes on from.
+/// What the first prompt of a process builds on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// What the executor knows.
+    /// What the executor knows by itself, which may be nothing: the prompt is as it was given.
     Own,
-    /// This prompt, with a summary before it.
+    /// A summary of earlier turns: this prompt begins with it.
     Recap(String),
-    /// This prompt: the host of the turn before was lost.
+    /// The last snapshot, because the host of the turn before was lost: this prompt says so.
     Moved(String),
-    /// A copy of this session of the executor.
+    /// A copy of the executor's session with this id, which is another attempt's.
     Fork(String),
 }
 
 impl Beginning {
-    /// The log entry before the prompt.
+    /// The entry of the log before the prompt, which tells a person why the prompt is not as it was given.
     pub fn notice(&self) -> Option<&'static str> {
         match self {
             Self::Own => None,
@@ -44,19 +45,20 @@ impl Beginning {
     }
 }
 
-/// What the files are of an attempt that has moved.
+/// Which files an attempt has after its host was lost.
 const KEPT: &str = "the machine of the last turn was lost, so the files are as the last snapshot \
                     before has them, and what was done after it is gone";
 
-/// Whether the last turn was lost with its host.
+/// Whether the host was lost in the last turn.
 pub fn is_moved(past: &[Past]) -> bool {
     past.last().is_some_and(|last| last.lost_host.is_some())
 }
 
-/// The prompt after a summary of the `past` turns, oldest first, if there are any.
+/// The prompt after a summary of the `past` turns, oldest first. If no turn is worth a summary, the prompt is
+/// as it was given, except for a sentence about a lost host.
 pub fn prompt(past: &[Past], prompt: &str) -> String {
     let all = past;
-    // A turn that failed without a message, and whose prompt comes again, is left out.
+    // The last turns that failed without a message and had this very prompt are left out.
     let is_again = |past: &Past| past.final_message.is_none() && past.prompt == prompt;
     let last = past.iter().rposition(|past| !is_again(past)).map_or(0, |last| last + 1);
     let Some((first, later)) = past[..last].split_first() else {
@@ -89,6 +91,7 @@ pub fn prompt(past: &[Past], prompt: &str) -> String {
     )
 }
 
+/// One turn: its prompt, at most so many characters of it, its last message, and how it ended.
 fn summary(past: &Past, most: usize) -> String {
     let Past { turn, prompt, final_message, status, lost_host } = past;
     let prompt = cut(prompt.clone(), most);

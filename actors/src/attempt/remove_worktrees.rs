@@ -1,6 +1,11 @@
-//! Takes worktrees away: their folder goes to the trash, the references that
-//! they needed are deleted, and their ports are
-//! free. What an attempt has is said by a marker in its folder.
+//! Removes worktrees: their folder goes to the trash, the references that they needed are deleted, and
+//! their ports are free again. A marker in the attempt's folder says what the attempt has.
+//!
+//! ```text
+//!  worktrees.json ─ rename ─▶ collected.json   (synced before the folder moves)
+//!  worktrees/<folder> ─ rename ─▶ trash/<uuid>-<folder>
+//!  the attempt's own repositories ─ rename ─▶ trash/<uuid>-<folder>/repositories
+//! ```
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -13,15 +18,16 @@ use crate::journal::Attempt;
 use crate::workspace::{forget_worktree, own};
 use crate::world::World;
 
-/// Written when all worktrees of an attempt are whole. Until it is there,
-/// nothing has run in them and they may be made anew.
+/// The marker, in the attempt's folder: all worktrees of the attempt are whole. Until it is there,
+/// nothing has run in them, and they may be made again.
 pub const MARKER: &str = "worktrees.json";
-/// What the own repositories are called in the trash, beside their worktrees.
+/// The name of the attempt's own repositories in the trash, beside the worktrees.
 const OWN_GIT: &str = "repositories";
-/// What the marker is called once the worktrees were taken away.
+/// The name of the marker once the worktrees were removed.
 pub const COLLECTED: &str = "collected.json";
 
-/// Ends what is left of worktrees whose folder has gone.
+/// Deletes what is left of worktrees whose folder is gone: references in the person's repositories, and the
+/// record of the ports. What fails is logged, and done by the next collection or daemon.
 pub async fn forget(world: &World, attempt: &Attempt) {
     for repo in &attempt.repos {
         let forgotten = forget_worktree(repo.path.as_ref(), attempt.attempt_id).await;
@@ -31,16 +37,16 @@ pub async fn forget(world: &World, attempt: &Attempt) {
         }
         failpoint::hit("collect", "forgotten");
     }
-    // Nothing that uses them is left. If this fails, the next daemon does it.
+    // No process is left that uses the ports. If this fails, the next daemon does it.
     if let Err(refusal) = world.journal.give_back_ports(attempt.attempt_id).await {
         tracing::warn!(attempt = %attempt.attempt_id, %refusal, "its ports stay taken");
     }
 }
 
-/// Takes away worktrees that could not be made to the end. If this fails, a collection does it.
+/// Removes worktrees that could not be made to the end. If this fails, a collection does it.
 pub async fn take_away_unmarked(world: &World, attempt: &Attempt) {
     let folder = world.settings.worktrees_dir.join(&attempt.folder);
-    // One that is empty need not go to the trash.
+    // An empty folder need not go to the trash.
     let own = world.settings.attempt_dir(attempt.attempt_id).join(own::FOLDER);
     let has_own = tokio::fs::symlink_metadata(own).await.is_ok();
     let taken = match tokio::fs::remove_dir(&folder).await {
@@ -55,7 +61,10 @@ pub async fn take_away_unmarked(world: &World, attempt: &Attempt) {
     }
 }
 
-/// Moves their folder to the trash.
+/// Moves the folder of the worktrees, and the attempt's own repositories, to the trash.
+///
+/// # Errors
+/// The folder can't be moved; the marker is as it was then.
 pub async fn taken_away(world: &World, attempt: &Attempt) -> io::Result<()> {
     let settings = &world.settings;
     let dir = settings.attempt_dir(attempt.attempt_id);
@@ -64,8 +73,9 @@ pub async fn taken_away(world: &World, attempt: &Attempt) -> io::Result<()> {
     blocking(move || take_away(&dir, &worktrees, &trash, &name)).await
 }
 
-/// Three renames; when the second fails the first is taken back. Without the marker, only two. Their own
-/// repositories go last: a crash before that leaves what the next worktrees set aside.
+/// Three renames: the marker, the folder, the own repositories. If the second fails, the first is taken back.
+/// Half-made worktrees have no marker. After a crash before the third, the next worktrees set the own
+/// repositories aside. Blocking.
 fn take_away(dir: &Path, worktrees: &Path, trash: &Path, name: &str) -> io::Result<()> {
     let (marker, collected) = (dir.join(MARKER), dir.join(COLLECTED));
     DirBuilder::new().recursive(true).mode(0o700).create(trash)?;

@@ -11,7 +11,8 @@ use crate::refusal::{Code, Refusal};
 use crate::task::spawn;
 
 impl AttemptActorState {
-    /// Makes them in a task, unless a turn does. The actor lives until then.
+    /// Makes the worktrees in a task, unless a turn is under way, which makes them itself. The actor does
+    /// not end before that task.
     pub fn restore(&mut self, port: RpcReplyPort<Result<(), Refusal>>) {
         if self.queue.active {
             return drop(port.send(Ok(())));

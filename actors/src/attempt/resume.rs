@@ -1,5 +1,7 @@
-//! What a person needs to go on with an attempt's session by hand: its executor's own terminal
-//! interface, in the worktree, in the box of its turns and with the state of the attempt.
+//! What a person needs to continue an attempt's session by hand (`provost resume`): the executor's own
+//! terminal interface, in the worktree, in the sandbox of the attempt's turns and with its state.
+//!
+//! While the person's program runs it holds a lock of a file. [`obstacle`] sees that, and no turn begins.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -18,17 +20,18 @@ use crate::refusal::{Code, Refusal};
 use crate::sandbox::Level;
 use crate::world::{ActorSettings, World};
 
-/// The file in the attempt's folder that is locked while a person goes on by hand.
+/// The file in the attempt's folder that is locked while a person works by hand.
 const LOCK: &str = "by-hand.lock";
 
 fn lock(settings: &ActorSettings, attempt: AttemptId) -> PathBuf {
     settings.attempt_dir(attempt).join(LOCK)
 }
 
-/// What runs the interface.
+/// All that starts the interface. The command of the person starts it, not the daemon.
 ///
 /// # Errors
-/// A turn runs, or the attempt or its executor has not what it takes.
+/// A turn runs or waits; there is no session or no worktree; the executor has no such interface; or the
+/// sandbox is one that only a turn can have.
 pub async fn by_hand(world: &World, attempt: &Attempt) -> Result<ByHand, Refusal> {
     world.host.require(attempt)?;
     let name = &attempt.executor;
@@ -71,14 +74,16 @@ pub async fn by_hand(world: &World, attempt: &Attempt) -> Result<ByHand, Refusal
     Ok(ByHand { program, args: interface.args, env, cwd, sandbox, lock })
 }
 
-/// What a person did by hand has ended: a token that was renewed comes back.
+/// A person has ended the interface: a token that it has renewed goes back to the person's credentials.
 pub async fn ended(world: &World, attempt: &Attempt) {
     own_state::in_step(world, attempt).await;
 }
 
+/// Hints: what else a person can do.
 const SHELL: &str = "`provost shell ATTEMPT` starts a shell in its worktree.";
 const SEND: &str = "Call follow_up with action = \"send\". The agent's next turn goes on with it.";
 
+/// Refuses while a turn runs or waits.
 fn is_at_rest(attempt: &Attempt) -> Result<(), Refusal> {
     if matches!(attempt.phase, Phase::Settled | Phase::Idle) {
         return Ok(());
@@ -87,10 +92,11 @@ fn is_at_rest(attempt: &Attempt) -> Result<(), Refusal> {
     Err(Refusal::new(Code::TurnActive, message))
 }
 
+/// The executor's id of the attempt's session.
 fn session(attempt: &Attempt) -> Result<String, Refusal> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let id = attempt.process.executor_session_id.clone();
-    // An agent has said it, and it becomes an argument.
+    // An agent has chosen this text, and it becomes an argument of a command.
     let id = id.filter(|id| !id.starts_with('-') && id.chars().all(plain));
     id.ok_or_else(|| {
         let message = format!(
@@ -101,6 +107,7 @@ fn session(attempt: &Attempt) -> Result<String, Refusal> {
     })
 }
 
+/// The command line of the interface.
 fn interface(
     executor: &dyn Executor,
     attempt: &Attempt,
@@ -117,6 +124,7 @@ fn interface(
     })
 }
 
+/// Refuses without worktrees, or if a link has taken the place of one.
 async fn has_worktree(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
     let gone = |why: String| Refusal::new(Code::WorkspaceFailed, why).hint(SEND);
     let has = prepare::has_worktrees(world, attempt.attempt_id).await;
@@ -127,7 +135,8 @@ async fn has_worktree(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
     prepare::real_worktrees(world, attempt).await.map_err(gone)
 }
 
-/// Why no turn may begin now, if a person goes on with the session by hand. A sentence.
+/// A sentence that says why no turn may begin now: a person continues the session by hand. `None` also if
+/// that can't be found out.
 pub async fn obstacle(world: &World, attempt: &Attempt) -> Option<String> {
     let path = lock(&world.settings, attempt.attempt_id);
     let looked = blocking(move || {

@@ -1,7 +1,14 @@
 //! The attempt's row, as its actor writes it: change after change, in order. While the
 //! disk is full, or the database is locked or gone, changes wait here and are retried.
-//! The actor does not wait for that, so a stop is never behind it. Which writers wait for
-//! the disk is kept in memory only, for there may be no room for a row.
+//! The actor does not wait for the store, so a stop never does. Which writers wait for
+//! the disk is kept in memory only, because there may be no room for a row.
+//!
+//! ```text
+//!  note ─▶ unwritten ─write_changes─▶ the row
+//!             ▲             │ refused by the store (`refused` is set)
+//!             │             ▼
+//!             └── WriteAgain, after 250 ms to 4 s: first `unwritten`, then the outcomes of turns
+//! ```
 
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, Change, Turnover};
@@ -15,13 +22,14 @@ use super::queue;
 use super::state::AttemptActorState;
 
 impl AttemptActorState {
-    /// Writes a change after all earlier ones, now or as soon as the store takes it.
+    /// Notes a change, and writes all that is noted: now, or as soon as the store takes it.
     pub(super) async fn advance(&mut self, process: ProcessId, change: Change) {
         self.note(process, change);
         self.write_noted().await;
     }
 
-    /// Writes down that a process runs, or has run, and what holds it.
+    /// Writes that a process runs, or has run, and the sandbox that holds it. `most_held` becomes the
+    /// strictest level that a turn of the attempt has had.
     pub(super) async fn note_started(&mut self, process: ProcessId, started: &Started) {
         let Attempt { most_held, process: newest, .. } = &mut self.attempt;
         let now = started.sandbox.as_ref();
@@ -36,18 +44,20 @@ impl AttemptActorState {
         self.advance(process, running).await;
     }
 
-    /// Notes a change, to be written with the next one.
+    /// Notes a change without writing it. A stop notes its changes and writes them once the signals are
+    /// sent.
     pub(super) fn note(&mut self, process: ProcessId, change: Change) {
         self.unwritten.push_back((process, change));
     }
 
-    /// Writes what was noted, now or as soon as the store takes it.
+    /// Writes what was noted, unless a retry is due already, which will write it.
     pub(super) async fn write_noted(&mut self) {
         if self.refused.is_none() {
             self.write_changes().await;
         }
     }
 
+    /// The retry: writes the noted changes, then the outcomes that no row has.
     pub async fn write_again(&mut self) {
         self.refused = None;
         let ended: Vec<ProcessId> = self.unrecorded().collect();
@@ -59,12 +69,14 @@ impl AttemptActorState {
         }
     }
 
+    /// The turns whose outcome the store has not taken.
     fn unrecorded(&self) -> impl Iterator<Item = ProcessId> {
         let unrecorded = self.turns.iter().filter(|turn| turn.unrecorded.is_some());
         unrecorded.map(|turn| turn.handle.process)
     }
 
-    /// Writes the changes that wait. `false`: the store does not take them now.
+    /// Writes the noted changes. `false`: the store takes none now, and a retry is armed. A change that is
+    /// refused for another reason, such as another epoch, is logged and dropped: it can't succeed later.
     async fn write_changes(&mut self) -> bool {
         let (id, epoch) = (self.attempt.attempt_id, self.attempt.epoch);
         while let Some((process, change)) = self.unwritten.front() {
@@ -84,7 +96,7 @@ impl AttemptActorState {
         true
     }
 
-    /// Arms the retry, and shows the reason in the attempt's status.
+    /// Arms the retry, and shows clients in the attempt's status why it waits.
     fn retry_later(&mut self, refusal: Refusal) {
         let what = format!("attempt {}: writing its row", self.attempt.attempt_id);
         let pause = self.backoff.failed(what, &refusal);
@@ -93,8 +105,8 @@ impl AttemptActorState {
         drop(self.myself.send_after(pause, || AttemptMessage::WriteAgain));
     }
 
-    /// Writes a turn's outcome and, in one transaction, the next turn, which keeps the slot unless
-    /// nothing new is to begin on this host.
+    /// Writes a turn's outcome and, in the same transaction, the turn that follows. That one keeps the
+    /// slot, unless this host drains: nothing new begins there. All earlier changes are written first.
     pub(super) async fn record(&mut self, process: ProcessId) {
         let outcome = self.turn(process).and_then(|turn| turn.unrecorded.clone());
         let Some(outcome) = outcome else { return };
@@ -133,7 +145,7 @@ impl AttemptActorState {
         }
     }
 
-    /// A writer waits, or no longer does (`None`).
+    /// Notes why a writer waits for the disk, or that it waits no longer (`None`), and shows it.
     pub(super) fn disk(&mut self, process: ProcessId, writer: DiskWriter, reason: Option<String>) {
         match reason {
             // A closed turn has nothing left to write.
@@ -145,6 +157,7 @@ impl AttemptActorState {
         self.notify_disk();
     }
 
+    /// Shows clients the first reason for which a writer waits, or that none does.
     pub(super) fn notify_disk(&self) {
         let reason = self.disk_waits.values().next().map(String::as_str);
         self.world.journal.waits_for_disk(self.attempt.attempt_id, reason);

@@ -5,7 +5,8 @@ use crate::event::{Event, Timestamp};
 use crate::journal::Attempt;
 use crate::world::World;
 
-/// Appends a text to the log of an attempt. Best effort: the daemon's log has it otherwise.
+/// Adds a text to an attempt's log, in its newest turn. Best effort: if that fails, the daemon's log has
+/// the text.
 pub async fn say(world: &World, attempt: &Attempt, text: String) {
     let (process, turn) = (attempt.process.process_id, attempt.process.turn);
     let entry = Event::SystemMessage { text: text.clone() };

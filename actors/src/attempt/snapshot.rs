@@ -1,9 +1,17 @@
-//! The snapshot of an attempt's last turn: made by a task once the turn has ended, and if it is
-//! still missing then, before the process of the next turn is started. For callers an attempt has
-//! settled once its snapshot stands, or the row says why it can't be made. It holds the lock of the
-//! worktrees, for which only the preparation of the next turn waits: neither a settlement nor a
-//! stop does. That a snapshot is due is written with the turn's outcome, so an attempt whose
-//! daemon was killed before gets it from the next daemon.
+//! The snapshot of an attempt's last turn: a commit under a reference for each repository, with all that
+//! the worktree had when the turn had ended.
+//!
+//! ```text
+//!  turn settles ─ one transaction: outcome, snapshot is due ─▶ a task makes it (`after_last_turn`)
+//!                                                                 └─ fails: the row says why; it stays due
+//!  next turn prepares, still due ─▶ `before_next_turn`: made, or given up for good
+//!  a finish begins, still due ───▶ `before_finish`: made, before the finish changes the worktrees
+//!  next daemon, still due ───────▶ as after a turn
+//! ```
+//!
+//! For callers an attempt has settled once its snapshot is made, or the row says why it can't be. The task
+//! holds the lock of the worktrees, for which only the preparation of the next turn waits: neither a
+//! settlement nor a stop does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +27,24 @@ use crate::workspace::snapshot::SnapshotError;
 use crate::workspace::turn_snapshot::{TurnEnd, save};
 use crate::world::World;
 
-/// Snapshots that are made at once, of all attempts of which no turn waits for it: each runs
-/// about twenty git processes.
+/// How many snapshots are made at once, of attempts of which no turn waits for them: each runs about twenty
+/// git processes.
 static AT_ONCE: Semaphore = Semaphore::const_new(2);
-/// Before the next try, when a file changed while git read it.
+/// The pauses before the next tries, if a file has changed while git read it.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
 
-/// Makes it under the lock of the worktrees. Not if a later turn has begun: that may be at work
-/// in them. What fails is tried again before the next turn, or by the next daemon.
+/// Makes the snapshot under the lock of the worktrees, unless a later turn has begun, which may be at work in
+/// them. What fails is tried again before the next turn, or by the next daemon.
 pub async fn after_last_turn(world: &Arc<World>, attempt: &Attempt, worktrees: &Mutex<()>) {
-    // Before the lock, so that a turn never waits for the snapshots of other attempts. The
-    // semaphore is never closed.
+    // The semaphore comes before the lock, so that a turn never waits for the snapshots of other
+    // attempts. It is never closed.
     let _turn = AT_ONCE.acquire().await;
     let _lock = worktrees.lock().await;
     before_finish(world, attempt).await;
 }
 
-/// Makes it, or gives it up: once the next turn's process runs, it is too late. The caller holds
-/// the lock of the worktrees.
+/// Makes the snapshot if it is due, or gives it up and says so in the log: once the next turn's process
+/// runs, it is too late. The caller holds the lock of the worktrees.
 pub async fn before_next_turn(world: &Arc<World>, attempt: &Attempt) {
     if let Some(due) = due(world, attempt).await
         && let Err(reason) = make(world, attempt, due).await
@@ -46,18 +54,20 @@ pub async fn before_next_turn(world: &Arc<World>, attempt: &Attempt) {
     }
 }
 
-/// Makes it if it is due, for a caller that holds the lock of the worktrees and changes them.
+/// Makes the snapshot of the last turn if it is due. The caller holds the lock of the worktrees, and may
+/// change them afterwards.
 pub async fn before_finish(world: &Arc<World>, attempt: &Attempt) {
     let Some(due) = due(world, attempt).await.filter(|due| due.is_last) else { return };
     let id = attempt.attempt_id;
     if let Err(reason) = make(world, attempt, due).await {
         tracing::warn!(attempt = %id, turn = due.turn, reason, "a turn gets no snapshot now");
         let failed = || world.journal.snapshot_failed(id, due.turn, &reason);
-        // Only a fault of the store is tried again: the attempt would seem to run until then.
+        // Tried again only while the store fails: without this note the attempt would seem to run on.
         let _ = while_store_fails(format!("a note on the snapshot of {id}"), failed).await;
     }
 }
 
+/// The turn whose snapshot is due. `None` also if the store refuses to say.
 async fn due(world: &World, attempt: &Attempt) -> Option<DueSnapshot> {
     let id = attempt.attempt_id;
     let due = while_store_fails(format!("a look for a due snapshot of {id}"), || {
@@ -66,7 +76,8 @@ async fn due(world: &World, attempt: &Attempt) -> Option<DueSnapshot> {
     due.await.unwrap_or_default()
 }
 
-/// `Err`: why it can't be made.
+/// Makes and records the snapshot of a turn. Without worktrees there is nothing to save, which is
+/// recorded. `Err`: why it can't be made, as part of a sentence.
 async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> Result<(), String> {
     match prepare::has_worktrees(world, attempt.attempt_id).await {
         Ok(true) => {}
@@ -93,6 +104,7 @@ async fn make(world: &Arc<World>, attempt: &Attempt, due: DueSnapshot) -> Result
     }
 }
 
+/// Saves the worktree of each repository under a reference. Repeatable: the last try counts.
 async fn save_all(
     world: &World,
     attempt: &Attempt,
@@ -123,10 +135,11 @@ async fn save_all(
     Ok(all)
 }
 
+/// Writes the rows of a snapshot, and its bundles for other hosts. No `saved`: it can't be made any more.
 async fn record(world: &World, attempt: &Attempt, due: DueSnapshot, saved: &[TurnSnapshot]) {
     let id = attempt.attempt_id;
     let kept = bundles::of_turn(world, attempt, due.turn, saved).await;
-    // The references are kept, so the next try only writes the rows.
+    // If this fails the references stay, so the next try only writes the rows.
     let recorded = while_store_fails(format!("a note of the snapshot of {id}"), || {
         world.journal.record_snapshot(id, due.turn, saved, &kept)
     });

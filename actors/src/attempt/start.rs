@@ -1,5 +1,14 @@
 //! Starts an attempt's process, or finds out what became of it: the two tasks that end
 //! with a process to attach to.
+//!
+//! ```text
+//!  process: log begun ─▶ spawn ─ runs ──────────────────▶ Some(shim)
+//!                          ├─ shim not reached, or died ─▶ None: it may run; `found` says
+//!                          └─ not started ───────────────▶ Err
+//!  found:   adopt ─ Live, Ended ────────────────────────▶ that
+//!             ├─ Lost ─ sweep ───────────────────────────▶ Ended
+//!             └─ NeverStarted ─ had run: swept ──────────▶ Ended;  had not: the folder is reopened
+//! ```
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -27,18 +36,19 @@ use super::resume;
 use super::sandbox_plan;
 use super::turn_summary::{SharedSummary, SummarizingNormalizer};
 
-/// Why a process is killed whose shim died before the daemon held its pipes.
+/// Why a process is killed whose shim died before the daemon was connected to it.
 const SHIM_DIED: &str = "the supervising process died while it was starting it";
 
-/// What the attempt's newest process has left of its beginning, if it has begun.
+/// The record of the start of the attempt's newest process; `None`: it has not begun, or that can't be read.
 pub async fn record(world: &World, attempt: &Attempt) -> Option<Started> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
     let dir = process_dir(&dir, attempt.process.process_id);
     blocking(move || records::read(&dir, Started::FILE)).await.ok().flatten()
 }
 
-/// Spawns the attempt's newest process. `None`: one may run, and [`found`] finds out. `Err` is a sentence: none
-/// runs.
+/// Starts the attempt's newest process. `None`: it may run, and [`found`] finds that out. `Err` is a
+/// sentence: it does not run. The log has the reason only of a failure after the log was begun; the outcome
+/// of the turn has any reason.
 pub async fn process(
     world: &World,
     attempt: &Attempt,
@@ -83,8 +93,8 @@ pub async fn process(
     tracing::warn!(attempt = %attempt.attempt_id, %error, "its process was not started");
     match error {
         SpawnError::Unreachable(_) => Ok(None),
-        // An orphan may run, and the dying shim may hold the folder's lock for a while.
-        // After that its records are read.
+        // The executor may run as an orphan, and the dying shim may hold the lock of the folder for a
+        // while. The records are read after that.
         SpawnError::Died => {
             let what = format!("attempt {}: sweeping its process", attempt.attempt_id);
             until_done(what, || world.shims.sweep(&dir, SHIM_DIED)).await;
@@ -99,8 +109,8 @@ pub async fn process(
     }
 }
 
-/// What the newest turn goes on from: one without a session from a copy of another attempt's, or
-/// from a recap. `Err` is a sentence.
+/// What the newest turn builds on: its session; or, without one, a copy of the session that a fork begins
+/// from, or a summary of the turns so far. `Err` is a sentence.
 async fn beginning(
     world: &World,
     attempt: &Attempt,
@@ -124,8 +134,9 @@ async fn beginning(
             Beginning::Own
         });
     }
-    // Several worktrees have a folder around them that agents look for no session in. If the copy
-    // can't be made, the turn that replaces this one is a later one.
+    // With several worktrees, the process starts in the folder around them, in which agents look for no
+    // session of a single worktree. If the copy turns out to be lost, the turn that replaces this one is
+    // turn 2, and gets a summary.
     let may_copy = process.turn == 1 && attempt.repos.len() == 1 && executor.forks_sessions();
     if let Some(fork) = attempt.fork.filter(|_| may_copy)
         && let Some(id) = journal.session_at(fork, &attempt.executor).await.map_err(text)?
@@ -133,7 +144,7 @@ async fn beginning(
     {
         return Ok(Beginning::Fork(id));
     }
-    // A fork's past begins with that of the other attempt.
+    // The past of a fork begins with that of the other attempt.
     let mut past = match (process.turn, attempt.fork) {
         (1, None) => return Ok(Beginning::Own),
         (_, None) => Vec::new(),
@@ -148,7 +159,7 @@ async fn beginning(
     })
 }
 
-/// The attempt as its newest turn may see it: without a session that only its turns in a box may read.
+/// The attempt without a session that its newest turn must not read, because only sandboxed turns may.
 async fn within_reach(world: &World, attempt: &Attempt, executor: &dyn Executor) -> Attempt {
     let mut attempt = attempt.clone();
     if let Some(id) = attempt.process.executor_session_id.clone()
@@ -159,7 +170,8 @@ async fn within_reach(world: &World, attempt: &Attempt, executor: &dyn Executor)
     attempt
 }
 
-/// Whether a session is in the own state of the attempt `of`, and the newest turn runs without a box.
+/// Whether a session is in the own state of the attempt `of`, while the newest turn of `attempt` runs
+/// without a sandbox.
 async fn is_out_of_reach(
     world: &World,
     attempt: &Attempt,
@@ -171,7 +183,7 @@ async fn is_out_of_reach(
     wanted.level == Level::None && own_state::holds(world, of, wanted.state, id.to_owned()).await
 }
 
-/// The session that the newest turn goes on with.
+/// The session whose files the newest turn needs, and the attempt that has them. `None`: it begins a new one.
 fn session(world: &World, attempt: &Attempt, beginning: &Beginning) -> Option<Session> {
     let (of, id) = match beginning {
         Beginning::Fork(id) => (attempt.fork?.attempt_id, id.clone()),
@@ -180,7 +192,7 @@ fn session(world: &World, attempt: &Attempt, beginning: &Beginning) -> Option<Se
     Some(Session { of, id, cwd: prepare::working_dir(world, attempt) })
 }
 
-/// Logs that the turn failed before its process was started.
+/// Logs that a turn failed before its process was started, with the prompt: no entry of it is there yet.
 pub async fn not_prepared(world: &World, attempt: &Attempt, reason: &str) {
     match world.logs.get(attempt.attempt_id).await {
         Ok(log) => log_failure(&log, attempt, reason.to_owned(), true).await,
@@ -190,15 +202,16 @@ pub async fn not_prepared(world: &World, attempt: &Attempt, reason: &str) {
     }
 }
 
-/// What became of the newest process over a restart. Tries until the disk answers.
+/// Finds out what became of the newest process over a restart. Tries until the disk answers.
 pub async fn found(world: &World, attempt: &Attempt, summary: SharedSummary) -> TurnEvent {
     let what = format!("attempt {}: finding its process", attempt.attempt_id);
     let (found, log) = until_done(what, || find(world, attempt, summary.clone())).await;
-    // What can't be read has none: the preparation reports it.
+    // If that can't be read, the preparation will report it.
     let provision = Provision::of(world, attempt).await.unwrap_or_default();
     TurnEvent::Found(Box::new(found), log, provision.has_script())
 }
 
+/// One try.
 async fn find(
     world: &World,
     attempt: &Attempt,
@@ -210,7 +223,7 @@ async fn find(
     let has_run = attempt.process.status == ProcessStatus::Running;
     let found = settle_lost(world, attempt, has_run, found).await?;
     if matches!(found, Adopted::NeverStarted) {
-        // Its start is still to come, or fails.
+        // Its start is still to come, or will fail: until the folder is reopened it can't be started.
         world.shims.reopen(&dir).await.map_err(sentence)?;
     } else {
         begin(&log, attempt, world, summary, vec![]).await?;
@@ -218,11 +231,12 @@ async fn find(
     Ok((found, log))
 }
 
-/// Kills what is alive of the newest process, without its log. Returns the survivors.
+/// Kills what is alive of the newest process, without opening its log. Returns the number of survivors.
+/// `Err` is a sentence: its shim can't be reached.
 pub async fn kill(world: &World, attempt: &Attempt, kind: StopKind) -> Result<u32, String> {
     let found = world.shims.adopt(&world.settings.process_dir(attempt)).await;
     let Adopted::Live(shim) = found.map_err(sentence)? else {
-        // A process without a shim is swept when it is found.
+        // A process without a shim is killed when it is found.
         return Ok(0);
     };
     let killed = async {
@@ -233,7 +247,8 @@ pub async fn kill(world: &World, attempt: &Attempt, kind: StopKind) -> Result<u3
     Ok(u32::try_from(report.survivors.len()).unwrap_or(u32::MAX))
 }
 
-/// The state of the process whose shim has ended: alive under another one, or ended.
+/// What became of a process whose shim's connection has ended: alive under another shim, or ended. Tries
+/// until that is known.
 pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adopted {
     let dir = &world.settings.process_dir(attempt);
     let mut first = Some(world.shims.rescue(dir, control).await);
@@ -251,7 +266,8 @@ pub async fn rescued(world: &World, attempt: &Attempt, control: Control) -> Adop
     .await
 }
 
-/// Kills an orphan and records its end, or that of a process whose folder is gone.
+/// Makes `Ended` of a process whose shim is dead (kills what is left of it), and of one that has run and
+/// whose folder is gone. `Err` is a sentence.
 async fn settle_lost(
     world: &World,
     attempt: &Attempt,
@@ -272,6 +288,7 @@ async fn settle_lost(
     }
 }
 
+/// Begins the process's part of the log, or continues it after a restart, with the executor's normalizer.
 async fn begin(
     log: &Arc<AttemptLog>,
     attempt: &Attempt,
@@ -290,10 +307,12 @@ async fn begin(
     blocking(move || log.begin(process, turn, normalizer, opening)).await.map_err(sentence)
 }
 
+/// An error as a sentence.
 fn sentence(error: impl Display) -> String {
     error.to_string()
 }
 
+/// Logs that a turn failed before an executor ran.
 async fn log_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String, with_prompt: bool) {
     let prompt = with_prompt.then(|| attempt.process.prompt.clone());
     let (log, process, turn) = (Arc::clone(log), attempt.process.process_id, attempt.process.turn);

@@ -1,4 +1,19 @@
-//! The state of an attempt's actor: which turns it has, and what becomes of them.
+//! The state of an attempt's actor: its row as the actor knows it, its turns, and the tasks that run.
+//! The phases of an attempt, and what moves it from one to the next:
+//!
+//! ```text
+//!          slot granted            process runs           stop             exit, log read
+//!  Queued ──────────────▶ Preparing ──────────▶ Running ────────▶ Stopping ──────────────▶ Settled
+//!     │                       │                    └──── exit, log read ─────────────────▶ Settled
+//!     │                       └──── not started, or a stop ──────────────────────────────▶ Settled
+//!     ├─ stop, after a turn has ended ────────────▶ Settled
+//!     └─ stop, before any turn has ended ─────────▶ Idle
+//!
+//!  Settled, Idle ── a turn begins ──▶ Preparing if it has a slot, else Queued
+//! ```
+//!
+//! Each phase is that of the attempt's newest turn ([`super::lifecycle`]); a process that an older turn
+//! left running changes no phase.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,41 +42,68 @@ use super::queue::Queue;
 use super::turn::Turn;
 use super::{Arguments, AttemptEvent, AttemptMessage, Begin, outcome, snapshot, start};
 
+/// All that the actor of one attempt knows. Only its `handle` changes it, one message after the other.
 pub struct AttemptActorState {
     pub(super) myself: ActorRef<AttemptMessage>,
     events: Box<dyn Fn(AttemptEvent) + Send + Sync>,
     pub(super) world: Arc<World>,
-    /// As its row is; `process` is the newest one.
+    /// The attempt as its row is, or will be once `unwritten` is written. `process` is the newest one.
     pub(super) attempt: Attempt,
-    /// Changes that are not in that row yet, in order. Outcomes wait in their turns.
+    /// Changes that the row does not have yet, in order. Outcomes wait in their turns instead.
     pub(super) unwritten: VecDeque<(ProcessId, Change)>,
-    /// Why the store refused the last write; a retry is due.
+    /// Why the store refused the last write. While this is set a retry is due, and nothing is written
+    /// before it.
     pub(super) refused: Option<Refusal>,
+    /// The pauses between these retries. A write that succeeds resets them.
     pub(super) backoff: Backoff,
+    /// Decides which turn is next. A step is taken on a copy, which replaces this once the store has
+    /// taken the step; a stop alone steps this one directly.
     pub(super) queue: Queue,
+    /// Whoever holds this may change the files of the worktrees, or rely on them. The actor never waits
+    /// for it: its tasks do, first come, first served.
+    ///
+    /// | who | from, to |
+    /// |---|---|
+    /// | a turn | its preparation, from the snapshot of the turn before to the end of the setup |
+    /// | a snapshot | while it is made |
+    /// | a finish | from its beginning to its end |
+    /// | a loan | from the grant until the other attempt's finish drops it |
+    /// | a collection | while the worktrees are examined and cleaned up |
+    /// | a restoration | while the worktrees are made |
+    /// | a dev server | only while it is started |
+    ///
+    /// A turn's process runs without it: the phase keeps finishes, loans and collections away then. It is
+    /// the first in the order of locks (ARCHITECTURE.md, "Owners").
     pub(super) worktrees: Arc<Mutex<()>>,
-    /// Those of which something may be alive, oldest first. Only the last may be unsettled.
+    /// The turns of which something may be alive, oldest first. Only the last one may be unsettled.
     pub(super) turns: Vec<Turn>,
+    /// The stops that have not been answered.
     pub(super) stops: PendingStops,
+    /// Why each writer waits for the disk. Clients see the first reason.
     pub(super) disk_waits: BTreeMap<(ProcessId, DiskWriter), String>,
-    /// Collections that are examining the worktrees.
+    /// How many collections examine the worktrees.
     pub(super) collecting: usize,
-    /// A finish that is carried out.
+    /// The finish that this actor carries out: its own attempt's, or one of another host's attempt.
     pub(super) finishing: Option<Finishing>,
-    /// The newest finish of another host's attempt whose work is refused here.
+    /// The newest finish of another host's attempt that this actor refuses. It runs beside
+    /// `finishing`, for it touches no worktree.
     pub(super) refusing: Option<Finishing>,
+    /// Asks for the worktrees of another attempt, on loan.
     pub(super) lend: LoanFn,
-    /// Finishes of other attempts that have its worktrees, or wait for them.
+    /// How many finishes of other attempts have this attempt's worktrees, or wait for them.
     pub(super) lent: usize,
-    /// Its worktrees, kept for a finish that had them before a restart.
+    /// The lock of the worktrees, kept since a restart for the finish of another attempt that had them
+    /// before.
     pub(super) reserved: Option<(FinishId, OwnedMutexGuard<()>)>,
-    /// Its dev server, if one is alive.
+    /// The dev server, if one is alive.
     pub(super) previewing: Option<Previewing>,
-    /// Tasks that make the snapshot of its last turn, or look whether it is due.
+    /// How many tasks make the snapshot of the last turn or restore the worktrees, or look whether that
+    /// is due. The actor does not end before them.
     pub(super) snapshots: usize,
 }
 
 impl AttemptActorState {
+    /// Builds the state, and continues what an earlier owner of the attempt left.
     pub fn begin(myself: ActorRef<AttemptMessage>, arguments: Arguments) -> Self {
         let Arguments { attempt, begin, world, lend, events } = arguments;
         let phase = attempt.phase;
@@ -89,14 +131,15 @@ impl AttemptActorState {
             previewing: None,
             snapshots: 0,
         };
-        // They hold the worktrees, so that no turn changes them meanwhile.
+        // The finish and the loan take their place in the queue for the worktrees before any turn, so that no
+        // turn changes the files meanwhile. The dev server takes no lock.
         state.resume_finish();
         state.reserve();
         state.resume_preview();
         if state.attempt.snapshot_due {
             state.take_snapshot();
         }
-        // An actor that failed may have reported one.
+        // These are in memory only: an actor that failed may have left such a report behind.
         state.world.journal.waits_for_disk(state.attempt.attempt_id, None);
         state.world.journal.waits_for(state.attempt.attempt_id, None);
         for process in state.attempt.leftovers.clone() {
@@ -114,6 +157,8 @@ impl AttemptActorState {
         state
     }
 
+    /// Adds a turn, and nothing more: the caller prepares or finds its process. What runs already
+    /// (`earlier`) is read before, so the new turn is not part of it.
     fn take_turn(&mut self, process: Process, life: Life) -> &mut Turn {
         let handle = TurnHandle { actor: self.myself.clone(), process: process.process_id };
         let attempt = Attempt { process, ..self.attempt.clone() };
@@ -124,11 +169,12 @@ impl AttemptActorState {
         &mut self.turns[last]
     }
 
+    /// The turn of this process. `None` once nothing of it is alive.
     pub(super) fn turn(&mut self, process: ProcessId) -> Option<&mut Turn> {
         self.turns.iter_mut().find(|turn| turn.handle.process == process)
     }
 
-    /// What is to run next, after the newest turn.
+    /// The turn that follows the newest one with this prompt, not written down yet.
     pub(super) fn next(&self, follow_up: FollowUp, has_slot: bool) -> Next {
         let last = &self.attempt.process;
         // A turn that never began leaves its number to the next one.
@@ -147,7 +193,8 @@ impl AttemptActorState {
         Next { process, has_slot }
     }
 
-    /// The turn that replaces one whose session was lost.
+    /// The turn that replaces one that has failed because its executor no longer knew the session: the
+    /// same prompt in a new session. `None`: this turn has not failed so.
     pub(super) fn replace_lost(&mut self, process: ProcessId, outcome: &Outcome) -> Option<Next> {
         let turn = self.turn(process).filter(|_| outcome.status == ProcessStatus::Failed)?;
         if !turn.lost_its_session() {
@@ -158,15 +205,16 @@ impl AttemptActorState {
         Some(next)
     }
 
-    /// The newest turn's prompt, to be run once more.
+    /// The newest turn's prompt as a follow-up, to run it once more.
     pub(super) fn prompt_again(&self) -> FollowUp {
         let Process { prompt, variant, queue_id, .. } = self.attempt.process.clone();
-        // The first turn of an attempt is of no follow-up.
+        // The prompt of the attempt's start has no follow-up.
         let queue_id = queue_id.unwrap_or_else(QueueId::new);
         FollowUp { queue_id, prompt, variant, queued_at: Timestamp::now() }
     }
 
-    /// A turn has been written down: runs it, or asks for its slot.
+    /// Begins a turn that the store has written down: prepares it, or asks the gateway for its slot. The
+    /// epoch grows here as it did in the row.
     pub(super) fn go_on(&mut self, next: Next) {
         self.attempt.epoch += 1;
         (self.attempt.phase, self.attempt.state) = next.state();
@@ -178,24 +226,26 @@ impl AttemptActorState {
         }
     }
 
+    /// The queued turn has its slot. Without a queued turn, a stop was faster and has freed the slot.
     pub async fn granted(&mut self) {
         if self.attempt.phase != Phase::Queued {
             return;
         }
         (self.attempt.phase, self.attempt.state) = (Phase::Preparing, State::Running);
         let process = self.attempt.process.clone();
-        // If the write fails the turn runs all the same; a restart would queue it again.
+        // If the write fails the turn runs all the same, and the daemon after a restart would queue it again.
         self.advance(process.process_id, Change::Preparing).await;
         self.take_turn(process, Life::preparing()).prepare();
     }
 
+    /// Handles what a task of a turn reports. An event of a turn that is closed changes nothing.
     pub async fn happened(&mut self, process: ProcessId, event: TurnEvent) {
         match event {
             TurnEvent::Life(input) => self.step(process, input).await,
             TurnEvent::Started(shim, log) => self.started(process, *shim, log).await,
             TurnEvent::Found(found, log, has_script) => {
                 if has_script {
-                    // A stop waits for its end.
+                    // From here on a stop waits for the end of the script.
                     self.with(process, |turn| drop(turn.life.step(LifeEvent::SettingUp)));
                 }
                 self.found(process, *found, log).await;
@@ -208,7 +258,7 @@ impl AttemptActorState {
                 Adopted::Ended(exit) => self.ended(process, LifeEvent::Exited(exit)).await,
                 Adopted::NeverStarted | Adopted::Lost { .. } => {}
             },
-            // A leftover process no longer speaks for the conversation.
+            // A process that an older turn left running says nothing about the conversation any more.
             TurnEvent::WaitsFor(what) if process == self.attempt.process.process_id => {
                 self.world.journal.waits_for(self.attempt.attempt_id, what);
             }
@@ -238,6 +288,7 @@ impl AttemptActorState {
         }
     }
 
+    /// Does something with a turn, unless it is closed.
     pub(super) fn with(&mut self, process: ProcessId, act: impl FnOnce(&mut Turn)) {
         if let Some(turn) = self.turn(process) {
             act(turn);
@@ -253,6 +304,8 @@ impl AttemptActorState {
         self.with(process, |turn| turn.handle.send_after(PAUSE, event));
     }
 
+    /// Gives an event to the turn's state machine, and carries out the effects in their order: here those
+    /// that change the attempt's row or answer a caller, and in the turn those that concern its process.
     pub(super) async fn step(&mut self, process: ProcessId, input: LifeEvent) {
         let effects = self.turn(process).map(|turn| turn.life.step(input)).unwrap_or_default();
         for effect in effects {
@@ -270,6 +323,8 @@ impl AttemptActorState {
         }
     }
 
+    /// A process runs. The actor attaches to it before it writes the row, so a store that fails delays
+    /// neither output nor a stop.
     async fn started(&mut self, process: ProcessId, shim: Shim, log: Arc<AttemptLog>) {
         let started = shim.started.clone();
         self.with(process, |turn| turn.attach(shim, log));
@@ -278,7 +333,8 @@ impl AttemptActorState {
         self.step(process, LifeEvent::Spawned).await;
     }
 
-    /// The state of a process after a restart, as the disk shows it.
+    /// Continues with a process as it was found after a restart, then carries out the stop that came
+    /// while it was being found.
     async fn found(&mut self, process: ProcessId, found: Adopted, log: Arc<AttemptLog>) {
         self.with(process, |turn| turn.finding = false);
         self.take_up(process, found, log).await;
@@ -287,6 +343,16 @@ impl AttemptActorState {
         }
     }
 
+    /// Continues with a process, by what it was found as and by the phase that the row has:
+    ///
+    /// ```text
+    ///                 Preparing            Running         Stopping            an older turn's
+    ///  Live           started              attach          attach, stop again  attach
+    ///  NeverStarted   prepare, or failed*  failed          failed              closed
+    ///  Ended          read, exited         read, exited    read, stopped       read, exited
+    /// ```
+    ///
+    /// `*` failed if this daemon has tried to spawn it and could not tell whether it runs.
     async fn take_up(&mut self, process: ProcessId, found: Adopted, log: Arc<AttemptLog>) {
         let is_newest = process == self.attempt.process.process_id;
         let phase = if is_newest { self.attempt.phase } else { Phase::Settled };
@@ -310,7 +376,8 @@ impl AttemptActorState {
             Adopted::NeverStarted if phase == Phase::Settled => {
                 self.step(process, LifeEvent::TreeGone).await;
             }
-            // Also after an uncertain spawn: a stop may wait for the outcome.
+            // This includes a spawn of which the daemon does not know whether it succeeded: a stop may wait
+            // for the outcome.
             Adopted::NeverStarted => {
                 if phase != Phase::Preparing {
                     turn.life = Life::preparing();
@@ -323,7 +390,7 @@ impl AttemptActorState {
                 match phase {
                     Phase::Preparing => {
                         turn.life.find_started();
-                        // No daemon has seen it running: its row has not what held it.
+                        // It began and ended without a daemon, so the row does not say yet what held it.
                         if let Some(started) = start::record(&self.world, &self.attempt).await {
                             self.note_started(process, &started).await;
                         }
@@ -333,18 +400,21 @@ impl AttemptActorState {
                 }
                 self.ended(process, LifeEvent::Exited(exit)).await;
             }
-            // `start::found` sweeps lost processes, so `Lost` never gets here.
+            // `start::found` turns `Lost` into `Ended`.
             Adopted::Lost { .. } => {}
         }
     }
 
-    /// The process has ended, and nothing that it started is alive.
+    /// The process has ended, and nothing that it started is alive. Without `more`, the output task ends
+    /// once it has read everything.
     async fn ended(&mut self, process: ProcessId, exited: LifeEvent) {
         self.step(process, exited).await;
         self.with(process, |turn| turn.more = None);
         self.step(process, LifeEvent::TreeGone).await;
     }
 
+    /// The newest turn has ended: decides its outcome, and writes it. Until the store takes it the outcome
+    /// waits in the turn, and the attempt counts as settled in memory.
     async fn settle(&mut self, process: ProcessId, ending: &Ending) {
         let executor = self.world.executors.get(&self.attempt.executor);
         let on_quota = executor.map_or_else(OnQuota::default, |executor| executor.on_quota());
@@ -367,7 +437,7 @@ impl AttemptActorState {
         self.record(process).await;
     }
 
-    /// Closes the turns of which nothing is alive. With nothing left to own, the actor ends.
+    /// Closes the turns of which nothing is alive. If nothing is left that needs an owner, the actor stops.
     pub async fn close(&mut self) {
         while let Some(over) = self.turns.iter().position(Turn::is_over) {
             let turn = self.turns.remove(over);
@@ -382,13 +452,14 @@ impl AttemptActorState {
             || self.previewing.is_some();
         let is_idle = self.turns.is_empty() && !self.queue.active && !has_tasks;
         if is_idle && self.unwritten.is_empty() {
-            // First, so that the gateway knows before anyone finds the actor gone.
+            // The report comes first: the gateway has to know of the end before a caller finds the actor
+            // gone.
             self.notify(AttemptEvent::Ended(self.attempt.attempt_id));
             self.myself.stop(None);
         }
     }
 
-    /// Makes the snapshot of the last turn in a task, if it is due. The actor lives until then.
+    /// Makes the snapshot of the last turn in a task, if it is due. The actor does not end before that task.
     pub fn take_snapshot(&mut self) {
         self.snapshots += 1;
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
@@ -399,6 +470,7 @@ impl AttemptActorState {
         });
     }
 
+    /// Reports to the gateway.
     pub(super) fn notify(&self, event: AttemptEvent) {
         (self.events)(event);
     }

@@ -2,6 +2,11 @@
 //! is on file before it is sent, one per line, and its line number is its sequence number
 //! with the shim. So each message is sent once even if the daemon dies: a key on file is not
 //! written again, and lines that the shim has not received are sent.
+//!
+//! ```text
+//!  write(message) ─▶ said.jsonl ─▶ queue.lines ─ send_to, from the shim's sequence number ─▶ stdin
+//!     the key is known: nothing
+//! ```
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -17,9 +22,10 @@ use crate::executor::Message;
 use crate::failpoint;
 use crate::process::{Control, ControlError};
 
+/// The file in the process's folder.
 const FILE: &str = "said.jsonl";
 
-/// Writes to the process of a folder. Clones share the queue.
+/// Writes messages to the process of a folder. Clones share the queue, so one may write while another sends.
 #[derive(Clone)]
 pub struct StdinWriter {
     file: Arc<PathBuf>,
@@ -27,6 +33,7 @@ pub struct StdinWriter {
     changed: watch::Sender<()>,
 }
 
+/// What is on file, in memory. `lines` has the messages in the order of the file.
 #[derive(Default)]
 struct StdinQueue {
     is_read: bool,
@@ -38,12 +45,16 @@ struct StdinQueue {
 }
 
 impl StdinWriter {
+    /// For the process of this folder. Nothing is read or opened yet.
     pub fn new(dir: &Path) -> Self {
         let (changed, _) = watch::channel(());
         Self { file: Arc::new(dir.join(FILE)), queue: Arc::default(), changed }
     }
 
-    /// Puts a message on file, unless its key has been used. Whether it is new.
+    /// Puts a message on file and in the queue. `false`: its key is on file already, and nothing is sent.
+    ///
+    /// # Errors
+    /// The file can't be read or written; the message is not in the queue then.
     pub async fn write(&self, message: Message) -> io::Result<bool> {
         let writer = self.clone();
         let is_new = blocking(move || writer.open()?.append(&writer.file, message)).await?;
@@ -51,17 +62,18 @@ impl StdinWriter {
         Ok(is_new)
     }
 
-    /// Ends the input after all messages.
+    /// Ends the input once all messages are sent.
     pub fn close(&self) {
         lock(&self.queue).is_closed = true;
         self.changed.send_replace(());
     }
 
-    /// Sends the messages on file and later ones, while the shim's connection lives.
+    /// Sends the messages that the shim has not received, and later ones, until the input is closed or the
+    /// connection ends.
     pub async fn send_to(self, control: Control) -> Result<(), ControlError> {
         let mut changed = self.changed.subscribe();
         let writer = self.clone();
-        // The next message tries again to read a file that can't be read now.
+        // If the file can't be read now, the next message tries again.
         let _ = blocking(move || writer.open().map(drop)).await;
         let mut sent = usize::try_from(control.stdin_sequence()).unwrap_or(usize::MAX);
         loop {
@@ -75,13 +87,13 @@ impl StdinWriter {
                     sent += 1;
                 }
                 None if is_closed => return control.close_stdin().await,
-                // Never closed: `self` holds a sender.
+                // Can't fail: `self` holds a sender.
                 None => drop(changed.changed().await),
             }
         }
     }
 
-    /// The queue, read from its file once.
+    /// The queue. The first call that succeeds reads the file.
     fn open(&self) -> io::Result<MutexGuard<'_, StdinQueue>> {
         let mut queue = lock(&self.queue);
         if !queue.is_read {
@@ -93,9 +105,10 @@ impl StdinWriter {
 }
 
 impl StdinQueue {
+    /// Reads the messages of an earlier daemon, and cuts off a line that is not whole.
     fn read(&mut self, path: &Path) -> io::Result<()> {
         let Some(text) = if_there(fs::read(path))? else { return Ok(()) };
-        // A torn line was never sent.
+        // A line without its end was never sent.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         open(path)?.set_len(whole as u64)?;
         for line in text[..whole].split_inclusive(|byte| *byte == b'\n') {
@@ -106,6 +119,7 @@ impl StdinQueue {
         Ok(())
     }
 
+    /// Appends a message. A line that could be written in part only is taken back.
     fn append(&mut self, path: &Path, message: Message) -> io::Result<bool> {
         if self.keys.contains(&message.key) {
             return Ok(false);
@@ -118,7 +132,7 @@ impl StdinQueue {
         };
         let before = file.metadata()?.len();
         if let Err(error) = file.write_all(&line) {
-            // Part of it would spoil the next one.
+            // A part of this line would damage the next one.
             file.set_len(before)?;
             return Err(error);
         }

@@ -1,6 +1,12 @@
-//! What a stop does to an attempt: it holds the waiting follow-ups, stops every turn,
-//! then writes the row, and answers its callers when all turns have ended. A failing
-//! write delays none of this; the answer reports it.
+//! What a stop does to an attempt. A failing write delays none of this; the answer reports it.
+//!
+//! ```text
+//!  register the caller ─▶ hold the queue ─▶ stop every turn ─▶ write the row ─▶ answer
+//!  (pending_stops.rs)     nothing begins    at once; a turn    as far as the     when every turn
+//!                         by itself         that is still      store takes it    has answered
+//!                                           being found: then,
+//!                                           or by KillUnfound
+//! ```
 
 use std::time::Duration;
 
@@ -18,14 +24,17 @@ use crate::journal::{Change, Phase, State};
 use crate::process::records::StopKind;
 use crate::task::spawn;
 
-/// How long a stop waits at least for a process to be found again.
+/// How long a stop waits at least until a process is found after a restart, and between tries to kill one
+/// that is not found.
 const FINDS: Duration = Duration::from_secs(1);
 
 impl AttemptActorState {
+    /// Stops everything of the attempt. The port is answered when nothing of it is alive, or when what
+    /// survives is known.
     pub async fn stop(&mut self, force: bool, port: StopPort) {
         let turns: Vec<ProcessId> = self.turns.iter().map(|turn| turn.handle.process).collect();
         self.stops.register(port, force, &turns);
-        // Before anything ends: the end of a turn is not to begin the next one.
+        // First of all, so that the end of a turn does not begin the next one.
         self.hold();
         for process in turns {
             self.stop_or_defer(process, force).await;
@@ -37,20 +46,22 @@ impl AttemptActorState {
         self.answer_stops();
     }
 
-    /// What runs now, for a turn that is about to be prepared.
+    /// What runs now, for a turn that is about to be prepared: see `end_less_confined.rs`.
     pub(super) fn earlier(&self) -> Earlier {
         let turns = self.turns.iter().map(|turn| (turn.handle.process, turn.alive.subscribe()));
         Earlier { turns: turns.collect(), preview: self.previewing.clone() }
     }
 
-    /// Ends what earlier turns have left running, to make way for the newest one.
+    /// Kills what these earlier turns have left running, because the newest turn will have a stricter
+    /// sandbox.
     pub(super) async fn end_earlier(&mut self, processes: Vec<ProcessId>) {
         for process in processes {
             self.stop_or_defer(process, true).await;
         }
     }
 
-    /// Stops one turn. One that is still being found is stopped then.
+    /// Stops one turn. If its process is still being found, the stop follows once it is found, or kills the
+    /// process after a pause.
     pub(super) async fn stop_or_defer(&mut self, process: ProcessId, force: bool) {
         match self.turn(process) {
             Some(turn) if turn.finding => {
@@ -61,7 +72,7 @@ impl AttemptActorState {
         }
     }
 
-    /// Stops one turn, by its protocol's own interrupt if it has one, and its setup.
+    /// Stops one turn and its setup. The turn's protocol may have an interrupt of its own.
     pub(super) async fn stop_turn(&mut self, process: ProcessId, force: bool) {
         let by_message = self.turn(process).is_some_and(|turn| {
             let kind = if force { StopKind::Forced } else { StopKind::Soft };
@@ -71,8 +82,8 @@ impl AttemptActorState {
         self.step(process, LifeEvent::Stop { force, by_message }).await;
     }
 
-    /// Nothing more begins by itself: holds the waiting follow-ups and unqueues a turn
-    /// that waits for its slot. The row is written once the signals are sent.
+    /// Lets nothing more begin by itself: holds the follow-ups that wait, and unqueues a turn that waits for
+    /// its slot. The row is written later, once the signals are sent.
     fn hold(&mut self) {
         if self.attempt.phase == Phase::Queued {
             return self.unqueue();
@@ -85,15 +96,16 @@ impl AttemptActorState {
         }
     }
 
-    /// Whether it would resume when a limit ends; `true` if that can't be read.
+    /// Whether the attempt would resume by itself when a limit ends. `true` also if that can't be read: the
+    /// row then holds the attempt in any case.
     async fn resumes(&self) -> bool {
         let id = self.attempt.attempt_id;
         let resumable = self.world.journal.resumable().await;
         resumable.map_or(true, |all| all.iter().any(|(attempt, ..)| *attempt == id))
     }
 
-    /// Takes the turn out of the queue for a slot. A follow-up waits again, for it was
-    /// accepted; the prompt of a start is dropped with the start.
+    /// Takes the turn out of the gateway's queue for a slot. The prompt of a follow-up waits again, because
+    /// the follow-up was accepted; the prompt of the attempt's start is dropped with the start.
     fn unqueue(&mut self) {
         let process = self.attempt.process.process_id;
         let newest = &self.attempt.process;
@@ -110,13 +122,15 @@ impl AttemptActorState {
         self.notify(AttemptEvent::SlotFreed(self.attempt.attempt_id));
     }
 
+    /// Notes one turn's answer, and answers the callers if it was the last one. Without callers, the turn was
+    /// ended for a later turn.
     pub(super) fn stopped(&mut self, process: ProcessId, stopped: TurnStopped) {
         self.stops.answers.insert(process, stopped);
         self.answer_stops();
     }
 
-    /// What became of a turn's process can't be found out, for lack of disk space say, but
-    /// all of it is dead except for the survivors.
+    /// Answers for a turn whose process could not be found, for example because the disk is full, and was
+    /// killed without that. All of it is dead except for the survivors.
     pub(super) fn killed_unfound(&mut self, process: ProcessId, survivors: u32) {
         let turn = self.turn(process).filter(|turn| turn.finding);
         let Some(forced) = turn.and_then(|turn| turn.deferred) else { return };
@@ -127,6 +141,8 @@ impl AttemptActorState {
         );
     }
 
+    /// Answers the callers once every turn has answered. The answer also says whether something is not
+    /// written down yet.
     fn answer_stops(&mut self) {
         if !self.stops.is_complete() {
             return;
@@ -142,14 +158,14 @@ impl AttemptActorState {
 }
 
 impl Turn {
-    /// Kills the process after a pause if it has not been found by then: on a full disk, its log
-    /// may never be opened again.
+    /// Has the process killed after a pause if it has not been found by then: on a full disk its log may
+    /// never be opened again, and without its log it is not found.
     pub fn kill_unless_found(&self, force: bool) {
         let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
         self.handle.send_after(grace.max(FINDS), || TurnEvent::KillUnfound);
     }
 
-    /// Kills what is alive of a process that has not been found yet.
+    /// Kills what is alive of a process that has not been found yet: `KilledUnfound` follows.
     pub fn kill_unfound(&mut self) {
         let Some(forced) = self.deferred.filter(|_| self.finding) else { return };
         let kind = if forced { StopKind::Forced } else { StopKind::Soft };

@@ -29,44 +29,52 @@ use super::{freeze_notice, network_approvals, own_state, prepare, snapshot, star
 
 /// How long a stopped turn waits for its log to be taken in.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
-/// How long an executor may take to end once its turn has, and once it was asked to.
+/// How long an executor may take to end once its turn has ended, and how long once it got SIGTERM.
 const LINGER: Duration = Duration::from_secs(10);
 const OUTSTAY: Duration = Duration::from_secs(5);
-/// Between tries to have a tree killed whose shim is being replaced, and how many.
+/// The pause between tries to kill a tree whose shim is being replaced, and how many tries there are
+/// (5 s together).
 const KILL_RETRY: Duration = Duration::from_millis(50);
 const KILL_TRIES: u32 = 100;
 
+/// One turn and its process. No other task holds it: what runs beside the actor has clones of the parts.
 pub struct Turn {
+    /// How its tasks report. `handle.process` identifies the turn.
     pub handle: TurnHandle,
     pub(super) world: Arc<World>,
-    /// As it was when the turn began; its process is the turn's.
+    /// The attempt as it was when the turn began; its `process` is the turn's.
     pub(super) attempt: Attempt,
-    /// Locked while the attempt's worktrees are being made, and while their snapshot is.
+    /// Held while this turn's preparation makes the worktrees and sets them up.
     worktrees: Arc<Mutex<()>>,
     pub life: Life,
+    /// The facts of its log, which the output task fills in.
     pub summary: SharedSummary,
+    /// The connection to its shim. `None`: no shim is known, or it is being replaced.
     control: Option<Control>,
+    /// Writes to its standard input, if its protocol is two-way.
     pub stdin: StdinWriter,
-    /// Sends the output task the end; `None` once sent.
+    /// Gives the output task the record of the end; `None` once that is done, or without such a task.
     exit: Option<oneshot::Sender<(ExitRecord, Option<StopFacts>)>>,
-    /// Notifies the output task of more bytes; `None`: no writer is left.
+    /// Tells the output task that the spool has grown; `None`: no writer is left, so the task ends.
     pub more: Option<watch::Sender<u64>>,
+    /// The output task runs.
     pub reading: bool,
-    /// A task finds out what became of the process over a restart.
+    /// A task finds out what became of the process over a restart. A stop is deferred until then.
     pub finding: bool,
-    /// A stop that came meanwhile; `true`: by force.
+    /// The stop that came while the process was being found; `true`: by force.
     pub deferred: Option<bool>,
-    /// What its setup hears from it.
+    /// What the task of the setup has to know: a stop, and a person's decisions.
     pub setup: watch::Sender<SetupWord>,
-    /// An outcome that the store has not taken yet.
+    /// The outcome, until the store has taken it.
     pub unrecorded: Option<Outcome>,
-    /// What runs beside it; taken by its preparation.
+    /// What ran beside it when it was planned. Its preparation takes this.
     earlier: Earlier,
-    /// Closed once nothing of it is alive.
+    /// Closed by the drop of this turn, once nothing of it is alive. Nothing is ever sent.
     pub alive: watch::Sender<()>,
 }
 
 impl Turn {
+    /// A turn with nothing under way: [`Self::prepare`] or [`Self::find`] is to follow.
     pub fn new(
         handle: TurnHandle,
         world: Arc<World>,
@@ -97,17 +105,18 @@ impl Turn {
         }
     }
 
+    /// Nothing of it is alive, its log is read, its outcome is written, and no stop waits for it.
     pub fn is_over(&self) -> bool {
         let is_quiet = self.control.is_none() && !self.reading;
         is_quiet && self.life.is_over() && self.unrecorded.is_none()
     }
 
-    /// Its executor does not know the session that it was to resume.
+    /// Its executor has said that it does not know the session that it was to resume.
     pub fn lost_its_session(&self) -> bool {
         self.attempt.may_resume() && lock(&self.summary).session_lost
     }
 
-    /// Carries out an effect that concerns the process alone.
+    /// Carries out an effect that concerns the process.
     pub fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Spawn => self.spawn(),
@@ -119,12 +128,12 @@ impl Turn {
             Effect::KillTree => self.kill_tree(0),
             Effect::Drain(exit) => self.drain(exit),
             Effect::Arm(timer) => self.arm(timer),
-            // The attempt's own: they change its row, or answer its callers.
+            // `AttemptActorState::step` carries these out.
             Effect::Enter(_) | Effect::Settle(_) | Effect::Answer(_) => {}
         }
     }
 
-    /// Runs work in a task; the actor gets the event that it returns.
+    /// Runs work in a task, and sends the actor the event that the work ends with.
     fn report<F>(&self, work: impl FnOnce(Arc<World>, Attempt) -> F)
     where
         F: Future<Output = TurnEvent> + Send + 'static,
@@ -133,12 +142,15 @@ impl Turn {
         spawn(async move { handle.send(work.await) });
     }
 
+    /// Makes the worktrees ready for this turn: `Prepared` or `NotStarted` follows. In this order: the
+    /// snapshot of the turn before, while nothing has changed its files; the end of what runs in a weaker
+    /// sandbox; the worktrees; their setup. A fault of the store delays the last two and does not fail them.
     pub fn prepare(&mut self) {
         let earlier = std::mem::take(&mut self.earlier);
         let (worktrees, handle) = (Arc::clone(&self.worktrees), self.handle.clone());
         let signals = SetupSignals(self.setup.subscribe());
         self.report(|world, attempt| async move {
-            // The task of a turn that was stopped may still make them.
+            // The preparation of a turn that was stopped may still be at work on them.
             let _making = worktrees.lock().await;
             snapshot::before_next_turn(&world, &attempt).await;
             let what = format!("attempt {}: its preparation", attempt.attempt_id);
@@ -162,6 +174,7 @@ impl Turn {
         });
     }
 
+    /// Starts the process. If it is not known whether one runs, the folder shows that (`start::found`).
     fn spawn(&self) {
         let summary = self.summary.clone();
         self.report(|world, attempt| async move {
@@ -175,14 +188,14 @@ impl Turn {
         });
     }
 
-    /// Finds out what became of the process over a restart.
+    /// Finds out what became of the process over a restart: `Found` follows.
     pub fn find(&mut self) {
         self.finding = true;
         let summary = self.summary.clone();
         self.report(|world, attempt| async move { start::found(&world, &attempt, summary).await });
     }
 
-    /// Finds out why the connection to the shim has ended.
+    /// Finds out why the connection to the shim has ended: `Rescued` follows.
     pub fn shim_closed(&mut self) {
         let Some(control) = self.control.take() else { return };
         self.report(|world, attempt| async move {
@@ -190,6 +203,7 @@ impl Turn {
         });
     }
 
+    /// Reads the output of a process that runs, and keeps its credentials in step with the person's.
     pub fn attach(&mut self, shim: Shim, log: Arc<AttemptLog>) {
         self.read(log);
         self.connect(shim);
@@ -197,7 +211,9 @@ impl Turn {
         spawn(own_state::keep_in_step(world, attempt, self.alive.subscribe()));
     }
 
-    /// Passes on events of the shim to the actor, and growth of the spool to the output.
+    /// Takes over the connection to a shim: the first one, or that of the shim that replaces a dead one.
+    /// Passes on the shim's events to the actor, the growth of the spool to the output task, and messages on
+    /// file to the executor's stdin.
     pub fn connect(&mut self, shim: Shim) {
         let Shim { control, mut events, mut lengths, started } = shim;
         network_approvals::ask(&self.world, &self.attempt, &started, &lengths, &self.handle);
@@ -238,15 +254,17 @@ impl Turn {
                     ShimEvent::Closed => break,
                 });
             }
-            // The shim that takes over reports it again.
+            // If the spool still takes no bytes, the shim that takes over reports that again.
             handle.send(TurnEvent::Disk(DiskWriter::Spool, None));
             handle.send(TurnEvent::ShimClosed);
         });
     }
 
+    /// Starts the task that reads the spool into the log. It ends when the shim and all who could write have
+    /// ended: `ReadOut` follows.
     pub fn read(&mut self, log: Arc<AttemptLog>) {
         let (exit, exited) = oneshot::channel();
-        // Changed from the start: there may be bytes already.
+        // Counts as changed from the start: the spool may hold bytes already.
         let (more, lengths) = watch::channel(0);
         more.send_modify(|count| *count += 1);
         (self.exit, self.more, self.reading) = (Some(exit), Some(more), true);
@@ -261,15 +279,16 @@ impl Turn {
         });
     }
 
-    /// Lets the output task read the rest and write the closing entries.
+    /// Gives the output task the record of the end, by which it reads the rest and closes the log.
     fn drain(&mut self, exit: ExitRecord) {
         if let Some(exited) = self.exit.take() {
-            // The task lives until it receives this.
+            // The task lives until it receives this, so the send can't fail.
             let _ = exited.send((exit, self.life.stop_facts()));
         }
     }
 
-    /// Sends the shim a command, in a task.
+    /// Sends the shim a command, in a task. A shim that does not take it has ended: its end is reported
+    /// elsewhere.
     fn command<F>(&self, send: impl FnOnce(Control) -> F)
     where
         F: Future<Output = Result<(), ControlError>> + Send + 'static,
@@ -282,6 +301,9 @@ impl Turn {
         });
     }
 
+    /// The first step of a soft stop: the protocol's own interrupt if there is one, else SIGINT. The shim
+    /// gets notice of the stop first, so that its record of the end mentions the stop even if this daemon
+    /// dies.
     fn interrupt(&self, by_message: bool) {
         let message = lock(&self.summary).interrupt.clone().filter(|_| by_message);
         let (stdin, control) = (self.stdin.clone(), self.control.clone());
@@ -293,7 +315,7 @@ impl Turn {
             if let Some(message) = message {
                 match stdin.write(message).await {
                     Ok(_) => return failpoint::hit("interrupt", "said"),
-                    // The message has to be on file first, and there may be no room.
+                    // A message has to be on file before it is sent, and the disk may be full.
                     Err(error) => {
                         tracing::warn!(%error, "a turn is interrupted by a signal instead");
                     }
@@ -308,7 +330,8 @@ impl Turn {
         });
     }
 
-    /// Sends the executor the verdict, and logs it. Retries what the disk does not take.
+    /// Logs the verdict, then sends it to the executor. What the disk does not take is tried again; the log
+    /// and the file of messages take each verdict once.
     pub fn send_verdict(&self, approval: Approval, entry: Event, answer: Message) {
         let (handle, world) = (self.handle.clone(), self.world.clone());
         let (stdin, attempt) = (self.stdin.clone(), self.attempt.attempt_id);
@@ -329,12 +352,14 @@ impl Turn {
         });
     }
 
+    /// Signals the leader's process group.
     fn signal_leader(&self, signal: Signal) {
         self.command(move |control| async move {
             control.signal(Target::Leader, signal).await.map(drop)
         });
     }
 
+    /// Sends SIGTERM to every process of the tree, reports how many got it, and then ends stdin.
     fn terminate(&self) {
         let handle = self.handle.clone();
         self.command(|control| async move {
@@ -344,7 +369,8 @@ impl Turn {
         });
     }
 
-    /// Has the shim kill the tree. Waits for the next shim while a killed one is replaced.
+    /// Has the shim kill the tree: `Killed` follows. While a dead shim is replaced there is no connection,
+    /// so this is tried again, `KILL_TRIES` times in all.
     pub fn kill_tree(&self, tries: u32) {
         let handle = self.handle.clone();
         let Some(control) = self.control.clone().filter(|_| tries < KILL_TRIES) else {
@@ -353,7 +379,7 @@ impl Turn {
                 let again = move || TurnEvent::KillTree(tries + 1);
                 handle.send_after(KILL_RETRY, again);
             } else {
-                // Nothing is left, or it can't be known what is.
+                // Nothing is left; or it can't be known what is, which counts as one survivor.
                 let killed = LifeEvent::Killed { signalled: 0, survivors: u32::from(may_live) };
                 handle.send(TurnEvent::Life(killed));
             };
@@ -361,7 +387,7 @@ impl Turn {
         let kind = self.life.stop_facts().map(|stop| stop.kind());
         spawn(async move {
             if let Some(kind) = kind {
-                // A shim that takes no request fails the kill too, which is tried again.
+                // A shim that does not take this does not take the kill either, which is tried again.
                 let _ = control.stopping(kind).await;
             }
             match control.kill_tree().await {
@@ -373,7 +399,8 @@ impl Turn {
                     }
                     handle.send(TurnEvent::Life(LifeEvent::Killed { signalled, survivors }));
                 }
-                // Mostly because nothing was left to kill; the report of its end follows.
+                // Mostly nothing was left to kill, and the report of the end follows. A shim that does not
+                // answer has used up its time limit, so it gets few tries.
                 Err(error) => {
                     tracing::debug!(%error, "a shim did not kill its tree");
                     let spent =
@@ -385,6 +412,7 @@ impl Turn {
         });
     }
 
+    /// Sends a timer's event after its time.
     fn arm(&self, timer: Timer) {
         let grace = self.world.settings.stop_grace;
         let after = match timer {

@@ -1,4 +1,4 @@
-//! The few facts of a turn's log that an attempt's status shows. A normalizer around the
+//! The few facts of a turn's log that the attempt's actor and its status need. A normalizer around the
 //! executor's own sees every entry, so the log's checkpoints keep and restore these facts.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -13,32 +13,33 @@ use crate::executor::{Message, Normalizer, Observed, Request, TurnEnded};
 use crate::journal::WaitingOn;
 use crate::text::{cut, cut_front};
 
-/// Longest final message kept, in characters.
+/// The longest final message that is kept, in characters.
 const FINAL_MESSAGE_MAX: usize = 16_000;
 
-/// Lines are cut at so many bytes, so that a flood of short ones is not counted each time.
+/// An answer of many lines is cut when it has so many bytes, so that its characters are not counted at
+/// each line.
 const LINES_BYTES_MAX: usize = 8 * FINAL_MESSAGE_MAX;
 
-/// Longest error kept, in characters.
+/// The longest error that is kept, in characters.
 const ERROR_MAX: usize = 2000;
 
-/// The last lines of standard error that are kept, and the longest, in characters.
+/// How many of the last lines of standard error are kept, and how many characters of each.
 const STDERR_LINES: usize = 3;
 const STDERR_MAX: usize = 400;
 
-/// An executor without an open tool call that writes nothing for so long waits for its model.
+/// An executor without an open tool call that writes nothing for so long counts as waiting for its model.
 pub const MODEL_QUIET: Duration = Duration::from_secs(30);
 
-/// Most open tool calls that are remembered: an agent may begin any number and end none.
+/// How many open tool calls are remembered: an agent may begin any number and end none.
 const CALLS_MAX: usize = 100;
 
-/// The facts.
+/// The facts, as the entries so far show them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 pub struct TurnSummary {
-    /// The last assistant message, or all of them where they are the lines of one answer.
+    /// The last assistant message, or all of them if they are the lines of one answer.
     pub(super) final_message: Option<String>,
-    /// More parts of that message follow.
+    /// More parts of that message are to follow.
     #[serde(default)]
     pub(super) open: bool,
     pub last_error: Option<String>,
@@ -46,57 +47,61 @@ pub struct TurnSummary {
     pub last_error_type: Option<ErrorType>,
     #[serde(default)]
     pub resume_at: Option<Timestamp>,
-    /// The fault after which the executor tries again, until it makes progress.
+    /// The fault after which the executor tries again; `None` once it makes progress.
     #[serde(default)]
     pub retrying: Option<String>,
     pub executor_session_id: Option<String>,
-    /// The session to resume is gone.
+    /// The executor does not know the session that it was to resume.
     #[serde(default)]
     pub session_lost: bool,
     pub usage: Option<TokenUsage>,
-    /// The model has produced output or used tokens.
+    /// The model was asked: it has produced output or used tokens.
     #[serde(default = "unknown")]
     pub model_asked: bool,
     /// The last lines of standard error.
     #[serde(default)]
     pub stderr: VecDeque<String>,
     pub turn_ended: Option<TurnEnded>,
-    /// Tokens of the rounds that have ended: a turn has several where its agent goes on by itself.
+    /// Tokens of the rounds that have ended. A turn has several rounds if its agent continues by itself.
     #[serde(default)]
     pub(super) rounds: Option<TokenUsage>,
-    /// The executor waits for its own work in the background.
+    /// A round has ended, and the executor waits for its own work in the background.
     #[serde(default)]
     pub(super) is_between: bool,
-    /// Tool calls without a result, 100 at most.
+    /// Tool calls without a result, at most 100.
     #[serde(default)]
     pub(super) open_calls: BTreeSet<String>,
-    /// How the turn has ended if nothing more is written for so many seconds.
+    /// How the turn will have ended if the executor writes nothing for so many seconds.
     #[serde(default)]
     pub ends_if_quiet: Option<(u64, TurnEnded)>,
-    /// What interrupts the turn, if not a signal.
+    /// The message that interrupts the turn now; `None`: a signal does.
     #[serde(default)]
     pub interrupt: Option<Message>,
-    /// Steps of the conversation that have not been taken yet.
+    /// Steps of the conversation that are still to be taken. The output task takes them.
     #[serde(default)]
     pub outbox: VecDeque<Outgoing>,
 }
 
-/// A step of a two-way conversation, taken once for its key.
+/// A step of a two-way conversation. Its key lets it be taken once, however often it is tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outgoing {
+    /// Send this to the executor.
     Say(Message),
+    /// Have a person asked for this.
     Ask(Box<Request>),
+    /// The executor waits no longer for the answer to the request with this key.
     Withdraw(String),
 }
 
-/// For a turn that began before this was noted.
+/// For the checkpoint of a turn that began before this was noted.
 fn unknown() -> bool {
     true
 }
 
 impl TurnSummary {
-    /// The agent's answer so far: 16,000 characters at most.
+    /// The agent's answer so far, 16,000 characters at most: the last ones of an answer in lines, else the
+    /// first ones.
     pub fn answer(&self) -> Option<String> {
         self.final_message.clone().map(|lines| cut_front(lines, FINAL_MESSAGE_MAX))
     }
@@ -105,8 +110,8 @@ impl TurnSummary {
         self.turn_ended.as_ref().is_some_and(|ended| !ended.failed)
     }
 
-    /// What the executor waits for, after so long without a word of it: its own work in the
-    /// background, or its model.
+    /// What the executor waits for, after it has written nothing for `quiet`: its own work in the
+    /// background, or its model. `None`: neither, or its turn has ended.
     pub fn waits_for(&self, quiet: Duration) -> Option<WaitingOn> {
         match self {
             Self { turn_ended: Some(_), .. } => None,
@@ -116,13 +121,14 @@ impl TurnSummary {
         }
     }
 
-    /// The turn has ended as was announced, since nothing more was heard.
+    /// Ends the turn as `ends_if_quiet` says, because nothing more was written in its time.
     pub fn end_quietly(&mut self) {
         if let Some((_, ended)) = self.ends_if_quiet.take() {
             self.see(&Observed::TurnEnded(ended), false);
         }
     }
 
+    /// Keeps a line of standard error, in place of the oldest one.
     fn see_stderr(&mut self, line: &str) {
         if !line.trim().is_empty() {
             self.stderr.push_back(cut(line.trim().to_owned(), STDERR_MAX));
@@ -132,6 +138,7 @@ impl TurnSummary {
         }
     }
 
+    /// Takes in one observation. `in_lines`: the assistant messages are the lines of one answer.
     fn see(&mut self, observed: &Observed, in_lines: bool) {
         let is_output = matches!(
             observed,
@@ -158,7 +165,7 @@ impl TurnSummary {
             Observed::Entry(Event::AssistantMessage { text, continued }) => {
                 let before = self.final_message.take().filter(|_| self.open || in_lines);
                 self.final_message = Some(match before {
-                    // The last lines of a program are its answer, the earlier ones its progress.
+                    // The last lines of a program are its answer, and the earlier ones its progress.
                     Some(lines) if in_lines => {
                         let newline = if self.open { "" } else { "\n" };
                         let lines = lines + newline + text;
@@ -196,7 +203,7 @@ impl TurnSummary {
             }
             Observed::RoundEnded => self.is_between = true,
             Observed::EndsIfQuiet(how) => self.ends_if_quiet.clone_from(how),
-            // What a program says after its turn has ended well does not undo that.
+            // A failure that is reported after the turn has ended well does not undo that.
             Observed::TurnEnded(ended) if ended.failed && self.has_ended_well() => {}
             Observed::TurnEnded(ended) => {
                 self.turn_ended = Some(ended.clone());
@@ -218,7 +225,7 @@ impl TurnSummary {
     }
 }
 
-/// The sum. A cost is known if both are.
+/// The sum of two usages. The cost is known only if both are.
 fn added(before: Option<TokenUsage>, more: TokenUsage) -> TokenUsage {
     let Some(before) = before else { return more };
     let cost = before.cost_usd.zip(more.cost_usd).map(|(before, more)| before + more);
@@ -229,19 +236,20 @@ fn added(before: Option<TokenUsage>, more: TokenUsage) -> TokenUsage {
     }
 }
 
-/// The summary of a process so far.
+/// The summary of one process, which the log's normalizer fills in and the actor reads.
 pub type SharedSummary = Arc<Mutex<TurnSummary>>;
 
-/// The executor's normalizer with the summary beside it.
+/// The executor's normalizer, with a summary of what it observes.
 pub struct SummarizingNormalizer {
     inner: Box<dyn Normalizer>,
     summary: SharedSummary,
-    /// Its assistant messages are the lines of one answer.
+    /// The assistant messages are the lines of one answer.
     in_lines: bool,
 }
 
 impl SummarizingNormalizer {
-    /// `inner` begins here: a [restored](Normalizer::restore) one has forgotten it.
+    /// Wraps `inner` and begins it here, so that its first messages are in the summary. After a restart,
+    /// [`Normalizer::restore`] replaces them by what the checkpoint has.
     pub fn new(mut inner: Box<dyn Normalizer>, summary: SharedSummary, in_lines: bool) -> Self {
         let mut opening = Vec::new();
         inner.begin(&mut opening);

@@ -6,11 +6,12 @@ use crate::environment::inherited;
 use crate::journal::Attempt;
 use crate::world::ActorSettings;
 
-/// Bytes of the longest `PROVOST_PROMPT`: execve(2) refuses strings over 128 KiB.
+/// The longest `PROVOST_PROMPT`, in bytes; a longer prompt has no variable. execve(2) refuses strings of
+/// more than 128 KiB.
 const PROMPT_MAX: usize = 96 * 1024;
 
-/// A part of the daemon's environment, what the executor's entry adds, the attempt's ports, and its
-/// own.
+/// All of a process's environment: a part of the daemon's, what the executor's entry or the person's
+/// configuration adds (`launch`), the attempt's ports, and the attempt's own variables. Later ones win.
 pub fn of(
     settings: &ActorSettings,
     launch: &BTreeMap<String, String>,
@@ -25,7 +26,7 @@ pub fn of(
         .collect()
 }
 
-/// The attempt's ports and its own variables: what a person's shell in its worktree gets too.
+/// The attempt's ports and its own variables: what a person's shell in the worktree gets too.
 pub fn own(
     settings: &ActorSettings,
     attempt: &Attempt,

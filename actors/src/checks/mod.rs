@@ -1,9 +1,8 @@
-//! Checks on reports of completion: runs a project's checks on the work that was
-//! reported done.
+//! Runs a project's checks on work that was reported done, and on what a merge would give.
 //!
 //! ```text
 //!  report ─▶ freeze the submission ─▶ one transaction: the report, the run
-//!                                                  │ Planned (a hint; the rows are the truth)
+//!                                                  │ Planned: "read the rows", which alone count
 //!                                                  ▼
 //!  Checks ── open runs in order, max_running at once ──▶ run: a task
 //!
@@ -12,12 +11,14 @@
 //!             └──────────────────┘ (3 tries)                 └─────────────────────────────┘
 //! ```
 //!
-//! * Nothing of the user's is changed: uncommitted work is frozen as a commit among objects
-//!   of the run's own; see [`folder`]. All checks run one after the other in one checkout.
-//! * Each step is written down before the next one, so the next daemon adopts the checks
-//!   that run. A check that was stopped, or whose end is unknown, runs anew.
-//! * A finish (`attempt/finish`) plans a run on what a merge would give. It touches no task;
-//!   the finish waits for the verdict.
+//! * A run changes nothing in the person's repositories: uncommitted work is frozen as a commit whose
+//!   objects lie in the run's own folder ([`folder`]). All checks of a run share one checkout, one after
+//!   the other.
+//! * Each step is written down before the next one begins, so the next daemon adopts the checks that
+//!   run. A check that was stopped, or whose end is unknown, runs again.
+//! * A finish (`attempt/finish`) plans a run on the commits that a merge computed. Such a run changes no
+//!   task; the finish waits for the verdict.
+//! * A run whose task panics stays open, and this daemon does not try it again: the next one does.
 
 pub mod folder;
 mod process;
@@ -47,34 +48,41 @@ use crate::world::World;
 use folder::Folder;
 use process::CheckProcess;
 
-/// Lines of a check's output in the message, and most bytes of them.
+/// Lines of a failed check's output, from its end, that the worker is sent; [`BYTES_MAX`] limits their
+/// bytes.
 const LINES: usize = 40;
+/// Of the end of the output, see [`LINES`].
 const BYTES_MAX: usize = 8 << 10;
 
+/// What the actor is sent: by the domain and the daemon, and from `Read` on by the actor's own tasks.
 pub enum ChecksMessage {
-    /// A run may have been planned.
+    /// A run may have been planned: read the open runs. Sending it once too often is harmless.
     Planned,
-    /// Kills what runs and begins no more. The answer names possible survivors.
+    /// Kills the running checks and begins no more, for a shutdown that stops everything. The answer has
+    /// a sentence for each check that may have survived; it is empty when all are dead.
     StopAll(RpcReplyPort<Vec<String>>),
-    /// Runs may begin again: not all could be stopped, so the daemon goes on.
+    /// Begins runs again: a shutdown was given up because something could not be stopped.
     GoOn,
 
+    /// The open runs, in the order in which they begin.
     Read(Vec<CheckRun>),
-    /// A run's task has ended; `true`: it panicked.
+    /// The task of a run has ended; `true`: it panicked.
     Ended(CheckRunId, bool),
 }
 
-/// The actor that owns the check runs.
+/// The actor that owns the check runs. At most `[checks] max_running` runs are carried out at once.
 pub struct Checks;
 
+/// Which runs are carried out now. Everything else about a run is in its row.
 pub struct ChecksState {
     myself: ActorRef<ChecksMessage>,
     world: Arc<World>,
     gateway: ActorRef<GatewayMessage>,
-    /// Each with the task that carries it out, and the one that reports its end.
+    /// By run: the run, the handle that aborts its task, and the task that reports its end.
     running: HashMap<CheckRunId, (CheckRun, AbortHandle, JoinHandle<()>)>,
-    /// Those whose task panicked: left to the next daemon.
+    /// Runs whose task panicked. The next daemon takes them up.
     failed: HashSet<CheckRunId>,
+    /// Between [`ChecksMessage::StopAll`] and [`ChecksMessage::GoOn`]: no run begins.
     is_stopping: bool,
 }
 
@@ -90,6 +98,8 @@ impl Actor for Checks {
     ) -> Result<ChecksState, ActorProcessingErr> {
         let (running, failed) = (HashMap::new(), HashSet::new());
         let (planned, owner) = (Arc::clone(&world), myself.clone());
+        // A finish signals a run that it has planned. This task sends the signal on as a message until
+        // the actor is gone.
         spawn(async move {
             loop {
                 planned.check_signals.planned.notified().await;
@@ -122,6 +132,8 @@ impl Actor for Checks {
 }
 
 impl ChecksState {
+    /// Reads the open runs in a task, however long the store is away, and sends them as
+    /// [`ChecksMessage::Read`].
     fn read(&self) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         spawn(async move {
@@ -130,6 +142,7 @@ impl ChecksState {
         });
     }
 
+    /// Begins the open runs for which there is room. The rest begins when a run ends, by another read.
     fn begin(&mut self, open: Vec<CheckRun>) {
         for run in open {
             let is_full = self.running.len() >= self.world.settings.checks.max_running.max(1);
@@ -143,6 +156,8 @@ impl ChecksState {
         }
     }
 
+    /// Starts the task of a run, which repeats the run's remaining steps until the journal has taken them
+    /// all, and a second task that reports the end of the first one, even after a panic or an abort.
     fn carry_out(&self, mut run: CheckRun) -> (AbortHandle, JoinHandle<()>) {
         let (world, gateway) = (Arc::clone(&self.world), self.gateway.clone());
         let (myself, id) = (self.myself.clone(), run.run_id);
@@ -160,6 +175,7 @@ impl ChecksState {
         (abort, spawn(report))
     }
 
+    /// Frees the place of a run, and looks for the next one.
     fn ended(&mut self, run: CheckRunId, has_panicked: bool) {
         self.running.remove(&run);
         if has_panicked {
@@ -168,6 +184,8 @@ impl ChecksState {
         self.read();
     }
 
+    /// Run by run, aborts the task and then kills the processes of its checks. The rows stay open: a
+    /// stopped check runs again later.
     fn stop_all(&mut self, port: RpcReplyPort<Vec<String>>) {
         self.is_stopping = true;
         let (world, running) = (Arc::clone(&self.world), std::mem::take(&mut self.running));
@@ -175,7 +193,8 @@ impl ChecksState {
             let mut alive = Vec::new();
             for (run, task, report) in running.into_values() {
                 task.abort();
-                // From here on no other task touches its processes.
+                // The report waits until the task has ended. From here on no other task touches the
+                // processes of the run.
                 let _ = report.await;
                 for check in &run.checks {
                     alive.extend(CheckProcess::new(&world, &run, check).halt().await);
@@ -186,8 +205,11 @@ impl ChecksState {
     }
 }
 
-/// Carries out the remaining steps of a run: each check with its receipt, the verdict, the
-/// worker's notification. A refusal is the journal's: try again later.
+/// Carries out the remaining steps of a run: each check with its receipt, the verdict, the worker's
+/// notification, the removal of the checkout. Safe to call again after any step.
+///
+/// # Errors
+/// The journal or the gateway refused; the caller tries again later.
 async fn carry_out(
     world: &Arc<World>,
     gateway: &ActorRef<GatewayMessage>,
@@ -210,10 +232,12 @@ async fn carry_out(
     world.journal.close_checks(run.run_id).await
 }
 
-/// Notifies the worker, if there is one and it was not stopped.
+/// Sends the worker a follow-up with the failed checks and the end of their output. The key is the run's,
+/// so that a repeated call sends only one. Nothing is sent where no attempt reported, or where it was
+/// stopped.
 ///
 /// # Errors
-/// It may work later.
+/// The gateway could not take it now; it may work later.
 async fn notify(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -228,6 +252,7 @@ async fn notify(
     gateway::notify_worker(gateway, world, key, attempt, message(run, &outputs)).await.map(drop)
 }
 
+/// The end of a check's output; empty where it has none or it can't be read.
 async fn output(receipt: &Receipt) -> String {
     let Some(dir) = receipt.log.clone().map(PathBuf::from) else { return String::new() };
     let text = blocking(move || tail(&dir, BYTES_MAX)).await.unwrap_or_default().text;
@@ -235,6 +260,7 @@ async fn output(receipt: &Receipt) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
+/// The text of the follow-up.
 fn message(run: &CheckRun, failed: &[(&Receipt, String)]) -> String {
     let mut text = format!(
         "Your report that {} ({}) is done was checked, and the checks did not pass. Work on the \

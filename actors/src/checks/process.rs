@@ -1,5 +1,16 @@
-//! One check's process, from wherever an earlier daemon left it to its end: under a
-//! shim of its own, and all its descendants killed at its end.
+//! The process of one check, from whatever state an earlier daemon left it in to its receipt. Each check
+//! has a shim of its own, and all its descendants are killed at its end.
+//!
+//! ```text
+//!  NeverStarted ─start─▶ Live ─exit, or the shim is gone─▶ Ended / Lost ─sweep─▶ the record of its end
+//!       ▲                                                                          │
+//!       ├── stopped: the folder and the checkout are removed ◀─────────────────────┤
+//!       └── end unknown: the folder is set aside, a new checkout (3 tries) ◀───────┤
+//!                                                        its own end ─▶ receipt ◀──┘
+//! ```
+//!
+//! [`CheckProcess::halt`] kills a check for a shutdown, and marks its folder first. The run itself does
+//! not count as failed: the next daemon runs the check again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,17 +38,18 @@ use super::folder::{Folder, is_there};
 const TRIES: usize = 3;
 /// How long a killed check may take to record its end.
 const RECORDED: Duration = Duration::from_secs(5);
-/// Marks a process's folder as stopped: its end proves nothing.
+/// A file in the folder of a process that Provost stopped: how the process ended says nothing about the
+/// work.
 const STOPPED: &str = "stopped";
 /// Bytes of a check's output that are kept, unless the configuration says less.
 const LOG_MAX: u64 = 64 << 20;
 
-/// Whether the process ended by itself, in a known way.
+/// Whether the process ended by itself, or at a limit, in a known way. Only such an end is a result.
 fn is_own_end(record: &ExitRecord) -> bool {
     record.is_known() && record.stopped.is_none()
 }
 
-/// A check to run.
+/// One planned check of a run, and the folder of its process.
 pub struct CheckProcess<'a> {
     world: &'a World,
     run: &'a CheckRun,
@@ -47,13 +59,15 @@ pub struct CheckProcess<'a> {
 }
 
 impl<'a> CheckProcess<'a> {
+    /// Looks at nothing yet: what became of the process is found out by the calls below.
     pub fn new(world: &'a World, run: &'a CheckRun, check: &'a PlannedCheck) -> Self {
         let folder = Folder::of(world, run.run_id);
         let dir = folder.process(check.process_id);
         Self { world, run, check, folder, dir }
     }
 
-    /// Runs it to its end, unless it has run.
+    /// Runs the check to its end, unless it has run, and returns what it found. A check that can't be run
+    /// gives a receipt too, with the outcome `NotRun` and the reason.
     pub async fn receipt(&self) -> Receipt {
         let ended = self.ended().await;
         failpoint::hit("check", "ended");
@@ -71,6 +85,8 @@ impl<'a> CheckProcess<'a> {
         let wall_secs = self.world.settings.checks.limits.wall_secs;
         Receipt {
             outcome: match (&exit.limit, exit.exit_code) {
+                // Any limit fails the check. The record does not say which one, so the time tells a
+                // timeout.
                 (Some(_), _) if wall_secs > 0 && took.as_secs() >= wall_secs => {
                     CheckOutcome::TimedOut
                 }
@@ -88,13 +104,14 @@ impl<'a> CheckProcess<'a> {
         }
     }
 
-    /// Kills what is alive of it; `Some` says what may have survived. The next daemon runs it anew.
+    /// Kills what is alive of the check, for a shutdown. The next daemon runs it again. `Some` is a
+    /// sentence about what may have survived.
     pub async fn halt(&self) -> Option<String> {
         let ended: Option<ExitRecord> = self.read(ExitRecord::FILE).await;
         let is_over = ended.is_some_and(|record| is_own_end(&record));
         if !is_over && is_there(&self.dir).await {
-            // Before the kill, whose record must not count as the check's own end. If
-            // there is no room for the mark, the shim remembers the stop.
+            // The mark comes before the kill: the record of a killed process must not count as the
+            // check's own end. Where the disk has no room for the mark, the shim records the stop.
             if let Err(error) = tokio::fs::write(self.dir.join(STOPPED), "").await {
                 tracing::warn!(dir = %self.dir.display(), %error, "a stopped check can't be marked");
             }
@@ -111,7 +128,7 @@ impl<'a> CheckProcess<'a> {
         Some(format!("check {:?}: {alive}", self.check.name))
     }
 
-    /// Kills what is alive of it. Returns the number of survivors.
+    /// Kills what is alive of the check. Returns the number of processes that survived.
     async fn end(&self) -> Result<usize, AdoptError> {
         let mut alive = 0;
         let found = match self.world.shims.adopt(&self.dir).await? {
@@ -121,7 +138,7 @@ impl<'a> CheckProcess<'a> {
                 alive = report.map_or(0, |report| report.survivors.len());
                 match timeout(RECORDED, self.attend(shim)).await {
                     Ok(found) => found?,
-                    // There may be no room for the record of its end.
+                    // The disk may have no room for the record of the end, and the shim waits for it.
                     Err(_) => return Ok(alive),
                 }
             }
@@ -134,7 +151,11 @@ impl<'a> CheckProcess<'a> {
         Ok(alive.max(swept.report.survivors.len()))
     }
 
-    /// How it ended, and when it began. `Err` says why it can't run.
+    /// Takes the process from whatever state it is in to its own end. Returns when it began, as far as
+    /// that is known, and how it ended.
+    ///
+    /// # Errors
+    /// A sentence: why the check can't be run, or was given up.
     async fn ended(&self) -> Result<(Option<Started>, ExitRecord), String> {
         let shims = &self.world.shims;
         let (mut next, mut backoff) = (None, Backoff::default());
@@ -149,10 +170,12 @@ impl<'a> CheckProcess<'a> {
             match found {
                 Ok(Adopted::NeverStarted) => match self.start().await {
                     Ok(shim) => next = Some(self.attend(shim).await),
+                    // The next look at the folder decides what became of the process.
                     Err(SpawnError::Died | SpawnError::Unreachable(_)) => {}
                     Err(error) => return Err(error.to_string()),
                 },
                 Ok(Adopted::Live(shim)) => next = Some(self.attend(shim).await),
+                // Also an ended leader may have left descendants.
                 Ok(Adopted::Lost { .. } | Adopted::Ended(_)) => {
                     let record = self.sweep().await;
                     let started = self.read(Started::FILE).await;
@@ -173,13 +196,14 @@ impl<'a> CheckProcess<'a> {
         }
     }
 
+    /// Starts the check in the checkout, in a box if the checked attempt had one.
     async fn start(&self) -> Result<Shim, SpawnError> {
         let mut cwd = self.folder.checkout(self.run).await.map_err(SpawnError::Refused)?;
         cwd.extend(&self.check.repo);
         self.world.shims.reopen(&self.dir).await.map_err(SpawnError::Prepare)?;
         failpoint::hit("check", "next");
         let settings = &self.world.settings;
-        // To a shim each run is an attempt of its own.
+        // The marker has no field for a run: a shim sees the run as an attempt of that id.
         let (attempt, process) = (AttemptId::from(self.run.run_id), self.check.process_id);
         let marker = Marker { attempt, process };
         let command = (PathBuf::from("/bin/sh"), self.check.command.shell_arguments());
@@ -196,13 +220,14 @@ impl<'a> CheckProcess<'a> {
         manifest.sandbox = boxed.map(|boxed| boxed.sandbox);
         let spawned = self.world.shims.spawn(&self.dir, &manifest, None, &secrets).await;
         if let Err(SpawnError::Died) = &spawned {
-            // An orphan may run.
+            // The dead shim may have started the check, which is an orphan then.
             self.sweep().await;
         }
         spawned
     }
 
-    /// The box around it, if the agent whose work it checks has, or had, one. `Err` is a sentence.
+    /// The box around the check; `None`: the agent whose work is checked has, and had, none. `Err` is a
+    /// sentence.
     async fn boxed(&self) -> Result<Option<SandboxPlan>, String> {
         let Some(id) = self.check.work_of else { return Ok(None) };
         let journal = &self.world.journal;
@@ -213,13 +238,15 @@ impl<'a> CheckProcess<'a> {
         around_check(self.world, &attempt, own, objects).await
     }
 
-    /// Waits until its tree or its shim has ended; returns what became of the process.
+    /// Waits until the leader has ended, kills the rest of the tree, and waits until the shim closes its
+    /// connection. Returns what became of the process.
     async fn attend(&self, shim: Shim) -> Result<Adopted, AdoptError> {
         let Shim { control, mut events, .. } = shim;
         while let Some(event) = events.recv().await {
             match event {
                 ShimEvent::Exited(_) => {
-                    // Kills its leftovers; a shim that dies meanwhile is rescued.
+                    // Kills the leader's descendants. If the shim dies before that, the rescue below starts
+                    // another one, or the sweep of the caller kills them.
                     let _ = control.kill_tree().await;
                 }
                 ShimEvent::Closed => break,
@@ -229,13 +256,15 @@ impl<'a> CheckProcess<'a> {
         self.world.shims.rescue(&self.dir, control).await
     }
 
-    /// Kills whatever is left of it. Returns how it ended, as far as that is known.
+    /// Kills whatever is left of the process, and tries until that has worked. Returns how the leader
+    /// ended, as far as that is known.
     async fn sweep(&self) -> ExitRecord {
         let what = format!("check {:?}: sweeping its process", self.check.name);
         until_done(what, || self.world.shims.sweep(&self.dir, LOST)).await.record
     }
 
-    /// Removes a process that was stopped, as if it had never run.
+    /// Removes a process that Provost stopped, with the checkout that it may have changed, as if it had
+    /// never run.
     async fn forget_stopped(&self) {
         let what = format!("check {:?}: ending its process", self.check.name);
         until_done(what, || self.end()).await;
@@ -244,7 +273,8 @@ impl<'a> CheckProcess<'a> {
         until_done(what, || tokio::fs::remove_dir_all(&self.dir)).await;
     }
 
-    /// Makes room for another try in a new checkout. `Err` after the last try.
+    /// Keeps the records of a try whose end is unknown under another name, and removes the checkout, so
+    /// that another try begins clean. `Err`, a sentence: that was the last try.
     async fn set_aside(&self, record: &ExitRecord) -> Result<(), String> {
         let lost = |number: usize| self.dir.with_extension(format!("lost-{number}"));
         let mut number = 1;
@@ -260,15 +290,15 @@ impl<'a> CheckProcess<'a> {
         tokio::fs::rename(&self.dir, lost(number)).await.map_err(readable)
     }
 
-    /// One of the small files of its folder, if it can be read.
+    /// One of the small records in the folder; `None` where it is missing or can't be read.
     async fn read<T: DeserializeOwned + Send + 'static>(&self, name: &'static str) -> Option<T> {
         let dir = self.dir.clone();
         blocking(move || records::read(&dir, name)).await.ok()?
     }
 }
 
-/// A part of the daemon's environment, `CI`, what the person gives, and the marker that identifies an
-/// orphan.
+/// The variables of a check, each overriding those before: what executors inherit, `CI=1`, what the
+/// person gives to checks, and the marker by which an orphan is recognized.
 fn environment(
     own: &BTreeMap<String, String>,
     given: BTreeMap<String, String>,

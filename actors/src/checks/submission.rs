@@ -1,5 +1,5 @@
-//! What a report of completion refers to: the worktrees as they are at that moment.
-//! Frozen before the report is answered, for the agent may continue to write.
+//! What a report of completion refers to: the worktrees as they are at the moment of the report. They are
+//! frozen before the report is answered, because the agent may continue to write after the answer.
 
 use std::time::Duration;
 
@@ -18,18 +18,21 @@ use crate::world::World;
 
 use super::folder::Folder;
 
-/// Before another try to freeze a worktree that changed while it was read.
+/// Before another try to freeze a worktree whose files changed while git read them.
 const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(50)];
 
-/// What is submitted, and its git objects, removed with it unless [kept](Self::keep).
+/// What is submitted, with its git objects in the folder of the future run. Dropping it removes the
+/// objects, unless it was [kept](Self::keep).
 #[derive(Debug)]
 pub struct FrozenSubmission {
+    /// What the report's transaction writes down.
     pub submission: Submission,
+    /// The folder whose objects a drop removes; `None` once they are kept.
     folder: Option<Folder>,
 }
 
 impl FrozenSubmission {
-    /// Its report has been written down: its run needs the objects.
+    /// Keeps the objects. Call it once the report is written down: its run needs them.
     pub fn keep(mut self) {
         self.folder = None;
     }
@@ -43,12 +46,13 @@ impl Drop for FrozenSubmission {
     }
 }
 
-/// Freezes what is submitted for a task: the worktrees of the reporting attempt, else
-/// those of the task's latest attempt, else the HEADs of the project's repositories.
+/// Freezes what is submitted for a task: the worktrees of the reporting attempt; without one, those of
+/// the task's latest attempt; without worktrees, the HEADs of the project's repositories. The checks that
+/// are to run are read at the same moment.
 ///
 /// # Errors
-/// The task is not on the board; or its project has checks, and the files that they are
-/// to run on can't be read.
+/// The task is not on the board. The attempt is another host's. The project has checks, and they, or the
+/// files that they are to run on, can't be read.
 pub async fn freeze_submission(
     world: &World,
     task: TaskId,
@@ -84,7 +88,7 @@ pub async fn freeze_submission(
     let submission = &mut frozen.submission;
     match taken {
         Ok(taken) => (submission.repos, submission.is_empty_diff) = taken,
-        // No check needs it.
+        // A project without checks takes the report anyway.
         Err(refusal) if submission.checks.is_empty() => {
             tracing::warn!(%task, %refusal, "the submitted work can't be read");
         }
@@ -93,6 +97,8 @@ pub async fn freeze_submission(
     Ok(frozen)
 }
 
+/// The attempt, if it still has worktrees. An attempt of another host is refused: its worktrees are not
+/// here.
 async fn with_worktrees(world: &World, id: AttemptId) -> Result<Option<Attempt>, Refusal> {
     let has = attempt::has_worktrees(world, id).await.map_err(|error| {
         Refusal::new(Code::WorkspaceFailed, format!("the folder of attempt {id}: {error}"))
@@ -104,8 +110,10 @@ async fn with_worktrees(world: &World, id: AttemptId) -> Result<Option<Attempt>,
     Ok(attempt.filter(|_| has))
 }
 
+/// The commits, and whether they equal the merge bases with the target branches; `None`: unknown.
 type Taken = Result<(Vec<CheckedRepo>, Option<bool>), Refusal>;
 
+/// Freezes each worktree of an attempt as a commit among the objects of the run.
 async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
     let mut repos = Vec::with_capacity(attempt.repos.len());
     let mut is_empty = true;
@@ -136,6 +144,7 @@ async fn worktrees(world: &World, attempt: &Attempt, folder: &Folder) -> Taken {
     Ok((repos, Some(is_empty)))
 }
 
+/// The commits that are checked out in the person's repositories. Uncommitted changes there do not count.
 async fn heads(repos: &[Repo]) -> Taken {
     let mut heads = Vec::with_capacity(repos.len());
     for repo in repos {

@@ -1,7 +1,9 @@
-//! Pull requests on GitHub and GitLab, by their HTTP interfaces. A request that is open for the
-//! same two branches of the repository, or that the same finish made, is found before one is made,
-//! so the same call again makes no second one. A stranger's request from a fork is not taken for it.
-//! Blocks: call it on a thread for that.
+//! Pull requests on GitHub and GitLab, by their HTTP APIs.
+//!
+//! Opening one is idempotent: before a request is made, [`Forge::propose`] looks for one that is open for
+//! the same two branches of the same repository, or that the same finish made. A request from a fork
+//! never counts, even where its branches have the same names: anybody could have opened it. Everything
+//! here blocks, so call it on a blocking thread.
 
 mod place;
 
@@ -17,26 +19,30 @@ pub use place::{ForgeRepo, place};
 use crate::journal::PullRequest;
 use crate::text::cut;
 
+/// For one request, from the connection to the end of the answer.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Most bytes of an answer, and most characters of it in an error.
+/// Most bytes of an answer that are read.
 const ANSWER_MAX: u64 = 4 << 20;
+/// Most characters of a forge's own message in an error.
 const SAID_MAX: usize = 500;
-/// Most bytes of the URL of a pull request.
+/// Most bytes of the URL of a pull request; a longer one is refused as no URL.
 const URL_MAX: usize = 2048;
 
-/// Whose interface a host has.
+/// Which API a forge speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Github,
     Gitlab,
 }
 
-/// A host of repositories.
+/// A forge, and the token with which Provost acts there. `Debug` leaves the token out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Forge {
     pub kind: Kind,
-    /// The URL that all paths of the interface begin with.
+    /// The URL that all paths of the API begin with, such as `https://api.github.com`; a slash at its end
+    /// is ignored.
     pub api: String,
+    /// Sent as a bearer token; it needs the right to open pull requests.
     pub token: String,
 }
 
@@ -49,46 +55,59 @@ impl fmt::Debug for Forge {
     }
 }
 
-/// What is asked for.
+/// A pull request to open.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// `owner/name`, or with more groups.
+    /// `owner/name`; on GitLab perhaps with more groups before the name.
     pub repository: String,
+    /// The branch with the work. It is pushed already, to this same repository.
     pub head: String,
+    /// The branch that the work is to be merged into.
     pub base: String,
     pub title: String,
+    /// The description, without the mark.
     pub text: String,
-    /// Stands in the text of what the same finish makes.
+    /// Added to the description in an HTML comment. It names the finish: a pull request with it was made
+    /// by an earlier call of the same finish, and is found even when it is closed by now.
     pub mark: String,
 }
 
+/// Why there is no pull request: part of a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgeError {
-    /// It answered, but not with what was asked for.
+    /// The forge answered with a status other than 2xx. `said` is its message, or the status where it has
+    /// none.
     #[error("it answered {status}: {said}")]
     Refused { status: u16, said: String },
+    /// No answer: the network, TLS, the deadline, or an answer longer than the limit.
     #[error("it can't be reached: {0}")]
     Unreachable(#[from] ureq::Error),
+    /// The forge answered with success, but the answer lacks this.
     #[error("its answer has no {0}")]
     Odd(&'static str),
 }
 
 impl ForgeError {
-    /// Whether the token is missing, wrong, or may not do this.
+    /// Whether the token is missing, wrong, or lacks the right (401 or 403).
     pub fn is_of_token(&self) -> bool {
         matches!(self, Self::Refused { status: 401 | 403, .. })
     }
 }
 
 impl Forge {
-    /// Opens a pull request, or finds the one that is open for these branches.
+    /// Opens a pull request, or returns the one that exists already: for the same branches and open, or
+    /// made by an earlier call of the same finish.
+    ///
+    /// # Errors
+    /// The forge can't be reached, refuses, or answers with something else than its API says.
     pub fn propose(&self, wanted: &Proposal) -> Result<PullRequest, ForgeError> {
         let agent = agent();
         if let Some(found) = self.find(&agent, wanted)? {
             return Ok(found);
         }
         match self.create(&agent, wanted) {
-            // Another program may have made it meanwhile.
+            // GitHub (422) and GitLab (409) refuse a second request for the same branches: another
+            // program may have opened it since the look above.
             Err(refused @ ForgeError::Refused { status: 409 | 422, .. }) => {
                 self.find(&agent, wanted)?.ok_or(refused)
             }
@@ -96,6 +115,8 @@ impl Forge {
         }
     }
 
+    /// Looks for an existing request among those of both branches, open or not: at most one page, newest
+    /// first.
     fn find(&self, agent: &Agent, wanted: &Proposal) -> Result<Option<PullRequest>, ForgeError> {
         let Proposal { repository, head, base, .. } = wanted;
         let owner = repository.split('/').next().unwrap_or_default();
@@ -110,8 +131,8 @@ impl Forge {
         all.find(|it| self.is_wanted(it, wanted)).map(|it| self.read(it)).transpose()
     }
 
-    /// Whether it is for exactly these branches of this repository, and either open or made by the
-    /// same finish.
+    /// Whether a listed request is for exactly these branches of this repository itself, and is either
+    /// open or made by the same finish.
     fn is_wanted(&self, found: &Value, wanted: &Proposal) -> bool {
         let Proposal { repository, head, base, mark, .. } = wanted;
         let (is_ours, is_open, text) = match self.kind {
@@ -133,6 +154,7 @@ impl Forge {
         is_ours && (is_open || text.as_str().is_some_and(|text| text.contains(mark)))
     }
 
+    /// Opens a request, with the mark at the end of its description.
     fn create(&self, agent: &Agent, wanted: &Proposal) -> Result<PullRequest, ForgeError> {
         let Proposal { repository, head, base, title, .. } = wanted;
         let text = format!("{}\n\n<!-- {} -->", wanted.text, wanted.mark);
@@ -148,11 +170,12 @@ impl Forge {
         self.read(&answer(made)?)
     }
 
+    /// The URL of the list of requests, to which new ones are posted too.
     fn url(&self, repository: &str) -> String {
         let api = self.api.trim_end_matches('/');
         match self.kind {
             Kind::Github => format!("{api}/repos/{repository}/pulls"),
-            // GitLab takes a path in place of an id if it is one segment.
+            // GitLab takes the path of a project in place of its id if the slashes are escaped.
             Kind::Gitlab => {
                 format!("{api}/projects/{}/merge_requests", repository.replace('/', "%2F"))
             }
@@ -170,6 +193,8 @@ impl Forge {
         }
     }
 
+    /// The URL and the number in an answer. The URL is shown and linked, so anything that is not plainly
+    /// a web address is refused.
     fn read(&self, found: &Value) -> Result<PullRequest, ForgeError> {
         let (url, number) = match self.kind {
             Kind::Github => ("html_url", "number"),
@@ -187,24 +212,28 @@ impl Forge {
     }
 }
 
+/// A client that follows no redirect.
 fn agent() -> Agent {
     let config = Agent::config_builder()
         .timeout_global(Some(DEADLINE))
-        // Another host must not get the token.
+        // A redirect may lead to another host, which must not get the token.
         .max_redirects(0)
         .http_status_as_error(false)
         .user_agent(concat!("provost/", env!("CARGO_PKG_VERSION")));
     config.build().into()
 }
 
-/// The JSON of an answer of success.
+/// The JSON of a 2xx answer.
+///
+/// # Errors
+/// [`ForgeError::Refused`] for any other status, with the forge's reason and, for a redirect, its target.
 fn answer(mut response: Response<Body>) -> Result<Value, ForgeError> {
     let status = response.status();
     let elsewhere = response.headers().get("location").and_then(|url| url.to_str().ok());
     let elsewhere = elsewhere.filter(|_| status.is_redirection()).map(str::to_owned);
     let said = response.body_mut().with_config().limit(ANSWER_MAX).read_to_string()?;
     if !status.is_success() {
-        // Both give their reason as `message` or `error`.
+        // GitHub and GitLab give their reason as `message` or `error`, GitHub the details in `errors`.
         let json: Value = serde_json::from_str(&said).unwrap_or_default();
         let reason = [&json["message"], &json["error"]].into_iter().find(|it| !it.is_null());
         let detail = json["errors"].as_array().and_then(|all| all.first());

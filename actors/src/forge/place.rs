@@ -1,21 +1,22 @@
-//! Which repository of which host a remote's URL names. Pure.
+//! Which repository of which forge a remote's URL names. Pure.
 
-/// A repository of a host.
+/// A repository of a forge, as a remote's URL names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgeRepo {
-    /// Without a port.
+    /// In lower case, without a user and a port.
     pub host: String,
-    /// `owner/name`, or with more groups.
+    /// `owner/name`, or with more groups; without `.git`.
     pub repository: String,
 }
 
-/// Reads `https://HOST/OWNER/NAME.git`, `ssh://git@HOST/OWNER/NAME` and `git@HOST:OWNER/NAME`.
-/// `None`: it is no repository of a host.
+/// Reads `https://HOST/OWNER/NAME.git`, `ssh://git@HOST/OWNER/NAME` and `git@HOST:OWNER/NAME`. `None`:
+/// the URL names no repository of a forge, such as a path, or has characters that no forge allows in a
+/// name.
 pub fn place(url: &str) -> Option<ForgeRepo> {
     let (authority, path) = match url.split_once("://") {
         Some(("file", _)) => return None,
         Some((_, rest)) => rest.split_once('/')?,
-        // git takes a colon after a slash for a part of a path.
+        // git reads `HOST:PATH` only where no slash is before the colon (git-fetch(1), "GIT URLS").
         None => url.split_once(':').filter(|(host, _)| !host.contains('/'))?,
     };
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);

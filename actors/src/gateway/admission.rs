@@ -1,7 +1,20 @@
-//! Who runs and who waits: so many attempts at once, further ones in the order
-//! of their priority, and within one first come first served; no attempt begins on a host that drains.
-//! Who waits for memory is passed only by those that ask for none, who waits because of its executor's
-//! limit only by those of other executors, and by those that the board has let begin. Pure.
+//! Who runs and who waits on this host. Pure.
+//!
+//! ```text
+//!          take: a slot is free, and no attempt waits that could have it
+//!   new ─────────────────────────────────────────────────────────────▶ runs, with a slot
+//!    └─queue─▶ waits ─next: the first in the queue that fits──────────▶ │  ▲
+//!                │                                                      │  └─occupy: after a restart
+//!                └────leave────▶ neither runs nor waits ◀────leave──────┘
+//!                                  └─forget─▶ what it asks for is forgotten, too
+//! ```
+//!
+//! The queue is in the order of priorities, and within one first come, first served. What breaks that order:
+//!
+//! - While the host drains, no attempt begins.
+//! - Attempts that wait for memory are passed only by attempts that ask for none.
+//! - Attempts that wait for their executor's limit are passed only by attempts of other executors; on a
+//!   shared board also by attempts with a permit of the board.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -9,20 +22,21 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::ids::AttemptId;
 use crate::journal::Priority;
 
-/// The running slots and the queues for them. Attempts that answer a question have slots
-/// of their own: the asker holds one of the others, and would wait forever.
+/// The running slots and the queues for them. Attempts that answer a question have slots of their own: the
+/// asker keeps its slot while it waits for the answer, so with one kind of slots all could be taken by
+/// askers.
 #[derive(Debug)]
 pub struct Admission {
     work: Lane,
     answers: Lane,
     answering: HashSet<AttemptId>,
     is_held: bool,
-    /// In bytes; 0: it is not counted.
+    /// Bytes that attempts may ask for together; 0: memory is not counted.
     memory: u64,
-    /// Of those that ask for more than a slot.
+    /// What attempts ask for beside a slot; only attempts that ask for something are here.
     asks: HashMap<AttemptId, Asks>,
-    /// Who may begin as far as the limit of its executor is concerned; `None`: this host's own attempts
-    /// are all that count for it.
+    /// On a shared board, the attempts that the board has let begin, as far as the limits of their
+    /// executors are concerned. `None`: only this host's attempts count for these limits.
     permitted: Option<HashSet<AttemptId>>,
 }
 
@@ -32,18 +46,21 @@ pub struct Asks {
     pub executor: String,
     /// In bytes.
     pub memory: u64,
-    /// Of the executor.
+    /// How many attempts of the executor may run at once; `None`: any number.
     pub max_running: Option<u64>,
 }
 
 impl Asks {
+    /// It asks for nothing but a slot.
     pub fn is_none(&self) -> bool {
         self.memory == 0 && self.max_running.is_none()
     }
 }
 
+/// The order of a queue: higher priorities first, then earlier arrivals.
 type QueueKey = (Reverse<Priority>, u64);
 
+/// One kind of slots, and the queue for them.
 #[derive(Debug)]
 struct Lane {
     slots: usize,
@@ -52,7 +69,7 @@ struct Lane {
     arrivals: u64,
 }
 
-/// What those before in the queue wait for.
+/// What the attempts earlier in the queue wait for, while it is looked through.
 #[derive(Default)]
 struct WaitedFor<'a> {
     memory: bool,
@@ -74,8 +91,8 @@ impl Admission {
         }
     }
 
-    /// Notes what an attempt that works asks for, until it is [forgotten](Self::forget).
-    /// One that asks for more memory than there is, since the host had more before, gets all of it.
+    /// Notes what an attempt asks for, until it is [forgotten](Self::forget). An attempt that asks for more
+    /// memory than there is, because the host had more before, gets all of it: else it would wait for ever.
     pub fn asks(&mut self, attempt: AttemptId, asks: Asks) {
         let memory = if self.memory == 0 { 0 } else { asks.memory.min(self.memory) };
         let asks = Asks { memory, ..asks };
@@ -84,14 +101,16 @@ impl Admission {
         }
     }
 
-    /// The board lets an attempt begin, until it [leaves](Self::leave).
+    /// The board lets an attempt begin. The permit lasts until it [leaves](Self::leave): each turn needs
+    /// its own.
     pub fn permit(&mut self, attempt: AttemptId) {
         if let Some(permitted) = &mut self.permitted {
             permitted.insert(attempt);
         }
     }
 
-    /// Who would begin here if its executor's limit let it: of each executor as many as slots are free.
+    /// The attempts that would begin here with a permit: the board is asked for these. For each executor at
+    /// most as many as slots are free.
     pub fn unpermitted(&self) -> Vec<AttemptId> {
         let (lane, free) = (&self.work, self.work.free());
         let Some(permitted) = self.permitted.as_ref().filter(|_| !self.is_held && free > 0) else {
@@ -112,25 +131,26 @@ impl Admission {
         lane.queue.values().filter(wants).copied().collect()
     }
 
-    /// Grants no slot while it is held; who waits keeps the place.
+    /// While it is held, no slot is granted; those who wait keep their places. For a host that drains.
     pub fn hold(&mut self, is_held: bool) {
         self.is_held = is_held;
     }
 
-    /// Notes that an attempt answers a question, until it is [forgotten](Self::forget).
+    /// Notes that an attempt answers a question, until it is [forgotten](Self::forget). Has to come before
+    /// the other calls for this attempt, as it chooses the kind of slots.
     pub fn answers(&mut self, attempt: AttemptId) {
         self.answering.insert(attempt);
     }
 
-    /// Nothing of an attempt is alive or waits.
+    /// Nothing of an attempt is alive or waits: forgets all about it.
     pub fn forget(&mut self, attempt: AttemptId) {
         self.leave(attempt);
         self.answering.remove(&attempt);
         self.asks.remove(&attempt);
     }
 
-    /// Takes a slot, if one is free and none waits for it that could have it. The attempt has it until
-    /// [`leave`](Self::leave). `false` also for an attempt that has a slot already.
+    /// Takes a slot, if one is free and no attempt waits that could have it. The attempt has it until it
+    /// [leaves](Self::leave). `false` also for an attempt that has a slot already.
     pub fn take(&mut self, attempt: AttemptId) -> bool {
         if self.is_held {
             return false;
@@ -143,19 +163,20 @@ impl Admission {
         is_free && self.lane(attempt).running.insert(attempt)
     }
 
-    /// Enters the queue, once the start or turn is written down: a slot may come at any time.
+    /// Enters the queue. Only once the start or turn is written down and has an owner: a slot may be
+    /// granted at once.
     pub fn queue(&mut self, attempt: AttemptId, priority: Priority) {
         let lane = self.lane(attempt);
         lane.arrivals += 1;
         lane.queue.insert((Reverse(priority), lane.arrivals), attempt);
     }
 
-    /// Holds a slot beyond any limit, for an attempt that runs already (a restart).
+    /// Gives a slot beyond any limit to an attempt that runs already: after a restart.
     pub fn occupy(&mut self, attempt: AttemptId) {
         self.lane(attempt).running.insert(attempt);
     }
 
-    /// Gives up its slot or its place in the queue.
+    /// Gives up the slot or the place in the queue, and the permit.
     pub fn leave(&mut self, attempt: AttemptId) {
         let lane = self.lane(attempt);
         lane.running.remove(&attempt);
@@ -165,7 +186,7 @@ impl Admission {
         }
     }
 
-    /// Grants a free slot to the first in a queue that can have it. Call until `None`.
+    /// Grants a free slot to the first in a queue that can have it. The caller repeats this until `None`.
     pub fn next(&mut self) -> Option<AttemptId> {
         let first = |lane| self.first(lane, &mut WaitedFor::default());
         if self.is_held {
@@ -178,7 +199,7 @@ impl Admission {
         }
     }
 
-    /// How many slots for work are free, and none waits for them that could have them.
+    /// How many slots for work are free after each waiting attempt that could have one has got one.
     pub fn free(&self) -> usize {
         let (free, mut before) = (self.work.free(), WaitedFor::default());
         if self.is_held || free == 0 {
@@ -188,7 +209,8 @@ impl Admission {
         free.saturating_sub(ready)
     }
 
-    /// Bytes of memory that are free, and none waits for them.
+    /// Bytes of memory that are free; 0 while an attempt waits for memory, `u64::MAX` where memory is not
+    /// counted.
     pub fn free_memory(&self) -> u64 {
         let asks = |id| self.asks.get(id).is_some_and(|it| it.memory > 0);
         match self.memory {
@@ -198,7 +220,8 @@ impl Admission {
         }
     }
 
-    /// The first in a queue that could have a slot, if one is free. `before` gets what others wait for.
+    /// The first in a queue that could have a slot, if one is free. `before` collects what those before it
+    /// wait for.
     fn first<'a>(&'a self, lane: &'a Lane, before: &mut WaitedFor<'a>) -> Option<QueueKey> {
         if lane.free() == 0 {
             return None;
@@ -207,13 +230,14 @@ impl Admission {
         queue.find(|(_, attempt)| self.fits(**attempt, before)).map(|(place, _)| *place)
     }
 
-    /// Whether an attempt could begin behind those that wait `before` it.
+    /// Whether an attempt could begin behind the attempts `before` it that wait. Adds to `before` what it
+    /// waits for.
     fn fits<'a>(&'a self, attempt: AttemptId, before: &mut WaitedFor<'a>) -> bool {
         let Some(asks) = self.asks.get(&attempt) else { return true };
         let executor = asks.executor.as_str();
         match (asks.max_running, &self.permitted) {
             (None, _) => {}
-            // The board has chosen the order.
+            // With a permit: the board has chosen the order among those of the executor.
             (Some(_), Some(permitted)) if permitted.contains(&attempt) => {}
             (Some(_), Some(_)) => return false,
             (Some(most), None) => {
@@ -242,6 +266,7 @@ impl Admission {
         wanted == 0 || self.used_memory().saturating_add(wanted) <= self.memory
     }
 
+    /// How many attempts hold a slot and how many wait, answers included.
     pub fn counts(&self) -> (usize, usize) {
         let (work, answers) = (&self.work, &self.answers);
         (work.running.len() + answers.running.len(), work.queue.len() + answers.queue.len())

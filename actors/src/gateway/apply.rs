@@ -1,5 +1,5 @@
-//! Work that other hosts' attempts have committed for attempts of this host: their owners apply it. The rows
-//! are looked at whenever there may be such work, and each second.
+//! Work that attempts of other hosts have committed for attempts of this host: the owners of the latter
+//! apply it. The rows are read whenever there may be such work, and every second.
 
 use std::sync::Arc;
 
@@ -14,9 +14,10 @@ use crate::journal::Finish;
 use crate::world::World;
 
 impl GatewayState {
-    /// Gives each to the owner of the attempt whose branch gets the work, which begins it once.
+    /// Passes each finish to the owner of the attempt whose branch gets the work. An owner that applies it
+    /// already ignores the message, so repeating it does no harm.
     pub(super) fn apply(&self, finishes: Vec<Finish>) {
-        // What an earlier daemon left has to be taken up before.
+        // First the attempts of an earlier daemon get owners: one of them may be applying this work already.
         if self.is_closing || !self.claims.are_open {
             return;
         }
@@ -33,7 +34,7 @@ impl GatewayState {
     }
 }
 
-/// Has the gateway apply what other hosts have committed, until it ends.
+/// Passes what other hosts have committed to the gateway, until the gateway ends.
 pub async fn keep_applying(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
     loop {
         match world.journal.to_apply().await {

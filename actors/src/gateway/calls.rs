@@ -1,4 +1,5 @@
-//! Calls that concern one attempt: checked, then handed to the gateway or the attempt's owner.
+//! Calls that concern one attempt: checked here, in a task of each call, then passed to the gateway or the
+//! attempt's owner. All of them are carried out to their end even when the caller goes away.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,17 +21,18 @@ use super::message::{GatewayMessage, Port, StartRequest};
 use super::owners::{ask_owner, not_found};
 use super::{ending, preflight, sandbox_rules};
 
-/// Carries a call out to its end, even if its caller is gone: a slot may be taken for it.
+/// Carries a call out to its end even if its caller goes away: a slot may have been taken for it, which only
+/// the rest of the call gives back or uses.
 pub(super) async fn detached<T: Send + 'static>(
     call: impl Future<Output = Result<T, Refusal>> + Send + 'static,
 ) -> Result<T, Refusal> {
     tokio::spawn(call).await.unwrap_or_else(|_| Err(ending()))
 }
 
-/// Asks the gateway.
+/// Sends the gateway a message with a port, and waits for the answer.
 ///
 /// # Errors
-/// The answer's own refusal, or `shutting_down`.
+/// The answer's own refusal; `shutting_down` if the gateway has ended.
 pub async fn ask<T: Send + 'static>(
     gateway: &ActorRef<GatewayMessage>,
     message: impl FnOnce(Port<T>) -> GatewayMessage,
@@ -38,11 +40,11 @@ pub async fn ask<T: Send + 'static>(
     ractor::call!(gateway, message).unwrap_or_else(|_| Err(ending()))
 }
 
-/// Sends an attempt a follow-up of the daemon's own. `false`: the attempt takes none, for
-/// it was stopped.
+/// Sends an attempt a follow-up of the daemon's own: an answer, or the result of checks. `false`: the
+/// attempt takes none, because it was stopped or can't run.
 ///
 /// # Errors
-/// It can't be sent now; the same call may work later.
+/// The store can't be used or the daemon ends; the same call may work later.
 pub async fn notify_worker(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -71,7 +73,8 @@ pub async fn notify_worker(
     }
 }
 
-/// Starts an attempt, or queues it.
+/// Starts an attempt, or queues it. A repeated call with its key, or with defaults that resolve to the same,
+/// gets the first answer.
 pub async fn start(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -93,7 +96,8 @@ pub async fn start(
     .await
 }
 
-/// Keeps what a start begins from where other hosts find it.
+/// On a shared board: stores the commits that a start begins from where other hosts find them, so that
+/// another host can continue the attempt.
 async fn keep_bases(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
     if !world.host.has_lease {
         return Ok(());
@@ -104,7 +108,7 @@ async fn keep_bases(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
         if !is_mirror {
             world.journal.record_repo_here(*repo_id).await?;
         }
-        // A mirror has it from where other hosts find it, unless it is a fork's own.
+        // A mirror fetched the commit from where other hosts find it, unless a fork made the commit here.
         if !is_mirror || attempt.fork.is_some() {
             let kept = attempt::keep_base(world, *repo_id, path, base_commit).await;
             kept.map_err(|error| Refusal::new(Code::WorkspaceFailed, error.to_string()))?;
@@ -113,7 +117,7 @@ async fn keep_bases(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sends, queues or cancels follow-ups.
+/// Sends a follow-up, queues one, or cancels those that wait.
 pub async fn follow_up(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -145,6 +149,8 @@ pub async fn follow_up(
     .await
 }
 
+/// Checks that the attempt is this host's and that its executor can run another turn; a cancellation needs
+/// only the first.
 async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> {
     let Some(attempt) = world.journal.attempt(request.attempt_id).await? else {
         return Err(not_found(request.attempt_id));
@@ -176,7 +182,8 @@ async fn check(world: &World, request: &FollowUpRequest) -> Result<(), Refusal> 
     })
 }
 
-/// Gives the verdict on a permission that an executor waits for.
+/// Gives the verdict on a permission that an executor waits for. A decided one is only compared: the same
+/// verdict is answered again, another one is refused.
 pub async fn respond(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -207,7 +214,7 @@ pub async fn respond(
     .await
 }
 
-/// Takes an attempt's worktrees away, if nothing would be lost with them. `None`: it has none.
+/// Removes an attempt's worktrees, if nothing would be lost with them. `None`: it has none.
 pub async fn collect(
     gateway: &ActorRef<GatewayMessage>,
     attempt: AttemptId,

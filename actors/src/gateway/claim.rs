@@ -1,5 +1,16 @@
-//! Claims of attempts that no host has: this host takes as many as it has free slots for. One claim
-//! at a time, whenever there may be such an attempt, a slot becomes free, or the lease was renewed.
+//! Claims of attempts that no host has: this host takes as many as it has room for. There is one claim at a
+//! time, whenever there may be such an attempt, a slot becomes free, or the lease was renewed.
+//!
+//! ```text
+//!           claim()          claim()
+//!    None ───────────▶ One ───────────▶ Another            (`UnderWay`; also of the questions for permits)
+//!     ▲                 │ ended          │ ended
+//!     └─────────────────┘                └──▶ None ─claim()─▶ One
+//!
+//!    Done     the attempts get owners; those beyond the free slots are given back
+//!    Unsure   the claim may have taken effect: the next one reads this host's rows instead (`found`)
+//!    Found    the waiting attempts among them get owners; then a real claim follows
+//! ```
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -20,23 +31,25 @@ use crate::world::World;
 /// The claims of a gateway.
 #[derive(Debug, Default)]
 pub struct Claims {
-    /// What an earlier daemon left has been taken up: it may hold the slots.
+    /// The attempts of an earlier daemon have owners. Before that it is unknown which slots are free.
     pub are_open: bool,
     under_way: UnderWay,
-    /// This host may have claimed attempts that have no owner yet.
+    /// The last claim was [unsure](Claim::Unsure): attempts of this host may have no owner yet.
     are_unsure: bool,
 }
 
+/// Whether a question to the board is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnderWay {
     #[default]
     None,
     One,
-    /// One, and another was asked for meanwhile.
+    /// One is under way, and another one has to follow because something changed meanwhile.
     Another,
 }
 
 impl GatewayState {
+    /// Claims, if this host may and has room; also asks for permits, as the same events allow more attempts.
     pub(super) fn claim(&mut self) {
         self.ask_for_permits();
         let (host, room) = (&self.world.host, self.room());
@@ -57,8 +70,8 @@ impl GatewayState {
         });
     }
 
-    /// What is free here. An attempt whose row is being read may have been claimed, and is going to take
-    /// some of it.
+    /// What is free here. An attempt whose row is being read may have been claimed just now: count a slot
+    /// and all memory for it, because what it asks for is not known yet.
     fn room(&self) -> Room {
         let slots = self.admission.free().saturating_sub(self.loading.len());
         let memory = match self.admission.free_memory() {
@@ -68,12 +81,13 @@ impl GatewayState {
         Room { slots, memory }
     }
 
+    /// A claim has ended.
     pub(super) fn claimed(&mut self, claim: Claim) {
         self.claims.are_unsure = matches!(claim, Claim::Unsure);
         let mut again = std::mem::take(&mut self.claims.under_way) == UnderWay::Another;
         match claim {
             Claim::Done(attempts) => {
-                // A slot may be taken by now: another host may have a free one.
+                // A slot may have been taken meanwhile: another host may have a free one.
                 let free = if self.is_closing { 0 } else { self.room().slots };
                 let (within, beyond) = attempts.split_at(free.min(attempts.len()));
                 for attempt in within {
@@ -94,7 +108,8 @@ impl GatewayState {
         }
     }
 
-    /// Gives attempts back that have no owner here. Who asks for one waits until that is done.
+    /// Gives back claimed attempts that have no owner here. Requests for such an attempt wait in `loading`
+    /// until its row has been written and read again.
     fn release(&mut self, attempts: &[AttemptId]) {
         let mut unowned = Vec::new();
         for attempt in attempts.iter().filter(|it| !self.owners.contains_key(it)) {
@@ -103,7 +118,8 @@ impl GatewayState {
                     none.insert(Loading::default());
                     unowned.push(*attempt);
                 }
-                // It is being read, perhaps as it was before the claim: it waits here.
+                // Its row is being read, perhaps as it was before the claim: read it again. It waits here
+                // then.
                 Entry::Occupied(loading) => loading.into_mut().is_stale = true,
             }
         }
@@ -124,6 +140,8 @@ impl GatewayState {
     }
 }
 
+/// Asks the board. The time is taken before the question: if the answer comes after the lease that the board
+/// counted with, another host may have the attempts by now.
 async fn claim(world: &World, room: Room) -> Claim {
     let asked = Instant::now();
     let all = world.executors.all().into_iter().map(|executor| executor.describe());
@@ -140,13 +158,14 @@ async fn claim(world: &World, room: Room) -> Claim {
     }
 }
 
-/// The limits of this daemon's executors.
+/// The limits of this daemon's executors, for those that have one.
 pub fn max_running(world: &World) -> MaxRunning {
     let all = world.executors.all().into_iter();
     all.filter_map(|it| Some((it.describe().name, it.max_running()?))).collect()
 }
 
-/// This host's attempts that wait, apart from those that were started here.
+/// This host's attempts that wait, apart from new ones that were started here: a claim raises the epoch, so
+/// claimed ones have more than 1.
 async fn found(world: &World) -> Claim {
     let attempts: Result<Vec<Attempt>, Refusal> = world.journal.unsettled().await;
     let Ok(attempts) = attempts else { return Claim::Unsure };
@@ -154,7 +173,8 @@ async fn found(world: &World) -> Claim {
     Claim::Found(waiting.map(|it| it.attempt_id).collect())
 }
 
-/// Has the gateway claim whenever there may be an attempt that no host has.
+/// Has the gateway claim whenever there may be an attempt that no host has. Returns when the gateway has
+/// ended.
 pub async fn keep_claiming(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
     loop {
         world.journal.unplaced().await;

@@ -1,5 +1,5 @@
-//! Finishes: a call is checked and resolved, down to the last default, before the attempt's owner
-//! gets it. Reads only.
+//! Finishes: a call is checked, and every default is resolved, before the attempt's owner gets it. What is
+//! resolved is written with the call, so that a repetition after a crash does exactly the same. Reads only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,29 +26,30 @@ use super::owners::{ask_owner, not_found};
 use super::push::{self, PushCall, unreadable};
 use super::signature::signature;
 
-/// What a caller asks for.
+/// What a caller asks for; `None` is a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FinishCall {
     pub attempt_id: AttemptId,
     pub action: FinishAction,
     pub strategy: Strategy,
-    /// The branch that gets the work; by default each repository's target branch.
+    /// The branch that gets the work, or the base of a pull request; by default each repository's target
+    /// branch.
     pub into: Option<String>,
-    /// By default made of the task and the agent's last words. Trailers name the attempt and its
-    /// agent.
+    /// The commit message; by default made of the task's title and the agent's last words. Trailers that
+    /// name the attempt and its agent are added.
     pub message: Option<String>,
-    /// The attempt whose branch gets the work.
+    /// For `ApplyTo`: the attempt whose branch gets the work.
     pub onto: Option<AttemptId>,
-    /// A person has the attempt's branch deleted with its worktrees.
+    /// A person wants the attempt's branch to be deleted with its worktrees.
     pub deletes_branch: bool,
     /// The remote to push to, and the branch there.
     pub remote: Option<String>,
     pub branch: Option<String>,
-    /// Overwrites what the remote's branch has, if it does not move meanwhile.
+    /// Overwrites commits that the remote's branch has, if it does not move meanwhile.
     pub forces: bool,
 }
 
-/// Begins a finish. Its row has the result once it has ended.
+/// Begins a finish. Returns when its row is written; the row has the result once the finish has ended.
 pub async fn finish(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -56,7 +57,7 @@ pub async fn finish(
     call: FinishCall,
 ) -> Result<Once<FinishId>, Refusal> {
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
-    // How long the caller waits makes no other call.
+    // The hash is that of the call without how long the caller waits: that makes no other call.
     let key = key.map(|key| key.resolved(&call));
     detached(async move {
         if let Some(begun) = remembered(&*world.journal, key.as_ref()).await? {
@@ -71,6 +72,7 @@ pub async fn finish(
     .await
 }
 
+/// Checks a call and resolves what it leaves open.
 async fn request(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -82,7 +84,7 @@ async fn request(
     world.host.require(&attempt)?;
     has_repositories(world, &attempt, call.action).await?;
     let id = attempt.attempt_id;
-    // What was discarded before is answered again, and the branch outlives the worktrees.
+    // A discard of what was discarded before is answered, and its branch may still exist.
     let is_over = call.action == FinishAction::Discard
         && matches!(attempt::was_collected(world, id).await, Ok(true));
     if !is_over {
@@ -116,8 +118,8 @@ async fn request(
     Ok(FinishRequest { action, strategy, message, by, repos, onto, deletes_branch, proposal })
 }
 
-/// Who commits in the first repository. Notes who does in others, where that is another one: each is
-/// committed to at the same moment.
+/// Who commits in the first repository. Where another identity commits in a further repository, that one's
+/// request says so. All commits have the same time.
 async fn signatures(
     attempt: &Attempt,
     repos: &mut [RepoRequest],
@@ -135,7 +137,8 @@ async fn signatures(
     Ok(first)
 }
 
-/// Checks that what is to get the work is here: a mirror is none of a person's.
+/// Checks that this host has the repositories whose branches change, and no mirrors: a mirror is no
+/// repository of a person.
 async fn has_repositories(
     world: &World,
     attempt: &Attempt,
@@ -158,7 +161,7 @@ async fn has_repositories(
         .detail("hosts", hosts))
 }
 
-/// What is done in one repository.
+/// What the finish does in one repository.
 async fn repo_request(
     world: &World,
     attempt: &Attempt,
@@ -176,7 +179,7 @@ async fn repo_request(
     let into = match (call.action, onto) {
         (FinishAction::Merge, _) => Some(target(world, attempt, repo, call).await?),
         (FinishAction::ApplyTo, Some(onto)) => {
-            // That of another host looks for its branch itself.
+            // An attempt of another host looks for its branch itself.
             if onto.host == world.host.id {
                 tip(repo, &onto.branch, "into").await?;
             }
@@ -203,8 +206,8 @@ async fn repo_request(
     Ok(RepoRequest { name: repo.name.clone(), head, into, push, onto, by: None })
 }
 
-/// The attempt whose branch is to get the work. It works on the same repositories. If its host is lost, this
-/// one takes it.
+/// The attempt whose branch gets the work. It has to work on the same repositories. If its host is lost, it
+/// is moved to this one first.
 async fn other(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -239,10 +242,11 @@ async fn other(
         bring_here(gateway, world, onto, MovedFrom::Lost(other.host)).await?;
         other = world.journal.attempt(onto).await?.ok_or_else(missing)?;
     }
-    // Its files are to change.
+    // Its files change: its worktrees have to be its own, and no links.
     attempt::real_worktrees(world, &other).await.map_err(refuse).map(|()| other)
 }
 
+/// Checks that the attempt has worktrees, and that they are no links.
 async fn has_work(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
     let id = attempt.attempt_id;
     let refuse = |message: String| Refusal::new(Code::WorkspaceFailed, message);
@@ -261,7 +265,7 @@ async fn has_work(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
     attempt::real_worktrees(world, attempt).await.map_err(refuse)
 }
 
-/// The branch that is to get the work, which exists and is no attempt's.
+/// The branch that gets the work of a merge. It has to exist, and no attempt with worktrees may work on it.
 async fn target(
     world: &World,
     attempt: &Attempt,
@@ -286,6 +290,7 @@ async fn target(
     Ok(into)
 }
 
+/// The commit at the tip of a branch, or the refusal that names `field`, the argument that chose the branch.
 async fn tip(repo: &AttemptRepo, branch: &str, field: &str) -> Result<String, Refusal> {
     let tip = git::branch_tip(Path::new(&repo.path), branch).await;
     tip.map_err(|error| unreadable(repo, &error))?.ok_or_else(|| {
@@ -298,9 +303,10 @@ async fn tip(repo: &AttemptRepo, branch: &str, field: &str) -> Result<String, Re
     })
 }
 
+/// The default commit message.
 async fn message(world: &World, attempt: &Attempt) -> Result<String, Refusal> {
     let id = attempt.attempt_id;
-    // Those of all turns: no process has been planned after this id.
+    // The turns before an id that is made now: all of them.
     let past = world.journal.past(id, ProcessId::new()).await?;
     let last = past.last().and_then(|past| past.final_message.as_deref());
     Ok(compose::message(&attempt.task_title, last, id, &attempt.executor))

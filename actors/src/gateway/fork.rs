@@ -1,5 +1,6 @@
-//! What a start takes from another attempt: the snapshot of one of its turns. The host of that attempt
-//! begins the new one; where it can't, another host takes the snapshot from the board.
+//! A start that begins from another attempt: the snapshot of one of its turns. The host of that attempt
+//! begins the new one, because it has the snapshots and the agent's session. If it can't, another host
+//! takes the snapshot of the last turn from the board.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::world::World;
 use super::push::unreadable;
 use super::signature::signature;
 
-/// The end of a turn that another attempt begins from.
+/// The end of a turn that another attempt begins from, with its snapshots.
 pub struct Source {
     pub fork: Fork,
     attempt: Attempt,
@@ -26,7 +27,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The commit to begin from in a repository, if that has a snapshot.
+    /// Makes the commit to begin from in a repository: the files of the snapshot, with a message that names
+    /// the turn. `None`: the other attempt has no snapshot in this repository.
     pub async fn commit_of(&self, world: &World, repo: RepoId) -> Result<Option<String>, Refusal> {
         let Source { fork, attempt, snapshots } = self;
         let Some(repo) = attempt.repos.iter().find(|it| it.repo_id == repo) else {
@@ -50,7 +52,7 @@ impl Source {
         begun.map(Some).map_err(failed)
     }
 
-    /// The repositories of the other attempt, at the target branches that it has.
+    /// The repositories of the other attempt that the project still has, at their target branches.
     pub fn chosen<'a>(&'a self, context: &'a StartContext) -> Vec<(&'a Repo, &'a str)> {
         let of = |known: &'a AttemptRepo| {
             let repo = context.repos.iter().find(|repo| repo.repo_id == known.repo_id)?;
@@ -60,8 +62,8 @@ impl Source {
     }
 }
 
-/// The host of the attempt that a start begins from, if it can begin the new one: it has all snapshots,
-/// and the agent's session.
+/// The host that has to begin the fork: that of the other attempt, if its daemon is alive and can run the
+/// executor. `None`: the start is no fork, the attempt is unknown, or any host may begin it.
 pub async fn host(
     world: &World,
     wanted: Option<(AttemptId, Option<u32>)>,
@@ -82,7 +84,11 @@ pub async fn host(
     Ok(Some(attempt.host).filter(|_| begins))
 }
 
-/// Finds the snapshot; `None` if the start asks for none.
+/// Finds the snapshot; `None` if the start is no fork. Waits up to a minute for the snapshot of a turn that
+/// has just ended.
+///
+/// # Errors
+/// The attempt is unknown or of another project, the turn has no snapshot, or this host can't get it.
 pub async fn source(
     world: &World,
     context: &StartContext,
@@ -105,7 +111,7 @@ pub async fn source(
             .hint("Call the tool again with from_attempt_id from list_task_attempts.")
             .detail("path", "from_attempt_id"));
     }
-    // A turn that has just ended is the one that is meant.
+    // Without a turn the last one is meant, also if it has just ended: wait for its snapshot.
     let failed = world.journal.snapshot_stands(id, PATIENCE).await?;
     let turns = world.journal.snapshot_turns(id).await?;
     if let Some(reason) = failed.filter(|_| turn.is_none_or(|turn| !turns.contains(&turn))) {
@@ -122,7 +128,7 @@ pub async fn source(
     Ok(Some(Source { fork, attempt, snapshots }))
 }
 
-/// Has what another host's attempt had at the end of a turn in the repositories of this one. `Err` is a
+/// Fetches, into this host's repositories, what another host's attempt had at the end of a turn. `Err` is a
 /// sentence.
 async fn have(
     world: &World,
@@ -138,6 +144,7 @@ async fn have(
     Ok(())
 }
 
+/// The refusal where the snapshot is on another host: the board keeps only that of the last turn.
 fn not_had(attempt: &Attempt, why: &str, is_last: bool) -> Refusal {
     let Attempt { attempt_id: id, host, .. } = attempt;
     let message = format!("nothing can begin from attempt {id} on another host than {host}: {why}");
@@ -153,8 +160,7 @@ fn not_had(attempt: &Attempt, why: &str, is_last: bool) -> Refusal {
         .detail("host", host.as_str())
 }
 
-/// How long a start waits for the snapshot that it begins from: it takes seconds where a repository is
-/// large.
+/// How long a start waits for the snapshot that it begins from. In a large repository that takes seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn no_snapshot(attempt: AttemptId, reason: &str, turns: &[u32]) -> Refusal {
@@ -171,7 +177,7 @@ fn no_snapshot(attempt: AttemptId, reason: &str, turns: &[u32]) -> Refusal {
         .detail("turns", turns.to_vec())
 }
 
-/// The turn that is asked for, else the last one.
+/// The turn that was asked for, else the last one with a snapshot.
 fn pick(attempt: AttemptId, wanted: Option<u32>, turns: &[u32]) -> Result<u32, Refusal> {
     let Some(last) = turns.last().copied() else {
         let message = format!("no turn of attempt {attempt} has a snapshot yet");

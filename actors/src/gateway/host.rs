@@ -1,5 +1,15 @@
-//! The lease of this host, and the state of hosts: a person changes it, and it is read after each renewal.
-//! The gateway gets the state of its own host, in the order of the reads.
+//! The lease of this host, and the state of hosts. A person changes a state; this daemon reads its own
+//! state after each renewal. The gateway gets the states in the order in which they were read or changed.
+//!
+//! ```text
+//!  keep_lease ─renewed─▶ follow_lease ─▶ HostState ─▶ gateway: hold or grant
+//!      │                      ├────────▶ sweep of lost hosts
+//!      │                      └────────▶ Claim ─────▶ gateway
+//!      └─ the lease is not this daemon's any more: returns, and the daemon restarts
+//! ```
+//!
+//! `world.host.telling` is held from the read or change of a state until the gateway has it: else an older
+//! state could arrive after a newer one.
 
 use std::sync::Arc;
 
@@ -15,7 +25,7 @@ use crate::refusal::Refusal;
 use crate::world::World;
 
 impl GatewayState {
-    /// Nothing new begins while the host drains; after that the queue goes on at once.
+    /// While the host drains, nothing new begins on it. When it no longer drains, its queue resumes at once.
     pub(super) fn host_state(&mut self, state: HostState) {
         self.world.host.set(state);
         self.admission.hold(state == HostState::Draining);
@@ -24,7 +34,8 @@ impl GatewayState {
     }
 }
 
-/// Drains a host, lets it go on, or removes it. If it is this one, the gateway has taken notice.
+/// Drains a host, resumes it, or removes it. If it is this host, its gateway knows the new state when this
+/// returns; another host reads it after its next renewal.
 pub async fn change_host(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -42,8 +53,8 @@ pub async fn change_host(
     .await
 }
 
-/// Renews the lease of this host for as long as it is this daemon's. It waits for nothing but the answers
-/// to renewals.
+/// Renews the lease of this host as long as it is this daemon's. It waits for nothing but the answers to the
+/// renewals: what follows from one runs in [`follow_lease`], so that slow reads delay no renewal.
 pub async fn keep_lease(world: Arc<World>, lease: Lease) {
     let host = &world.host;
     let mut renew = interval(lease.renew_every());
@@ -52,7 +63,7 @@ pub async fn keep_lease(world: Arc<World>, lease: Lease) {
         renew.tick().await;
         match world.renew(lease).await {
             Ok(Some(_)) => host.renewed.notify_one(),
-            // The daemon starts anew.
+            // Another daemon gave the host up, or it was removed: the daemon restarts.
             Ok(None) => return,
             Err(refusal) => {
                 tracing::warn!(host = host.id, %refusal, "the lease of this host is not renewed");
@@ -61,8 +72,8 @@ pub async fn keep_lease(world: Arc<World>, lease: Lease) {
     }
 }
 
-/// Does after each renewal what it is a reason for: reads the state of the host, looks for lost hosts, and
-/// claims.
+/// After each renewal: reads the state of the host, sweeps lost hosts, and claims. Returns when the gateway
+/// has ended.
 pub async fn follow_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>) {
     loop {
         world.host.renewed.notified().await;
@@ -74,7 +85,10 @@ pub async fn follow_lease(gateway: ActorRef<GatewayMessage>, world: Arc<World>) 
     }
 }
 
-/// Tells the gateway the state of this host, if it can be read.
+/// Passes the state of this host to the gateway, if it can be read.
+///
+/// # Errors
+/// The gateway has ended.
 async fn follow(gateway: &ActorRef<GatewayMessage>, world: &World) -> Result<(), Refusal> {
     let _telling = world.host.telling.lock().await;
     match world.journal.hosts().await {

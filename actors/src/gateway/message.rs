@@ -1,4 +1,4 @@
-//! What the gateway receives: the calls that need a slot or all attempts, and its tasks' reports.
+//! What the gateway receives: calls that need a slot or concern all attempts, and reports of its own tasks.
 
 use ractor::{ActorRef, RpcReplyPort};
 
@@ -11,75 +11,87 @@ use crate::journal::{
 };
 use crate::refusal::Refusal;
 
-/// The port of a caller.
+/// Where a caller gets its answer. If it is dropped, the caller sees `shutting_down`.
 pub type Port<T> = RpcReplyPort<Result<T, Refusal>>;
 
-/// How a claim has ended.
+/// How a claim ended.
 pub enum Claim {
+    /// These attempts are this host's now.
     Done(Vec<AttemptId>),
-    /// It failed, or was answered too late: nothing begins on a lease that may be over. These rows
-    /// are looked at after the next renewal.
+    /// The claim failed, or its answer came when the lease may have been over; nothing begins on such a
+    /// lease. The rows are read after the next renewal, because they may say that the claim took effect.
     Unsure,
-    /// What such a claim has brought, as far as it waits.
+    /// What such a claim has brought: the attempts of this host that wait.
     Found(Vec<AttemptId>),
 }
 
+/// A message to the gateway. The second part of the list comes from the gateway's own tasks and its
+/// attempts.
 pub enum GatewayMessage {
-    /// A start that has been checked; it needs a slot.
+    /// A start that has been checked: it needs a slot.
     Start(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
+    /// A stop of an attempt, whatever it does. `true`: forced, SIGKILL at once.
     Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
-    /// Whether this host drains.
+    /// The state of this host, as its row says. Answered once the gateway follows it.
     HostState(HostState, RpcReplyPort<()>),
-    /// Work that other hosts have committed for attempts of this one.
+    /// Work that attempts of other hosts have committed for attempts of this host.
     Apply(Vec<Finish>),
     /// There may be attempts that no host has.
     Claim,
+    /// The claim under way has ended.
     Claimed(Claim),
-    /// This host has claimed an attempt for a call.
+    /// This host has claimed an attempt because a call concerns it: the attempt needs an owner.
     TakeUp(AttemptId),
-    /// These may begin: the board has let them; none after an error.
+    /// The board lets these attempts begin under the limits of their executors; empty after an error.
     Admitted(Vec<AttemptId>),
-    /// Whether a slot is free.
+    /// Whether a slot for work is free that no waiting attempt could have.
     Free(RpcReplyPort<bool>),
-    /// How many attempts run and how many wait.
+    /// How many attempts run and how many wait for a slot on this host.
     Counts(RpcReplyPort<(usize, usize)>),
-    /// Takes up what an earlier daemon left. Answered when all have an owner.
+    /// Takes up what an earlier daemon left, once after the start. Answered with the number of attempts
+    /// when all have an owner; until then nothing is claimed.
     Restore(Port<usize>),
-    /// Stops everything that runs or waits. The answer names what can't be killed.
+    /// Stops everything that runs or waits; from then on nothing starts. The answer names what can't be
+    /// killed.
     StopAll(RpcReplyPort<StoppedAll>),
-    /// Starts may be made again: not all could be stopped, so the daemon goes on.
+    /// Starts are allowed again: not everything could be stopped, so the daemon keeps running.
     GoOn,
 
     /// A start has been written down, or was refused.
     Recorded(Box<Attempt>, Result<Once<AttemptStarted>, Refusal>, Port<Once<AttemptStarted>>),
-    /// Asks for an attempt's owner. `true`: the request may begin a turn, and takes a slot.
+    /// Asks for an attempt's owner. `true`: the request may begin a turn, and takes a slot if one is free.
     Owner(AttemptId, bool, Port<Owned>),
-    /// An attempt without an owner has been read, so that it can have one.
+    /// The row of an attempt without an owner has been read.
     Loaded(AttemptId, Box<Result<Option<Attempt>, Refusal>>),
-    /// Everything that had an owner has been stopped.
+    /// All that had an owner has been stopped.
     StoppedAll(StoppedAll, RpcReplyPort<StoppedAll>),
+    /// What an earlier daemon left has been read.
     Restored(Result<Left, Refusal>, Port<usize>),
-    /// An old daemon's stop is over. With a priority: the attempt still wants a slot.
+    /// A stop that an earlier daemon began is over. With a priority: it failed, and the attempt, which had
+    /// waited for a slot, waits again.
     IntentCompleted(AttemptId, Option<Priority>),
+    /// An attempt's actor wants or frees a slot, has ended, or names the time at which the attempt resumes.
     AttemptEvent(AttemptEvent),
 }
 
-/// An attempt to be started.
+/// An attempt to be started, as a caller asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartRequest {
     pub task_id: TaskId,
     pub executor: String,
+    /// `None`: the executor's default.
     pub variant: Option<String>,
-    /// `None`: all of the project's, at their default branch.
+    /// The repositories, each with its target branch or its default one. `None`: all of the project's.
     pub repos: Option<Vec<(RepoId, Option<String>)>>,
-    /// Default: the task's title and description.
+    /// `None`: the task's title, description, reason and brief.
     pub prompt: Option<String>,
+    /// Starts although tasks that the task depends on are not done.
     pub ignore_dependencies: bool,
-    /// Begins from the snapshot of a turn of this attempt; by default its last one.
+    /// Begins from the snapshot of a turn of this attempt; without a turn, of its last one.
     pub fork: Option<(AttemptId, Option<u32>)>,
-    /// The attempt inside which it was asked for.
+    /// The attempt whose agent asked for the start: its sandbox is the least that the new one has.
     pub parent: Option<AttemptId>,
-    /// Another host's daemon has chosen this host for it.
+    /// Another host's daemon forwarded the start to this host: it is not forwarded again.
     pub is_carried: bool,
 }
 
@@ -88,13 +100,13 @@ pub struct StartRequest {
 pub struct StoppedAll {
     /// Attempts whose processes are still alive, and why, in a sentence.
     pub alive: Vec<(AttemptId, String)>,
-    /// Those whose stop could not be written down yet.
+    /// Stopped attempts whose stop could not be written down yet.
     pub unrecorded: Vec<AttemptId>,
 }
 
-/// The owner of an attempt, and whether a running slot has been taken for the request.
+/// The owner of an attempt, and whether a slot was taken for the request.
 pub type Owned = (ActorRef<AttemptMessage>, bool);
 
-/// What an earlier daemon left: the attempts that need an owner, the calls that it had not
-/// completed, and the attempts that resume by themselves: after which turn, and when.
+/// What an earlier daemon left: the attempts that need an owner; the calls that it had not completed; and
+/// the attempts that resume by themselves: after which turn, and when.
 pub type Left = (Vec<Attempt>, Vec<(Key, Intent)>, Vec<(AttemptId, ProcessId, Timestamp)>);

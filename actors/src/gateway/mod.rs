@@ -1,4 +1,4 @@
-//! The gateway: the one door to the actors.
+//! The gateway: the single entry to the actors.
 //!
 //! ```text
 //!   start, stop ──GatewayMessage──▶ gateway ──▶ task: journal, owner ──▶ answer to the caller
@@ -7,11 +7,15 @@
 //!   other calls (a task each) ◀──┴──────▶ the attempt's owner
 //! ```
 //!
-//! It owns who runs and who waits ([`admission`]) and which actor owns which attempt
-//! ([`owners`]). It does nothing slow: what reads git or the journal is a task that reports
-//! back. A start takes two messages: `Start` (a slot if one is free, then written down) and
-//! `Recorded` (owned, run or queued, and answered). Other [`calls`] ask the gateway for the
-//! attempt's owner, whose mailbox gives them one order.
+//! It owns who runs and who waits ([`admission`]), and which actor owns which attempt ([`owners`]). It does
+//! nothing slow: whatever reads git or the journal is a task that reports back. A start takes two messages:
+//! `Start` takes a slot if one is free, and has the attempt written down; `Recorded` gives it an owner,
+//! runs or queues it, and answers. Other [`calls`] ask the gateway for the attempt's owner, whose mailbox
+//! puts them in one order.
+//!
+//! The order within a start matters: the row is written before the attempt has an owner, so that an owner
+//! always has a row, and the slot is taken before the row is written, so that the row says whether the
+//! attempt runs.
 
 mod admission;
 mod apply;
@@ -61,27 +65,34 @@ use admission::Admission;
 
 type StartPort = Port<Once<AttemptStarted>>;
 
+/// The actor. Its arguments are the [`World`]; it ends with the daemon.
 pub struct Gateway;
 
+/// What the gateway knows. All of it is rebuilt by `Restore` after the daemon's death.
 pub struct GatewayState {
     myself: ActorRef<GatewayMessage>,
     world: Arc<World>,
+    /// Who runs and who waits on this host.
     admission: Admission,
     owners: HashMap<AttemptId, ActorRef<AttemptMessage>>,
-    /// The attempts whose rows are being read, so that they get owners.
+    /// The attempts whose rows are being read so that they get owners. Each row is read once at a time.
     loading: HashMap<AttemptId, owners::Loading>,
-    /// Who may begin a turn when a stop of an earlier daemon is over, by attempt.
+    /// The attempts with a stop of an earlier daemon that is carried out again, each with the requests for
+    /// a turn that wait until it is over.
     stopping: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
-    /// How many starts are being written down.
+    /// How many starts are being written down: they have no owner yet that could be stopped.
     starting: usize,
-    /// Who waits until all has been stopped, those starts too.
+    /// Callers of `StopAll` that wait until those starts have been stopped too.
     closing: Vec<RpcReplyPort<StoppedAll>>,
+    /// The stops under a key that are not on file yet.
     stops: stop::KeyedStops,
+    /// When owners failed, so that one that keeps failing is not rebuilt for ever.
     failures: owners::Failures,
+    /// The claims of attempts that no host has.
     claims: claim::Claims,
-    /// The look for attempts that the limits of their executors let begin.
+    /// Whether the board is being asked which attempts may begin under their executors' limits.
     permits: claim::UnderWay,
-    /// Everything is being stopped; nothing starts any more.
+    /// Everything is being stopped: nothing starts until `GoOn`.
     is_closing: bool,
 }
 
@@ -170,7 +181,7 @@ impl Actor for Gateway {
         Ok(())
     }
 
-    // An attempt's failure is never the gateway's: see `owners`.
+    // An attempt's failure never ends the gateway: see `owners`.
     async fn handle_supervisor_evt(
         &self,
         _: ActorRef<GatewayMessage>,
@@ -183,6 +194,8 @@ impl Actor for Gateway {
 }
 
 impl GatewayState {
+    /// Decides whether the attempt begins at once, and has it written down in a task. `attempt` has passed
+    /// the checks of `preflight`.
     fn start(&mut self, key: Option<Key>, mut attempt: Attempt, port: StartPort) {
         if self.is_closing {
             return drop(port.send(Err(ending())));
@@ -192,10 +205,12 @@ impl GatewayState {
         }
         let may_wait_anywhere = self.world.host.has_lease && attempt.may_wait_anywhere();
         let asks = self.asks(&attempt);
-        // What asks for more than a slot is claimed, so that it has its place among all of the board.
+        // On a shared board an attempt that asks for more than a slot is claimed instead of placed, so that
+        // it waits in one order with all of the board.
         let is_placed = !attempt.host.is_empty() && (asks.is_none() || !may_wait_anywhere);
         self.admission.asks(attempt.attempt_id, asks);
-        // What is on no host yet, or may be on another one, waits on none of them.
+        // An attempt that is on no host, or may be on any, waits on none: the first host with room claims
+        // it.
         if is_placed && self.admission.take(attempt.attempt_id) {
             (attempt.phase, attempt.state) = (Phase::Preparing, State::Running);
         } else if may_wait_anywhere {
@@ -219,6 +234,7 @@ impl GatewayState {
         });
     }
 
+    /// A start is written down or was refused: gives a new attempt its owner, and answers.
     async fn recorded(
         &mut self,
         attempt: Attempt,
@@ -229,7 +245,7 @@ impl GatewayState {
         match &answer {
             Ok(Once { deduplicated: false, .. }) if attempt.host.is_empty() => {
                 self.admission.forget(id);
-                // A slot may have become free before its row was there.
+                // A slot may have become free before the row was there to be claimed.
                 self.claim();
             }
             Ok(Once { deduplicated: false, .. }) => {
@@ -239,41 +255,42 @@ impl GatewayState {
                 }
                 self.ask_for_permits();
             }
-            // The same call came first, or this one was refused: the slot is free again.
+            // The same call came first, or this one was refused: give the slot back.
             Ok(_) | Err(_) => self.admission.forget(id),
         }
         let _ = port.send(answer);
         self.grant();
         self.starting = self.starting.saturating_sub(1);
         if self.starting == 0 {
-            // Those starts have owners now, which have to be stopped as well.
+            // Those starts have owners now, and have to be stopped as well.
             for port in std::mem::take(&mut self.closing) {
                 self.stop_all(port);
             }
         }
     }
 
-    /// A turn waits for its slot. It is written down and has an owner.
+    /// A turn waits for a slot. Its row is written, and it has an owner, so it may be granted at once.
     fn slot_wanted(&mut self, attempt: AttemptId, priority: Priority) {
         self.admission.queue(attempt, priority);
         self.grant();
         self.ask_for_permits();
     }
 
+    /// A turn no longer needs its slot. The queue of this host comes first, then attempts of no host.
     fn slot_freed(&mut self, attempt: AttemptId) {
         self.admission.leave(attempt);
         self.grant();
         self.claim();
     }
 
-    /// Lets the first in the queue run while slots are free.
+    /// Grants free slots to the first in the queue, until there is none.
     fn grant(&mut self) {
         while !self.is_closing
             && let Some(id) = self.admission.next()
         {
             let owner = self.owners.get(&id);
             let granted = owner.is_some_and(|it| it.send_message(AttemptMessage::Granted).is_ok());
-            // An owner that has failed asks again when it has been rebuilt.
+            // An owner that has failed takes a slot again when it has been rebuilt (`take_up`).
             if !granted {
                 self.admission.leave(id);
             }

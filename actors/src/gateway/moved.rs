@@ -1,5 +1,5 @@
-//! An attempt at rest that is moved to this host, because its own is lost, or works in a mirror of a
-//! repository that this one has.
+//! Moves an attempt at rest to this host, because its own host is lost, or because it works in a mirror of a
+//! repository that this host has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,16 @@ use super::calls::detached;
 use super::message::GatewayMessage;
 use super::owners::{ask_owner, not_found};
 
-/// How often is looked whether a last turn has its snapshot and nothing of it is alive.
+/// How often the row is read until the last turn has its snapshot and nothing of it is alive …
 const TRIES: u32 = 150;
+/// … and the pause between: 30 seconds together.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Moves an attempt here, with its worktrees as its last turn left them. All that they are made of is
-/// here before the attempt is.
+/// Moves an attempt here, with its worktrees as its last turn left them. Everything that these are made of
+/// is fetched before the row is changed: a failure leaves the attempt where it was.
 ///
 /// # Errors
-/// The attempt is not at rest, or what its last turn left can't be had.
+/// The attempt is not at rest, or what its last turn left can't be fetched.
 pub async fn bring_here(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,

@@ -1,8 +1,19 @@
-//! Which actor owns which attempt, and their supervision: one for one. An attempt without an
-//! owner, because nothing of it is alive or waits, gets one when one is needed. An owner that
-//! fails is rebuilt from disk, as after a restart of the daemon; one that keeps failing is
-//! left alone, its processes unharmed, until the next restart. An attempt of another host gets no
-//! owner here: nothing can run twice.
+//! Which actor owns which attempt, and the supervision of these actors: a failed one is rebuilt alone.
+//!
+//! ```text
+//!  unowned ─ Owner or TakeUp ───────────────────────────────▶ loading
+//!  loading ─ the row has been read ─────────────────────────▶ owned; the requests get the owner
+//!          ─ the row has changed since (`is_stale`) ────────▶ loading
+//!          ─ there is no such row, or it is another host's ─▶ unowned; the requests are refused
+//!  owned   ─ Ended: nothing of it is alive or waits ────────▶ unowned
+//!          ─ the actor failed, at most 5 times a minute ────▶ loading
+//!          ─ it failed more often ──────────────────────────▶ unowned, until a call needs it
+//! ```
+//!
+//! An attempt has no owner as long as nothing of it is alive or waits; it gets one when a call needs one.
+//! An owner that fails is rebuilt from disk, as after a restart of the daemon. One that keeps failing is
+//! left alone, its processes unharmed. An attempt of another host gets no owner here, so that nothing can
+//! run twice.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,27 +30,30 @@ use crate::refusal::{Code, Refusal};
 use super::message::{GatewayMessage, Owned, Port};
 use super::{GatewayState, ending};
 
-/// Tries, and the pause between them, while an owner ends, or fails and is rebuilt.
+/// How often [`ask_owner`] tries, and the pause between, while an owner ends, or fails and is rebuilt: 2
+/// seconds.
 const TRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(20);
-/// Tries and pause while another program holds the database: an owner itself does not wait.
+/// Tries and pause while another program holds the database: an owner itself does not wait, as it would
+/// block its mailbox.
 const LOCKED_TRIES: u32 = 20;
 const LOCKED_PAUSE: Duration = Duration::from_millis(500);
-/// More failures than this within the window, and the attempt is given up.
+/// After more failures than this within the window, an attempt is not given another owner by itself.
 const MAX_FAILURES: usize = 5;
 const WINDOW: Duration = Duration::from_mins(1);
-/// Before an unreadable row is read again; too slow to count as failing.
+/// The pause before an unreadable row is read again. It is so long that these failures never reach
+/// [`MAX_FAILURES`].
 const REREAD: Duration = Duration::from_secs(15);
 
-/// A request for the owner of an attempt. `true`: it may begin a turn.
+/// A request for the owner of an attempt. `true`: it may begin a turn, and so wants a slot.
 pub type OwnerRequest = (bool, Port<Owned>);
 
-/// A row that is being read.
+/// A row that is being read so that its attempt gets an owner.
 #[derive(Default)]
 pub struct Loading {
-    /// Who waits for the owner.
+    /// The requests that wait for the owner.
     waiting: Vec<OwnerRequest>,
-    /// The row has changed since: what is read may be what it was before.
+    /// The row has changed since the read began, and has to be read again.
     pub is_stale: bool,
 }
 
@@ -48,7 +62,7 @@ pub struct Loading {
 pub struct Failures(HashMap<AttemptId, Vec<Instant>>);
 
 impl Failures {
-    /// Counts a failure. `true`: try again.
+    /// Counts a failure. `true`: build another owner.
     fn count(&mut self, attempt: AttemptId, now: Instant) -> bool {
         let times = self.0.entry(attempt).or_default();
         times.retain(|&time| now.duration_since(time) < WINDOW);
@@ -58,6 +72,8 @@ impl Failures {
 }
 
 impl GatewayState {
+    /// Answers with the owner, with a slot if one is wanted and free. Without an owner, the row is read
+    /// first.
     pub(super) fn owner(&mut self, id: AttemptId, (wants_slot, port): OwnerRequest) {
         if self.is_closing && wants_slot {
             return drop(port.send(Err(ending())));
@@ -79,7 +95,7 @@ impl GatewayState {
         }
     }
 
-    /// Reads an attempt, so that it can be owned. With `retry`, until it can be read.
+    /// Reads an attempt's row in a task. With `retry`, until it can be read, with this pause.
     fn load(&self, id: AttemptId, retry: Option<Duration>) {
         let (myself, journal) = (self.myself.clone(), Arc::clone(&self.world.journal));
         tokio::spawn(async move {
@@ -93,6 +109,7 @@ impl GatewayState {
         });
     }
 
+    /// The row has been read: gives the attempt its owner, and answers those who wait.
     pub(super) async fn loaded(
         &mut self,
         id: AttemptId,
@@ -130,7 +147,8 @@ impl GatewayState {
         }
     }
 
-    /// Gives an attempt its owner, whatever it is in the middle of.
+    /// Gives an attempt its owner, whatever the attempt is in the middle of, and restores its slot or its
+    /// place in the queue from its phase.
     pub(super) async fn take_up(&mut self, attempt: Attempt) {
         let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
         self.own(attempt, Begin::Resume).await;
@@ -143,7 +161,8 @@ impl GatewayState {
         }
     }
 
-    /// Gives an attempt its actor.
+    /// Starts an attempt's actor, linked to the gateway. `lend` is how it gets the worktrees of another
+    /// attempt, whose branch gets its work.
     pub(super) async fn own(&mut self, attempt: Attempt, begin: Begin) {
         let id = attempt.attempt_id;
         // Only of an attempt that was at another host is there anything to look for.
@@ -178,6 +197,7 @@ impl GatewayState {
         }
     }
 
+    /// An actor failed: has it rebuilt from its row and folder, unless it keeps failing.
     pub(super) fn child_event(&mut self, event: SupervisionEvent) {
         let SupervisionEvent::ActorFailed(child, error) = event else { return };
         let failed = self.owners.iter().find(|(_, owner)| owner.get_id() == child.get_id());
@@ -191,7 +211,8 @@ impl GatewayState {
         self.load_unowned(id);
     }
 
-    /// Gives an attempt its owner, if it has none, as soon as its row can be read as it is now.
+    /// Gives an attempt its owner, if it has none, from its row as it is now: a read that began before is
+    /// repeated.
     pub(super) fn load_unowned(&mut self, id: AttemptId) {
         if self.owners.contains_key(&id) {
             return;
@@ -205,22 +226,29 @@ impl GatewayState {
         }
     }
 
+    /// An owner has nothing left to do, and has ended.
     pub(super) fn ended(&mut self, id: AttemptId) {
         self.owners.remove(&id);
         self.failures.0.remove(&id);
-        // Also a slot taken for a call that the owner never got: the call is tried again.
+        // Also gives back a slot that was taken for a call which the owner never read: `ask_owner` tries
+        // again.
         self.admission.forget(id);
         self.grant();
         self.claim();
     }
 }
 
+/// The refusal for an attempt that does not exist.
 pub fn not_found(id: AttemptId) -> Refusal {
     Refusal::new(Code::AttemptNotFound, format!("there is no attempt {id}"))
         .detail("attempt_id", id.to_string())
 }
 
-/// Asks the owner of an attempt. `message` gets whether a running slot was taken for it.
+/// Asks the owner of an attempt. `message` gets whether a slot was taken for it; it may be called several
+/// times, as the call is repeated while the owner ends or the database is locked.
+///
+/// # Errors
+/// The owner's answer; `shutting_down`; `internal` if no owner answers in time.
 pub async fn ask_owner<T: Send + 'static>(
     gateway: &ActorRef<GatewayMessage>,
     id: AttemptId,

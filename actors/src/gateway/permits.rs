@@ -1,5 +1,6 @@
-//! What attempts ask for beside a slot, and the limits of executors: where hosts share a board, the
-//! attempts of all of them count, so an attempt of such an executor begins once the board has let it.
+//! What attempts ask for beside a slot, and the limits of executors. Where hosts share a board, the
+//! attempts of all hosts count for such a limit, so an attempt of such an executor begins only with a
+//! permit of the board.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::ids::AttemptId;
 use crate::journal::Attempt;
 
 impl GatewayState {
-    /// An answer asks for nothing: who asked for it runs, and waits for it.
+    /// What an attempt asks for. An answer asks for nothing: its asker runs, and would wait for ever.
     pub(super) fn asks(&self, attempt: &Attempt) -> Asks {
         let executor = self.world.executors.get(&attempt.executor).filter(|_| !attempt.is_answer);
         Asks {
@@ -21,7 +22,8 @@ impl GatewayState {
         }
     }
 
-    /// Asks the board for those that wait here because of their executors' limits.
+    /// Asks the board which of the attempts that wait here for their executors' limits may begin. One
+    /// question at a time; what changes meanwhile is asked for afterwards.
     pub(super) fn ask_for_permits(&mut self) {
         let unpermitted = self.admission.unpermitted();
         if self.is_closing || unpermitted.is_empty() {
@@ -43,7 +45,8 @@ impl GatewayState {
         });
     }
 
-    /// Those that were not let are asked for again when something has changed, or the lease was renewed.
+    /// The board has answered. Attempts without a permit are asked for again when something changes here,
+    /// and after each renewal of the lease.
     pub(super) fn admitted(&mut self, attempts: &[AttemptId]) {
         for attempt in attempts {
             self.admission.permit(*attempt);

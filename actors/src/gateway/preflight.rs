@@ -1,5 +1,5 @@
-//! Checks of a start before anything is written. Reads only; runs in tasks, never in the
-//! gateway's own turn.
+//! Checks of a start before anything is written. Reads only. Runs in the task of the call, and never in the
+//! gateway's own `handle`.
 
 use ractor::ActorRef;
 use serde::Serialize;
@@ -20,7 +20,11 @@ use super::message::{GatewayMessage, StartRequest};
 use super::repository::{has_room, no_branch, tip, with_branch};
 use super::{ending, sandbox_rules};
 
-/// A start, down to the last name; its phase is still to be decided.
+/// Checks a start and resolves it, down to the last name. The gateway then decides the phase.
+///
+/// # Errors
+/// The task, executor, variant, repository or branch does not exist, a dependency is not done, the executor
+/// can't run, or another host has to begin it (`elsewhere`: the caller forwards it).
 pub async fn start(
     gateway: &ActorRef<GatewayMessage>,
     world: &World,
@@ -30,7 +34,7 @@ pub async fn start(
     let variant = request.variant.as_deref();
     let mut wanted = demand(world, &request.executor);
     if context.is_answer {
-        // Its asker runs, and waits for it.
+        // Its asker runs, and waits for it: an answer must not wait for memory that the asker has.
         wanted.memory = 0;
     }
     let source_host = fork::host(world, request.fork, &wanted).await?;
@@ -40,7 +44,7 @@ pub async fn start(
         return Err(host::elsewhere(&what, &other));
     }
     let must_be_here = context.is_answer || is_here;
-    // The host that it goes to judges whether it can run the executor.
+    // Checked after the choice of a host: the host that runs the executor judges whether it can.
     let host = match place(gateway, world, request, &wanted, must_be_here).await? {
         HostChoice::On(other) => {
             let what = format!("a start of executor {:?}", request.executor);
@@ -123,7 +127,7 @@ pub async fn start(
     })
 }
 
-/// The prompt of a start without one.
+/// The prompt of a start without one: title, description, the reason unless the description has it, brief.
 fn default_prompt(context: &StartContext) -> String {
     let StartContext { task, brief, reason, .. } = context;
     let is_said =
@@ -134,7 +138,8 @@ fn default_prompt(context: &StartContext) -> String {
     parts.map(String::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
-/// What makes two starts the same call: all arguments, defaults filled in, repos sorted.
+/// What makes two starts the same call: all arguments, with the defaults filled in and the repositories
+/// sorted. `parent` and `is_carried` are not among them: a start that is forwarded is the same call.
 pub fn payload(world: &World, attempt: &Attempt, request: &StartRequest) -> impl Serialize + use<> {
     let default_variant = || world.executors.get(&attempt.executor)?.describe().default_variant;
     let mut repos: Vec<_> =
@@ -152,6 +157,9 @@ pub fn payload(world: &World, attempt: &Attempt, request: &StartRequest) -> impl
 }
 
 /// Checks that an executor exists, has the variant, and can run.
+///
+/// # Errors
+/// `executor_not_found`, `variant_not_found` or `executor_unavailable`.
 pub fn executor(
     executors: &dyn Executors,
     name: &str,
@@ -168,7 +176,7 @@ pub fn executor(
         return Err(refusal.detail("path", "variant").detail("variants", variants));
     }
     let Some(reason) = unavailable else { return Ok(()) };
-    // What to do if the program was installed after the daemon had started.
+    // The daemon has the PATH of its start: what was installed later may not be on it.
     let freshly = if matches!(reason, Unavailable::NotOnPath(_)) {
         "; if you have installed it since the daemon started, run `provost shutdown`: agents keep \
          running, and the next command starts a daemon with your PATH"
@@ -180,8 +188,10 @@ pub fn executor(
         .detail("unavailable_reason", reason.to_string()))
 }
 
-/// Whether this host may run the executor, by its role and by what the executor asks for. Refused if no
-/// host has that.
+/// Whether this host may run the executor, by its role, labels and memory.
+///
+/// # Errors
+/// `executor_unavailable` if no host has what the executor asks for.
 pub async fn able(world: &World, executor: &str) -> Result<bool, Refusal> {
     require(world, executor, &demand(world, executor)).await
 }
@@ -196,12 +206,14 @@ async fn require(world: &World, executor: &str, wanted: &Demand) -> Result<bool,
     Ok(is_able && hosts.iter().any(|it| it.host_id == world.host.id && it.has(wanted)))
 }
 
+/// What an executor asks of its host beside a slot; nothing for one that is not configured.
 fn demand(world: &World, executor: &str) -> Demand {
     let executor = world.executors.get(executor);
     executor.map(|it| Demand { labels: it.labels(), memory: it.memory() }).unwrap_or_default()
 }
 
-/// Where a start goes. One that another daemon has carried here is not carried on.
+/// Which host begins a start. One that another daemon has forwarded here is not forwarded again: it waits
+/// for any host instead.
 async fn place(
     gateway: &ActorRef<GatewayMessage>,
     world: &World,
@@ -234,8 +246,8 @@ async fn place(
     })
 }
 
-/// The attempt's branch. If a turn of it may run in a box, it has a folder of its own, because git
-/// makes files beside the branch that it moves.
+/// The attempt's branch. If one of its turns may run in a sandbox, the branch has a folder of its own,
+/// because git makes files beside the branch that it moves.
 fn branch(prefix: &str, attempt: AttemptId, folder: &str, is_boxed: bool) -> String {
     let short = attempt.short();
     let slug = folder.strip_prefix(&format!("{short}-")).filter(|_| is_boxed);
@@ -263,8 +275,8 @@ fn no_executor(executors: &dyn Executors, name: &str) -> Refusal {
     refusal.detail("path", "executor").detail("executors", names)
 }
 
-/// The executor that a name most likely means; with the variant that the name contains,
-/// as in `claude:plan`, or with the part that is no variant.
+/// The executor that a wrong name most likely means, with the variant that the name contains, as in
+/// `claude:plan`, or with the part of it that is no variant.
 fn meant<'a>(
     all: &'a [Description],
     name: &'a str,
@@ -284,6 +296,7 @@ fn meant<'a>(
     Some((nearest(name, all.iter().map(|one| one.name.as_str()))?, None, None))
 }
 
+/// Refuses a start while a task that the task depends on is not done, unless the caller ignores that.
 fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
     let Some(first) = context.unmet.first().filter(|_| !ignore) else { return Ok(()) };
     let handles: Vec<&str> = context.unmet.iter().map(|task| task.handle.as_str()).collect();
@@ -309,7 +322,7 @@ fn dependencies(context: &StartContext, ignore: bool) -> Result<(), Refusal> {
         .detail("unmet", unmet))
 }
 
-/// The first few of a list.
+/// The first ten of a list, and how many more there are.
 fn listed(names: &[&str]) -> String {
     const MOST: usize = 10;
     match names.len().saturating_sub(MOST) {
@@ -318,7 +331,8 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// The repositories of the attempt, each with its target branch.
+/// The repositories of the attempt, each with its target branch: those the caller names, those of the
+/// attempt it forks from, or all of the project's.
 fn chosen<'a>(
     context: &'a StartContext,
     request: &'a StartRequest,
@@ -378,8 +392,8 @@ fn slug(title: &str) -> String {
     if slug.is_empty() { "task".to_owned() } else { slug }
 }
 
-/// `<short id>-<slug>`: the attempt's folder under `worktrees/`, and with the
-/// configured prefix its branch. The id comes first, so no slug can clash.
+/// `<short id>-<slug>`: the attempt's folder under `worktrees/`, and with the configured prefix its branch.
+/// The id comes first, so that equal titles never clash.
 fn folder(attempt: AttemptId, title: &str) -> String {
     format!("{}-{}", attempt.short(), slug(title))
 }

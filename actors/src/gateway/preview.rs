@@ -14,7 +14,8 @@ use crate::ids::AttemptId;
 use crate::refusal::Refusal;
 use crate::world::World;
 
-/// Starts the dev server of an attempt, or ends it. The same call again changes nothing.
+/// Starts the dev server of an attempt, or ends it. Repeating the call changes nothing. The receiver
+/// follows the server's state. `repo`: whose dev server, where an attempt has several.
 pub async fn preview(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -44,7 +45,7 @@ async fn ask_preview(
     ask_owner(gateway, id, false, |_, port| AttemptMessage::Preview(ask.clone(), port)).await
 }
 
-/// Ends all dev servers. One that can't be ended lives on, and the next daemon takes it up.
+/// Ends all dev servers of this host. One that can't be ended stays alive, and the next daemon adopts it.
 pub(super) async fn end_all(gateway: &ActorRef<GatewayMessage>, world: &World) {
     let open = world.journal.open_dev_servers().await.unwrap_or_else(|refusal| {
         tracing::error!(%refusal, "which dev servers are open can't be read");

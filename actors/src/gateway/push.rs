@@ -10,21 +10,27 @@ use crate::workspace::git::GitError;
 use crate::workspace::push::{RemoteBranch, check_url, is_branch, remotes, shown};
 use crate::world::World;
 
-/// The remote that is meant where there are several.
+/// The remote that is used where the repository has several and the caller names none.
 const USUAL: &str = "origin";
 
-/// What a caller says of it.
+/// What a caller says of a push. `None` is a default.
 pub struct PushCall<'c> {
+    /// By default the only remote, or `origin`.
     pub remote: Option<&'c str>,
+    /// The branch at the remote; by default the attempt's own name.
     pub branch: Option<&'c str>,
+    /// Overwrites commits that the remote's branch has, if it does not move meanwhile.
     pub forces: bool,
-    /// A pull request follows.
+    /// A pull request follows the push.
     pub is_proposed: bool,
-    /// The branch that it is to be merged into; by default the target branch.
+    /// The branch that a pull request asks to merge into; by default the target branch.
     pub base: Option<&'c str>,
 }
 
-/// What a push or a pull request of one repository does.
+/// Resolves a push, or a pull request, of one repository, and reads where the remote's branch is now.
+///
+/// # Errors
+/// The remote is unknown, not recorded or unreadable, or a branch has a wrong name.
 pub async fn request(
     world: &World,
     attempt: &Attempt,
@@ -62,8 +68,8 @@ pub async fn request(
     Ok(PushRequest { remote, url, branch, before, forces: call.forces, base })
 }
 
-/// The remote's name and URL, if the repository's configuration has the URL that was recorded
-/// for the project: an agent can write the configuration.
+/// The remote's name and URL. The URL in the repository's configuration has to be the one that was recorded
+/// for the project, because an agent can write the configuration.
 async fn recorded(
     world: &World,
     repo: &AttemptRepo,
@@ -97,7 +103,7 @@ async fn recorded(
     Ok((name, url.clone()))
 }
 
-/// The refusal of a push to a remote that there is not.
+/// The refusal of a push to a remote that the repository does not have.
 fn no_remote(repo: &AttemptRepo, name: &str, names: Vec<&str>) -> Refusal {
     let path = &repo.path;
     if names.is_empty() {
@@ -114,6 +120,7 @@ fn no_remote(repo: &AttemptRepo, name: &str, names: Vec<&str>) -> Refusal {
         .detail("remotes", names)
 }
 
+/// The refusal where git can't read a repository of the attempt.
 pub fn unreadable(repo: &AttemptRepo, error: &GitError) -> Refusal {
     Refusal::of_git(format!("{} can't be read: {error}", repo.path), error.is_shortage())
 }

@@ -14,20 +14,25 @@ use crate::workspace::push::remotes;
 
 use super::message::StartRequest;
 
-/// A repository to be registered, which was checked to be one.
+/// A repository to be registered, after it was checked to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NewRepo {
+    /// The name of its folder.
     pub name: String,
-    /// Absolute path.
+    /// Absolute path of its root: a path below it was accepted, too.
     pub path: String,
     pub default_target_branch: String,
-    /// The URLs of its remotes as they are now. They are no part of what makes two calls the same.
+    /// The URLs of its remotes now, which are recorded as trusted. They do not count when two calls are
+    /// compared.
     #[serde(skip)]
     pub remotes: BTreeMap<String, String>,
 }
 
-/// Checks a path for a project's repository. `field` is its argument: `repos[0].path`. The
-/// default branch is the one that is checked out.
+/// Checks a path for a project's repository. `field` is the argument that has it, such as `repos[0].path`,
+/// for the hint. Without `target_branch` the default is the branch that is checked out.
+///
+/// # Errors
+/// `invalid_argument` for a path without a repository, `branch_not_found` for a branch without a commit.
 pub async fn repository(
     given: &str,
     target_branch: Option<&str>,
@@ -76,12 +81,12 @@ pub async fn repository(
     Ok(NewRepo { name, path, default_target_branch: branch, remotes })
 }
 
-/// The commit at the tip of a branch, if there is such a branch.
+/// The commit at the tip of a branch; `None`: there is no such branch, or it has no commit.
 pub(super) async fn tip(repo: &Path, branch: &str) -> Result<Option<String>, Refusal> {
     git::branch_tip(repo, branch).await.map_err(|error| unusable(repo, &error))
 }
 
-/// Checks that branches can begin with this prefix: git has no branch below another one.
+/// Checks that branches can begin with this prefix: git can't have the branches `a` and `a/b` at once.
 pub(super) async fn has_room(repo: &Path, prefix: &str) -> Result<(), Refusal> {
     for (at, _) in prefix.match_indices('/') {
         let above = &prefix[..at];
@@ -114,7 +119,8 @@ fn unusable(repo: &Path, error: &GitError) -> Refusal {
     refusal.detail("repo_path", repo)
 }
 
-/// `again` spells out the field that would name another branch.
+/// The refusal for a branch that does not exist. `again` spells out the argument that would name another
+/// branch; the hint names the nearest one.
 pub(super) async fn no_branch(
     repo: &Path,
     branch: &str,
@@ -136,8 +142,8 @@ pub(super) async fn no_branch(
     .detail("branches", branches)
 }
 
-/// The field, and its value, by which the n-th repository gets another branch; where that would be
-/// needed each time, also how it becomes the default.
+/// The argument, with its value, by which the n-th repository gets another branch. If the caller relied on
+/// the default, also how that branch becomes the default.
 pub(super) fn with_branch(
     request: &StartRequest,
     chosen: &[(&Repo, &str)],

@@ -1,5 +1,11 @@
-//! What an earlier daemon left: attempts that need an owner, calls that were not completed,
-//! and attempts that resume by themselves when the limit that ended their last turn ends.
+//! What an earlier daemon left: attempts that need an owner, calls that were not completed, and attempts
+//! that resume by themselves when the limit that ended their last turn is over.
+//!
+//! ```text
+//!  Restore ─▶ a task reads the rows ─▶ Restored ─▶ owners ─▶ open stops again ─▶ timers ─▶ grant, claim
+//! ```
+//!
+//! The order matters: an attempt with an open stop loses its place in the queue before slots are granted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +29,7 @@ use super::message::{GatewayMessage, Left, Port};
 const NAP: Duration = Duration::from_mins(1);
 
 impl GatewayState {
+    /// Reads the rows in a task.
     pub(super) fn restore(&self, port: Port<usize>) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         let journal = Arc::clone(&world.journal);
@@ -37,6 +44,7 @@ impl GatewayState {
         });
     }
 
+    /// Takes up what was read.
     pub(super) async fn restored(&mut self, left: Result<Left, Refusal>, port: Port<usize>) {
         let (attempts, intents, resumable) = match left {
             Ok(left) => left,
@@ -52,15 +60,16 @@ impl GatewayState {
         for (attempt, process, at) in resumable {
             self.resume_at(attempt, process, at);
         }
+        // The order: first all owners and stops, then slots, and at last attempts of no host for the rest.
         self.grant();
         self.claims.are_open = true;
         self.claim();
         let _ = port.send(Ok(count));
     }
 
-    /// Makes each call again under its key; a client that retries joins it. Until such a stop
-    /// is answered, nothing of its attempt begins: neither a turn that waits for a slot, which
-    /// would run for a moment, nor a follow-up, which came after the stop.
+    /// Makes each open stop again under its key; a client that retries joins it. Until it is answered,
+    /// nothing of its attempt begins: no turn that waits for a slot, which would run for a moment, and no
+    /// follow-up, which the stop came before.
     fn complete_intents(
         &mut self,
         open: Vec<(Key, Intent)>,
@@ -86,7 +95,7 @@ impl GatewayState {
         }
     }
 
-    /// A stop of an earlier daemon is over; the requests that waited for it go on.
+    /// A stop of an earlier daemon is over: the requests that waited for it continue.
     pub(super) fn intent_completed(&mut self, id: AttemptId, queue_again: Option<Priority>) {
         if let Some(priority) = queue_again {
             self.slot_wanted(id, priority);
@@ -96,7 +105,8 @@ impl GatewayState {
         }
     }
 
-    /// Resumes an attempt at a time, unless something else happens to it before.
+    /// Resumes an attempt at a time, unless something else has happened to it by then. Tries again while
+    /// the refusal may pass.
     pub(super) fn resume_at(&self, attempt: AttemptId, process: ProcessId, at: Timestamp) {
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         tokio::spawn(async move {
@@ -119,8 +129,8 @@ impl GatewayState {
     }
 }
 
-/// Gives back the ports of worktrees that were collected by a daemon that was killed before it did
-/// so. No attempt has an owner yet that could take them again.
+/// Gives back the ports of collected worktrees whose daemon was killed before it did so. At this time no
+/// attempt has an owner yet that could take them again.
 async fn give_back_ports(world: &World) -> Result<(), Refusal> {
     for id in world.journal.port_holders().await? {
         if attempt::is_gone(world, id).await? {
@@ -130,7 +140,7 @@ async fn give_back_ports(world: &World) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Resumes an attempt if it still waits for this.
+/// Resumes an attempt if its row still says the same: the same turn was ended by the same limit.
 async fn resume(
     gateway: &ActorRef<GatewayMessage>,
     world: &Arc<World>,
@@ -141,7 +151,7 @@ async fn resume(
     }
     let (attempt_id, process, _) = waits;
     tracing::info!(attempt = %attempt_id, "an attempt's limit has ended: it resumes");
-    // Once after each turn.
+    // The key has the turn's process: each turn is resumed once.
     let key = Key::new("resume", process.to_string(), &process);
     let request = FollowUpRequest {
         attempt_id,

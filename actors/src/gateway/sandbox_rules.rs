@@ -1,5 +1,5 @@
-//! Whether a turn may run in the box that its executor has: whether this machine can hold it, and
-//! whether it holds as much as that of whoever asked for the turn.
+//! Whether a turn may run in the sandbox that its executor has: whether this machine can provide it, and
+//! whether it is as strict as the sandbox of whoever asked for the turn.
 
 use std::path::Path;
 
@@ -11,12 +11,15 @@ use crate::refusal::{Code, Refusal};
 use crate::sandbox::{self, Level, Wanted};
 use crate::world::World;
 
-/// The way out where only the network can't be held.
+/// The hint where this machine provides all of the sandbox but the network namespace.
 const WITHOUT_NETWORK: &str = "Let this user make network namespaces (docs/security.md names the \
     settings of the kernel), or call the tool again with a variant that has sandbox = \
     \"workspace\": its network is open.";
 
-/// Whether a box is asked for; it is refused where this machine can't hold it.
+/// Whether the executor's turns run in a sandbox.
+///
+/// # Errors
+/// `sandbox_unavailable` where this machine can't provide it: no turn runs with less than is configured.
 pub async fn require_available(
     world: &World,
     name: &str,
@@ -36,6 +39,7 @@ pub async fn require_available(
     }
 }
 
+/// How strict the sandbox of an executor's variant is; none for an executor that is not configured.
 pub fn level(executors: &dyn Executors, name: &str, variant: Option<&str>) -> Level {
     wanted(executors, name, variant).level
 }
@@ -44,7 +48,7 @@ fn wanted(executors: &dyn Executors, name: &str, variant: Option<&str>) -> Wante
     executors.get(name).map(|it| it.sandbox(variant)).unwrap_or_default()
 }
 
-/// The most that holds the agents of an attempt: those of its turns may all be alive.
+/// The strictest sandbox of the attempt's turns: the agents of all of them may be alive, and any may ask.
 fn most_of(executors: &dyn Executors, attempt: &Attempt) -> Wanted {
     if let Some(executor) = executors.get(&attempt.executor) {
         return attempt::box_of_all_turns(&*executor, attempt);
@@ -53,7 +57,11 @@ fn most_of(executors: &dyn Executors, attempt: &Attempt) -> Wanted {
     Wanted { level, ..Wanted::default() }
 }
 
-/// What an agent in a box has started is held as it is: else that would be a way out.
+/// What an agent in a sandbox starts needs a sandbox at least as strict: else starting an attempt would be a
+/// way out of the sandbox. `parent` is the attempt whose agent asks; `None` is a person.
+///
+/// # Errors
+/// `not_permitted`.
 pub async fn require_as_strict_as_parent(
     world: &World,
     parent: Option<AttemptId>,
@@ -98,10 +106,10 @@ pub async fn require_as_strict_as_parent(
     )))
 }
 
-/// An executor that works for an agent in a box has to be held as much.
+/// An executor that answers an agent's question needs a sandbox at least as strict as the agent's.
 ///
 /// # Errors
-/// It is not, or that can't be read.
+/// `not_permitted`: it is less strict, or the asking attempt is unknown. The question is left to a person.
 pub async fn as_its_asker(
     world: &World,
     asker: AttemptId,
@@ -126,7 +134,7 @@ pub async fn as_its_asker(
     }
 }
 
-/// A question that the executor which answers questions may not get.
+/// The refusal to have an executor answer a question. `why` continues "because".
 pub fn left_to_person(why: &str) -> Refusal {
     let message = format!(
         "the executor that answers questions was not asked, because {why}: the question is in the \

@@ -1,4 +1,4 @@
-//! The person as whom Provost commits. Reads only.
+//! The identity as which Provost commits: that of the person. Reads only.
 
 use std::path::Path;
 
@@ -9,7 +9,10 @@ use crate::workspace::merge::Signature;
 
 use super::push::unreadable;
 
-/// The identity of the person in a repository, at this moment.
+/// The person's name and address in a repository, with the present time.
+///
+/// # Errors
+/// `workspace_failed` if git has no `user.name` and `user.email` there.
 pub async fn signature(repo: &AttemptRepo) -> Result<Signature, Refusal> {
     let by = identity::of_person(Path::new(&repo.path)).await;
     by.map_err(|error| unreadable(repo, &error))?.ok_or_else(|| {

@@ -1,6 +1,16 @@
-//! Stops: handed to the attempt's owner at once, answered to all callers, kept under their
-//! key. A failing write keeps no process alive: the intent has a short head start, and an
-//! answer that is not on file yet is kept in memory.
+//! Stops: passed to the attempt's owner at once, answered to all callers, kept under their key.
+//!
+//! ```text
+//!  Stop with a key ─▶ is the same one being carried out? ─yes─▶ wait for its answer
+//!        │ no
+//!        ▼
+//!  write the intent, or wait 1 s ─▶ the owner stops the attempt ─▶ write the answer ─▶ answer ─▶ forget
+//!        │ it had an answer on file                                         │
+//!        └──▶ answer                                             that fails └──▶ answer, retry the write
+//! ```
+//!
+//! A write that fails keeps no process alive: the intent gets a short head start, and an answer that is not
+//! on file yet is kept in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -24,13 +34,14 @@ use super::{GatewayState, owners, preview};
 
 type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
 
-/// The keyed stops whose answer is not on file yet, by tool and request id. A call made again
+/// The stops with a key whose answer is not on file yet, by tool and request id. A call that is made again
 /// meanwhile waits for the first one's answer.
 pub type KeyedStops = Arc<Mutex<HashMap<(&'static str, String), KeyedStop>>>;
 
+/// A stop with a key that is being carried out.
 pub struct KeyedStop {
     payload_hash: String,
-    /// `None` while it is carried out.
+    /// `None` while the stop is carried out.
     answer: watch::Receiver<Option<StopAnswer>>,
 }
 
@@ -38,6 +49,8 @@ pub struct KeyedStop {
 const HEAD_START: Duration = Duration::from_secs(1);
 
 impl GatewayState {
+    /// Passes a stop to the attempt's owner, in a task. Without a key it is simply made; a stop is
+    /// idempotent.
     pub(super) fn stop(
         &self,
         key: Option<Key>,
@@ -54,7 +67,7 @@ impl GatewayState {
             return;
         };
         let name = (key.tool, key.request_id.clone());
-        // One whose task failed has no answer to wait for.
+        // If the task of the first call panicked, its sender is gone, and there is no answer to wait for.
         let is_carried_out = |first: &&KeyedStop| first.answer.has_changed().is_ok();
         if let Some(first) = lock(&self.stops).get(&name).filter(is_carried_out) {
             if first.payload_hash != key.payload_hash {
@@ -63,7 +76,7 @@ impl GatewayState {
             let mut answer = first.answer.clone();
             tokio::spawn(async move {
                 let answer = answer.wait_for(Option::is_some).await.map(|answer| answer.clone());
-                // Fails only when the daemon ends; the dropped port answers.
+                // This fails only when the daemon ends; then the dropped port answers `shutting_down`.
                 if let Ok(Some(answer)) = answer {
                     let again = answer.map(|answer| Once { deduplicated: true, ..answer });
                     let _ = port.send(again);
@@ -91,7 +104,8 @@ impl GatewayState {
         });
     }
 
-    /// Empties the queue and stops every owner. Nothing is started from here on.
+    /// Stops every owner, also of attempts that wait for a slot, and then all dev servers. Nothing starts
+    /// from here on.
     pub(super) fn stop_all(&mut self, port: RpcReplyPort<StoppedAll>) {
         self.is_closing = true;
         let ids: Vec<AttemptId> = self.owners.keys().copied().collect();
@@ -135,7 +149,7 @@ fn fresh(value: AttemptStopped) -> Once<AttemptStopped> {
     Once { value, deduplicated: false }
 }
 
-/// A stop under a key.
+/// A stop with a key, as its task carries it out.
 struct Keyed {
     gateway: ActorRef<GatewayMessage>,
     world: Arc<World>,
@@ -145,8 +159,8 @@ struct Keyed {
 }
 
 impl Keyed {
-    /// Carries it out once; returns whether its answer is on file. An intent that a crash
-    /// left open is carried out again; a stop is idempotent.
+    /// Carries the stop out once. Returns the answer, and whether it is on file. An intent that a crash
+    /// left open is carried out again, which does no harm.
     async fn carry_out(&self) -> (StopAnswer, bool) {
         let journal = Arc::clone(&self.world.journal);
         let intent = Intent::StopAttempt { attempt_id: self.id, force: self.force };
@@ -156,7 +170,7 @@ impl Keyed {
         let begun = match timeout(HEAD_START, &mut beginning).await {
             Ok(Ok(Err(refusal))) if conflicts(&refusal) => return (Err(refusal), true),
             Ok(Ok(Ok(begun))) => begun,
-            // It can't be written soon; an earlier answer may be readable.
+            // The intent can't be written in time. An earlier answer may be readable nevertheless.
             _ => match timeout(HEAD_START, self.world.journal.recall(&self.key)).await {
                 Ok(Ok(Some(answer))) => Begun::Answered(answer),
                 Ok(Err(refusal)) if conflicts(&refusal) => return (Err(refusal), true),
@@ -169,7 +183,7 @@ impl Keyed {
         }
         let stopped = stop_by_owner(&self.gateway, self.id, self.force).await;
         if !beginning.is_finished() {
-            // So that the intent is not written over the answer.
+            // Wait for the intent's write, so that it does not come after the answer's.
             let _ = beginning.await;
         }
         let mut stopped = match stopped {
@@ -181,6 +195,8 @@ impl Keyed {
                 return (Err(refusal), true);
             }
         };
+        // The first try may have stopped the attempt before the crash, so that this one found nothing to
+        // stop.
         if begun == Begun::GoAgain && !stopped.stopped {
             stopped.stopped = was_stopped(&self.world, self.id).await;
         }
@@ -196,7 +212,7 @@ impl Keyed {
     }
 }
 
-/// Whether a stop ended it: a first try that was completed but not answered.
+/// Whether a first try stopped the attempt, and died before it kept the answer.
 async fn was_stopped(world: &World, id: AttemptId) -> bool {
     let attempt = world.journal.attempt(id).await.ok().flatten();
     attempt.is_some_and(|attempt| {

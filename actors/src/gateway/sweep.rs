@@ -1,9 +1,9 @@
-//! The sweep of lost hosts, by the daemons that serve clients.
+//! The sweep of lost hosts, by the daemons that serve clients. It runs after each renewal of the lease.
 
 use crate::host::HostRole;
 use crate::world::World;
 
-/// Gives away the attempts of hosts that are lost, unless that is left to others.
+/// Gives away the attempts of lost hosts. A worker leaves this to the daemons that serve clients.
 pub async fn sweep(world: &World) {
     if world.host.role == HostRole::Worker {
         return;

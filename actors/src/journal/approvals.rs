@@ -1,4 +1,9 @@
 //! The records of the permissions that executors ask for.
+//!
+//! ```text
+//!  ask ─▶ Pending ─decide─▶ Approved | Denied      by a person, by the orchestrator, or when it expires
+//!             └────────▶ Withdrawn                 nothing waits for it any more; `ask` may revive it
+//! ```
 
 use std::fmt;
 
@@ -17,19 +22,23 @@ use super::{Key, Once};
 pub struct Approval {
     pub approval_id: ApprovalId,
     pub attempt_id: AttemptId,
+    /// The process that asked.
     pub process_id: ProcessId,
     pub request: Request,
-    /// It is about the attempt: it outlives the process that asked, which does not wait for it.
+    /// It concerns the attempt as a whole, such as access to a network destination: it outlives the process
+    /// that asked for it, and that process does not wait for it.
     #[serde(default)]
     pub of_attempt: bool,
     pub status: ApprovalStatus,
+    /// The reason of a denial, or the text of an answer.
     pub reason: Option<String>,
     pub asked_at: Timestamp,
-    /// It is denied then, unless it is decided before.
+    /// When it is denied unless it has been decided; `None`: it never expires.
     pub expires_at: Option<Timestamp>,
     pub decided_at: Option<Timestamp>,
 }
 
+/// Whether an approval waits, and how it was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
@@ -46,6 +55,7 @@ impl fmt::Display for ApprovalStatus {
     }
 }
 
+/// What ends a pending approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Verdict(Verdict),
@@ -53,6 +63,7 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// The status that the approval gets.
     pub fn status(&self) -> ApprovalStatus {
         match self {
             Self::Verdict(Verdict::Approve | Verdict::Answer { .. }) => ApprovalStatus::Approved,
@@ -61,6 +72,7 @@ impl Decision {
         }
     }
 
+    /// The text that is kept: of a denial, or of an answer.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Verdict(Verdict::Deny { reason } | Verdict::Answer { text: reason }) => {
@@ -72,10 +84,10 @@ impl Decision {
 }
 
 impl Approval {
-    /// The verdict for the executor, once there is one.
+    /// The verdict to send to the executor; `None` while it is pending, and for a withdrawn one.
     pub fn verdict(&self) -> Option<Verdict> {
         match self.status {
-            // An answer is kept as the reason.
+            // The text of an answer is kept as the reason.
             ApprovalStatus::Approved if self.request.question.is_some() => {
                 Some(Verdict::Answer { text: self.reason.clone().unwrap_or_default() })
             }
@@ -87,15 +99,16 @@ impl Approval {
         }
     }
 
-    /// Whether the decision is still to be written; `false`: it was.
+    /// Whether the decision is still to be written; `false`: the same decision was, or a withdrawal comes
+    /// too late.
     ///
     /// # Errors
-    /// Another decision was taken.
+    /// `idempotency_conflict`: another decision was taken.
     pub fn admits(&self, decision: &Decision) -> Result<bool, Refusal> {
         if self.status == ApprovalStatus::Pending {
             return Ok(true);
         }
-        // A withdrawal has no effect once there is a verdict.
+        // A withdrawal has no effect after a verdict; an answer is another decision if its text differs.
         let is_same_answer = !matches!(decision, Decision::Verdict(Verdict::Answer { text })
             if self.reason.as_ref() != Some(text));
         if self.status == decision.status() && is_same_answer || *decision == Decision::Withdrawn {
@@ -114,25 +127,28 @@ impl Approval {
     }
 }
 
+/// The rows of approvals.
 #[async_trait]
 pub trait Approvals {
-    /// Writes a request, unless one with its key is on file: of the process, or of the attempt for
-    /// a request of the attempt, for which the one of another attempt of its project counts too.
-    /// Returns the one on file. One of an attempt that was withdrawn is asked anew.
+    /// Writes a request, and returns the one on file. A request with the same key is not written again: for
+    /// a request of a process the key is unique in the process; for one of an attempt, in all attempts of
+    /// the project. A withdrawn one of an attempt is asked for again.
     async fn ask(&self, approval: &Approval) -> Result<Approval, Refusal>;
 
-    /// The keys of what was approved for attempts themselves, in the project of this one.
+    /// The keys of the requests of attempts that were approved in the project of this attempt.
     async fn approved_of_project(&self, attempt: AttemptId) -> Result<Vec<String>, Refusal>;
 
+    /// An approval by its id; `None`: there is none.
     async fn approval(&self, approval: ApprovalId) -> Result<Option<Approval>, Refusal>;
 
-    /// Oldest first.
+    /// The approvals of a process, oldest first.
     async fn approvals_of(&self, process: ProcessId) -> Result<Vec<Approval>, Refusal>;
 
-    /// Withdraws the pending ones that are of the attempt itself.
+    /// Withdraws the pending approvals that concern the attempt as a whole.
     async fn withdraw_of_attempt(&self, attempt: AttemptId) -> Result<(), Refusal>;
 
-    /// Decides a pending approval, and keeps the answer. Another decision is refused.
+    /// Decides a pending approval, and keeps the answer under the key. Refused if another decision was
+    /// taken.
     async fn decide(
         &self,
         key: Option<&Key>,

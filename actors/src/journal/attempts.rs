@@ -1,5 +1,5 @@
-//! The records of attempts, with their processes and sessions: enough for an owner to
-//! bring an attempt back from nothing.
+//! The records of attempts, with their processes and sessions: enough for an owner to bring an attempt back
+//! after its actor or the daemon has died.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::sandbox::{Held, Receipt};
 
 use super::{AttemptRepo, Finish, Key, Once, Priority};
 
-/// Where an attempt is in its life.
+/// Where an attempt is in its life; `lib.rs` draws it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -24,54 +24,61 @@ pub enum Phase {
     /// Its worktrees are being made and its process started.
     Preparing,
     Running,
+    /// A stop ends the turn: nothing else begins until that is done.
     Stopping,
-    /// Nothing has run, and nothing will without another call.
+    /// No turn has run: a stop took the first one from the queue.
     Idle,
-    /// The latest turn has ended.
+    /// The latest turn has ended, and no other has begun.
     Settled,
 }
 
-/// What an attempt waits for.
+/// What an attempt waits for, as its status shows it. Most are found when the status is read; the owner
+/// notes the others by [`Processes::waits_for`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingOn {
     /// A person's answer, or an orchestrator's.
     Approval,
-    /// The work of its executor in the background.
+    /// The executor has answered, and its work in the background continues.
     Background,
+    /// Space on the disk: its output or its log can't be written.
     Disk,
-    /// Its host drains.
+    /// Its host drains, so that nothing begins there.
     Host,
-    /// The executor's model: no tool runs, and the executor has been silent for 30 s.
+    /// The executor's model: no tool runs, and the executor has written nothing for 30 s.
     Model,
-    /// The end of a rate limit, which ended its last turn.
+    /// The end of the rate limit that ended its last turn.
     Quota,
-    /// The setup of another attempt, whose result it can have.
+    /// The setup script of another attempt, whose result it can use.
     Setup,
+    /// A running slot of its host, or any host.
     #[serde(rename = "a running slot")]
     Slot,
-    /// The snapshot of its turn, which has ended.
+    /// The snapshot of its last turn, which has ended.
     Snapshot,
 }
 
 impl Phase {
-    /// Holds a running slot.
+    /// Whether an attempt in this phase holds a running slot.
     pub fn is_active(self) -> bool {
         matches!(self, Self::Preparing | Self::Running | Self::Stopping)
     }
 }
 
-/// The state of an attempt, as clients see it.
+/// The state of an attempt, as clients see it: how its latest turn ended, unless one runs. `Idle`: none
+/// runs, and none has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Idle,
     Running,
+    /// The latest turn has failed or was killed.
     Failed,
+    /// The latest turn has succeeded.
     Completed,
 }
 
-/// An attempt, as its owner needs it.
+/// An attempt, as its owner needs it: read once, and kept up to date by the owner alone.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Attempt {
     pub attempt_id: AttemptId,
@@ -80,92 +87,101 @@ pub struct Attempt {
     pub project_id: ProjectId,
     pub project_name: String,
     pub priority: Priority,
-    /// It answers a question; see `gateway/admission.rs`.
+    /// It answers a question of another attempt: `gateway/admission.rs` has slots of their own for these.
     pub is_answer: bool,
+    /// Its own branch, in each of its repositories; without `refs/heads/`. Checked when it is read.
     #[serde(deserialize_with = "plain::branch")]
     pub branch: String,
-    /// The name of its folder under `worktrees/`.
+    /// The name of its folder under `worktrees/`. Checked when it is read, as it becomes a path.
     #[serde(deserialize_with = "plain::name")]
     pub folder: String,
     pub repos: Vec<AttemptRepo>,
     pub executor: String,
-    /// The host that owns it; empty: it waits for one.
+    /// The host that has it; empty while it waits for any host.
     pub host: String,
     /// What its executor asks of that host.
     pub labels: Vec<String>,
-    /// In bytes; 0: it is not counted.
+    /// Bytes that its executor asks for; 0: it asks for none.
     pub memory: u64,
     /// The attempt inside which its start was asked for.
     pub parent: Option<AttemptId>,
-    /// It began from there instead of from its target branches.
+    /// The turn from whose end it began, instead of from its target branches.
     pub fork: Option<Fork>,
     pub session_id: SessionId,
     pub phase: Phase,
     pub state: State,
-    /// Counts the starts; every change is conditional on it.
+    /// Counts its turns and moves between hosts. Each change names the epoch it was decided in, and has no
+    /// effect in another one.
     pub epoch: u64,
-    /// How its latest ended turn left it; `None` before one has ended.
+    /// How its latest turn that has ended left it; `None` before the first one.
     pub ended_as: Option<State>,
+    /// Its newest turn: planned, running or ended.
     pub process: Process,
-    /// Older processes of which something may be alive.
+    /// Processes of earlier turns of which something may be alive, or whose log is not complete.
     pub leftovers: Vec<Process>,
-    /// Follow-ups that wait, the next one first.
+    /// The follow-ups that wait, the next one first.
     pub waiting: Vec<FollowUp>,
-    /// A stop holds the waiting follow-ups.
+    /// A stop holds the waiting follow-ups back, until the next `send` or `queue`.
     pub held: bool,
     /// The finish that is under way.
     pub finish: Option<Finish>,
-    /// The finish of another attempt, under way, by which this one's branch gets work.
+    /// The finish of another attempt, under way, by which this attempt's branch gets work: it has this one's
+    /// worktrees on loan.
     pub lends: Option<FinishId>,
-    /// The dev server whose end is not on record.
+    /// The process of its dev server, as long as that process's end is not on record.
     pub dev_server: Option<ProcessId>,
     /// Its last turn may have no snapshot yet.
     pub snapshot_due: bool,
-    /// The most that has held a turn so far; `None`: no turn had a box.
+    /// The strictest sandbox that a turn had so far; `None`: no turn had one.
     pub most_held: Option<Held>,
-    /// The epoch in which it came to its host; 0: it has always been there.
+    /// The epoch in which it was moved to its host; 0: it has always been there. A folder of an earlier
+    /// epoch belongs to a former stay.
     pub placed_epoch: u64,
 }
 
 impl Attempt {
-    /// Whether its newest turn may go on in a session: its own, or, in the first turn of a fork, a
-    /// copy of that of the other attempt.
+    /// Whether its newest turn may continue a session of the executor: its own, or, in the first turn of a
+    /// fork, a copy of the other attempt's.
     pub fn may_resume(&self) -> bool {
         let process = &self.process;
         process.executor_session_id.is_some() || self.fork.is_some() && process.turn == 1
     }
 }
 
-/// The end of a turn of another attempt.
+/// The end of a turn of another attempt, from which an attempt began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fork {
     pub attempt_id: AttemptId,
     pub turn: u32,
 }
 
-/// One process and the turn it serves.
+/// One process of the executor, and the turn that it serves.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Process {
     pub process_id: ProcessId,
     pub run_reason: RunReason,
     pub turn: u32,
+    /// What the executor is given to do.
     pub prompt: String,
     pub variant: Option<String>,
-    /// The follow-up whose prompt it is; `None`: that of the attempt's start.
+    /// The follow-up whose prompt it has; `None`: the prompt of the attempt's start.
     #[serde(default)]
     pub queue_id: Option<QueueId>,
-    /// The executor's own id of the conversation, once known.
+    /// The executor's own id of the conversation, once it has reported one.
     pub executor_session_id: Option<String>,
     pub status: ProcessStatus,
+    /// The leader's exit code, once it has ended by itself …
     pub exit_code: Option<i32>,
+    /// … or the signal that killed it.
     pub exit_signal: Option<i32>,
 }
 
+/// A prompt that waits for the end of the turns before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FollowUp {
     pub queue_id: QueueId,
     pub prompt: String,
-    /// `None`: the variant of the turn before. Answers do not have it.
+    /// `None`: the variant of the turn before. Kept, and left out of answers.
     #[serde(default, skip_serializing)]
     pub variant: Option<String>,
     pub queued_at: Timestamp,
@@ -178,6 +194,7 @@ pub struct AttemptStarted {
     pub task_id: TaskId,
     pub workspace_branch: String,
     pub session_id: SessionId,
+    /// The process of its first turn; `None` while that waits for a slot.
     pub execution_process_id: Option<ProcessId>,
     pub state: State,
     pub phase: Phase,
@@ -188,16 +205,19 @@ pub struct AttemptStarted {
 pub struct AttemptStopped {
     pub attempt_id: AttemptId,
     pub execution_process_id: Option<ProcessId>,
+    /// Whether this stop ended something, or kept it from beginning; `false`: there was nothing to stop.
     pub stopped: bool,
     pub state: State,
     pub phase: Phase,
+    /// One of the stops that were answered together was forced.
     pub forced: bool,
+    /// What was sent to its processes, in order: `interrupt`, or the names of signals.
     pub signals: Vec<String>,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
-    /// Processes that could not be killed.
+    /// Processes that are alive because they could not be killed.
     pub survivors: u32,
-    /// Part of this is not written down yet.
+    /// Part of this is not written down yet; the owner keeps trying.
     #[serde(default)]
     pub unrecorded: bool,
 }
@@ -206,8 +226,11 @@ pub struct AttemptStopped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FollowUpAction {
+    /// Begins a turn with the prompt; refused while a turn runs or waits.
     Send,
+    /// Begins a turn, or waits behind the other follow-ups.
     Queue,
+    /// Removes all follow-ups that wait.
     Cancel,
 }
 
@@ -220,10 +243,11 @@ pub struct FollowedUp {
     /// The process that runs the prompt, if the call began its turn.
     pub execution_process_id: Option<ProcessId>,
     pub held: bool,
+    /// How many follow-ups wait.
     pub length: usize,
-    /// The first of those that wait, their prompts cut.
+    /// The first of the follow-ups that wait, with their prompts cut.
     pub waiting: Vec<FollowUp>,
-    /// The review that it sent.
+    /// The review that the call sent as a follow-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<Submitted>,
 }
@@ -237,21 +261,22 @@ pub struct Submitted {
     pub comment_count: usize,
 }
 
-/// Comments that become the prompt of one follow-up.
+/// Comments on lines that become the prompt of one follow-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
     pub review_id: ReviewId,
     /// The follow-up.
     pub queue_id: QueueId,
     pub submitted_at: Timestamp,
-    /// What precedes the comments.
+    /// The person's text that precedes the comments.
     pub message: Option<String>,
-    /// The drafts, each with the count of its changes: the prompt was made of them as they were
-    /// then.
+    /// The draft comments, each with how often it was changed. The prompt was made of them as they were
+    /// then, so a comment that has changed since is not sent by this.
     pub drafts: Vec<(CommentId, u32)>,
 }
 
 impl Review {
+    /// What the call that sent it answers.
     pub fn submitted(&self) -> Submitted {
         Submitted {
             review_id: self.review_id,
@@ -262,86 +287,98 @@ impl Review {
     }
 }
 
-/// A turn that has ended, for an agent that does not remember it: at most 8,000 characters of each
-/// text.
+/// A turn that has ended, for the recap that an executor gets which does not remember it. Each text has at
+/// most 8,000 characters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Past {
     pub turn: u32,
     pub prompt: String,
     pub final_message: Option<String>,
     pub status: ProcessStatus,
-    /// Its host, if that was lost with it.
+    /// The host, if it was lost while the turn ran.
     pub lost_host: Option<String>,
 }
 
-/// A change of the rows of an attempt and its process, written at once.
+/// A change of the rows of an attempt and its process, in one transaction. The owner decides on it by the
+/// pure life cycle of the turn; the store only writes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Taken out of the queue for a slot: phase and state are those from before.
+    /// The turn no longer waits for a slot: the attempt gets back this phase and state.
     Unqueued {
         phase: Phase,
         state: State,
-        /// Waits again, before all others.
+        /// The follow-up that the turn was for: it waits again, before all others.
         returned: Option<FollowUp>,
     },
-    /// A stop holds the follow-ups and the resumption after a limit.
+    /// A stop holds back the follow-ups, and the resumption after a limit.
     Held,
+    /// The turn has a slot; its worktrees are being made.
     Preparing,
     /// The child has written its `started.json`.
     Running {
         pid: i32,
         start_time: u64,
         boot_id: String,
-        /// Those that are set.
+        /// The limits that are set, and how each is enforced.
         limits: Vec<Applied>,
-        /// What holds it; `None`: it has no box.
+        /// What its sandbox enforces; `None`: it has none.
         sandbox: Option<Receipt>,
     },
+    /// A stop of the turn is on record: if the host is lost now, the attempt does not begin again.
     Stopping,
-    /// `None`: its conversation is lost, the next turn begins a new one.
+    /// The executor's own id of the conversation. `None`: the conversation is lost, and the next turn
+    /// begins a new one.
     ExecutorSession(Option<String>),
+    /// The turn has ended, and the queue has taken its next step.
     Settled(Outcome, Box<Turnover>),
-    /// Nothing of the process is alive and the log holds all it wrote.
+    /// Nothing of the process is alive, and the log has all that it wrote.
     Closed,
 }
 
+/// How a turn ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// `Completed`, `Failed` or `Killed`.
     pub status: ProcessStatus,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
+    /// Why it did not complete, in a sentence or two; `None`: it completed.
     pub failure_summary: Option<String>,
-    /// Of the error that it failed by.
+    /// The kind of error that it failed by, as the executor reported it.
     pub error_type: Option<ErrorType>,
     /// The last assistant message, at most 16,000 characters.
     pub final_message: Option<String>,
     pub usage: Option<TokenUsage>,
-    /// A rate limit ended it, and it is to be resumed.
+    /// The rate limit that ended it, if the attempt can be resumed afterwards.
     pub quota: Option<Quota>,
     pub at: Timestamp,
 }
 
+/// A rate limit that ended a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// When it ends, if the executor reported that.
+    /// When the limit ends, if the executor reported that.
     pub resume_at: Option<Timestamp>,
-    /// The daemon resumes the attempt then.
+    /// The daemon resumes the attempt by itself then; else a client does.
     pub resumes: bool,
 }
 
-/// What a step of a session's queue changes: written at once, or not at all.
+/// What a step of a session's queue changes, in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turnover {
+    /// A follow-up that waits from now on.
     pub added: Option<FollowUp>,
     /// The review that the new follow-up carries, whether it waits or begins.
     pub review: Option<Review>,
+    /// Follow-ups that no longer wait: cancelled, or begun as a turn.
     pub taken: Vec<QueueId>,
+    /// Whether the follow-ups that wait are held back afterwards.
     pub held: bool,
-    /// The turn that it begins, with the attempt's next epoch.
+    /// The turn that begins, in the attempt's next epoch.
     pub begun: Option<Next>,
 }
 
+/// A turn that begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Next {
     pub process: Process,
@@ -350,7 +387,7 @@ pub struct Next {
 }
 
 impl Next {
-    /// The attempt's phase and state once the turn has begun.
+    /// The phase and state that the attempt has once the turn is written down.
     pub fn state(&self) -> (Phase, State) {
         if self.has_slot {
             (Phase::Preparing, State::Running)
@@ -360,9 +397,10 @@ impl Next {
     }
 }
 
+/// The rows of attempts, as their owners read them.
 #[async_trait]
 pub trait Attempts {
-    /// Writes the attempt with its session and planned process, and the answer.
+    /// Writes a new attempt with its session and its planned process, and the answer under the key.
     async fn record_start(
         &self,
         key: Option<&Key>,
@@ -370,19 +408,25 @@ pub trait Attempts {
         answer: &AttemptStarted,
     ) -> Result<Once<AttemptStarted>, Refusal>;
 
+    /// An attempt of any host; `None`: there is none with this id.
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
 
-    /// This host's attempts that need an owner, oldest first: queued, active, not closed, or being finished;
-    /// with a dev server, or without the snapshot of their last turn.
+    /// This host's attempts that need an owner, oldest first: queued, active, with a process that is not
+    /// closed, being finished, with a dev server, or without the snapshot of their last turn.
     async fn unsettled(&self) -> Result<Vec<Attempt>, Refusal>;
 
-    /// This host's attempts that resume after a limit: the turn that it ended, and when it ends.
+    /// This host's attempts that the daemon resumes after a limit: the turn that the limit ended, and when
+    /// it ends.
     async fn resumable(&self) -> Result<Vec<(AttemptId, ProcessId, Timestamp)>, Refusal>;
 }
 
+/// The changes of a turn, and what is shown of it without being written.
 #[async_trait]
 pub trait Processes {
     /// Writes a change, if the attempt's row is still of this epoch.
+    ///
+    /// # Errors
+    /// The row is of another epoch: this owner is not the attempt's any more.
     async fn advance(
         &self,
         attempt: AttemptId,
@@ -391,21 +435,21 @@ pub trait Processes {
         change: &Change,
     ) -> Result<(), Refusal>;
 
-    /// Shows readers why an attempt waits for the disk, if it does. Kept in memory only.
+    /// Shows readers why an attempt waits for the disk; `None`: it does not. Kept in memory only.
     fn waits_for_disk(&self, attempt: AttemptId, reason: Option<&str>);
 
-    /// Notes what the executor of an attempt waits for. Kept in memory only.
+    /// Shows readers what the executor of an attempt waits for; `None`: it works. Kept in memory only.
     fn waits_for(&self, attempt: AttemptId, what: Option<WaitingOn>);
 
-    /// Shows readers whose setup an attempt waits for, if it does. Kept in memory only.
+    /// Shows readers for whose setup an attempt waits; `None`: for none. Kept in memory only.
     fn waits_for_setup(&self, attempt: AttemptId, of: Option<AttemptId>);
 }
 
-/// The queues and the past of sessions.
+/// The queues of follow-ups, and the past turns of sessions.
 #[async_trait]
 pub trait Sessions {
-    /// Writes what a follow-up changes, and the answer, if the attempt's row is still of
-    /// this epoch and its task is on the board.
+    /// Writes what a follow-up changes, and the answer under the key, if the attempt's row is still of this
+    /// epoch and its task is on the board.
     async fn record_follow_up(
         &self,
         key: Option<&Key>,
@@ -414,14 +458,15 @@ pub trait Sessions {
         answer: &FollowedUp,
     ) -> Result<Once<FollowedUp>, Refusal>;
 
-    /// The turns of an attempt that had ended before this process was planned, oldest
-    /// first: the first one, and the last of the others, 100 at most.
+    /// The turns of an attempt that had ended before this process was planned, oldest first. Of more than
+    /// 100: the first one, and the last of the others.
     async fn past(&self, attempt: AttemptId, before: ProcessId) -> Result<Vec<Past>, Refusal>;
 
-    /// The same of the turns up to the end of one.
+    /// The same, of the turns up to and with this one.
     async fn past_until(&self, fork: Fork) -> Result<Vec<Past>, Refusal>;
 
-    /// The executor's own id of the session of a fork's source, if that is as it was at the end
-    /// of the turn: no later turn has run, and the executor is this one.
+    /// The executor's own id of the session of the attempt that a fork begins from. `None` unless the
+    /// session is as it was at the end of that turn: no later turn has run, the executor is this one, and
+    /// the host is this one.
     async fn session_at(&self, fork: Fork, executor: &str) -> Result<Option<String>, Refusal>;
 }

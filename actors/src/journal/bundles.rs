@@ -1,4 +1,4 @@
-//! Commits that other hosts of a board may need, as files of `git bundle`, and which hosts have a
+//! Commits that other hosts of a board may need, as files of `git bundle`; and which hosts have a
 //! repository at its path.
 
 use async_trait::async_trait;
@@ -8,15 +8,16 @@ use crate::ids::{AttemptId, RepoId};
 use crate::plain;
 use crate::refusal::Refusal;
 
-/// A commit with its history, in parts that are kept by the hash of the whole.
+/// A commit with its history, as a file of `git bundle` that is kept in parts by the hash of the whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
     #[serde(deserialize_with = "plain::object")]
     pub commit_id: String,
-    /// The commit that a repository has to have before; `None`: the history is whole.
+    /// The commit that a repository must have before it can take the bundle; `None`: the history is whole.
     pub needs: Option<String>,
-    /// `None`: it has more bytes than are kept.
+    /// The hash of the file; `None`: it is larger than what is kept.
     pub sha256: Option<String>,
+    /// Length of the file.
     pub bytes: u64,
 }
 
@@ -29,27 +30,35 @@ pub struct TurnBundle {
     #[serde(flatten)]
     pub bundle: Bundle,
     pub pushed: Pushed,
-    /// The name of the remote, once a push to it has begun.
+    /// The name of the remote, once a push to it may have begun.
     pub remote: Option<String>,
 }
 
 /// Whether a remote has the snapshot of a turn.
+///
+/// ```text
+///  Due ─a push failed─▶ Failed
+///  Due, Failed ─pushed─▶ There
+///  Due, Failed, There ─not to be kept─▶ Unwanted ─deleted at the remote─▶ Removed
+///                          └─ no push had begun ─────────────────────────▶ Removed
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pushed {
-    /// It is to get it, if one is configured.
+    /// The remote should get it, if one is configured.
     #[default]
     Due,
-    /// It is still to get it: a push has failed, and the attempt's log says so.
+    /// The remote should get it; a push has failed, and the attempt's log says so.
     Failed,
+    /// The remote has it.
     There,
-    /// It has it, or may have it, and is to remove it.
+    /// The remote has it, or may have it, and has to remove it.
     Unwanted,
-    /// It does not have it, and is not to get it.
+    /// The remote does not have it, and must not get it.
     Removed,
 }
 
-/// A snapshot that a remote is to get or to remove.
+/// A snapshot that a remote has to get or to remove.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct DuePush {
     pub attempt_id: AttemptId,
@@ -65,31 +74,34 @@ pub struct DuePush {
     pub url: String,
 }
 
+/// The rows of bundles and their parts, of pushes, and of moves between hosts.
 #[async_trait]
 pub trait Bundles {
-    /// Keeps a part of a content. Idempotent.
+    /// Keeps the part with this number of the file with this hash. Idempotent.
     async fn keep_part(&self, sha256: &str, part: u32, content: &[u8]) -> Result<(), Refusal>;
 
-    /// A part of a content; `None`: there are no more.
+    /// A part of a file; `None`: there is no such part, so the one before was the last.
     async fn part(&self, sha256: &str, part: u32) -> Result<Option<Vec<u8>>, Refusal>;
 
     /// The bundles of the newest snapshot of an attempt.
     async fn turn_bundles(&self, attempt: AttemptId) -> Result<Vec<TurnBundle>, Refusal>;
 
-    /// What of this host's attempts is to be pushed to the remote of this name, and what any remote is to
-    /// remove; with `again` also what could not be pushed before.
+    /// The snapshots of this host's attempts that the remote of this name should get, and those that any
+    /// remote has to remove. With `again` also those for which it failed before.
     async fn due_pushes(&self, remote: Option<&str>, again: bool) -> Result<Vec<DuePush>, Refusal>;
 
-    /// Records what becomes of a push, and where it goes. `false`: the snapshot is not the newest one any more, or is not
-    /// to be kept now.
+    /// Records how a push ended, and to which remote it goes. `false`: the row has changed since `push` was
+    /// read, as a newer snapshot took its place or it is not to be kept.
     async fn record_push(&self, push: &DuePush, pushed: Pushed) -> Result<bool, Refusal>;
 
+    /// The bundle of a commit that attempts began from; `None`: there is none.
     async fn base_bundle(&self, repo: RepoId, commit: &str) -> Result<Option<Bundle>, Refusal>;
 
-    /// The commits of a repository that have bundles, newest first, at most 20.
+    /// The commits of a repository whose bundles are kept, newest first, at most 20.
     async fn base_commits(&self, repo: RepoId) -> Result<Vec<String>, Refusal>;
 
-    /// `is_kept`: what it needs has a bundle too; else a remote has that.
+    /// Records the bundle of a commit that attempts begin from. `is_kept`: the commit that it needs has a
+    /// bundle too; else a remote has that commit.
     async fn record_base_bundle(
         &self,
         repo: RepoId,
@@ -100,14 +112,14 @@ pub trait Bundles {
     /// The hosts that have a repository at its path.
     async fn hosts_with(&self, repo: RepoId) -> Result<Vec<String>, Refusal>;
 
-    /// Records that this host has a repository at its path.
+    /// Records that this host has the repository at its path, and not in a mirror.
     async fn record_repo_here(&self, repo: RepoId) -> Result<(), Refusal>;
 
-    /// Moves an attempt that is at rest to this host. The hosts that are lost are judged by the
-    /// engine's clock. Returns the attempt's new epoch.
+    /// Moves an attempt at rest to this host. The database's clock judges which hosts are lost. Returns the
+    /// attempt's new epoch.
     ///
     /// # Errors
-    /// It has something to do, or its host is alive and keeps it.
+    /// A turn runs or waits, or the attempt's host is alive and keeps it.
     async fn move_here(&self, attempt: AttemptId, from: &MovedFrom) -> Result<u64, Refusal>;
 }
 
@@ -116,7 +128,7 @@ pub trait Bundles {
 pub enum MovedFrom {
     /// The lease of this host is over.
     Lost(String),
-    /// This host is alive, and this daemon's host is fit for what is asked: it has the repository, or
-    /// runs attempts.
+    /// This host is alive, and the one that asks is fit for the call: it has the repository, or runs
+    /// attempts.
     Alive(String),
 }

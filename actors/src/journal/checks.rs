@@ -1,5 +1,11 @@
-//! The records of checks: what a report of completion refers to, what ran on it, and the
-//! verdict.
+//! The records of checks: what a report of completion refers to, what ran on it, and the verdict.
+//!
+//! ```text
+//!  planned ─keep_receipt, for each check─▶ all receipts ─conclude_checks─▶ verdict ─close_checks─▶ closed
+//! ```
+//!
+//! `concluded` and `closed` differ so that what follows a verdict, such as a message to the worker, is done
+//! again after a crash.
 
 use std::fmt;
 
@@ -12,18 +18,19 @@ use crate::refusal::Refusal;
 use crate::sandbox;
 use crate::text::shell_word;
 
-/// What a check runs.
+/// The command of a check, as the configuration gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum CheckCommand {
     /// A line for `/bin/sh -c`.
     Line(String),
-    /// A program, looked for in `PATH`, and its arguments.
+    /// A program, looked up in `PATH`, and its arguments.
     Words(Vec<String>),
 }
 
 impl CheckCommand {
-    /// The arguments of `/bin/sh`.
+    /// The arguments of `/bin/sh`. Words are run through the shell too (`exec "$@"`), so that both forms
+    /// look the program up in the same way.
     pub fn shell_arguments(&self) -> Vec<String> {
         let (line, words): (_, &[String]) = match self {
             Self::Line(line) => (line.as_str(), &[]),
@@ -47,44 +54,46 @@ impl fmt::Display for CheckCommand {
     }
 }
 
-/// A check of a run, as configured at the report.
+/// A check of a run, as it was configured at the time of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedCheck {
     pub name: String,
     pub command: CheckCommand,
-    /// Also the name of its folder in the run's.
+    /// The id of its process, and the name of its folder within the run's.
     pub process_id: ProcessId,
-    /// The repository in whose checkout it runs; `None`: where all of them are.
+    /// The repository in whose checkout it runs; `None`: in the folder above all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
-    /// The attempt whose work it runs on, if any: it runs in a box if that attempt's agent does.
+    /// The attempt on whose work it runs, if any: it runs in a sandbox if that attempt's agent does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_of: Option<AttemptId>,
-    /// The project of the configuration whose variables it gets, if any: their values are of no record.
+    /// The project under which the configuration gives it variables, if any. Their values are not written
+    /// down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
 }
 
-/// A repository as it was at a report.
+/// A repository as it was at the report: the checks run in a checkout of `commit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedRepo {
     pub name: String,
+    /// The repository that has the commit.
     pub path: String,
     pub commit: String,
     /// The commit was made from the worktree's files, and is in no branch.
     pub includes_uncommitted: bool,
 }
 
-/// What a report of completion refers to.
+/// What a report of completion refers to, and the run that is planned for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// The host that it was frozen on, which has the repositories.
+    /// The host that has the commits, and so runs the checks.
     pub host: String,
     pub run_id: CheckRunId,
     /// The attempt that reported.
     pub attempt_id: Option<AttemptId>,
     pub repos: Vec<CheckedRepo>,
-    /// Nothing differs from the merge base; `None`: unknown.
+    /// The work is the same as the merge base; `None`: unknown.
     pub is_empty_diff: Option<bool>,
     pub checks: Vec<PlannedCheck>,
 }
@@ -93,7 +102,7 @@ pub struct Submission {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CheckRun {
     pub run_id: CheckRunId,
-    /// The finish whose result is checked: no task depends on the verdict.
+    /// The finish whose result is checked: then the verdict changes no task.
     pub finish_id: Option<FinishId>,
     pub task_id: TaskId,
     pub task_handle: String,
@@ -102,37 +111,42 @@ pub struct CheckRun {
     pub attempt_id: Option<AttemptId>,
     pub repos: Vec<CheckedRepo>,
     pub checks: Vec<PlannedCheck>,
-    /// Nothing differs from the merge base; `None`: unknown.
+    /// The work is the same as the merge base; `None`: unknown.
     pub is_empty_diff: Option<bool>,
     /// The report says that its tests passed.
     pub claims_passed: bool,
-    /// In the order of the checks.
+    /// Of the checks that have run, in the order of `checks`.
     pub receipts: Vec<Receipt>,
     /// `None` until all checks have been run.
     pub verdict: Option<CheckVerdict>,
 }
 
-/// The result of a run.
+/// The verdict on all receipts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckVerdict {
     /// All passed: the task is done, or the result may be merged.
     Verified,
+    /// A check did not pass: the task goes back to its worker, or the finish ends.
     Rework,
     /// The task was changed or reported on again meanwhile, and is left as it is.
     Overruled,
 }
 
+/// How one check ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckOutcome {
     Passed,
     Failed,
+    /// It ran for longer than its limit, and was killed.
     TimedOut,
+    /// It could not be started, or its end is unknown. That proves nothing about the work.
     #[default]
     NotRun,
 }
 
+/// What one check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     pub name: String,
@@ -142,10 +156,11 @@ pub struct Receipt {
     pub reason: Option<String>,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
+    /// From its start to its end; 0 if it was not run.
     pub duration_ms: u64,
-    /// The folder of its output.
+    /// The folder of its output; `None`: it was not run.
     pub log: Option<String>,
-    /// What held it; `None`: it had no box, or was not run.
+    /// What its sandbox enforced; `None`: it had none, or was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<sandbox::Receipt>,
     pub at: Timestamp,
@@ -165,11 +180,13 @@ impl fmt::Display for Receipt {
     }
 }
 
+/// Whether every check passed; also without checks.
 pub fn all_passed(receipts: &[Receipt]) -> bool {
     receipts.iter().all(|receipt| receipt.outcome == CheckOutcome::Passed)
 }
 
-/// The sentence on a claim of the report that its receipts contradict.
+/// The sentence that says which receipts contradict the report's claim that its tests passed; `None`: none
+/// does. A check that was not run proves nothing.
 pub fn contradiction(claims_passed: bool, receipts: &[Receipt]) -> Option<String> {
     let is_proof = |receipt: &&Receipt| {
         matches!(receipt.outcome, CheckOutcome::Failed | CheckOutcome::TimedOut)
@@ -179,19 +196,20 @@ pub fn contradiction(claims_passed: bool, receipts: &[Receipt]) -> Option<String
         .then(|| format!("The report says that all tests passed; {}.", against.join("; ")))
 }
 
+/// The rows of check runs.
 #[async_trait]
 pub trait Checks {
-    /// This host's check runs that are not closed, in the order of their reports.
+    /// This host's runs that are not closed, in the order of their reports.
     async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal>;
 
-    /// Writes the receipt of a run's check, unless there is one.
+    /// Writes the receipt of a check. The first one counts; another has no effect.
     async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal>;
 
-    /// Decides a run that has all receipts, and changes its task accordingly, unless it is a
-    /// finish's. Idempotent.
+    /// Decides a run that has all receipts. Unless the run is a finish's, changes its task in the same
+    /// transaction. Idempotent: returns the verdict that there is.
     async fn conclude_checks(&self, run: CheckRunId) -> Result<CheckVerdict, Refusal>;
 
-    /// Nothing is left to do for a concluded run.
+    /// Writes that nothing is left to do for a run that has a verdict.
     async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal>;
 }
 

@@ -1,6 +1,9 @@
-//! What the actors need written down: plain records, and a small trait beside the records
-//! of each resource. The store behind the traits is outside this crate. A fault of the
-//! store itself comes as `internal`, `storage_full`, `db_locked` or `db_unavailable`.
+//! What the actors need written down: plain records, and a small trait beside the records of each resource.
+//! The store behind the traits is outside this crate, so that the actors know no database.
+//!
+//! Every method may be refused with a fault of the store itself: `internal`, `storage_full`, `db_locked` or
+//! `db_unavailable`. Methods that write do so in one transaction: all of it or nothing. A method with a
+//! [`Key`] also keeps its answer there, and gives that answer when the call is repeated.
 
 mod approvals;
 mod attempts;
@@ -35,7 +38,7 @@ pub use tasks::{
     AttemptRepo, Priority, Repo, ReviewState, StartContext, Task, TaskStatus, Tasks, Unmet,
 };
 
-/// The durable memory of the actors, where one object is handed around.
+/// All of the traits, so that one object can be shared by the actors. The store implements it.
 pub trait Journal:
     Tasks
     + Attempts

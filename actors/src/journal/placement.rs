@@ -1,5 +1,5 @@
-//! Attempts that no host has, and hosts that are lost: what becomes of their attempts is decided
-//! here, purely, and written by the store.
+//! Attempts that no host has, and hosts that are lost. What becomes of the attempts of a lost host is
+//! decided here, purely, and written by the store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::refusal::Refusal;
 
 use super::{Attempt, Phase};
 
-/// How often in a row an attempt is begun anew because its host was lost. An attempt that brings
-/// its hosts down is not to go through all of them.
+/// How often in a row an attempt is begun again because its host was lost. If the attempt itself brings its
+/// hosts down, it must not go through all of them.
 pub const LOSSES_MAX: u64 = 3;
 
-/// How many attempts of an executor run at once on all hosts of the board, for those executors that
-/// have a limit.
+/// How many attempts of an executor may run at once on all hosts of the board, by the executor's name, for
+/// those with a limit.
 pub type MaxRunning = BTreeMap<String, u64>;
 
-/// What a host has for further attempts.
+/// What a host has free for further attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     pub slots: usize,
-    /// In bytes.
+    /// In bytes; `u64::MAX` where the host does not count it.
     pub memory: u64,
 }
 
@@ -34,13 +34,13 @@ pub struct Room {
 pub struct Waiting {
     pub attempt_id: AttemptId,
     pub executor: String,
-    /// That it asks for, in bytes.
+    /// Bytes that it asks for; 0: none.
     pub memory: u64,
 }
 
-/// Which of the attempts that wait for a host, in their order, get one with this room. `left`: how many
-/// more of an executor with a limit may run. Who waits for memory is passed only by those that ask for
-/// none.
+/// Which of the attempts that wait for a host, in their order, get a host with this room. `left`: how many
+/// more of an executor with a limit may run. Attempts that wait for memory are passed only by attempts that
+/// ask for none.
 pub fn chosen(waiting: Vec<Waiting>, mut room: Room, mut left: MaxRunning) -> Vec<Waiting> {
     let mut is_short = false;
     let mut fits = |it: &Waiting| {
@@ -48,6 +48,7 @@ pub fn chosen(waiting: Vec<Waiting>, mut room: Room, mut left: MaxRunning) -> Ve
         if room.slots == 0 || more.as_deref() == Some(&0) {
             return false;
         }
+        // From the first attempt on that waits for memory, none that asks for memory passes.
         is_short |= it.memory > room.memory;
         if it.memory > 0 && is_short {
             return false;
@@ -65,7 +66,8 @@ pub fn chosen(waiting: Vec<Waiting>, mut room: Room, mut left: MaxRunning) -> Ve
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {
     pub attempts: Vec<AttemptId>,
-    /// How long the lease of the host lasted from then on.
+    /// How long the lease of the host lasted when the claim was written. What comes later than that must
+    /// not begin.
     pub lease_left: Duration,
 }
 
@@ -74,34 +76,34 @@ pub struct Claimed {
 pub struct LostAttempt {
     pub attempt_id: AttemptId,
     pub phase: Phase,
-    /// Of its newest turn.
+    /// The process of its newest turn.
     pub process_id: ProcessId,
     pub is_answer: bool,
-    /// It is being finished, or another attempt's finish has its worktrees: how far that has come
-    /// only its host knows.
+    /// It is being finished, or the finish of another attempt has its worktrees on loan: only its host
+    /// knows how far that is.
     pub is_finishing: bool,
-    /// A stop of it was asked for.
+    /// There is an intent to stop it.
     pub is_stopping: bool,
-    /// How many of its last turns, without another end between, were lost with their hosts.
+    /// How many of its last turns in a row were lost with their hosts.
     pub losses: u64,
 }
 
 /// What becomes of an attempt whose host is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LostAttemptAction {
-    /// It waits for its host.
+    /// It waits until its host is back.
     Stays,
     /// Its turn has not begun: the next host begins it.
     Moves,
-    /// Its turn has ended with the host: the next host begins another one with the same prompt.
+    /// Its turn ended with the host: the next host begins another turn with the same prompt.
     BeginsAnew,
-    /// Its turn has ended with the host. A sentence says why none follows.
+    /// Its turn ended with the host, and none follows. The text says why, without a full stop.
     Ends(String),
 }
 
 impl Attempt {
-    /// Whether any host may begin it. A fork begins from commits of its source's host, and an
-    /// answer is given where it was asked for.
+    /// Whether any host may begin it. A fork needs the commits of its source's host, and an answer is given
+    /// where the question was asked.
     pub fn may_wait_anywhere(&self) -> bool {
         !self.is_answer && self.fork.is_none()
     }
@@ -113,7 +115,7 @@ impl Attempt {
 }
 
 impl LostAttempt {
-    /// What becomes of it, now that `host` is lost.
+    /// What becomes of the attempt, now that `host` is lost.
     pub fn fate(&self, host: &str) -> LostAttemptAction {
         let lost = lost(host);
         if self.is_finishing || !(self.phase.is_active() || self.phase == Phase::Queued) {
@@ -122,7 +124,7 @@ impl LostAttempt {
         if self.phase == Phase::Stopping || self.is_stopping {
             return LostAttemptAction::Ends(format!("{lost} while the attempt was being stopped"));
         }
-        // The host that asked for the answer runs the answerer.
+        // The daemon of the lost host was the one that waited for the answer.
         if self.is_answer {
             return LostAttemptAction::Ends(lost);
         }
@@ -139,19 +141,23 @@ impl LostAttempt {
     }
 }
 
-/// Why a turn has ended whose host is lost.
+/// Why a turn ended whose host was lost; also the begin of longer texts.
 pub fn lost(host: &str) -> String {
     format!("host {host} was lost")
 }
 
+/// Giving attempts to hosts, and taking them from lost ones.
 #[async_trait]
 pub trait Placement {
-    /// Waits until there may be an attempt to claim. Cancel safe.
+    /// Waits until there may be an attempt to claim. May be cancelled without loss.
     async fn unplaced(&self);
 
-    /// Gives this host, whose incarnation this is, the first of the attempts that no host has,
-    /// that it has the labels and the room for and whose executors are these: nothing if it drains, if
-    /// its lease is over or if its attempts were given away. After an error it may have them.
+    /// Gives this host the first attempts that no host has, if they run one of these executors and it has
+    /// the labels and the room for them. Nothing if `incarnation` is not its own any more, it drains, its
+    /// lease is over, or it was given up.
+    ///
+    /// # Errors
+    /// The host may have got attempts nevertheless: the answer was lost.
     async fn claim(
         &self,
         incarnation: u64,
@@ -160,22 +166,22 @@ pub trait Placement {
         room: Room,
     ) -> Result<Claimed, Refusal>;
 
-    /// Lets attempts that wait on this host begin as far as the limits of their executors allow it, in
-    /// this order. Returns those that may begin, which count as running from then on.
+    /// Lets attempts that wait on this host begin, in this order, as far as the limits of their executors
+    /// allow. Returns those that may begin; from then on they count as running.
     async fn admit(
         &self,
         attempts: &[AttemptId],
         limits: &MaxRunning,
     ) -> Result<Vec<AttemptId>, Refusal>;
 
-    /// Gives this host an attempt that no host has. `false`: another one has it by now.
+    /// Gives this host an attempt that no host has. `false`: another host has it by now.
     async fn claim_one(&self, attempt: AttemptId) -> Result<bool, Refusal>;
 
-    /// Gives back claimed attempts of which nothing has begun.
+    /// Gives back claimed attempts whose turn has not begun: no host has them again.
     async fn release(&self, attempts: &[AttemptId]) -> Result<(), Refusal>;
 
-    /// Gives away the attempts of the hosts that are lost: whose lease has been over for a third of
-    /// its time. Returns those hosts.
+    /// Gives up the hosts whose lease has been over for a third of its length, and gives their attempts
+    /// away. Returns these hosts.
     async fn sweep(&self) -> Result<Vec<String>, Refusal>;
 }
 

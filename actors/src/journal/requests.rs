@@ -1,9 +1,19 @@
-//! Idempotent calls. A mutation takes the caller's [`Key`], and one transaction looks the key
-//! up, makes the change and keeps the answer: a retry finds one effect or none.
+//! Idempotent calls. A call that changes something has the caller's [`Key`]. One transaction looks the key
+//! up, makes the change and keeps the answer: a repeated call finds one effect or none.
 //!
-//! A call may rely on defaults, and they may have changed since the first call ([`resolve`]). A call
-//! with the same payload gets its answer first of all. One with another payload that
-//! resolves to the same is also the same call; one that can't be resolved is not.
+//! A call may rely on defaults, which may have changed since it was first made ([`resolve`]):
+//!
+//! - A call with the same payload gets its answer before anything is resolved.
+//! - A call with another payload that resolves to the same is the same call.
+//! - A call with another payload that can't be resolved is refused as a conflict.
+//!
+//! An effect outside the database needs an [`Intent`]:
+//!
+//! ```text
+//!  begin ─▶ Go ──────▶ the effect ─▶ complete ─▶ later calls: Answered
+//!    │                     │ refused ─▶ abandon ─▶ the key is unused again
+//!    └─▶ GoAgain ──────────┘         a crash came between begin and complete
+//! ```
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
@@ -15,31 +25,31 @@ use crate::ids::AttemptId;
 use crate::refusal::{Code, Refusal};
 use crate::text::hex;
 
-/// What makes two calls the same call.
+/// What makes two calls the same call: the tool, the id, and the payload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub tool: &'static str,
-    /// Opaque: the client's own id or the bridge's, which can't clash.
+    /// Opaque: the client's own id, or one of the bridge's, which can't clash with it.
     pub request_id: String,
-    /// [Hash](payload_hash) of the payload with the tool's own defaults.
+    /// The [hash](payload_hash) of the payload with the tool's own defaults filled in.
     pub payload_hash: String,
-    /// Hash of the resolved payload; `None`: the same, or not resolved yet.
+    /// The hash of the payload with all defaults resolved; `None`: it is the same, or not resolved yet.
     pub resolved_hash: Option<String>,
 }
 
 impl Key {
-    /// The key of a call with this payload.
+    /// The key of a call with this payload, which is not resolved yet.
     pub fn new(tool: &'static str, request_id: String, payload: &impl Serialize) -> Self {
         Self { tool, request_id, payload_hash: payload_hash(payload), resolved_hash: None }
     }
 
-    /// The key of a call that has been resolved to this.
+    /// The key of the same call, which was resolved to this.
     #[must_use]
     pub fn resolved(self, payload: &impl Serialize) -> Self {
         Self { resolved_hash: Some(payload_hash(payload)), ..self }
     }
 
-    /// Whether a call with these hashes was this one.
+    /// Whether a call with these hashes was this call: either hash is enough.
     pub fn is_of(&self, payload_hash: &str, resolved_hash: Option<&str>) -> bool {
         let resolved = self.resolved_hash.as_deref();
         self.payload_hash == payload_hash || (resolved.is_some() && resolved == resolved_hash)
@@ -58,15 +68,15 @@ impl Key {
     }
 }
 
-/// The answer to a mutation that is made once, however often it is called.
+/// The answer to a call that takes effect once, however often it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Once<T> {
     pub value: T,
-    /// It was given before; nothing was done this time.
+    /// The answer was given before; nothing was done this time.
     pub deduplicated: bool,
 }
 
-/// A call with an effect outside the database, which a restart repeats.
+/// A call with an effect outside the database. A new daemon carries it out again if it was not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "tool", rename_all = "snake_case")]
 pub enum Intent {
@@ -74,6 +84,7 @@ pub enum Intent {
 }
 
 impl Intent {
+    /// The name of the tool whose key the intent has.
     pub fn tool(&self) -> &'static str {
         match self {
             Self::StopAttempt { .. } => "stop_attempt",
@@ -84,34 +95,37 @@ impl Intent {
 /// What [`Requests::begin`] found under a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Begun {
-    /// Nothing.
+    /// Nothing: the effect has not begun.
     Go,
     /// An intent without an answer: its effect may be there already.
     GoAgain,
+    /// The call was completed, with this answer.
     Answered(Value),
 }
 
 /// The kept answers, and the intents of calls whose effect lies outside the database.
 #[async_trait]
 pub trait Requests {
-    /// The answer kept under the key, if any.
+    /// The answer that is kept under the key, if any.
+    ///
+    /// # Errors
+    /// `idempotency_conflict`: the id was used for another payload.
     async fn recall(&self, key: &Key) -> Result<Option<Value>, Refusal>;
 
-    /// Writes the intent of a call. One that is there already is fresh again.
+    /// Writes the intent of a call. An open intent with the same key counts as begun now.
     async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal>;
 
-    /// The intents that were begun and not completed, oldest first; not those that concern attempts
-    /// of other hosts.
+    /// The intents that were begun and not completed, oldest first; not those for attempts of other hosts.
     async fn open_intents(&self) -> Result<Vec<(Key, Intent)>, Refusal>;
 
     /// Keeps the answer of a call that [`begin`](Self::begin) allowed.
     async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal>;
 
-    /// Forgets an intent whose call was refused: a refusal doesn't use up the key.
+    /// Forgets the intent of a call that was refused: a refusal does not use up the key.
     async fn abandon(&self, key: &Key) -> Result<(), Refusal>;
 }
 
-/// The answer kept under a key, if any.
+/// The answer that is kept under a key, if any; always `None` without a key.
 pub async fn remembered<T: DeserializeOwned>(
     journal: &(impl Requests + Sync + ?Sized),
     key: Option<&Key>,
@@ -121,7 +135,10 @@ pub async fn remembered<T: DeserializeOwned>(
     Ok(Some(Once { value: recalled(answer)?, deduplicated: true }))
 }
 
-/// Reads a kept answer back. One of another version may have another form.
+/// Reads a kept answer back.
+///
+/// # Errors
+/// `internal`: another version of Provost wrote it in another form.
 pub fn recalled<T: DeserializeOwned>(answer: Value) -> Result<T, Refusal> {
     serde_json::from_value(answer).map_err(|error| {
         Refusal::internal(format!(
@@ -130,19 +147,24 @@ pub fn recalled<T: DeserializeOwned>(answer: Value) -> Result<T, Refusal> {
     })
 }
 
-/// A resolved call: made before, or to be made now under this key.
+/// A resolved call: made before, or to be made now under this key, with what it was resolved to.
 pub enum Resolved<A, R> {
     Before(Once<A>),
     Now(Option<Key>, R),
 }
 
-/// Resolves a call. Calls whose resolutions have the same `payload` are the same call.
+/// Resolves a call, unless its answer is kept. Calls whose resolutions have the same `payload` are the same
+/// call.
+///
+/// # Errors
+/// Those of `resolving`; the conflict instead, if the id was used for another payload.
 pub async fn resolve<A: DeserializeOwned, R, P: Serialize>(
     journal: &(impl Requests + Sync + ?Sized),
     key: Option<Key>,
     resolving: impl Future<Output = Result<R, Refusal>>,
     payload: impl FnOnce(&R) -> P,
 ) -> Result<Resolved<A, R>, Refusal> {
+    // A conflict is not final: the other payload may resolve to the same. If it can't be resolved, it is.
     let conflict = match remembered(journal, key.as_ref()).await {
         Ok(Some(answer)) => return Ok(Resolved::Before(answer)),
         Ok(None) => None,
@@ -154,8 +176,8 @@ pub async fn resolve<A: DeserializeOwned, R, P: Serialize>(
     Ok(Resolved::Now(key, resolved))
 }
 
-/// SHA-256 in hex of the canonical JSON: keys sorted, absent fields left out,
-/// so that a field that is added later does not change the hash of old calls.
+/// SHA-256 in hex of the canonical JSON: keys sorted, fields that are `null` left out. So a field that is
+/// added to a tool later does not change the hash of old calls.
 pub fn payload_hash(payload: &impl Serialize) -> String {
     // Payloads are structs of strings, numbers and lists; they always serialize.
     let mut payload = serde_json::to_value(payload).unwrap_or_default();

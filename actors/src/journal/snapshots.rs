@@ -1,4 +1,9 @@
-//! The snapshots of turns: which one is due, and those that were made.
+//! The snapshots of turns: which one is due, and which ones exist.
+//!
+//! ```text
+//!  turn ends ─▶ due ─record_snapshot────────────▶ made, or (without rows) given up
+//!                └───snapshot_failed, a reason──▶ due: the owner tries again
+//! ```
 
 use std::time::Duration;
 
@@ -12,16 +17,16 @@ use crate::refusal::Refusal;
 
 use super::TurnBundle;
 
-/// A turn that has ended, without a snapshot so far.
+/// A turn that has ended and has no snapshot yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct DueSnapshot {
     pub turn: u32,
     pub ended_at: Timestamp,
-    /// No later turn has begun, or waits to begin.
+    /// No later turn has begun or waits: the worktree is still as this turn left it.
     pub is_last: bool,
 }
 
-/// What one repository of an attempt had when a turn had ended.
+/// The files of one repository of an attempt at the end of a turn, as a commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnSnapshot {
     /// The repository's name in the attempt.
@@ -31,18 +36,20 @@ pub struct TurnSnapshot {
     pub commit_id: String,
     #[serde(deserialize_with = "plain::object")]
     pub tree_id: String,
-    /// The merge base with the target branch at that time.
+    /// The commit since which the work counts: the merge base with the target branch at that time.
     #[serde(deserialize_with = "plain::object")]
     pub base_id: String,
 }
 
+/// The rows of snapshots.
 #[async_trait]
 pub trait Snapshots {
-    /// The last turn of an attempt that has ended, if its snapshot is due.
+    /// The last turn of an attempt that has ended, if its snapshot is due; `None`: there is no such turn,
+    /// or its snapshot is made.
     async fn due_snapshot(&self, attempt: AttemptId) -> Result<Option<DueSnapshot>, Refusal>;
 
-    /// Writes the snapshot of a turn, one row for each repository of the attempt. No rows: it
-    /// can't be made any more. The bundles take the place of those of earlier turns. Idempotent.
+    /// Writes the snapshot of a turn, one row for each repository of the attempt. No rows: it can't be made
+    /// any more. The bundles replace those of earlier turns. Idempotent.
     async fn record_snapshot(
         &self,
         attempt: AttemptId,
@@ -51,7 +58,7 @@ pub trait Snapshots {
         bundles: &[TurnBundle],
     ) -> Result<(), Refusal>;
 
-    /// Writes why the snapshot of a turn that is due can't be made now. It stays due.
+    /// Writes why the snapshot of a turn can't be made now. It stays due.
     async fn snapshot_failed(
         &self,
         attempt: AttemptId,
@@ -59,8 +66,8 @@ pub trait Snapshots {
         reason: &str,
     ) -> Result<(), Refusal>;
 
-    /// Waits until the snapshot of its last turn that has ended stands, can't be made, or `patience` is
-    /// over. The reason if it can't be made.
+    /// Waits until the snapshot of the last ended turn is made, has failed, or `patience` is over. Returns
+    /// the reason if there is no snapshot.
     async fn snapshot_stands(
         &self,
         attempt: AttemptId,
@@ -70,7 +77,7 @@ pub trait Snapshots {
     /// The turns of an attempt that have snapshots, in their order.
     async fn snapshot_turns(&self, attempt: AttemptId) -> Result<Vec<u32>, Refusal>;
 
-    /// The snapshot of a turn, one for each repository; empty if there is none.
+    /// The snapshot of a turn, one row for each repository; empty if the turn has none.
     async fn turn_snapshot(
         &self,
         attempt: AttemptId,

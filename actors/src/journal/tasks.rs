@@ -8,6 +8,7 @@ use crate::ids::{AttemptId, ProjectId, RepoId, TaskId};
 use crate::plain;
 use crate::refusal::Refusal;
 
+/// The order in which attempts of tasks get slots; higher ones first.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -20,6 +21,7 @@ pub enum Priority {
     Critical,
 }
 
+/// The column of a task on the board.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskStatus {
@@ -31,19 +33,21 @@ pub enum TaskStatus {
     Cancelled,
 }
 
-/// The review state of a task, which the last report set; `None` where the status says it.
+/// What the last report, or its checks, made of a task. A task has none where its status says all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewState {
+    /// Its worker reported it done; checks or a verification may follow.
     Reported,
     Verified,
-    /// Its checks or its verification failed.
+    /// Its checks or its verification failed: the worker has to continue.
     Rework,
     Failed,
     Blocked,
     Paused,
 }
 
+/// A task, as the board has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub task_id: TaskId,
@@ -63,23 +67,24 @@ pub struct Task {
     pub updated_at: Timestamp,
 }
 
-/// What a start of an attempt of a task depends on.
+/// What a start of an attempt needs to know of its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartContext {
     pub task: Task,
     pub project_name: String,
+    /// All repositories of the project.
     pub repos: Vec<Repo>,
-    /// The task's brief, as text.
+    /// The task's brief, as text for a prompt.
     pub brief: Option<String>,
-    /// Why a report made the task.
+    /// Why a report of another task asked for this one.
     pub reason: Option<String>,
-    /// The task is to answer a question.
+    /// The task answers a question; its attempt gets one of the slots for answers.
     pub is_answer: bool,
-    /// Dependencies that are not done.
+    /// The dependencies that are not done.
     pub unmet: Vec<Unmet>,
 }
 
-/// A task that has to be done first.
+/// A task that has to be done before another one.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Unmet {
     pub task_id: TaskId,
@@ -88,10 +93,12 @@ pub struct Unmet {
     pub running: Option<AttemptId>,
 }
 
+/// A repository of a project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repo {
     pub repo_id: RepoId,
     pub name: String,
+    /// Its path on the board, which is where the host that registered it has it.
     pub path: String,
     pub default_target_branch: String,
 }
@@ -113,7 +120,12 @@ pub struct AttemptRepo {
     pub base_commit: String,
 }
 
+/// What a start reads of the board.
 #[async_trait]
 pub trait Tasks {
+    /// A task with what its start depends on.
+    ///
+    /// # Errors
+    /// `task_not_found`.
     async fn start_context(&self, task: TaskId) -> Result<StartContext, Refusal>;
 }

@@ -1,5 +1,5 @@
-//! Writes normalized entries as the JSON that serde makes of them. What the entries of a batch have
-//! in common is written once and copied. Pure.
+//! Writes normalized entries as the JSON that serde makes of them. What the entries of a batch have in
+//! common is written once and copied, because each line of output becomes an entry. Pure.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::event::{NormalizedEntry, Timestamp};
 use crate::ids::ProcessId;
 
-/// What neighbouring entries have in common, in the order of [`NormalizedEntry`].
+/// What neighbouring entries have in common, in the order of the fields of [`NormalizedEntry`].
 #[derive(Clone, Copy, PartialEq, Serialize)]
 struct Common {
     at: Timestamp,
@@ -16,6 +16,7 @@ struct Common {
     turn: u32,
 }
 
+/// Writes entries one after the other, and keeps what the last one had in common with the next.
 #[derive(Default)]
 pub struct EntryText {
     common: Option<Common>,
@@ -38,7 +39,8 @@ impl EntryText {
         out.extend_from_slice(&self.text);
         let event_at = out.len();
         serde_json::to_writer(&mut *out, event)?;
-        // An event is an object with a kind: its fields go on behind the others.
+        // serde writes an event as an object that is not empty, and flattens it: its fields follow the
+        // others, so its opening brace becomes a comma.
         out[event_at] = b',';
         Ok(())
     }

@@ -9,12 +9,16 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A value of a fixed length on disk.
+/// A value of a fixed length on disk, little endian, followed by a CRC-32 of its bytes.
 pub trait FixedRecord: Sized {
+    /// Bytes of the value, without the checksum.
     const LEN: usize;
+    /// Exactly [`LEN`](Self::LEN) bytes.
     fn bytes(&self) -> Vec<u8>;
+    /// Reads the value from its bytes; `None` where they are no valid value.
     fn take(fields: &mut Fields<'_>) -> Option<Self>;
 
+    /// The bytes on disk: the value and its checksum.
     fn encode(&self) -> Vec<u8> {
         let mut bytes = self.bytes();
         let check = crc32fast::hash(&bytes);
@@ -22,6 +26,7 @@ pub trait FixedRecord: Sized {
         bytes
     }
 
+    /// The value; `None` for a wrong length, a wrong checksum, or bytes that are no valid value.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (value, check) = bytes.split_at_checked(Self::LEN)?;
         let is_whole = crc32fast::hash(value).to_le_bytes() == check;
@@ -29,14 +34,16 @@ pub trait FixedRecord: Sized {
     }
 }
 
-/// A search reads the last so many records in one go.
+/// The binary search ends when so many records are left, and reads these in one go: fewer reads than
+/// halving down to one.
 const AT_ONCE: u64 = 64;
 
+/// Bytes from one record's start to the next: the value and its CRC-32.
 const fn stride<T: FixedRecord>() -> u64 {
     T::LEN as u64 + 4
 }
 
-/// One writer at a time; clones read beside it.
+/// An append-only file of records. It has one writer at a time; clones share the file and read beside it.
 pub struct RecordFile<T> {
     file: Arc<File>,
     kind: PhantomData<fn() -> T>,
@@ -49,7 +56,8 @@ impl<T> Clone for RecordFile<T> {
 }
 
 impl<T: FixedRecord> RecordFile<T> {
-    /// Opens or creates the file for writing, and cuts a bad end off.
+    /// Opens or creates the file for writing. Cuts off records at the end that are torn or damaged, which a
+    /// power cut can leave.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).append(true).create(true).mode(0o600).open(path)?;
         let records = Self { file: Arc::new(file), kind: PhantomData };
@@ -61,6 +69,7 @@ impl<T: FixedRecord> RecordFile<T> {
         Ok(records)
     }
 
+    /// Opens an existing file; `NotFound` without one. Records that are appended later are seen, too.
     pub fn open_for_reading(path: &Path) -> io::Result<Self> {
         Ok(Self { file: Arc::new(File::open(path)?), kind: PhantomData })
     }
@@ -70,24 +79,28 @@ impl<T: FixedRecord> RecordFile<T> {
         self.push_all(std::slice::from_ref(record))
     }
 
-    /// Appends records by one write.
+    /// Appends records by one write: a kill leaves all of them, none, or a torn end that `open` cuts off.
     pub fn push_all(&self, records: &[T]) -> io::Result<()> {
         let bytes: Vec<u8> = records.iter().flat_map(T::encode).collect();
         (&*self.file).write_all(&bytes)
     }
 
+    /// Keeps the first `len` records.
     pub fn truncate(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len * stride::<T>())
     }
 
+    /// The last record; `None` for an empty file and for a damaged last record.
     pub fn last(&self) -> io::Result<Option<T>> {
         self.len()?.checked_sub(1).map_or(Ok(None), |last| self.get(last))
     }
 
+    /// Waits until the records are on the disk (fdatasync(2)).
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
+    /// How many whole records there are; a torn one does not count.
     pub fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len() / stride::<T>())
     }
@@ -101,8 +114,8 @@ impl<T: FixedRecord> RecordFile<T> {
         }
     }
 
-    /// The number of the first record for which `is_before` is false, given that it is true
-    /// for all earlier ones.
+    /// The number of the first record for which `is_before` is false, if it is true for all earlier ones.
+    /// A damaged record counts as one for which it is false.
     pub fn partition_point(&self, is_before: impl Fn(&T) -> bool) -> io::Result<u64> {
         let (mut low, mut high) = (0, self.len()?);
         while high - low > AT_ONCE {
@@ -115,7 +128,7 @@ impl<T: FixedRecord> RecordFile<T> {
         }
         let stride = T::LEN + 4;
         let mut bytes = vec![0; usize::try_from(high - low).map_err(io::Error::other)? * stride];
-        // Less than there was, if the end was cut off meanwhile.
+        // The file may have become shorter since its length was read: its writer cut the end off.
         let read = self.file.read_at(&mut bytes, low * stride as u64)?;
         bytes.truncate(read);
         let records: Vec<&[u8]> = bytes.chunks_exact(stride).collect();
@@ -124,15 +137,18 @@ impl<T: FixedRecord> RecordFile<T> {
     }
 }
 
+/// The bytes of a value that are still to be read, field by field.
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
+    /// The next `N` bytes; `None` when fewer are left.
     pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*taken)
     }
 
+    /// The next 8 bytes as a number, little endian.
     pub fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }

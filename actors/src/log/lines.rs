@@ -1,22 +1,25 @@
 //! Cuts a byte stream into lines. Pure.
 //!
-//! A line ends with `\n`; one `\r` before it is dropped. A line longer than [`MAX_LINE`]
-//! comes in parts. The result does not depend on how the bytes were cut on their way.
+//! A line ends with `\n`; one `\r` before it is dropped. A line longer than [`MAX_LINE`] comes in parts.
+//! The result does not depend on how the bytes were cut on their way: the daemon may read the same spool
+//! again in other pieces, and the numbers of the raw channel rely on the same lines.
 
 /// The longest text of one raw entry, in bytes as written.
 pub const MAX_LINE: usize = 64 * 1024;
 
+/// One line, or one part of a line that is longer than [`MAX_LINE`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub text: String,
-    /// A part that isn't the line's last.
+    /// This is a part of a line, and not the last one.
     pub continued: bool,
     /// `text` has U+FFFD in place of bytes that are not UTF-8.
     pub lossy: bool,
-    /// Bytes of the stream it stands for, its ending included.
+    /// Bytes of the stream that became this text, the line ending included.
     pub len: u64,
 }
 
+/// Takes bytes of one stream in order, and gives its lines. It holds the bytes of the open line only.
 #[derive(Debug, Default)]
 pub struct LineCutter {
     /// Offset in the stream of the open line's first byte, `bytes[head]`.
@@ -28,21 +31,25 @@ pub struct LineCutter {
 }
 
 impl LineCutter {
+    /// A cutter whose first line starts at this offset of the stream.
     pub fn at(start: u64) -> Self {
         Self { start, ..Self::default() }
     }
 
+    /// Offset in the stream of the next byte to [`push`](Self::push).
     pub fn wanted(&self) -> u64 {
         self.start + self.pending().len() as u64
     }
 
-    /// Takes the bytes at [`wanted`](Self::wanted). The caller takes all lines out before the next.
+    /// Adds the bytes at [`wanted`](Self::wanted). Before the next call the caller takes all lines out, so
+    /// that the buffer stays small.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.head);
         self.head = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// The next line that is complete, or the next full part of a longer one; `None`: more bytes are needed.
     pub fn next_line(&mut self) -> Option<Line> {
         // A full line is at most MAX_LINE bytes and `\r\n`.
         let pending = self.pending();
@@ -61,7 +68,7 @@ impl LineCutter {
         Some(self.take(text_len, len, false))
     }
 
-    /// Ends the open line without a `\n`; `None` when there is none.
+    /// Gives the open line, which got no `\n`, because its process has ended; `None` when there is none.
     pub fn end(&mut self) -> Option<Line> {
         let pending = self.pending();
         let (text_len, len) = (without_return(pending).len(), pending.len());
@@ -72,7 +79,7 @@ impl LineCutter {
         &self.bytes[self.head..]
     }
 
-    /// Takes `len` bytes out, the first `text_len` of which are the text.
+    /// Removes `len` bytes, of which the first `text_len` are the text; the rest is the line ending.
     fn take(&mut self, text_len: usize, len: usize, continued: bool) -> Line {
         let bytes = &self.pending()[..text_len];
         let (text, lossy) = match str::from_utf8(bytes) {
@@ -86,6 +93,7 @@ impl LineCutter {
     }
 }
 
+/// Drops one `\r` only: a progress bar may have written several.
 fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }

@@ -1,5 +1,7 @@
-//! What readers see of an attempt's log without touching a file: the newest normalized entries,
-//! the tips, the message in progress. The writer updates it once the entries are on file.
+//! What readers see of an attempt's log without touching a file: the newest normalized entries, how far both
+//! channels are, and the message in progress. The writer updates it once the entries are on file.
+//!
+//! One mutex, held for a moment and never while a file is read or written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,27 +17,31 @@ use crate::event::Timestamp;
 use crate::executor::InProgress;
 use crate::ids::ProcessId;
 
+/// Most bytes that are kept of a message in progress.
 const IN_PROGRESS_BYTES: usize = 4096;
 
+/// What a batch of raw lines did to the message in progress of their process.
 #[derive(Default)]
 pub enum Streamed {
     #[default]
     Unchanged,
+    /// A message is being streamed: its end so far.
     Begun(InProgress),
-    /// It has become an entry, or never will.
+    /// The message has become an entry, or never will.
     Ended,
 }
 
+/// The state of one log that its writer and its readers share.
 pub struct Live {
     state: Mutex<LiveState>,
     changed: watch::Sender<u64>,
-    /// Where it is noted that the log has grown, if that is to be copied.
+    /// Where growth is noted, if the log is shipped.
     grown: Option<Growth>,
 }
 
 struct LiveState {
-    /// Number of the next raw entry. Their text is cut from the spool, whose newest part the
-    /// kernel holds in memory anyway.
+    /// Number of the next raw entry. The text of raw entries is not kept here: it is cut from the spool,
+    /// whose newest part the kernel holds in memory anyway.
     raw_next: u64,
     ring: Ring,
     /// Retention has removed no normalized entry.
@@ -43,11 +49,12 @@ struct LiveState {
     in_progress: BTreeMap<ProcessId, InProgress>,
     processes: BTreeSet<ProcessId>,
     last_activity_at: Option<Timestamp>,
-    /// Entries are shown, and readers were not woken since.
+    /// Entries have been shown since readers were last woken.
     is_due: bool,
 }
 
 impl Live {
+    /// Empty, until the writer that opens the log calls [`reset`](Self::reset).
     pub fn new(limits: LogLimits, grown: Option<Growth>) -> Self {
         let state = LiveState {
             raw_next: 0,
@@ -61,6 +68,7 @@ impl Live {
         Self { state: Mutex::new(state), changed: watch::Sender::new(0), grown }
     }
 
+    /// Shows what a writer has found in the files. Entries in memory stay if they end where the file does.
     pub fn reset(
         &self,
         raw_next: u64,
@@ -75,34 +83,37 @@ impl Live {
         state.last_activity_at = last_activity_at;
     }
 
-    /// Shows whether all normalized entries are held.
+    /// Shows whether the files hold all normalized entries; if so, a page may be answered from memory.
     pub fn show_whole(&self, is_whole: bool) {
         self.state().is_whole = is_whole;
     }
 
+    /// Whether retention has removed no normalized entry.
     pub fn is_whole(&self) -> bool {
         self.state().is_whole
     }
 
+    /// A process has begun.
     pub fn add_process(&self, process: ProcessId) {
         self.state().processes.insert(process);
     }
 
-    /// The executor wrote something at this time; the clock may have been set back.
+    /// The executor wrote something at this time. `None` changes nothing. A time before the last one is
+    /// taken, too: the clock may have been set back.
     pub fn active(&self, at: Option<Timestamp>) {
         let mut state = self.state();
         state.last_activity_at = at.or(state.last_activity_at);
     }
 
-    /// Shows the raw entries below this number. Readers are woken when the normalized entries of these
-    /// lines are shown: once for both.
+    /// Shows the raw entries below this number. Readers are not woken yet, but once for both channels, when
+    /// the normalized entries of these lines are shown.
     pub fn show_raw(&self, next: u64) {
         let mut state = self.state();
         state.is_due |= std::mem::replace(&mut state.raw_next, next) != next;
     }
 
-    /// Shows new normalized entries, and the message in progress at the same moment. Wakes the readers
-    /// if there is anything new in either channel.
+    /// Shows new normalized entries, and at the same moment the message in progress, so that no reader sees
+    /// a message twice. Wakes the readers if either channel has something new.
     pub fn show_normalized(&self, process: ProcessId, entries: Vec<Entry>, streamed: Streamed) {
         let mut state = self.state();
         state.is_due |= !entries.is_empty();
@@ -117,8 +128,8 @@ impl Live {
         self.wake(&mut state);
     }
 
-    /// Wakes the readers if raw entries are shown whose normalized ones could not be filed: a disk may be
-    /// full for long.
+    /// Wakes the readers if raw entries are shown whose normalized entries could not be filed: a disk may
+    /// be full for long, and the raw channel is readable meanwhile.
     pub fn wake_for_raw(&self) {
         self.wake(&mut self.state());
     }
@@ -130,7 +141,7 @@ impl Live {
         }
     }
 
-    /// A process has ended: what the log has of it is complete.
+    /// A process has ended, and the log has all of its output: the log is shipped at once.
     pub fn ended(&self) {
         if let Some(grown) = &self.grown {
             grown.ship_now();
@@ -143,6 +154,7 @@ impl Live {
         }
     }
 
+    /// How far both channels are, as shown: not what is on file and not shown yet.
     pub fn tip(&self) -> Tip {
         let state = self.state();
         Tip {
@@ -152,23 +164,27 @@ impl Live {
         }
     }
 
+    /// The message of the newest process that streams one.
     pub fn in_progress(&self) -> Option<InProgress> {
         self.state().in_progress.values().next_back().cloned()
     }
 
+    /// The process that was begun last, since ids grow with time.
     pub fn newest_process(&self) -> Option<ProcessId> {
         self.state().processes.last().copied()
     }
 
+    /// All processes of the log, the oldest first.
     pub fn processes(&self) -> BTreeSet<ProcessId> {
         self.state().processes.clone()
     }
 
-    /// The normalized entries with these numbers; `None` if they are not all in memory.
+    /// The normalized entries with these numbers; `None` unless all of them are in memory.
     pub fn newest(&self, range: &Range<u64>) -> Option<Vec<Entry>> {
         self.state().ring.get(range)
     }
 
+    /// Grows by one each time the readers are woken.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }

@@ -60,39 +60,51 @@ use crate::event::Timestamp;
 use crate::executor::InProgress;
 use crate::ids::ProcessId;
 
+/// The bounds of one attempt's log, from the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Entries of the normalized channel in memory.
+    /// Most entries of the normalized channel that are kept in memory.
     pub ring_entries: usize,
-    /// Bytes of JSON of these.
+    /// Most bytes of JSON of the entries in memory.
     pub ring_bytes: usize,
-    /// Bytes of the normalized channel's text, beyond which its oldest segments go.
+    /// Most bytes of text of the normalized channel on disk; retention removes the oldest segments beyond.
     pub spool_max_bytes: u64,
 }
 
+/// How far both channels are, as readers may see it. The writer moves it after the entries are on file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tip {
-    /// Number of the latest entry; `None` when there was none.
+    /// Number of the latest entry of the raw channel; `None` when there was none. An old number stays even
+    /// when retention has removed the entry.
     pub raw: Option<u64>,
+    /// The same of the normalized channel.
     pub normalized: Option<u64>,
+    /// When an executor wrote the newest bytes that the writer has read so far.
     pub last_activity_at: Option<Timestamp>,
 }
 
+/// One page of a channel: consecutive entries in ascending order, and where the next page continues.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub entries: Vec<Entry>,
     pub flags: Flags,
+    /// The message that the agent streams now; only on pages of the normalized channel of a log on this
+    /// host.
     pub in_progress: Option<InProgress>,
 }
 
+/// Why a log can't be read or written. `Io`, `Copy` and `Outrun` may pass; the others do not.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     #[error("the attempt's log: {0}")]
     Io(#[from] io::Error),
+    /// A file holds what no writer has written. To try again gives the same.
     #[error("the attempt's log is damaged: {0}")]
     Damaged(String),
+    /// A call for a process that has neither been begun nor finished in this log.
     #[error("process {0} was not begun")]
     NotBegun(ProcessId),
+    /// The rows that hold the copy could not be read or written, or lack entries.
     #[error("the copy of the attempt's log: {0}")]
     Copy(String),
     /// Retention removed the entries while they were read.

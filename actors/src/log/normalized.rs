@@ -1,11 +1,18 @@
-//! The normalized channel on disk: lines of JSON in segments, with a sparse index of where
-//! entries start. The origin behind each entry tells, after a crash, which entries are on
-//! file when the rest is derived again.
+//! The normalized channel on disk: lines of JSON in segments, with a sparse index of where entries start.
+//! Each line ends with the origin of its entry; after a crash the origins say which entries are on file when
+//! the rest is derived again.
 //!
 //! ```text
 //! normalized-<offset>.jsonl      {"entry_index":7,…}<tab>{"raw":12}<newline>
 //! normalized-<offset>.jsonl.zst  the same, compressed: full segments
 //! normalized.idx                 entry 0 at 0 | entry 256 at 31337 | …
+//! ```
+//!
+//! A segment's life; a restart can find each of these states, and continues or leaves it:
+//!
+//! ```text
+//!  grows ─full─▶ plain, waits for its thread ─sealed─▶ compressed ─over the limit─▶ removed
+//!                     └─ can't be compressed: stays plain ──────────────────────────▲
 //! ```
 //!
 //! A thread seals a full segment while the next one is written. Offsets are those of the text.
@@ -36,29 +43,37 @@ use crate::ids::{ApprovalId, ProcessId};
 
 const INDEX: &str = "normalized.idx";
 
-/// How far apart the index's marks are, in entries or bytes.
+/// A mark of the index is due after so many entries …
 const MARK_ENTRIES: u64 = 256;
+/// … or so many bytes, whichever comes first: what a page reads to find its first entry.
 const MARK_BYTES: u64 = 16 * 1024;
 
-/// Bytes of an entry that says one line; more than that are taken as they are needed.
+/// Bytes that are reserved for an entry's line; longer lines grow the buffer.
 const USUAL_LINE: usize = 256;
 
+/// What an entry was derived from. The Nth entry of an origin is the same after every restart, so counting
+/// those on file shows how many results to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The process's normalizer, given this raw entry.
+    /// The process's normalizer, when it was given the raw entry with this number.
     Raw(u64),
+    /// The process's normalizer, when the process had ended.
     End,
+    /// `AttemptLog::begin`, in the order of its events.
     Opening,
+    /// `AttemptLog::finish`, in the order of its events.
     Closing,
-    /// The daemon, when there was a verdict on what the process asked for.
+    /// The daemon, when there was a verdict on what the process had asked for.
     Verdict(ApprovalId),
+    /// The daemon by itself: never derived again.
     Daemon,
 }
 
-/// An entry that has no number yet.
+/// An entry that has no number yet (`entry_index` is 0), with its origin.
 pub type Draft = (Origin, NormalizedEntry);
 
+/// Where an entry starts: its number, and its offset in the text of the channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     pub entry: u64,
@@ -77,7 +92,7 @@ impl FixedRecord for Mark {
     }
 }
 
-/// What is read back of an entry on file, beside its origin.
+/// What is read back of an entry on file: all but its event.
 #[derive(Clone, Copy, Deserialize)]
 pub struct Stored {
     pub entry_index: u64,
@@ -91,13 +106,16 @@ fn series(dir: &Path) -> Series {
     Series { dir: dir.to_owned(), prefix: "normalized", suffix: "jsonl" }
 }
 
-/// The only writer of the channel's files. After an error it must be opened anew.
+/// The only writer of the channel's files. After an error it must be opened again.
 pub struct NormalizedWriter {
     files: Series,
     index: RecordFile<Mark>,
     segment: File,
+    /// Offset at which the segment that grows starts.
     segment_start: u64,
+    /// Offset at which the oldest segment starts.
     oldest: u64,
+    /// Where the next entry goes.
     pub end: Mark,
     last_mark: Mark,
     max_bytes: u64,
@@ -105,7 +123,11 @@ pub struct NormalizedWriter {
 }
 
 impl NormalizedWriter {
-    /// Opens the channel and cuts a torn line off. `on_file` gets every entry from `from` on.
+    /// Opens the channel and cuts off a torn line. `on_file` is called for every entry from `from` on, which
+    /// is where the last checkpoint ended.
+    ///
+    /// # Errors
+    /// `Damaged` where a line before the last segment can't be read.
     pub fn open(
         dir: &Path,
         max_bytes: u64,
@@ -117,12 +139,12 @@ impl NormalizedWriter {
         let starts = files.starts()?;
         let oldest = starts.first().copied().unwrap_or(0);
         let newest = starts.last().copied().unwrap_or(0);
-        // A sealed one gets no more entries; only after a power cut can it be the newest.
+        // A sealed segment gets no more entries. It can be the newest one only after a power cut.
         let segment_start = files.sealed_end(newest)?.unwrap_or(newest);
         let segment = open_segment(&files, segment_start)?;
         let written = segment_start + segment.metadata()?.len();
         cut_marks(&index, written)?;
-        // Only after a power cut can less be on file than was known to be.
+        // Only after a power cut is less on file than the checkpoint says: then search from the last mark.
         let known = Some(from).filter(|from| from.offset <= written);
         let mut end =
             known.map_or_else(|| index.last(), |from| Ok(Some(from)))?.unwrap_or_default();
@@ -137,6 +159,8 @@ impl NormalizedWriter {
         })?;
         segment.set_len(torn_at)?;
         cut_marks(&index, end.offset)?;
+        // There is a mark every `MARK_ENTRIES` entries at least: a longer way to the end shows that marks
+        // are lost.
         let is_marked = index.last()?.is_some_and(|mark| end.entry - mark.entry <= MARK_ENTRIES);
         if !is_marked && end.entry > 0 {
             tracing::error!(path = %dir.join(INDEX).display(), "the index is damaged; it is built again");
@@ -157,11 +181,13 @@ impl NormalizedWriter {
         })
     }
 
+    /// A reader beside this writer. It stays valid when the writer is replaced.
     pub fn reader(&self) -> NormalizedReader {
         let (dir, index) = (self.files.dir.clone(), self.index.clone());
         NormalizedReader { dir, index, last: Arc::default() }
     }
 
+    /// Numbers entries and puts them on file; returns them as readers get them.
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Entry>, LogError> {
         let mut places = Vec::with_capacity(drafts.len());
         let mut ends = Vec::with_capacity(drafts.len());
@@ -183,7 +209,8 @@ impl NormalizedWriter {
         Ok(Entry::of_lines(first, lines, places))
     }
 
-    /// Puts lines on file, which end at these places.
+    /// Writes lines that end at these places of `lines`. Marks go before their lines: a mark without a line
+    /// is cut at the next opening, a line without its mark would never get one.
     fn file(&mut self, lines: &[u8], ends: impl IntoIterator<Item = usize>) -> io::Result<()> {
         let (mut written, mut begin, mut marks) = (0, 0, Vec::new());
         for end in ends {
@@ -205,10 +232,11 @@ impl NormalizedWriter {
         self.segment.write_all(&lines[written..])
     }
 
-    /// Goes on with the lines of a copy, from the place that they had there.
+    /// Continues with the lines of a copy, at the place that they had in the copied log. `Damaged` unless
+    /// they follow what is here, or nothing is here.
     pub fn copy(&mut self, at: Mark, lines: &[u8]) -> Result<(), LogError> {
         if self.end != at && self.end == Mark::default() {
-            // The oldest segments of the copied log are gone.
+            // The oldest segments of the copied log are gone: this one begins where the copy does.
             self.segment = open_segment(&self.files, at.offset)?;
             self.files.remove(self.segment_start)?;
             (self.segment_start, self.oldest, self.end) = (at.offset, at.offset, at);
@@ -220,7 +248,7 @@ impl NormalizedWriter {
         Ok(())
     }
 
-    /// Waits until the full segments are compressed; all is on the disk then.
+    /// Waits until the full segments are compressed; then everything is on the disk. Returns the end.
     pub fn close(mut self) -> io::Result<Mark> {
         if let Some(sealing) = self.sealing.take() {
             let _ = sealing.join();
@@ -229,8 +257,8 @@ impl NormalizedWriter {
         Ok(self.end)
     }
 
-    /// Begins the next segment, and has the one that is full sealed: after the one before it, by a
-    /// thread that leaves the processor to the others.
+    /// Begins the next segment, and has a thread of low priority seal the full one, after the one before
+    /// it. If no thread can be started, the segment stays plain, which costs only space.
     fn begin_segment(&mut self) -> io::Result<()> {
         let (full, end) = (self.segment_start, self.end.offset);
         self.segment = open_segment(&self.files, end)?;
@@ -241,7 +269,7 @@ impl NormalizedWriter {
             if let Some(earlier) = earlier {
                 let _ = earlier.join();
             }
-            // What can't be compressed is read as it is.
+            // A segment that can't be compressed stays plain, and readers use it as it is.
             if let Err(error) = marks(&index, full..end).and_then(|cuts| files.seal(full, &cuts)) {
                 let path = files.path(full);
                 tracing::warn!(%error, path = %path.display(), "a segment can't be compressed");
@@ -253,16 +281,17 @@ impl NormalizedWriter {
         Ok(())
     }
 
-    /// Whether retention has removed nothing.
+    /// Whether retention has removed no segment.
     pub fn is_whole(&self) -> bool {
         self.oldest == 0
     }
 
-    /// Whether [`drop_oldest`](Self::drop_oldest) has something to drop.
+    /// Whether [`drop_oldest`](Self::drop_oldest) has something to remove; never the segment that grows.
     pub fn is_over_limit(&self) -> bool {
         self.oldest < self.segment_start && self.end.offset - self.oldest > self.max_bytes
     }
 
+    /// Retention: removes the oldest segments while the channel is over its limit.
     pub fn drop_oldest(&mut self) -> io::Result<()> {
         let starts = self.files.starts()?;
         for (start, next) in starts.iter().zip(starts.iter().skip(1)) {
@@ -275,12 +304,13 @@ impl NormalizedWriter {
         Ok(())
     }
 
+    /// Waits until the entries so far are on the disk; full segments are synced when they are sealed.
     pub fn sync(&self) -> io::Result<()> {
         self.segment.sync_data()?;
         self.index.sync()
     }
 
-    /// The next entry is marked regularly, and at each segment's start, where retention cuts.
+    /// Marks are regular, and there is one at each segment's start, where retention cuts.
     fn is_mark_due(&self) -> bool {
         let is_segment_start = self.end.offset == self.segment_start;
         let is_far = self.end.entry - self.last_mark.entry >= MARK_ENTRIES
@@ -289,7 +319,7 @@ impl NormalizedWriter {
     }
 }
 
-/// Where the text of a folder's channel ends; `None`: it has none.
+/// Where the text of a folder's channel ends; `None`: the folder has no channel.
 pub fn end_offset(dir: &Path) -> io::Result<Option<u64>> {
     let files = series(dir);
     let Some(newest) = files.starts()?.last().copied() else { return Ok(None) };
@@ -300,13 +330,13 @@ pub fn end_offset(dir: &Path) -> io::Result<Option<u64>> {
     })
 }
 
-/// Lowers the priority of this thread (nice(2): on Linux it is the thread's own).
+/// Lowers the priority of this thread: on Linux, nice(2) changes the calling thread alone.
 fn give_way() {
-    // Best effort; 10 of 19.
+    // The lowest priority is 19. A failure changes nothing but speed.
     let _ = rustix::process::nice(10);
 }
 
-/// The offsets of the marks in a range.
+/// The offsets of the marks within a range.
 fn marks(index: &RecordFile<Mark>, range: Range<u64>) -> io::Result<Vec<u64>> {
     let first = index.partition_point(|mark| mark.offset < range.start)?;
     let mut offsets = Vec::new();
@@ -318,7 +348,7 @@ fn marks(index: &RecordFile<Mark>, range: Range<u64>) -> io::Result<Vec<u64>> {
     Ok(offsets)
 }
 
-/// Drops the marks beyond an offset: those of lines that never got on file.
+/// Drops the marks beyond an offset: a crash came between them and their lines.
 fn cut_marks(index: &RecordFile<Mark>, end: u64) -> io::Result<()> {
     while index.last()?.is_some_and(|mark| mark.offset > end) {
         index.truncate(index.len()? - 1)?;
@@ -326,6 +356,7 @@ fn cut_marks(index: &RecordFile<Mark>, end: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes the marks again from the lines, after the index lost its end.
 fn rebuild_index(
     index: &RecordFile<Mark>,
     dir: &Path,
@@ -361,7 +392,7 @@ fn open_segment(files: &Series, start: u64) -> io::Result<File> {
     File::options().append(true).create(true).mode(0o600).open(files.path(start))
 }
 
-/// A line's entry, origin and JSON, which never holds a bare tab; `None` for a damaged line.
+/// A line's entry, its origin and its JSON, in which a tab is always escaped; `None` for a damaged line.
 fn parse(line: &[u8]) -> Option<(Stored, Origin, &str)> {
     let (json, origin) = str::from_utf8(line).ok()?.rsplit_once('\t')?;
     Some((serde_json::from_str(json).ok()?, serde_json::from_str(origin).ok()?, json))

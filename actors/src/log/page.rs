@@ -1,16 +1,20 @@
 //! Which entries a page holds: the cursor logic of both channels. Pure.
 //!
-//! A channel holds the entries `oldest..next`. Without a position a page is the newest of
-//! them, with a cursor those before it; both are filled from their new end. A page after an
-//! entry is filled from its old end. Entries are in ascending order on every page.
+//! A channel holds the entries `oldest..next`. A page without a position has the newest of them; a page
+//! with a cursor has the entries before it. Both are filled from their new end. A page after an entry is
+//! filled from its old end. Entries are in ascending order on every page.
+//!
+//! [`plan`] chooses the numbers by the count alone; [`collect`] reads them, and stops at the byte limit.
 
 use std::ops::Range;
 
 use super::LogError;
 use super::ring::Entry;
 
+/// Most entries of one page; a larger limit is lowered to it.
 pub const MAX_LIMIT: usize = 1000;
 
+/// What a caller wants of a channel: where, how many entries, how many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     /// At most so many entries; taken as 1 to [`MAX_LIMIT`].
@@ -21,26 +25,34 @@ pub struct Query {
     pub place: PagePosition,
 }
 
+/// Which end of the channel, or which side of an entry, a page begins at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagePosition {
     Newest,
-    /// Before this entry: a cursor.
+    /// Before this entry: the cursor of an earlier page. A cursor beyond the newest entry gives an empty
+    /// page.
     Before(u64),
     /// After this entry; -1 is before the first.
     After(i64),
 }
 
+/// What a page says of its channel beside the entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// The cursor of the page before this one; `None` when nothing older is held.
     pub next_cursor: Option<u64>,
-    /// More is held: newer entries after [`PagePosition::After`], older ones else.
+    /// More entries are held: newer ones for [`PagePosition::After`], older ones for the other positions.
     pub has_more: bool,
+    /// Entries before `oldest` existed and are not held: retention removed them.
     pub history_truncated: bool,
+    /// Number of the oldest entry held; `None` when none is held.
     pub oldest: Option<u64>,
+    /// Number of the newest entry there ever was; `None` before the first.
     pub latest: Option<u64>,
 }
 
+/// The numbers that a page may hold by its position and limit, of a channel that holds `held`. Empty where
+/// the position is outside of that.
 pub fn plan(held: &Range<u64>, query: &Query) -> Range<u64> {
     let limit = query.limit.clamp(1, MAX_LIMIT) as u64;
     let before = |end: u64| {
@@ -59,8 +71,11 @@ pub fn plan(held: &Range<u64>, query: &Query) -> Range<u64> {
     }
 }
 
-/// Takes the entries of the planned `range` that fit. `block(entry, wanted)` gives a run of
-/// consecutive entries that holds `entry`, and of which those in `wanted` suffice.
+/// Reads the entries of the planned `range` that fit into the query's bytes. `block(entry, wanted)` gives
+/// a run of consecutive entries that contains `entry`; it may leave out entries that are not `wanted`.
+///
+/// # Errors
+/// `Outrun` when a block has none of the entries that are left: retention removed them since `plan`.
 pub fn collect(
     block: impl Fn(u64, &Range<u64>) -> Result<Vec<Entry>, LogError>,
     held: &Range<u64>,
@@ -69,6 +84,7 @@ pub fn collect(
 ) -> Result<(Vec<Entry>, Flags), LogError> {
     let is_forward = matches!(query.place, PagePosition::After(_));
     let (mut page, start, mut left) = (Vec::<Entry>::new(), range.start, range);
+    // One byte for the array's bracket; each entry counts with its comma.
     let mut room = query.max_bytes.saturating_sub(1);
     'page: while !left.is_empty() {
         let mut entries = block(if is_forward { left.start } else { left.end - 1 }, &left)?;

@@ -1,6 +1,6 @@
-//! Derives the normalized channel again from the raw one and compares it with the file. The
-//! daemon's own entries, and the order of the processes' entries, come from the file; the
-//! output of a process's normalizer has to be the same byte for byte.
+//! Derives the normalized channel again from the raw one and compares the result with the file. The
+//! daemon's own entries, and the order of the entries of several processes, are taken from the file; what a
+//! process's normalizer makes has to be the same byte for byte.
 
 use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,11 +17,13 @@ use crate::event::{Event, NormalizedEntry, Timestamp};
 use crate::executor::{Normalizer, Observed, PlainLines};
 use crate::ids::ProcessId;
 
+/// The result of a replay.
 #[derive(Debug)]
 pub enum Replay {
-    /// As many entries are the same, byte for byte.
+    /// So many entries were compared or are the daemon's, and all are the same.
     Same(u64),
     Differs(Difference),
+    /// Retention removed raw entries of this process that are needed.
     Gone(ProcessId),
 }
 
@@ -29,14 +31,14 @@ pub enum Replay {
 #[derive(Debug)]
 pub struct Difference {
     pub entry_index: u64,
-    /// `None`: something comes out for which there is nothing on file.
+    /// `None`: the replay gives an entry, and nothing is on file for it.
     pub on_file: Option<Entry>,
-    /// `None`: nothing comes out for what is on file.
+    /// `None`: the replay gives nothing for what is on file.
     pub derived: Option<Entry>,
 }
 
-/// Replays the log in an attempt's folder, of one process or all. `show` gets every entry that
-/// is the same or the daemon's, and ends the replay by an error.
+/// Replays the log in an attempt's folder, of one process or of all. `normalizer` makes one for a process;
+/// `show` gets every entry that is the same or the daemon's, and an error of it ends the replay.
 pub fn replay(
     attempt_dir: &Path,
     only: Option<ProcessId>,
@@ -62,12 +64,13 @@ pub fn replay(
             Slot::Occupied(slot) => slot.into_mut(),
             Slot::Vacant(slot) => {
                 let leftovers = ends.get(&id).copied();
-                // Output of leftovers that was not read yet does not belong to the process.
+                // Output of leftovers that was not read yet does not belong to the process: read it no
+                // further than the log did.
                 let known = known.get(&id).filter(|known| known.finished);
                 let known = known.filter(|_| leftovers.is_none_or(|first| first == u64::MAX));
                 let until = known.map_or(ALL, |known| known.position.read);
                 let mut normalizer = normalizer(id)?;
-                // What it says at first becomes no entry.
+                // What it says at the beginning are messages to the executor, and no entries.
                 normalizer.begin(&mut Vec::new());
                 slot.insert(ReplayedProcess {
                     raw: raw.entries(id, until),
@@ -92,7 +95,7 @@ pub fn replay(
     Ok(Replay::Same(count))
 }
 
-/// The processes that have ended, and the first raw entry of leftovers; `u64::MAX`: none.
+/// The processes that have ended, each with the first raw entry of its leftovers; `u64::MAX`: it has none.
 fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, u64>, LogError> {
     let mut ends: BTreeMap<ProcessId, u64> = BTreeMap::new();
     let mut file = OnFile::open(dir)?;
@@ -106,6 +109,7 @@ fn ends(dir: &Path) -> Result<BTreeMap<ProcessId, u64>, LogError> {
     Ok(ends)
 }
 
+/// A process whose output is derived again.
 struct ReplayedProcess {
     raw: RawEntries,
     normalizer: Box<dyn Normalizer>,
@@ -113,13 +117,13 @@ struct ReplayedProcess {
     leftovers: Option<u64>,
     drafts: VecDeque<(Origin, Option<Timestamp>, Event)>,
     last_at: Option<Timestamp>,
-    /// Its first entries are no longer held.
+    /// Its first entries are no longer held, so derived entries are skipped until one is on file.
     is_late: bool,
     has_ended: bool,
 }
 
 impl ReplayedProcess {
-    /// Derives what is on file next. `Some`: something else comes out.
+    /// Derives what should be on file next, and compares. `Some`: something else was derived.
     fn hold(
         &mut self,
         stored: &Stored,
@@ -155,7 +159,7 @@ impl ReplayedProcess {
         }
     }
 
-    /// The next derived entry, as it would be on file in this one's place.
+    /// The next derived entry, as it would be on file in the place of `stored`.
     fn next(&mut self, stored: &Stored) -> Result<Option<(Origin, Entry)>, LogError> {
         let Some((origin, at, event)) = self.drafts.pop_front() else { return Ok(None) };
         let Stored { entry_index, process: execution_process_id, turn, .. } = *stored;
@@ -180,7 +184,7 @@ impl ReplayedProcess {
         Ok(())
     }
 
-    /// Gives it all that it wrote before its end, and the end.
+    /// Gives the normalizer all that the process wrote before its end, and then the end.
     fn finish(&mut self) -> Result<(), LogError> {
         if std::mem::replace(&mut self.has_ended, true) {
             return Ok(());

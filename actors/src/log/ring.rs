@@ -20,16 +20,22 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// An entry of a value, written as compact JSON.
     pub fn new<T: Serialize>(index: u64, entry: &T) -> io::Result<Self> {
         Ok(Self::whole(index, serde_json::to_string(entry)?))
     }
 
+    /// An entry of JSON that is taken as it is.
+    ///
+    /// # Errors
+    /// The text is not JSON.
     pub fn from_json(index: u64, json: String) -> io::Result<Self> {
         serde_json::from_str::<&RawValue>(&json)?;
         Ok(Self::whole(index, json))
     }
 
-    /// Entries from number `first` on, whose JSON is at these places in `lines`.
+    /// Entries from number `first` on. Their JSON is at these places of `lines`, which all of them share:
+    /// one allocation for a batch.
     pub fn of_lines(first: u64, mut lines: String, places: Vec<Range<usize>>) -> Vec<Self> {
         lines.shrink_to_fit();
         let text = Arc::new(lines);
@@ -41,10 +47,12 @@ impl Entry {
         Self { index, place: 0..json.len(), text: Arc::new(json) }
     }
 
+    /// The entry as clients get it, without a line ending.
     pub fn json(&self) -> &str {
         &self.text[self.place.clone()]
     }
 
+    /// Reads the JSON as a value of another form, such as one without the event.
     pub fn parse<T: de::DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.json())
     }
@@ -77,9 +85,11 @@ impl PartialEq for Entry {
     }
 }
 
+/// The newest entries of a channel, consecutive, and within two limits.
 pub struct Ring {
     entries: VecDeque<Entry>,
     bytes: usize,
+    /// Number of the next entry, also while the ring is empty.
     pub next: u64,
     max_entries: usize,
     max_bytes: usize,
@@ -91,7 +101,8 @@ impl Ring {
         Self { entries: VecDeque::new(), bytes: 0, next, max_entries, max_bytes }
     }
 
-    /// Empties the ring unless it ends before entry `next`.
+    /// Makes `next` the number of the next entry. Unless it is that already, the entries are dropped: those
+    /// before a jump do not belong to the run that follows.
     pub fn reset(&mut self, next: u64) {
         if next != self.next {
             self.entries.clear();
@@ -100,6 +111,8 @@ impl Ring {
         }
     }
 
+    /// Adds the newest entry, and drops the oldest ones that are beyond the limits: all, if this one alone
+    /// is.
     pub fn push(&mut self, entry: Entry) {
         self.reset(entry.index);
         self.next += 1;
@@ -111,6 +124,8 @@ impl Ring {
         }
     }
 
+    /// The entries with these numbers; `None` unless all of them are held. An empty range at the end is
+    /// held.
     pub fn get(&self, range: &Range<u64>) -> Option<Vec<Entry>> {
         let first = self.next - self.entries.len() as u64;
         let start = usize::try_from(range.start.checked_sub(first)?).ok()?;

@@ -1,7 +1,15 @@
-//! A full segment, compressed: frames of zstd, each a part of the stream that is read by itself, and
-//! a table of where they begin. The table is a skippable frame
-//! (<https://www.rfc-editor.org/rfc/rfc8878.html#name-skippable-frames>), so that `zstd -d` gives
-//! the segment as it was. A sealed segment is never changed.
+//! A full segment, compressed: frames of zstd, each a part of the stream that can be read by itself, and a
+//! table of where they begin. The table is a skippable frame
+//! (<https://www.rfc-editor.org/rfc/rfc8878.html#name-skippable-frames>), so that `zstd -d` gives the
+//! segment as it was. A sealed segment is never changed.
+//!
+//! ```text
+//!  file      | frame 0 | frame 1 | … | magic, length | records of the table, one more than frames | count |
+//!
+//!  sealing   x.jsonl ─compressed─▶ x.jsonl and x.jsonl.tmp, on the disk
+//!                    ─renamed────▶ x.jsonl and x.jsonl.zst      (a kill here leaves both, with one content)
+//!                    ─removed────▶ x.jsonl.zst
+//! ```
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -14,14 +22,15 @@ use super::index::{Fields, FixedRecord};
 use crate::blocking::if_there;
 use crate::failpoint;
 
-/// Of a skippable frame.
+/// Begins a skippable frame; zstd reserves sixteen such numbers.
 const MAGIC: u32 = 0x184D_2A5E;
-/// Records of the table with their checksums.
+/// Bytes of a record of the table, with its checksum.
 const RECORD: usize = Frame::LEN + 4;
-/// The fastest of the levels that find the names which all entries have.
+/// The fastest level at which zstd finds the field names that all entries share.
 const LEVEL: i32 = 1;
 
-/// Where a frame begins: in the segment, and in the file. The last one is the end of both.
+/// Where a frame begins: in the segment (`start`) and in the file (`at`). The last record of the table is
+/// the end of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Frame {
     start: u64,
@@ -40,9 +49,9 @@ impl FixedRecord for Frame {
     }
 }
 
-/// Compresses the segment in the file `plain` to the file `sealed`, and removes `plain`. `cuts` are
-/// the offsets at which frames begin, beside the first. The content is on the disk in one of
-/// the two files at any time.
+/// Compresses the segment in the file `plain` to the file `sealed`, and removes `plain`. `cuts` are the
+/// offsets at which frames begin, beside the first. At any time one of the two files has the content on the
+/// disk.
 pub fn seal(plain: &Path, sealed: &Path, cuts: &[u64]) -> io::Result<()> {
     let temporary = temporary(sealed);
     let written = compress(plain, &temporary, cuts).and_then(|()| {
@@ -55,13 +64,13 @@ pub fn seal(plain: &Path, sealed: &Path, cuts: &[u64]) -> io::Result<()> {
     }
     failpoint::hit("segment", "sealed");
     if if_there(fs::remove_file(plain))?.is_none() {
-        // Retention was faster, and has not seen the other file.
+        // Retention removed the plain file meanwhile, and did not see the sealed one: remove that, too.
         if_there(fs::remove_file(sealed))?;
     }
     Ok(())
 }
 
-/// What a sealed segment is called until it is whole.
+/// The name of a sealed segment until it is whole.
 pub fn temporary(sealed: &Path) -> PathBuf {
     sealed.with_extension("tmp")
 }
@@ -73,6 +82,7 @@ fn compress(plain: &Path, temporary: &Path, cuts: &[u64]) -> io::Result<()> {
         File::options().write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
     let mut file = BufWriter::new(file);
     let mut compressor = Compressor::new(LEVEL)?;
+    // The table's checksums do not cover the frames; each frame gets its own.
     compressor.include_checksum(true)?;
     let mut frames = vec![Frame { start: 0, at: 0 }];
     let (mut bytes, mut frame) = (Vec::new(), Vec::new());
@@ -90,7 +100,7 @@ fn compress(plain: &Path, temporary: &Path, cuts: &[u64]) -> io::Result<()> {
         frames.push(Frame { start: cut, at: at + frame.len() as u64 });
     }
     let count = u32::try_from(frames.len()).map_err(io::Error::other)?;
-    // The table, behind it how many records it has, which is read first.
+    // The count comes last, because a reader begins at the file's end.
     let mut table: Vec<u8> = frames.iter().flat_map(FixedRecord::encode).collect();
     table.extend(count.to_le_bytes());
     let length = u32::try_from(table.len()).map_err(io::Error::other)?;
@@ -99,9 +109,10 @@ fn compress(plain: &Path, temporary: &Path, cuts: &[u64]) -> io::Result<()> {
     file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()
 }
 
+/// Reads a sealed segment. Keeps the last frame decompressed.
 pub struct Sealed {
     file: File,
-    /// The records: one more than there are frames.
+    /// The records of the table: one more than there are frames.
     table: Vec<u8>,
     /// Where the last frame ends.
     end: Frame,
@@ -111,7 +122,10 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// `InvalidData` for a file that is damaged.
+    /// Reads the table.
+    ///
+    /// # Errors
+    /// `InvalidData` for a damaged file.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let mut count = [0; 4];
@@ -126,17 +140,18 @@ impl Sealed {
         Ok(Self { file, table, end, decompressor: Decompressor::new()?, last: None })
     }
 
-    /// Bytes of the segment.
+    /// Bytes of the segment as it was before it was compressed.
     pub fn length(&self) -> u64 {
         self.end.start
     }
 
-    /// Reads at `offset`, at most one buffer full, and never across the end of a frame.
+    /// Reads at `offset`, at most one buffer full, and never across the end of a frame; 0 at the segment's
+    /// end.
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if offset >= self.length() {
             return Ok(0);
         }
-        // The first record that is behind the offset: there is one.
+        // The first record beyond the offset. There is one: the last record is the segment's end.
         let (mut low, mut high) = (0, self.table.len() / RECORD - 1);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -157,6 +172,7 @@ impl Sealed {
         bytes.and_then(Frame::decode).ok_or_else(|| damaged("its table"))
     }
 
+    /// The content of a frame, from memory if it was read last.
     fn content(&mut self, number: usize, frame: Frame, next: Frame) -> io::Result<&[u8]> {
         if self.last.as_ref().is_none_or(|(last, _)| *last != number) {
             let between =

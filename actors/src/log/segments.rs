@@ -1,5 +1,5 @@
-//! Reads a stream of bytes that lies in segments: files named by the offset at which they
-//! start, the oldest of which may be gone. Full ones may be sealed.
+//! Reads a stream of bytes that lies in segments: files named by the offset at which they start. Retention
+//! may have removed the oldest ones. Full ones may be sealed, that is compressed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use super::sealed::{Sealed, seal, temporary};
 use crate::blocking::if_there;
 
-/// Behind the name of a sealed segment.
+/// Ends the name of a sealed segment, behind that of the plain one.
 const SEALED: &str = ".zst";
 
-/// The files of one stream: `<dir>/<prefix>-<offset>.<suffix>`, or behind it `.zst`.
+/// The files of one stream: `<dir>/<prefix>-<offset>.<suffix>`, or the same name with `.zst` behind it.
 #[derive(Clone, Debug)]
 pub struct Series {
     pub dir: PathBuf,
@@ -21,6 +21,7 @@ pub struct Series {
 }
 
 impl Series {
+    /// The plain file of the segment that starts at this offset.
     pub fn path(&self, start: u64) -> PathBuf {
         self.dir.join(format!("{}-{start:020}.{}", self.prefix, self.suffix))
     }
@@ -31,26 +32,32 @@ impl Series {
         path.into()
     }
 
-    /// Whether there is a segment from `start` on.
+    /// Whether there is a segment that starts at this offset, plain or sealed.
     pub fn has(&self, start: u64) -> io::Result<bool> {
         Ok(self.path(start).try_exists()? || self.sealed(start).try_exists()?)
     }
 
-    /// Where the segment from `start` on ends, if it is sealed.
+    /// Where the segment that starts here ends; `None` unless it is sealed.
     pub fn sealed_end(&self, start: u64) -> io::Result<Option<u64>> {
         let sealed = if_there(Sealed::open(&self.sealed(start)))?;
         Ok(sealed.map(|sealed| start + sealed.length()))
     }
 
-    /// Compresses a segment that gets no more bytes; `cuts` are offsets in the stream from which
-    /// readers begin. Readers may read it at the same time.
+    /// Compresses a segment that gets no more bytes. `cuts` are offsets in the stream at which readers
+    /// begin: a frame starts at each, so that no reader decompresses more than one frame. Readers may read
+    /// the segment at the same time.
     pub fn seal(&self, start: u64, cuts: &[u64]) -> io::Result<()> {
         let cuts: Vec<u64> = cuts.iter().filter_map(|cut| cut.checked_sub(start)).collect();
         seal(&self.path(start), &self.sealed(start), &cuts)
     }
 
+    /// Removes a segment, plain, sealed or both, even while a thread seals it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
     pub fn remove(&self, start: u64) -> io::Result<()> {
-        // In the order in which sealing makes the one and removes the other.
+        // The plain file first: sealing makes the sealed file and then removes the plain one. If that one
+        // is gone by then, sealing removes its own file.
         let plain = if_there(std::fs::remove_file(self.path(start)))?;
         let sealed = if_there(std::fs::remove_file(self.sealed(start)))?;
         if_there(std::fs::remove_file(temporary(&self.sealed(start))))?;
@@ -61,12 +68,12 @@ impl Series {
         match if_there(Sealed::open(&self.sealed(start))) {
             Ok(Some(sealed)) => Ok(Segment::Sealed(sealed)),
             Ok(None) => File::open(self.path(start)).map(Segment::Plain),
-            // A kill may have left the plain one, too.
+            // A kill during sealing may have left the plain file too.
             Err(damaged) => File::open(self.path(start)).map(Segment::Plain).map_err(|_| damaged),
         }
     }
 
-    /// In order.
+    /// The offsets at which segments start, in ascending order. Empty where there is no folder.
     pub fn starts(&self) -> io::Result<Vec<u64>> {
         let Some(files) = if_there(std::fs::read_dir(&self.dir))? else { return Ok(Vec::new()) };
         let mut starts = Vec::new();
@@ -97,17 +104,21 @@ impl Segment {
     }
 }
 
+/// The result of a read at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentRead {
+    /// So many bytes were read, at least one.
     Bytes(usize),
+    /// The stream ends at this offset so far.
     NotYet,
-    /// Retention removed the bytes; history resumes at this offset.
+    /// Retention removed the bytes at this offset; the next bytes that exist are at `resume`.
     Gone {
         resume: u64,
     },
 }
 
-/// Reads on from an offset to the end of what is written; `NotFound` where retention removed it.
+/// A stream from an offset to the end of what is written, as `Read`. `NotFound` where retention removed
+/// bytes.
 pub struct SegmentStream {
     pub segments: Segments,
     pub offset: u64,
@@ -125,24 +136,26 @@ impl Read for SegmentStream {
     }
 }
 
+/// Reads a series at offsets, and keeps the last segment open.
 pub struct Segments {
     series: Series,
     open: Option<(u64, Segment)>,
 }
 
 impl Segments {
+    /// Opens nothing yet.
     pub fn new(series: Series) -> Self {
         Self { series, open: None }
     }
 
-    /// Whether the segment that was read last is sealed.
+    /// Whether the segment that was read last is sealed: keeping it saves the next reader a decompression.
     pub fn is_sealed(&self) -> bool {
         matches!(self.open, Some((_, Segment::Sealed(_))))
     }
 
     /// The first offset still held; 0 when nothing was ever written.
     pub fn oldest(&self) -> io::Result<u64> {
-        // The usual case, which needs no list.
+        // The usual case, which needs no listing of the folder.
         if self.series.has(0)? {
             return Ok(0);
         }
@@ -161,13 +174,14 @@ impl Segments {
             if let Some(start) = later.checked_sub(1).map(|at| starts[at])
                 && self.open.as_ref().is_none_or(|(open, _)| *open != start)
             {
-                // `None`: retention was faster; the next listing shows it.
+                // `None`: retention removed the file after the listing; the next listing shows that.
                 let segment = if_there(self.series.open(start))?;
                 self.open = segment.map(|segment| (start, segment));
                 continue;
             }
             let Some(&resume) = starts.get(later) else { return Ok(SegmentRead::NotYet) };
-            // A segment with a successor is complete: what a second look misses is lost.
+            // A segment that has a successor gets no more bytes. They may have come between the read and the
+            // listing, so read once more; what is missing then is lost.
             return Ok(match self.read_open(offset, buffer)? {
                 0 => SegmentRead::Gone { resume },
                 read => SegmentRead::Bytes(read),

@@ -1,4 +1,5 @@
-//! The end of a process's output, as text: both streams, in the order of arrival. Blocks.
+//! The end of a process's output, as text: both streams, in the order of arrival. Blocks: it reads the
+//! spool.
 
 use std::io;
 use std::path::Path;
@@ -7,15 +8,17 @@ use super::segments::SegmentRead;
 use super::spool::format::Record;
 use super::spool::read::SpoolReader;
 
+/// The last bytes that a process wrote, for messages about a script or a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tail {
-    /// Bytes that are not UTF-8 are U+FFFD.
+    /// Each byte sequence that is not UTF-8 is U+FFFD.
     pub text: String,
-    /// There was more before it.
+    /// The process wrote more before this.
     pub is_cut: bool,
 }
 
-/// At most `max_bytes` from the end of a process's output, as far as it is held.
+/// At most `max_bytes` from the end of a process's output; less where retention removed bytes. `dir` is the
+/// process's folder. Empty for one without a spool.
 pub fn tail(dir: &Path, max_bytes: usize) -> io::Result<Tail> {
     let mut spool = SpoolReader::open(dir);
     let mut records: Vec<Record> = Vec::new();

@@ -1,5 +1,5 @@
-//! Connecting to a shim: the first messages, and the ends of its pipes, which a shim that takes
-//! over gets, too. Blocks, for [`DEADLINE`] a read at most.
+//! Connects to a shim: the first messages, and the duplicates of its pipes' ends; and sends such ends on to a
+//! rescue shim. Blocks, for [`DEADLINE`] for each read or write at most.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -24,12 +24,14 @@ use super::wire::{self, Hello, ShimMessage, ShimRequest, WireError};
 
 /// The control socket's name in the process's folder.
 pub const SOCKET: &str = "sock";
-/// How long a shim may take for its next message.
+/// How long a shim may take for its next message, and other short waits of this module's callers.
 pub const DEADLINE: Duration = Duration::from_secs(5);
-/// Descriptors of one message.
+/// The most descriptors that one message carries. The kernel's own limit is 253 (unix(7)).
 pub const FDS_MAX: usize = 64;
+/// The most bytes of a takeover that a rescue shim reads.
 const TAKEOVER_MAX: usize = 128 * 1024;
 
+/// Why the daemon could not find out the state of a process, or could not reach its shim.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     #[error("the shim is there and does not answer")]
@@ -42,30 +44,34 @@ pub enum AdoptError {
     Io(#[from] io::Error),
 }
 
-/// Duplicates that keep an executor whole when its shim dies, and handles on both.
+/// Duplicates of a shim's ends of the pipes, and handles on the shim and its leader. While the daemon holds
+/// them, the executor's pipes stay open if the shim dies.
 #[derive(Debug, Default)]
 pub struct PipeHandles {
     pub stdout: Option<OwnedFd>,
     pub stderr: Option<OwnedFd>,
-    /// `None` once standard input is closed: a copy would keep it open.
+    /// `None` once standard input is closed: a duplicate would keep it open.
     pub stdin: Option<OwnedFd>,
-    /// Where both outputs lie between pipe and spool, if there are secrets.
+    /// The stages of stdout and stderr (`shim/stage`); `None`: the executor has no secrets.
     pub stages: Option<[OwnedFd; 2]>,
+    /// `None`: the leader was dead, or of another boot, when the daemon attached.
     pub leader: Option<PidFd>,
     pub shim: Option<PidFd>,
 }
 
+/// A connection after its first messages, in non-blocking mode.
 pub type Attached = (UnixStream, Hello, PipeHandles);
 
-/// Resumes a shim that was stopped (SIGSTOP); it would not answer.
+/// Sends SIGCONT to a shim: one that someone has stopped would not answer.
 pub fn wake(shim: Option<&PidFd>) {
     if let Some(shim) = shim {
-        // The shim may be dead by now; its socket tells.
+        // The shim may be dead by now. Then its socket is closed, and the caller notices that.
         let _ = shim.signal(libc::SIGCONT);
     }
 }
 
-/// Attaches to the shim of a folder; `None`: no shim listens.
+/// Attaches to the shim of a folder. `None`: no shim listens, or it ended during the first messages. A read
+/// that takes longer than [`DEADLINE`] gives `Unresponsive`.
 pub fn attach(dir: &Path) -> Result<Option<Attached>, AdoptError> {
     match connect(dir) {
         Err(AdoptError::Io(error)) => match error.kind() {
@@ -81,8 +87,10 @@ pub fn attach(dir: &Path) -> Result<Option<Attached>, AdoptError> {
     }
 }
 
+/// The first messages, in the order that `wire` draws: hello, pipes, subscription. After the subscription
+/// the shim sends events, so the descriptors must have come before it.
 fn connect(dir: &Path) -> Result<Attached, AdoptError> {
-    // By way of the open folder: `sun_path` (unix(7)) is too short for many paths.
+    // Through the descriptor of the folder: `sun_path` (unix(7)) is too short for many paths.
     let folder = File::open(dir)?;
     let socket = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd());
     let mut stream = UnixStream::connect(socket)?;
@@ -90,6 +98,7 @@ fn connect(dir: &Path) -> Result<Attached, AdoptError> {
     if peer.uid() != geteuid().as_raw() {
         return Err(AdoptError::Foreign);
     }
+    // Best effort: if the shim ends now, its pid may pass to another process. The reads below then fail.
     let shim = PidFd::open(peer.pid()).ok();
     wake(shim.as_ref());
     stream.set_read_timeout(Some(DEADLINE))?;
@@ -110,7 +119,7 @@ fn connect(dir: &Path) -> Result<Attached, AdoptError> {
     let (stdout, stderr, stdin) = (end(stdout), end(stderr), end(stdin));
     let stages = end(staged).zip(end(staged)).map(<[OwnedFd; 2]>::from);
     stream.write_all(&ShimRequest::Subscribe.encode())?;
-    // A shim that is about to end may not read the request.
+    // A shim that is about to end may not read the request. Then this read ends, and `attach` returns `None`.
     let ShimMessage::Subscribed = read_message(&mut stream, &mut Vec::new())? else {
         return Err(WireError::Malformed(b'A').into());
     };
@@ -119,7 +128,8 @@ fn connect(dir: &Path) -> Result<Attached, AdoptError> {
     Ok((stream, hello, lifeline))
 }
 
-/// Reads one frame and no byte beyond it, and its descriptors.
+/// Reads one frame and no byte beyond it, and adds its descriptors to `fds`. Descriptors arrive with the
+/// first bytes of their message, so only the read of the length asks for them.
 fn read_message(
     stream: &mut UnixStream,
     fds: &mut Vec<OwnedFd>,
@@ -136,8 +146,9 @@ fn read_message(
     Ok(ShimMessage::decode(&frame)?)
 }
 
-/// Reads some bytes and the descriptors that come with them. The kernel does not restart a
-/// read with a deadline after a signal (signal(7)).
+/// Reads some bytes, and adds the descriptors that come with them to `fds`. The end of the stream is
+/// `UnexpectedEof`. Repeats a read that a signal interrupts: with a timeout set, the kernel does not restart
+/// it (signal(7)), so each signal also begins the timeout again.
 pub fn receive(stream: &UnixStream, bytes: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
@@ -153,7 +164,8 @@ pub fn receive(stream: &UnixStream, bytes: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     if message.bytes == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(message.bytes) }
 }
 
-/// Sends all bytes at once with some descriptors, or fails. Never waits.
+/// Sends all bytes with some descriptors in one message, or fails. Never waits: a full socket is
+/// `WouldBlock`, or `WriteZero` if only a part fits.
 pub fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
@@ -165,17 +177,20 @@ pub fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) 
     if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// What is known of the process to go on with.
+/// What a rescue shim gets to know of its process, beside the folder and the descriptors.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Takeover {
     /// The leader's wait status (wait(2)), if it has ended and the status is known.
     pub status: Option<i32>,
+    /// Orphans of the dead shim, which only the daemon can find.
     pub roots: Vec<Process>,
-    /// The last message for standard input that is known to be written.
+    /// The last message for standard input that is known to be written. The new shim ignores repetitions up
+    /// to it.
     pub stdin_sequence: u64,
 }
 
-/// Hands it to a shim that goes on where another has died, with the folder's lock and the lifeline's ends, which then survive this process.
+/// Sends a takeover, the folder's lock and the handles to a rescue shim. The descriptors are in the socket's
+/// queue from now on, so they stay open even if this process dies.
 pub fn send_takeover(
     stream: &UnixStream,
     takeover: &Takeover,

@@ -1,5 +1,12 @@
-//! A person's own run of a program in an attempt's box, in their terminal: no shim is above it, and
-//! no log has what it says. The command hands it over in memory, as it may hold secrets.
+//! A person's own run of a program in an attempt's box, in their terminal (`provost resume`). It has no shim,
+//! and its output is in no log.
+//!
+//! ```text
+//!  command ── ByHand, as JSON in a memfd ──▶ "__by-hand FD": enter the box, exec the program
+//!          ── the locked file ─────────────▶ inherited: locked until the program and its children end
+//! ```
+//!
+//! The memfd is not on disk: the environment may hold secrets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,12 +22,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::sandbox::{Ready, Sandbox};
 
-/// The argument by which `main` recognises such a process.
+/// The first argument, by which [`enter`] recognises such a process. The number of the memfd follows.
 const ARGUMENT: &str = "__by-hand";
-/// Neither run nor entered: as a shell says it.
+/// The exit code if the program can't be run, or its box can't be entered: the same as a shell's.
 const CAN_NOT_RUN: u8 = 126;
 
-/// What is run, and what holds it.
+/// What to run, and its box. `attempt/resume.rs` makes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByHand {
     pub program: PathBuf,
@@ -30,16 +37,16 @@ pub struct ByHand {
     pub cwd: PathBuf,
     /// `None`: it has no box.
     pub sandbox: Option<Sandbox>,
-    /// A file that is locked as long as it runs: no turn begins meanwhile.
+    /// A file whose flock(2) the run holds: no turn of the attempt begins meanwhile.
     pub lock: PathBuf,
 }
 
 impl ByHand {
-    /// The command that runs it in this terminal, once it has the lock: what it starts keeps that.
-    /// `None`: another one has it.
+    /// Takes the lock, and returns the command that runs the program in this terminal. The program and its
+    /// children inherit the lock. `None`: another run has the lock.
     ///
     /// # Errors
-    /// It can't be handed over.
+    /// The file of the lock can't be opened, or the memfd can't be made.
     pub fn command(&self, program: &Path) -> io::Result<Option<Prepared>> {
         let mut options = File::options();
         let lock = options.read(true).write(true).create(true).truncate(false).open(&self.lock)?;
@@ -49,6 +56,7 @@ impl ByHand {
         let mut handed = File::from(memfd_create(c"provost-by-hand", MFdFlags::MFD_CLOEXEC)?);
         handed.write_all(&serde_json::to_vec(self)?)?;
         handed.rewind()?;
+        // Without FD_CLOEXEC the child inherits both.
         for kept in [&handed, &lock] {
             fcntl(kept, FcntlArg::F_SETFD(FdFlag::empty()))?;
         }
@@ -59,13 +67,15 @@ impl ByHand {
     }
 }
 
-/// A command, and what it gets from this process, which has to be kept until it is started.
+/// A command, and the two files that it inherits. Keep them open until the command is started.
 pub struct Prepared {
     pub command: Command,
+    /// The memfd and the locked file.
     pub kept: [OwnedFd; 2],
 }
 
-/// Runs the program that was handed over, if this process is to become one.
+/// Becomes the program that was handed over, if the command line says so. Returns only if the command line
+/// says something else (`None`), or if the program can't be run (exit code 126, after a message).
 pub fn enter() -> Option<ExitCode> {
     let mut args = std::env::args().skip(1);
     if args.next()? != ARGUMENT {
@@ -76,7 +86,8 @@ pub fn enter() -> Option<ExitCode> {
     Some(ExitCode::from(CAN_NOT_RUN))
 }
 
-/// Returns only if that fails. The error is a sentence.
+/// Enters the box and executes the program. Returns only if that fails. The error is a sentence without its
+/// full stop.
 fn become_it(handed: &str) -> String {
     let read = || -> io::Result<ByHand> {
         let number: i32 = handed.parse().map_err(io::Error::other)?;

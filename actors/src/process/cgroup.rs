@@ -1,5 +1,5 @@
-//! A cgroup v2 for one execution process, where the daemon may make one (cgroups(7)): it
-//! enforces limits that `/proc` can only show, and no member leaves it without privilege.
+//! A cgroup v2 for one execution process, where the daemon may make one (cgroups(7)). It enforces limits that
+//! `/proc` can only show, and a member can't leave it without privilege.
 
 use std::fs;
 use std::io;
@@ -7,19 +7,22 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A service's own process moves here: no cgroup with processes has controlled children.
+/// The child cgroup that a daemon moves itself into: a cgroup that holds processes itself can't enable
+/// controllers for its children (the "no internal processes" rule of cgroups(7)).
 const LEAF: &str = "provost-daemon";
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
+/// The folder of a cgroup, which may not exist yet. The manifest holds it as a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// The cgroup of a name below `base`, made or not.
+    /// The cgroup `provost-<name>` below `base`. Does not touch the disk.
     pub fn named(base: &Path, name: &str) -> Self {
         Self(base.join(format!("provost-{name}")))
     }
 
+    /// Makes the folder; one that is there already is fine.
     pub fn make(&self) -> io::Result<()> {
         match fs::create_dir(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -27,25 +30,30 @@ impl Cgroup {
         }
     }
 
+    /// Writes a number into a file of the cgroup, such as `memory.max`.
     pub fn set(&self, file: &str, value: u64) -> io::Result<()> {
         fs::write(self.0.join(file), value.to_string())
     }
 
+    /// Moves the calling process in ("0" means the writer). Its later children are members too.
     pub fn enter(&self) -> io::Result<()> {
         fs::write(self.0.join("cgroup.procs"), "0")
     }
 
+    /// The pids of the members; empty when the cgroup is gone.
     pub fn members(&self) -> Vec<i32> {
         let procs = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         procs.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
+    /// Kills all members at once, where the kernel has `cgroup.kill` (Linux 5.14).
     pub fn kill(&self) {
-        // On older kernels the caller kills them one by one.
+        // On older kernels the file is missing. The caller also kills the members one by one.
         let _ = fs::write(self.0.join("cgroup.kill"), "1");
     }
 
-    /// Lets its processes stand still, or go on. `false`: the kernel does not do it.
+    /// Freezes or thaws all members. Returns at once: the kernel freezes them soon after. `false`: the
+    /// kernel has no `cgroup.freeze` (it came with Linux 5.2), or the cgroup is gone.
     pub fn freeze(&self, is_frozen: bool) -> bool {
         self.set("cgroup.freeze", u64::from(is_frozen)).is_ok()
     }
@@ -57,17 +65,19 @@ impl Cgroup {
         kills.is_some_and(|count| count.trim() != "0")
     }
 
+    /// Removes the folder, best effort: the kernel refuses while the cgroup has members.
     pub fn remove(&self) {
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// The cgroup of this process, if others may be made below it. `Err` is a sentence.
+/// The cgroup of this process, if this user may make others below it: makes and removes one to find out.
+/// `Err` is a sentence without its full stop.
 pub fn place() -> Result<PathBuf, String> {
     let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut place = locate(&cgroups, &mounts).ok_or("no cgroup v2 is mounted")?;
-    // A service's process that was moved into the leaf.
+    // This daemon, or an earlier process of the same service, has moved itself into the leaf.
     if place.ends_with(LEAF) {
         place.pop();
     }
@@ -79,12 +89,14 @@ pub fn place() -> Result<PathBuf, String> {
     Ok(place)
 }
 
-/// The controllers of limits that cgroups below one can have.
+/// Those of the controllers `memory` and `pids` that cgroups below `place` can have.
 pub fn controllers(place: &Path) -> Vec<&'static str> {
     CONTROLLERS.into_iter().filter(|name| lists(place, "cgroup.controllers", name)).collect()
 }
 
-/// The [place](place) with its controllers enabled; the calling process may have to leave it.
+/// The [place](place) with its controllers enabled as far as possible. If this process is the only one in it,
+/// the process moves into `LEAF` when a controller can't be enabled otherwise. A controller that stays
+/// disabled is no error: the shim then watches the limit.
 pub fn base() -> Result<PathBuf, String> {
     let base = place()?;
     for controller in CONTROLLERS {
@@ -101,7 +113,8 @@ pub fn base() -> Result<PathBuf, String> {
     Ok(base)
 }
 
-/// Lets cgroups below have a controller. `false`: not while processes are in it.
+/// Enables a controller for the cgroups below. `false`: the kernel refuses, as it does while processes are in
+/// `base` itself. `true` also when the kernel has no such controller here.
 fn enable(base: &Path, controller: &str) -> bool {
     let is_there = lists(base, "cgroup.controllers", controller);
     if !is_there || lists(base, "cgroup.subtree_control", controller) {
@@ -115,7 +128,9 @@ fn lists(cgroup: &Path, file: &str, controller: &str) -> bool {
     list.split_ascii_whitespace().any(|word| word == controller)
 }
 
-/// This process's cgroup (proc_pid_cgroup(5)) below its mount (proc_pid_mountinfo(5)).
+/// The folder of this process's cgroup: its path from `/proc/self/cgroup` (proc_pid_cgroup(5)) below the
+/// mount point from `/proc/self/mountinfo` (proc_pid_mountinfo(5)). `None`: no cgroup v2, or it is not
+/// mounted.
 fn locate(cgroups: &str, mounts: &str) -> Option<PathBuf> {
     let path = cgroups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {

@@ -1,4 +1,16 @@
 //! The daemon's end of a control socket: one task per connection, requests in, events out.
+//!
+//! ```text
+//!  Control ──requests (channel)──▶ Connection::serve ──▶ socket ──▶ shim
+//!     ▲                                │
+//!     ├─ answers, in order of requests ┤
+//!     └─ StdinState (watch) ───────────┤◀── socket ◀── shim
+//!  Shim.events ◀── ShimEvent ──────────┤
+//!  Shim.lengths ◀── a tick ────────────┘
+//! ```
+//!
+//! The task ends when the socket ends (`ShimEvent::Closed`), or when all `Control`s and the receiver of the
+//! events are dropped.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -17,13 +29,16 @@ use super::records::{ExitRecord, Started, StopKind};
 use super::wire::{self, Hello, STDIN_MESSAGE_MAX, ShimMessage, ShimRequest, Target};
 use crate::blocking::lock;
 
+/// How long a shim may take to answer: a kill may take [`kill::BUDGET`], and other requests may come first.
 const ANSWER: Duration = kill::BUDGET.saturating_add(Duration::from_secs(8));
+// Capacities of the channels, in messages. A full one makes its sender wait; none drops a message.
 const EVENTS: usize = 64;
 const REQUESTS: usize = 16;
 
+/// Why a request to a shim failed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ControlError {
-    /// The shim has ended or died; its folder tells which.
+    /// The shim has ended or died; [`rescue`](super::Shims::rescue) finds out which.
     #[error("the connection to the shim is closed")]
     Closed,
     #[error("the shim does not answer")]
@@ -34,16 +49,19 @@ pub enum ControlError {
     TooLong(usize),
 }
 
+/// What a shim reports by itself. The executor's output does not come this way: [`Shim::lengths`] says when
+/// there may be more in the spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShimEvent {
     /// The leader has ended; the record is on disk.
     Exited(ExitRecord),
-    /// The spool has no room, and the executor waits; nothing is lost.
+    /// The spool can't take more bytes, for this reason (mostly a full disk). The executor waits once its
+    /// pipe is full. Nothing is lost.
     Stalled(String),
     Resumed,
-    /// Whether the tree stands still, because the lease of the host is late.
+    /// The tree was frozen (`true`) because the lease of the host is late, or was thawed.
     Frozen(bool),
-    /// The shim has ended or died: call [`rescue`](super::Shims::rescue).
+    /// The last event: the shim has ended or died. Call [`rescue`](super::Shims::rescue).
     Closed,
 }
 
@@ -52,8 +70,9 @@ pub enum ShimEvent {
 pub struct Shim {
     pub control: Control,
     pub events: mpsc::Receiver<ShimEvent>,
-    /// Changes whenever the spool may have grown.
+    /// Changes when the spool may have grown. The value counts ticks; it is not a length.
     pub lengths: watch::Receiver<u64>,
+    /// The record of its start, from the folder.
     pub started: Started,
 }
 
@@ -69,7 +88,8 @@ type Request = (ShimRequest, Option<oneshot::Sender<ShimMessage>>);
 
 #[derive(Debug)]
 struct Shared {
-    /// The last sequence number used. Locked while a message is on its way.
+    /// The last sequence number used. Locked until the shim has written the message, so that messages keep
+    /// their order.
     sequence: tokio::sync::Mutex<u64>,
     lifeline: Mutex<PipeHandles>,
 }
@@ -81,7 +101,8 @@ struct StdinState {
 }
 
 impl Shim {
-    /// Goes on with a connection after its hello. To be called within a runtime.
+    /// Starts the task of a connection whose first messages were exchanged (`attach`). Panics outside of a
+    /// runtime.
     pub(super) fn connected(
         (stream, hello, lifeline): Attached,
         started: Started,
@@ -99,8 +120,8 @@ impl Shim {
         Ok(Self { control, events, lengths, started })
     }
 
-    /// A shim that ended with its process before the daemon attached: all that it would have
-    /// said is the record.
+    /// Stands for a shim that ended before the daemon attached. Its only events are the record and `Closed`,
+    /// which come from a socket pair, so callers need no special case.
     pub(super) fn ended(record: ExitRecord, started: Started) -> io::Result<Self> {
         let (stream, mut shim) = std::os::unix::net::UnixStream::pair()?;
         shim.write_all(&ShimMessage::Exited(record).encode())?;
@@ -111,8 +132,9 @@ impl Shim {
 }
 
 impl Control {
-    /// Signals the leader's process group or every process of the tree, and then sends SIGCONT,
-    /// so that a stopped one handles it. Returns how many got it; 0: the leader is gone already.
+    /// Signals the leader's process group, or every process of the tree. Then sends SIGCONT, so that a
+    /// stopped process handles the signal; not after SIGSTOP or SIGKILL, nor to a frozen tree. Returns how
+    /// many processes got the signal. For a group the count is 1, or 0 if the leader is gone.
     pub async fn signal(&self, target: Target, signal: Signal) -> Result<u32, ControlError> {
         let signal = signal as i32;
         match self.ask(ShimRequest::Signal { ticket: 0, target, signal }).await? {
@@ -121,11 +143,14 @@ impl Control {
         }
     }
 
-    /// Makes the record of the leader's end mention a stop. To be called before its first signal.
+    /// Makes the exit record mention a stop. To be called before the stop's first signal: the shim ignores it
+    /// once the leader has ended.
     pub async fn stopping(&self, kind: StopKind) -> Result<(), ControlError> {
         self.send(ShimRequest::Stopping(kind)).await
     }
 
+    /// Kills the tree, SIGKILL at once. Returns when the shim has looked again and found nothing alive, or
+    /// has given up ([`kill::BUDGET`]). The report lists survivors.
     pub async fn kill_tree(&self) -> Result<KillReport, ControlError> {
         match self.ask(ShimRequest::KillTree { ticket: 0 }).await? {
             ShimMessage::Killed { report, .. } => Ok(report),
@@ -133,19 +158,22 @@ impl Control {
         }
     }
 
+    /// Returns once the shim has handled all earlier requests of this connection.
     pub async fn ping(&self) -> Result<(), ControlError> {
         self.ask(ShimRequest::Ping { ticket: 0 }).await.map(drop)
     }
 
-    /// Writes a message to standard input, whole and once, after all earlier ones, even if the
-    /// call is dropped. Waits until the executor has read enough. Returns its sequence number.
+    /// Writes a message to standard input, whole and once, after all earlier ones. Waits until the shim has
+    /// written it to the pipe, and so until the executor has read enough. If the caller drops the call once
+    /// the request is sent, the shim still writes the message. Returns the message's sequence number.
+    /// Fails with `StdinClosed` if the executor closes its end first: a part may be written then.
     pub async fn write_stdin(&self, bytes: Vec<u8>) -> Result<u64, ControlError> {
         if bytes.len() > STDIN_MESSAGE_MAX {
             return Err(ControlError::TooLong(bytes.len()));
         }
         let mut last = self.shared.sequence.lock().await;
         let mut state = self.stdin.clone();
-        // The message of a dropped call may still be on its way.
+        // The message of an earlier call that was dropped may not be written yet.
         Self::written(&mut state, *last).await?;
         let sequence = *last + 1;
         self.send(ShimRequest::Stdin { sequence, bytes }).await?;
@@ -154,21 +182,27 @@ impl Control {
         Ok(sequence)
     }
 
+    /// Closes standard input after the messages that are queued. Does not wait: `has_stdin` is `false` once
+    /// the shim has closed it.
     pub async fn close_stdin(&self) -> Result<(), ControlError> {
-        // While our copy is open, the executor sees no end.
+        // Our duplicate of the pipe goes first: while it is open, the executor sees no end of file.
         lock(&self.shared.lifeline).stdin = None;
         self.send(ShimRequest::CloseStdin).await
     }
 
-    /// Whether its standard input is a pipe that has not been closed.
+    /// Whether standard input is a pipe that is still open, as far as the shim has reported.
     pub fn has_stdin(&self) -> bool {
         !self.stdin.borrow().is_closed
     }
 
+    /// The highest sequence number whose message was written. Messages that the shim had received before this
+    /// connection count as written. A rescue shim ignores messages up to this number.
     pub fn stdin_sequence(&self) -> u64 {
         self.stdin.borrow().written
     }
 
+    /// Waits until a message is written. `StdinClosed`: the pipe was closed first. `Closed`: the connection
+    /// ended.
     async fn written(
         state: &mut watch::Receiver<StdinState>,
         sequence: u64,
@@ -182,7 +216,9 @@ impl Control {
         self.requests.send((request, None)).await.map_err(|_| ControlError::Closed)
     }
 
-    /// Answers come in the order of the requests, so all tickets may be the same.
+    /// Sends a request and waits for its answer, [`ANSWER`] at most. A shim answers in the order of the
+    /// requests, so the tickets (all 0) are not compared. First resumes a shim that someone has stopped
+    /// (SIGSTOP).
     async fn ask(&self, request: ShimRequest) -> Result<ShimMessage, ControlError> {
         let (sender, answer) = oneshot::channel();
         attach::wake(lock(&self.shared.lifeline).shim.as_ref());
@@ -194,15 +230,18 @@ impl Control {
         timeout(ANSWER, ask).await.unwrap_or(Err(ControlError::Unresponsive))
     }
 
+    /// Reports the leader's wait status (wait(2)) to a rescue shim, which is not its parent.
     pub(super) async fn leader_ended(&self, status: i32) -> Result<(), ControlError> {
         self.send(ShimRequest::LeaderEnded { status }).await
     }
 
+    /// Takes the duplicates and handles for a rescue. This connection has none afterwards.
     pub(super) fn take_lifeline(&self) -> PipeHandles {
         std::mem::take(&mut *lock(&self.shared.lifeline))
     }
 }
 
+/// The state of the task that serves one connection.
 struct Connection {
     events: mpsc::Sender<ShimEvent>,
     ticks: watch::Sender<u64>,
@@ -211,13 +250,14 @@ struct Connection {
 }
 
 impl Connection {
-    /// Runs until the socket ends, or all callers and listeners are gone.
+    /// Runs until the socket ends, or until all `Control`s and the receiver of events are dropped.
     async fn serve(self, stream: UnixStream, mut requested: mpsc::Receiver<Request>) {
         let (mut reader, mut writer) = stream.into_split();
         let (mut inbox, mut waiting) = (Vec::new(), VecDeque::new());
         let mut is_asked = true;
         loop {
-            // Writing fails once the shim is gone; its last messages are still to be read.
+            // A write fails once the shim is gone. The failure is ignored, because the shim's last messages
+            // are still to be read.
             tokio::select! {
                 request = requested.recv(), if is_asked => match request {
                     Some((request, answer)) => {
@@ -247,8 +287,9 @@ impl Connection {
         let _ = self.events.send(ShimEvent::Closed).await;
     }
 
-    /// Handles the complete messages in `inbox`; skips kinds that only a shim of another
-    /// version sends. Returns whether a tick was among them.
+    /// Handles the complete messages in `inbox`. Skips unknown kinds, which a shim of another version sends.
+    /// Returns whether a tick was among them: the caller answers it, and the shim sends the next one only
+    /// then.
     async fn take_messages(
         &self,
         inbox: &mut Vec<u8>,
@@ -299,6 +340,7 @@ impl Connection {
         Ok(was_tick)
     }
 
+    /// Wakes the readers of the spool.
     fn more(&self) {
         self.ticks.send_modify(|ticks| *ticks += 1);
     }

@@ -1,6 +1,6 @@
-//! The identity of a process, and handles on it. A pid alone identifies no process, since the
-//! kernel reuses it; a pid and a start time do, and so does a handle (pidfd_open(2), Linux 5.3).
-//! The only place that reaps children.
+//! The identity of a process, and handles on it. A pid alone does not identify a process, since the kernel
+//! reuses it. A pid with a start time does, and so does a handle (pidfd_open(2), Linux 5.3).
+//! Executors and orphans are reaped here only.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,9 +25,11 @@ use tokio::io::unix::AsyncFd;
 
 use super::proc::{self, Stat};
 
+/// A process of this boot. It may be dead: [`Process::is_alive`] asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Process {
     pub pid: i32,
+    /// [`Stat::start_time`].
     pub start_time: u64,
 }
 
@@ -43,18 +45,21 @@ impl Process {
         Self::of(self.pid) == Some(self)
     }
 
-    /// Whether it exists, alive or as a zombie, so that its pid is taken.
+    /// Whether it exists, alive or as a zombie. As long as it does, its pid and the number of its process
+    /// group belong to no other process.
     pub fn holds_its_pid(self) -> bool {
         Stat::of(self.pid).is_some_and(|stat| stat.start_time == self.start_time)
     }
 
-    /// A handle on it, `None` when it is dead. Checks the start time after opening.
+    /// A handle on it; `None`: it is dead. Compares the start time after it has opened the handle: in the
+    /// other order, the pid could pass to another process in between.
     pub fn open(self) -> Option<PidFd> {
         let handle = PidFd::open(self.pid).ok()?;
         self.is_alive().then_some(handle)
     }
 
-    /// Sends a signal; `false` when it is dead or not ours to signal.
+    /// Sends a signal by a handle, so that no later process with the pid gets it. `false`: it is dead, or
+    /// this user may not signal it.
     pub fn signal(self, signal: i32) -> bool {
         self.open().is_some_and(|handle| handle.signal(signal).is_ok())
     }
@@ -69,36 +74,38 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// The peer at the time of its connect(2), or of socketpair(2). Fails if the socket is not a Unix socket.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         let pid = getsockopt(socket, PeerCredentials)?.pid();
         let handle = match getsockopt(socket, PeerPidfd) {
             Ok(handle) => Some(PidFd(handle)),
-            // Linux before 6.5: the process that has the pid now, which may be a later one.
+            // Linux before 6.5 has no SO_PEERPIDFD. This opens the process that has the pid now, which may
+            // be a later one.
             Err(Errno::ENOPROTOOPT) if pid > 0 => PidFd::open(pid).ok(),
             Err(_) => None,
         };
         Ok(Self { pid, handle })
     }
 
-    /// What an answer about its pid is true of: `None` where it has ended, and the pid may be
-    /// another one's.
+    /// Asks `of` about the pid, and returns the answer only if the peer is still alive afterwards. `None`:
+    /// the peer has ended or is not visible, so the answer may be about another process with the same pid.
     pub(super) fn sure<T>(&self, of: impl FnOnce(i32) -> T) -> Option<T> {
         if self.pid <= 0 {
             return None;
         }
         let found = of(self.pid);
-        // A process that is alive now had its pid all along.
+        // A process that is alive now has had its pid all the time.
         let is_alive = self.handle.as_ref().is_some_and(|it| !it.wait_dead(Duration::ZERO));
         is_alive.then_some(found)
     }
 
-    /// The handle on it, if it had not ended at the connection.
+    /// The handle on it; `None`: it had ended before [`Peer::of`] was called.
     pub(super) fn into_handle(self) -> Option<PidFd> {
         self.handle
     }
 }
 
-/// One process, alive or dead, whatever becomes of its pid.
+/// A pidfd: refers to one process, alive or dead, even after its pid has passed to another process.
 #[derive(Debug)]
 pub struct PidFd(pub(super) OwnedFd);
 
@@ -115,7 +122,8 @@ impl PidFd {
         Ok(pidfd_send_signal(&self.0, signal)?)
     }
 
-    /// Waits until the process is dead, reaped or not. `false` when the time is up first.
+    /// Blocks until the process is dead, reaped or not. `false`: the time was up first, or a signal
+    /// interrupted the wait (poll(2) is never restarted).
     pub fn wait_dead(&self, timeout: Duration) -> bool {
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
@@ -147,16 +155,19 @@ impl PidFd {
     }
 }
 
+/// The result of [`reap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     Child(i32, ExitStatus),
+    /// There are children, and no child that was asked for is dead.
     NoneDead,
+    /// There are no children, or the pid that was asked for is not a child.
     NoChild,
 }
 
-/// Reaps one dead child: the given one, or any for `None`.
+/// Reaps one dead child: the given one, or any for `None`. Does not wait.
 pub fn reap(pid: Option<i32>) -> Reaped {
-    // To `waitpid`, none is a process group.
+    // For `waitpid`, no pid means the children of the own process group only, so `wait` is used.
     let reap = || match pid {
         Some(pid) => waitpid(Pid::from_raw(pid), WaitOptions::NOHANG),
         None => wait(WaitOptions::NOHANG),
@@ -170,19 +181,20 @@ pub fn reap(pid: Option<i32>) -> Reaped {
     }
 }
 
-/// How a dead child ended, which stays a zombie; `None` if it lives, or is no child.
+/// How a dead child ended. The child stays a zombie (`WNOWAIT`), so its status can be read again. `None`: it
+/// lives, or is not a child.
 pub fn ending(pid: i32) -> Option<ExitStatus> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let child = Pid::from_raw(pid)?;
     let status = retry_on_intr(|| waitid(WaitId::Pid(child), options)).ok()??;
-    // As wait(2) packs them.
+    // Packed as in the status of wait(2): the code in bits 8 to 15, or the signal in bits 0 to 6.
     let code = status.exit_status().map(|code| (code & 0xff) << 8);
     let signal = || status.terminating_signal().map(|signal| signal & 0x7f);
     code.or_else(signal).map(ExitStatus::from_raw)
 }
 
-/// Reaps the dead children, but not this one. May miss one that dies meanwhile (`proc_pid_task(5)`): another
-/// SIGCHLD reports it.
+/// Reaps all dead children but `kept`, the leader. May miss a child that dies during the call
+/// (`proc_pid_task(5)`). Another SIGCHLD reports that one.
 pub fn reap_others(kept: i32) {
     let children = proc::children(std::process::id().cast_signed());
     for child in children.into_iter().filter(|child| *child != kept) {

@@ -1,8 +1,18 @@
-//! Kills or signals a whole tree. Blocks, for [`BUDGET`] at most.
+//! Kills, freezes or signals a whole tree. Every function blocks: a kill for about [`BUDGET`], a pass of a
+//! freeze for about `FREEZE_BUDGET`.
 //!
-//! A tree that forks while it is being killed outruns any list of pids. So every member
-//! is stopped first, until a search finds no new one; stopped processes do not fork. Then
-//! all are killed. The next round finds what was forked in between.
+//! A tree that forks while the kill runs outruns any list of pids. Stopped processes do not fork, so a kill
+//! stops first, and works in rounds:
+//!
+//! ```text
+//!  search ──found──▶ SIGSTOP all, search again until nothing new ──▶ SIGKILL all ─┐
+//!    ▲  │                                                                         │
+//!    │  └─nothing, twice in a row──▶ (the tree is dead)                           ▼
+//!    └──────────────────────────────── reap ◀─── wait for each, 100 ms at most ───┘
+//! ```
+//!
+//! The first rounds search by parents, sessions and cgroup (`Tree::members`), the last ones by the marker in
+//! the environment (`Tree::marked`).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,30 +25,33 @@ use super::identity::Process;
 use super::proc::{self, Stat};
 use super::tree::Tree;
 
+/// How long [`kill_tree`] begins new rounds. What is alive then is a survivor.
 pub const BUDGET: Duration = Duration::from_secs(10);
 
+/// The result of [`kill_tree`]. A shim sends it to the daemon as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KillReport {
+    /// How many processes got SIGKILL, over all rounds.
     pub signalled: usize,
-    /// Processes that survived: a fault, for a person to look at.
+    /// Processes that survived. This is a fault that a person has to look at.
     pub survivors: Vec<Survivor>,
 }
 
-/// A process that survived a kill: stuck in the kernel, or another user's.
+/// A process that survived a kill: it is stuck in the kernel, or belongs to another user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survivor {
     pub pid: i32,
     pub command: String,
 }
 
-/// Kills all members of the tree, then all that only their environment identifies.
-/// `reap` is called whenever children of ours may have died.
+/// Kills all members of the tree, then all processes that only their environment identifies.
+/// Calls `reap` after each round: some of the dead may be children of this process.
 pub fn kill_tree(tree: &Tree, reap: &mut dyn FnMut()) -> KillReport {
     let deadline = Instant::now() + BUDGET;
     let mut victims = BTreeSet::new();
     for find in [Tree::members, Tree::marked] {
-        // A search must find nothing twice: a list of children can miss one when another
-        // dies while it is read (proc_pid_task(5)).
+        // A search must find nothing twice in a row: the kernel's list of children can leave one out when
+        // another child dies while the list is read (proc_pid_task(5)).
         let mut empty = 0;
         while empty < 2 && Instant::now() < deadline {
             let found = freeze(|| find(tree), deadline);
@@ -54,7 +67,7 @@ pub fn kill_tree(tree: &Tree, reap: &mut dyn FnMut()) -> KillReport {
                 cgroup.kill();
             }
             for handle in found.iter().filter_map(|process| process.open()) {
-                // Not for long: one that is stuck must not use up the others' time.
+                // A short wait: one process that is stuck must not use up the time for the others.
                 let left = deadline.saturating_duration_since(Instant::now());
                 handle.wait_dead(left.min(Duration::from_millis(100)));
             }
@@ -70,7 +83,7 @@ pub fn kill_tree(tree: &Tree, reap: &mut dyn FnMut()) -> KillReport {
     KillReport { signalled: victims.len(), survivors }
 }
 
-/// Stops all that `find` finds, until it finds nothing new.
+/// Stops the processes that `find` returns, until it returns no new one or the time is up.
 fn freeze(find: impl Fn() -> Vec<Process>, deadline: Instant) -> BTreeSet<Process> {
     let mut frozen = BTreeSet::new();
     loop {
@@ -84,18 +97,20 @@ fn freeze(find: impl Fn() -> Vec<Process>, deadline: Instant) -> BTreeSet<Proces
     }
 }
 
-/// How long one pass over a tree may take: the next one goes on.
+/// How long one pass over a tree may take. The next pass, 250 ms later (`shim/fence.rs`), continues.
 const FREEZE_BUDGET: Duration = Duration::from_secs(5);
 
-/// Stops what runs of a tree, until a search finds nothing new, and adds it to `stopped`, which
-/// `before` gets before each round of signals. What stands still already is left as it is.
+/// Stops the running members of a tree until a search finds no new one, and adds them to `stopped`.
+/// Processes that are stopped already are not added, so that [`thaw_tree`] does not continue them.
+/// Calls `before` with the whole set before each round of SIGSTOP: the caller writes the set to disk, so that
+/// a later shim knows of every process that is stopped.
 pub fn freeze_tree(
     tree: &Tree,
     stopped: &mut BTreeSet<Process>,
     before: &mut dyn FnMut(&BTreeSet<Process>),
 ) {
     let deadline = Instant::now() + FREEZE_BUDGET;
-    // Its members can't be continued by anyone but us.
+    // SIGCONT does not thaw a frozen cgroup, so its members need no SIGSTOP.
     let cgroup = tree.cgroup.as_ref().filter(|cgroup| cgroup.freeze(true));
     let mut seen = BTreeSet::new();
     loop {
@@ -123,7 +138,7 @@ pub fn freeze_tree(
     }
 }
 
-/// Continues what [`freeze_tree`] has stopped.
+/// Continues the processes that [`freeze_tree`] has stopped, and thaws the cgroup.
 pub fn thaw_tree(tree: &Tree, stopped: &BTreeSet<Process>) {
     if let Some(cgroup) = &tree.cgroup {
         cgroup.freeze(false);
@@ -133,8 +148,8 @@ pub fn thaw_tree(tree: &Tree, stopped: &BTreeSet<Process>) {
     }
 }
 
-/// Sends a signal to every member, and then SIGCONT unless the tree is to stand still. Returns how
-/// many got it.
+/// Sends a signal to every member. Then sends SIGCONT, so that a stopped process handles the signal, unless
+/// the tree is frozen or the signal is SIGSTOP or SIGKILL. Returns how many processes got the signal.
 pub fn signal_tree(tree: &Tree, signal: i32, is_frozen: bool) -> usize {
     let signalled: Vec<Process> =
         tree.members().into_iter().filter(|process| process.signal(signal)).collect();

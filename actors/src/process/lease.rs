@@ -1,7 +1,16 @@
 //! The lease of this host, as its daemon and its shims share it: one record in a file of the home.
-//! The daemon writes it after each renewal. Every shim reads it by itself, so that a daemon that hangs
-//! or is dead takes no fence along. Times are CLOCK_BOOTTIME, which goes on while the machine is
-//! suspended and which no one sets.
+//!
+//! ```text
+//!  daemon: renews in the database ──renewed──▶ ┌ file: until, fences, boot, check ┐
+//!          loses the host ──────────fence────▶ └──────────────┬───────────────────┘
+//!                                                             ▼ read by every shim (`shim/fence.rs`)
+//!               more fences than at the start ─▶ Fenced: kill
+//!               this boot, and `until` to come ─▶ Good
+//!               else ──────────────────────────▶ Late: freeze, kill or run on, as configured
+//! ```
+//!
+//! Every shim reads the file by itself, so the fence also works while the daemon hangs or is dead. Times are
+//! of CLOCK_BOOTTIME: it continues while the machine is suspended, and can't be set.
 
 use std::fs::File;
 use std::io;
@@ -16,13 +25,13 @@ use serde::{Deserialize, Serialize};
 use super::proc;
 use crate::blocking::lock;
 
-/// Bytes of the record: five words, little endian.
+/// Bytes of the record: five little-endian words of 8 bytes.
 const SIZE: usize = 40;
-/// Makes the check word differ from that of a record of zeros.
+/// Part of the check word, so that a file of zeros is no record.
 const MAGIC: u64 = u64::from_le_bytes(*b"prov-lse");
-/// How often a record that is being written is read again.
+/// How often a record is read again whose check word does not match: the daemon may be writing it.
 const READS: u32 = 100;
-/// Between two looks at a lease that is late.
+/// The pause between two looks of [`Lease::good`] at a lease that is late.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Until when the processes of this host may run.
@@ -30,28 +39,28 @@ const AGAIN: Duration = Duration::from_millis(20);
 pub struct Record {
     /// In nanoseconds of [`now`].
     pub until: u64,
-    /// How often this home was fenced: what was started before the last time is to be killed.
+    /// How often this home was fenced. The shims kill what was started before the last fence.
     pub fences: u64,
-    /// The boot whose clock it is.
+    /// The boot to whose clock `until` belongs.
     pub boot: u128,
 }
 
-/// The lease that a process was started under, as its manifest names it.
+/// The lease under which a process was started; part of its manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartedUnder {
     pub file: PathBuf,
-    /// [`Record::fences`] at that time.
+    /// [`Record::fences`] at the start of the process.
     pub fences: u64,
 }
 
-/// What a record says to a process that was started under its lease.
+/// What a record means for one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
     /// It may run until then, in nanoseconds of [`now`].
     Good { until: u64 },
-    /// The lease was not renewed in time, as far as can be seen here.
+    /// The lease was not renewed in time; or the file can't be read, or is of another boot.
     Late,
-    /// The host was given up, and this is not its process any more.
+    /// The home was fenced after the process had been started: another host may run its attempt.
     Fenced,
 }
 
@@ -62,13 +71,14 @@ pub fn now() -> u64 {
     secs.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
-/// This boot, as records name it; 0: the kernel does not say.
+/// The id of this boot as a number, as in [`Record::boot`]; 0: it can't be read.
 pub fn boot() -> u128 {
     let id = proc::boot_id().unwrap_or_default().replace('-', "");
     u128::from_str_radix(&id, 16).unwrap_or_default()
 }
 
 impl Record {
+    /// The record and a check word. The file is written in place, so a reader may see a part of a new record.
     fn encode(self) -> [u8; SIZE] {
         let [low, high] = halves(self.boot);
         let words = [self.until, self.fences, low, high, self.check()];
@@ -79,7 +89,7 @@ impl Record {
         bytes
     }
 
-    /// `None`: it is none, or only a part of it was written yet.
+    /// `None`: the check word does not match: the bytes are no record, or only a part of one was written yet.
     fn decode(bytes: &[u8; SIZE]) -> Option<Self> {
         let mut words = [0; 5];
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
@@ -95,7 +105,8 @@ impl Record {
         MAGIC ^ self.until.rotate_left(1) ^ self.fences.rotate_left(32) ^ low ^ high.rotate_left(7)
     }
 
-    /// What it says at a time of a boot to who was started after so many fences. Pure.
+    /// What the record that was found means for a process that was started after so many fences, at a time of
+    /// this boot. A fence counts even if the record is of another boot. Pure.
     pub fn standing(found: Option<Self>, fences: u64, boot: u128, now: u64) -> LeaseState {
         match found {
             Some(record) if record.fences > fences => LeaseState::Fenced,
@@ -114,7 +125,7 @@ impl Record {
         })
     }
 
-    /// The record of a file; `None`: it has none.
+    /// The record of a file; `None`: there is no file, or no whole record in it.
     pub fn of(file: &Path) -> Option<Self> {
         Self::read(&File::open(file).ok()?)
     }
@@ -125,12 +136,14 @@ fn halves(boot: u128) -> [u64; 2] {
 }
 
 impl StartedUnder {
+    /// Reads the file, and tells what it means for this process now. `boot`: [`boot`], read once at the
+    /// start.
     pub fn standing(&self, boot: u128) -> LeaseState {
         Record::standing(Record::of(&self.file), self.fences, boot, now())
     }
 }
 
-/// The daemon's end: it alone writes the file.
+/// The daemon's side. Only one process writes the file: the daemon that holds the lock of the home.
 #[derive(Debug)]
 pub struct Lease {
     path: PathBuf,
@@ -139,26 +152,27 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Opens or makes the file, and says nothing new in it yet.
+    /// Opens or makes the file, without a change of its content. Keeps the count of fences that it finds.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path)?;
         let found = Record::read(&file).unwrap_or_default();
         let mine = Record { boot: boot(), ..found };
-        // Of another boot, its time says nothing.
+        // A time of another boot can't be compared.
         let until = if found.boot == mine.boot { found.until } else { 0 };
         Ok(Self { path, file, record: Mutex::new(Record { until, ..mine }) })
     }
 
-    /// The lease was granted for so long, by a request that began at `asked`, a time of [`now`]. The
-    /// last sixth is left for what has to stop.
+    /// Writes that the database has renewed the lease for `length`. `asked`: the time ([`now`]) just before
+    /// the request was sent, so that the record never ends after the database's lease. It ends one sixth
+    /// earlier: that time is left to freeze or kill the trees.
     pub fn renewed(&self, asked: u64, length: Duration) -> io::Result<()> {
         let use_of_it = u64::try_from((length / 6 * 5).as_nanos()).unwrap_or(u64::MAX);
         self.change(|record| record.until = asked.saturating_add(use_of_it))
     }
 
-    /// What was started until now is this host's no more.
+    /// Makes all shims kill what was started until now. Processes that are started later name the new count.
     pub fn fence(&self) -> io::Result<()> {
         self.change(|record| (record.until, record.fences) = (0, record.fences + 1))
     }
@@ -169,12 +183,13 @@ impl Lease {
         self.file.write_all_at(&record.encode(), 0)
     }
 
-    /// What the manifest of a process names that is started now.
+    /// For the manifest of a process that is started now.
     pub fn under(&self) -> StartedUnder {
         StartedUnder { file: self.path.clone(), fences: lock(&self.record).fences }
     }
 
-    /// Waits until the lease is good: a shim would refuse to start anything before.
+    /// Waits until the lease is good, without a limit of time. Before that, a shim refuses to start its
+    /// program.
     pub async fn good(&self) {
         while lock(&self.record).until <= now() {
             tokio::time::sleep(AGAIN).await;

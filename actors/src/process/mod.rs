@@ -17,11 +17,15 @@
 //! adopts a dead daemon's shims; `Shims::rescue` replaces a dead shim; when both died,
 //! `Shims::sweep` kills what is left and records the end.
 //!
-//! - A pid is never trusted alone: [`identity`] compares start times, and signals
-//!   handles. Linux 5.3 is needed; from 6.15 on a status is known whoever reaped.
+//! - The code never trusts a pid alone: [`identity`] compares start times, and sends signals to pidfds.
+//!   Linux 5.3 is the minimum. From Linux 6.15 on, a pidfd gives the exit status even if another process
+//!   has reaped the child.
 //! - Log bytes pass through pipes and files, never through a socket or a channel.
-//! - A secret is never on disk, and in no environment but the executor's.
+//! - No file holds a secret, and no environment but the executor's holds one.
 //! - A process is finished when its exit record is on disk, not at the end of its output.
+//!
+//! Each execution process has one lock file (`records::try_lock`). A shim holds it for life. Without a shim,
+//! whoever takes it (`Shims::adopt`, `Shims::sweep`, a rescue) alone decides about the folder.
 
 use std::io;
 
@@ -67,25 +71,26 @@ pub fn set_name(name: &std::ffi::CStr) {
     let _ = nix::sys::prctl::set_name(name);
 }
 
-/// Keeps this process, and what it starts, from dumping core: its memory may hold secrets.
-/// Returns the former soft limit, in bytes, for programs that get it back.
+/// Keeps this process and its children from dumping core, because its memory may hold secrets.
+/// Returns the former soft limit in bytes: the shim restores it for the executor
+/// (`SoftLimits::core_bytes`). `None`: the limit could not be read or set.
 pub fn forbid_core_dumps() -> Option<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_CORE).ok()?;
     setrlimit(Resource::RLIMIT_CORE, 0, hard).ok()?;
     Some(soft)
 }
 
-/// Lets all threads allocate from two heaps. The C library would give each of the threads that do
-/// blocking work a heap of its own, and what an attempt holds would be spread over all of them.
-/// To be called before this process has threads.
+/// Limits malloc(3) to two heaps for all threads. Without the limit, glibc gives each thread of the blocking
+/// pool a heap of its own, and the memory of an attempt is spread over all of them. Call this before the
+/// process has threads. Does nothing with another C library.
 pub fn share_heaps() {
     // SAFETY: mallopt(3) only sets a number of the allocator, and there is no other thread.
     #[cfg(target_env = "gnu")]
     let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
 }
 
-/// Closes all descriptors but the standard three: a reader of an inherited pipe would wait for
-/// its end for the daemon's life. To be called before this process opens any.
+/// Closes all descriptors but the standard three. Otherwise a process that reads from an inherited pipe would
+/// see no end of file as long as the daemon lives. Call this before the process opens any descriptor.
 pub fn close_inherited() -> io::Result<()> {
     const FIRST: libc::c_uint = 3;
     // SAFETY: close_range(2) takes no pointers, and nothing in this process owns

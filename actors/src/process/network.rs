@@ -7,10 +7,12 @@
 //!                                           exec                   │
 //! ```
 //!
-//! A socket belongs to the namespace in which it was made, whoever holds it: so the proxy accepts
-//! inside, and connects outside; also at the ports of this machine's loopback that are allowed, for which
-//! programs ask no proxy. It needs neither daemon nor shim to go on, and ends with the last
-//! process of the namespace. If it dies, the network is closed until the next turn.
+//! A socket belongs to the namespace in which it was made, whoever holds it. So the proxy accepts
+//! connections inside the namespace and makes connections outside. Programs ask no proxy for addresses of
+//! the loopback, so the proxy also listens at each allowed loopback port of the namespace (`passed`).
+//!
+//! The proxy needs neither daemon nor shim, and ends with the last process of the namespace. If it dies, the
+//! executor has no network until the next turn.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -40,43 +42,46 @@ use crate::sandbox;
 
 /// The first argument of a proxy.
 pub const ARGUMENT: &str = "__proxy";
-/// The second argument of one that only tries whether a namespace can be had.
+/// The second argument of a proxy that only tries to make a namespace ([`probe`]).
 pub const PROBE: &str = "probe";
-/// Where the proxy listens in the namespace, on its loopback.
+/// The port at which the proxy listens on the loopback of the namespace. The variables `HTTP_PROXY` and so on
+/// name it.
 pub const PORT: u16 = 3128;
-/// The proxy's socket in the process's folder, until its shim has come.
+/// The proxy's socket in the process's folder. The proxy removes it once its shim has connected.
 const SOCKET: &str = "proxy";
 /// How long a proxy waits for its shim.
 const FIRST: Duration = Duration::from_mins(1);
-/// Between two looks for processes in a namespace that no shim watches.
+/// The pause between two searches for processes of a namespace whose first shim has died.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What the proxy has of its namespace.
+/// The proxy's side: the sockets that it got from inside the namespace, and the shim to watch.
 pub struct Network {
+    /// The listener at [`PORT`], for HTTP.
     pub listener: TcpListener,
-    /// Those at which connections lead to the same address outside.
+    /// Listeners at allowed loopback addresses. The proxy passes a connection on to the same address outside.
     pub passed: Vec<TcpListener>,
-    /// The inode of the namespace, which stays its own while the listener is open.
+    /// The inode of the namespace. The open listener keeps the namespace alive, so no other one gets the
+    /// number.
     namespace: u64,
     shim: PidFd,
 }
 
-/// The shim's connection to the proxy, which its child takes along.
+/// The shim's connection to the proxy. The child inherits it through the fork and sends the listeners.
 pub struct ProxyChannel(UnixStream);
 
 impl ProxyChannel {
-    /// To be called in the process's folder.
+    /// Connects to the proxy of the working folder, which must be the process's folder.
     pub fn connect() -> io::Result<Self> {
         UnixStream::connect(SOCKET).map(Self)
     }
 
-    /// Moves this process, which has one thread, into a network of its own that has nothing but
-    /// its loopback, and hands the proxy the sockets to listen at: its own, and those of its loopback
-    /// that lead to the same ones outside.
+    /// Moves this process, which must have one thread (unshare(2)), into a network namespace that has only a
+    /// loopback. Sends the proxy the listeners: one for HTTP at [`PORT`], and one for each of `passed`.
+    /// Listeners beyond the first `FDS_MAX` are not sent.
     pub fn enter(self, passed: &[SocketAddr]) -> io::Result<()> {
         isolate()?;
         let mut listeners = vec![TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?];
-        // Where one can't be had, the connection is refused.
+        // A port that can't be bound is left out: the kernel refuses connections to it.
         listeners.extend(passed.iter().filter_map(|it| TcpListener::bind(it).ok()));
         let namespace = fs::metadata("/proc/self/ns/net")?.ino();
         let fds: Vec<_> = listeners.iter().take(FDS_MAX).map(AsFd::as_fd).collect();
@@ -85,8 +90,8 @@ impl ProxyChannel {
 }
 
 impl Network {
-    /// Announces to the daemon that the proxy is there, and waits for the namespace. To be called
-    /// in the process's folder by a process that has one thread.
+    /// Reports to the daemon that the proxy listens, then waits `FIRST` at most for the listeners of the
+    /// namespace. Blocks. To be called in the process's folder, by a process that has one thread.
     pub fn receive() -> io::Result<Self> {
         if_there(fs::remove_file(SOCKET))?;
         let door = UnixListener::bind(SOCKET)?;
@@ -94,7 +99,8 @@ impl Network {
         fs::set_permissions(SOCKET, Permissions::from_mode(0o600))?;
         report_ready("ok\n");
         let first = accept_unsandboxed(&door);
-        // Whoever comes later must not be heard. The socket of a later proxy stays.
+        // No later process may connect, so the socket is removed. A later try of the same start may have
+        // bound a socket of its own by now: another inode, which stays.
         if fs::symlink_metadata(SOCKET).is_ok_and(|there| there.ino() == own) {
             if_there(fs::remove_file(SOCKET))?;
         }
@@ -112,8 +118,9 @@ impl Network {
         Ok(Self { listener, passed, namespace: u64::from_le_bytes(inode), shim })
     }
 
-    /// Waits until no process is left in the namespace. The shim, and then another that replaces
-    /// it, ends after all of them: as long as the first one lives, nothing has to be looked for.
+    /// Waits until no process is left in the namespace. A shim ends after all of its tree, so while the first
+    /// shim lives no search is needed. After its death a rescue shim may go on, so this searches once a
+    /// second.
     pub async fn gone(self) -> io::Result<()> {
         let Self { namespace, shim, listener, passed } = self;
         shim.dead().await?;
@@ -125,8 +132,8 @@ impl Network {
     }
 }
 
-/// The first of this user's to connect that is in no box, and has not ended: what is in one may
-/// have learnt the path, and what has ended shows no box.
+/// Accepts the first connection of a living process of this user that is in no box. An agent in a box may
+/// have learnt the path of the socket. A process that has ended does not show whether it was in a box.
 fn accept_unsandboxed(door: &UnixListener) -> io::Result<(UnixStream, PidFd)> {
     let timeout = PollTimeout::try_from(FIRST).unwrap_or(PollTimeout::MAX);
     loop {
@@ -151,10 +158,10 @@ fn is_inhabited(namespace: u64) -> bool {
     proc::all().into_iter().any(|pid| inode(pid) == Some(namespace))
 }
 
-/// Why a program, which is this one, can't have a network of its own; `None`: it can. Blocks for
-/// some milliseconds.
+/// Why a child of `program` (this binary) can't have a network namespace here, as a sentence without its full
+/// stop; `None`: it can. Blocks for some milliseconds, until the first success: that is remembered.
 pub fn obstacle(program: &Path) -> Option<String> {
-    // What could be had once can be had again, or the start itself fails.
+    // A namespace that could be made once can be made again, or else the start itself fails.
     static HAD: AtomicBool = AtomicBool::new(false);
     if HAD.load(Ordering::Relaxed) {
         return None;
@@ -173,15 +180,15 @@ pub fn obstacle(program: &Path) -> Option<String> {
     Some(format!("a process can't have a network namespace of its own here ({reason})"))
 }
 
-/// The same as [`obstacle`], in the process that tries it. The error goes to standard output.
+/// The process that [`obstacle`] starts: tries to make a namespace, and writes the error to standard output.
 pub fn probe() -> io::Result<()> {
     isolate().inspect_err(|error| {
         let _ = write!(io::stdout(), "{error}");
     })
 }
 
-/// A new network namespace. Root makes it as it is; others need a user namespace for it, in which
-/// they are who they were.
+/// Enters a new network namespace. Root may do so directly. Other users need a new user namespace for it
+/// (user_namespaces(7)), in which the user and the group are mapped to themselves.
 fn isolate() -> io::Result<()> {
     if unshare(CloneFlags::CLONE_NEWNET).is_err() {
         let (user, group) = (geteuid(), getegid());
@@ -194,7 +201,7 @@ fn isolate() -> io::Result<()> {
     raise_loopback()
 }
 
-/// netdevice(7). The kernel gives it its addresses then.
+/// Brings the interface `lo` up (netdevice(7)). The kernel assigns 127.0.0.1 and ::1 then.
 fn raise_loopback() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     let mut request = libc::ifreq {

@@ -1,11 +1,14 @@
-//! Whether a process belongs to an attempt, by what the kernel shows of its ancestors. What a
-//! process claims doesn't count.
+//! Whether a process belongs to an attempt, by what the kernel shows of its ancestors. What a process says of
+//! itself does not count. Reads `/proc` only.
 //!
-//! Everything that an attempt starts stays below its shim, which adopts its orphans
-//! (prctl(2)). Those of a killed shim become children of the daemon, or stay below their
-//! leader. The daemon knows its shims and leaders by pid and start time. Of several above one
-//! process the outermost counts: a process that only poses as a shim can't be above a real one.
-//! A process in a box counts as inside also where none of its ancestors is known any more.
+//! Everything that an attempt starts stays below its shim, which adopts orphans (prctl(2)). The orphans of a
+//! killed shim become children of the daemon, or stay below their leader. The daemon knows its shims and
+//! leaders by pid and start time.
+//!
+//! - If several known processes are above one process, the outermost decides: a process that only imitates a
+//!   shim can't be above a real one.
+//! - A process in a box counts as inside even if none of its ancestors is known any more.
+//! - Without proof (a process has ended, a line of ancestors keeps changing) the answer is inside.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,23 +26,27 @@ use super::shims::Shims;
 use crate::ids::AttemptId;
 use crate::sandbox;
 
-/// How often a line of ancestors that changes meanwhile is read again.
+/// How often a line of ancestors that changes during the reading is read again.
 const TRIES: u32 = 100;
 
+/// Where a caller is. It decides what the caller may do (`domain/callers.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallerLocation {
-    /// All of its ancestors were seen, and none belongs to an attempt.
+    /// All of its ancestors were read, none belongs to an attempt, and it is in no box.
     Outside,
-    /// It is part of an attempt (`None`: an unknown one), or nothing proves that it is not.
+    /// It is part of an attempt, or nothing proves that it is not. For a process of a check, the check
+    /// run's id is in the attempt's place. `None`: which attempt is unknown.
     Inside(Option<AttemptId>),
 }
 
 impl CallerLocation {
+    /// Also `true` for an unknown attempt.
     pub fn is_inside(self) -> bool {
         self != Self::Outside
     }
 
+    /// `None` outside, and inside of an unknown attempt: [`Self::is_inside`] tells the two apart.
     pub fn attempt(self) -> Option<AttemptId> {
         match self {
             Self::Inside(attempt) => attempt,
@@ -48,7 +55,7 @@ impl CallerLocation {
     }
 }
 
-/// One in a line of ancestors: what must not change while the line is read.
+/// One process in a line of ancestors, with the fields that must be equal in two reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
     process: Process,
@@ -56,13 +63,15 @@ struct Link {
     session: i32,
 }
 
-/// A process and its ancestors, up to the daemon; `None` when one can't be looked at.
+/// A process and its ancestors, innermost first, up to the daemon or the first process of the namespace.
+/// `None`: one of them ended during the reading.
 fn line_of(mut pid: i32, daemon: i32) -> Option<Vec<Link>> {
     let mut line = Vec::new();
     loop {
         let Stat { ppid: parent, session, start_time, .. } = Stat::of(pid)?;
         line.push(Link { process: Process { pid, start_time }, parent, session });
-        // The parent of the first process, and of one that came from outside the namespace.
+        // The kernel shows parent 0 for the first process of a PID namespace, and for a process that entered
+        // the namespace from outside.
         if parent == 0 || pid == daemon {
             return Some(line);
         }
@@ -71,17 +80,20 @@ fn line_of(mut pid: i32, daemon: i32) -> Option<Vec<Link>> {
 }
 
 impl Shims {
-    /// Where a connection's peer belongs. One that has ended counts as inside.
+    /// Where the peer of a connection is. A peer that has ended counts as inside.
     pub fn place_of(&self, peer: &Peer) -> CallerLocation {
         peer.sure(place).unwrap_or(CallerLocation::Inside(None))
     }
 
-    /// Where several processes that share something belong: inside an attempt if one of them does.
+    /// Where several processes that share a socket are: inside if one of them is inside. Outside for an empty
+    /// list: the socket is then open only in processes of other users.
     pub fn place_of_all(&self, pids: &[i32]) -> CallerLocation {
         let places = pids.iter().map(|pid| place(*pid));
         places.into_iter().find(|place| place.is_inside()).unwrap_or(CallerLocation::Outside)
     }
 
+    /// Where this process itself is. Asks for its parent, since this process counts as the daemon. A daemon
+    /// refuses to start inside an attempt: it would end with the attempt.
     pub fn own_place(&self) -> CallerLocation {
         match nix::unistd::getppid().as_raw() {
             // The first process of its namespace.
@@ -90,15 +102,16 @@ impl Shims {
         }
     }
 
-    /// Learns the shims, their proxies and the leaders that earlier daemons left: those that work
-    /// below `homes`. Looking like a shim is enough here, since the outermost counts.
+    /// Learns the shims, proxies and leaders that earlier daemons left, by their working folder below
+    /// `homes`. To be called at the start, before any connection is accepted. The arguments alone identify
+    /// a shim here: an imitation does no harm, because the outermost known process decides.
     pub fn recognise(&self, homes: &[PathBuf]) {
         let homes: Vec<PathBuf> =
             homes.iter().filter_map(|home| fs::canonicalize(home).ok()).collect();
         let own = geteuid().as_raw();
         for pid in proc::all() {
-            // Its folder first, which takes one call; and the owner before the arguments: to read those
-            // of another one's process may block.
+            // The folder is checked first, since that takes one call. The owner is checked before the
+            // arguments: reading the arguments of another user's process may block.
             let Ok(folder) = fs::read_link(format!("/proc/{pid}/cwd")) else { continue };
             if homes.iter().any(|home| folder.starts_with(home))
                 && proc::real_uid(pid) == Some(own)
@@ -114,10 +127,13 @@ impl Shims {
     }
 }
 
+/// Where a process is: reads its line of ancestors until two reads are equal, then judges it. Inside of an
+/// unknown attempt if it has ended, or if the line does not settle.
 fn place(pid: i32) -> CallerLocation {
     let daemon = std::process::id().cast_signed();
     for _ in 0..TRIES {
-        // A parent that ends gives its children another: two equal reads count.
+        // The children of a parent that ends get another parent. Two equal reads prove that the line was
+        // never mixed from before and after such a change.
         let line = line_of(pid, daemon);
         if let Some(line) = line
             && line_of(pid, daemon).as_ref() == Some(&line)
@@ -131,6 +147,8 @@ fn place(pid: i32) -> CallerLocation {
     CallerLocation::Inside(None)
 }
 
+/// The owner of the outermost known process of a line. Without one: inside if the line ends at the daemon,
+/// else outside.
 fn judge(line: &[Link], daemon: i32) -> CallerLocation {
     let known = known();
     let roots = [&known.shims, &known.leaders, &known.claims];
@@ -138,7 +156,8 @@ fn judge(line: &[Link], daemon: i32) -> CallerLocation {
         |link: &Link| roots.iter().find_map(|roots| roots.owner(link.process, link.session));
     match line.iter().rev().find_map(owner) {
         Some(attempt) => CallerLocation::Inside(attempt),
-        // What the daemon runs, and orphans of a shim that was killed.
+        // Below the daemon without a known process between: what the daemon itself runs, such as git, or an
+        // orphan of a shim that was killed.
         None if line.last().is_some_and(|last| last.process.pid == daemon) => {
             CallerLocation::Inside(None)
         }

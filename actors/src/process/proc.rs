@@ -1,5 +1,5 @@
-//! What `/proc` shows of processes (proc(5)). Every answer may be out of date when it arrives,
-//! so none of them permits a signal.
+//! What `/proc` shows of processes (proc(5)). Every answer may be out of date when the caller gets it, so no
+//! caller may send a signal because of one: `identity::Process` does that. Reads only.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,19 +13,23 @@ pub const ARGUMENT: &str = "__shim";
 /// The second argument of a shim that takes over from one that has died.
 pub const RESCUE: &str = "rescue";
 
+/// Some fields of `/proc/PID/stat` (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// One letter: `R`, `S`, `D`, `T`, `Z` …
     pub state: u8,
     pub ppid: i32,
     pub session: i32,
+    /// Threads of the process, its first thread counted in.
     pub threads: u32,
     /// Processor time of its own and of the children it has waited for.
     pub cpu: Duration,
+    /// Clock ticks after the boot. With the pid it identifies a process within one boot.
     pub start_time: u64,
 }
 
 impl Stat {
+    /// `None`: no process has this pid, not even a zombie.
     pub fn of(pid: i32) -> Option<Self> {
         Self::parse(&read(pid, "stat").ok()?)
     }
@@ -49,19 +53,20 @@ impl Stat {
         })
     }
 
-    /// Its first thread has ended; others may still run, or be dying.
+    /// Whether its first thread has ended. Other threads may still run, or be dying.
     pub fn has_begun_to_die(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 
-    /// Dead, if not yet reaped. A process whose first thread has ended while
-    /// others run shows `Z` as well, but counts more than that one thread.
+    /// Whether all its threads have ended; it may not be reaped yet. The state `Z` alone does not say so: the
+    /// kernel shows it also when the first thread has ended while others run, but then `threads` is above 1.
     pub fn is_dead(&self) -> bool {
         self.has_begun_to_die() && self.threads <= 1
     }
 }
 
-/// Whether a SIGKILL is on its way to a process that has not taken it yet.
+/// Whether a SIGKILL is pending for a process: the process is as good as dead, although it still shows as
+/// running. `false` for one that is gone.
 pub fn is_being_killed(pid: i32) -> bool {
     const KILL: u64 = 1 << (nix::libc::SIGKILL - 1);
     let status = read(pid, "status").unwrap_or_default();
@@ -73,15 +78,18 @@ pub fn is_being_killed(pid: i32) -> bool {
     status.lines().filter_map(pending).any(|mask| mask & KILL != 0)
 }
 
-/// This boot's id: start times of two boots don't compare.
+/// The id of this boot. Start times of two boots can't be compared.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim_end().to_owned())
 }
 
+/// The pids of all processes that this PID namespace shows, those of other users included.
 pub fn all() -> Vec<i32> {
     numbers_in(Path::new("/proc"))
 }
 
+/// The pids of the children, zombies included. The list may lack a child when another child dies while it is
+/// read (proc_pid_task(5)). Without `CONFIG_PROC_CHILDREN` it looks at every process.
 pub fn children(pid: i32) -> Vec<i32> {
     let tasks = format!("/proc/{pid}/task");
     let mut children = Vec::new();
@@ -101,6 +109,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     children
 }
 
+/// The real user id; `None`: the process is gone.
 pub fn real_uid(pid: i32) -> Option<u32> {
     let status = read(pid, "status").ok()?;
     let status = String::from_utf8_lossy(&status);
@@ -108,32 +117,37 @@ pub fn real_uid(pid: i32) -> Option<u32> {
     uids.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A process's environment: `NAME=value` ended by NUL each. Empty if it can't be read.
+/// The environment that a process got at its exec: `NAME=value` entries, each ended by NUL. Empty if it
+/// can't be read.
 pub fn environ(pid: i32) -> Vec<u8> {
     read(pid, "environ").unwrap_or_default()
 }
 
+/// The arguments, the program's name first. The last element is normally empty, since NUL ends each
+/// argument. One empty element if they can't be read.
 pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
     let line = read(pid, "cmdline").unwrap_or_default();
     line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
 }
 
-/// Whether the process looks like a shim, of this daemon or another.
+/// Whether the process looks like a shim, of this daemon or another. Any process can imitate the arguments.
 pub fn is_shim(pid: i32) -> bool {
     is_run_as(pid, ARGUMENT)
 }
 
-/// Whether this is the first argument of a process.
+/// Whether the first argument after the program's name is this one.
 pub fn is_run_as(pid: i32, argument: &str) -> bool {
     arguments(pid).get(1).is_some_and(|first| first == argument.as_bytes())
 }
 
+/// The name that ps(1) shows, at most 15 bytes; empty for a process that is gone.
 pub fn command_name(pid: i32) -> String {
     let name = read(pid, "comm").unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
-/// Private bytes in memory: what is shared would be counted twice.
+/// Bytes of private memory, resident minus shared: a sum over a tree would count shared pages several times.
+/// `None`: the process is gone.
 pub fn private_memory(pid: i32) -> Option<u64> {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     // Pages in all, resident, of these shared …
@@ -142,7 +156,8 @@ pub fn private_memory(pid: i32) -> Option<u64> {
     Some(resident.saturating_sub(shared) * page_size() as u64)
 }
 
-/// Time since a process was started, suspended time included.
+/// Time since a process was started, in whole seconds, suspended time included. `start_time`: clock ticks
+/// after this boot.
 pub fn age(start_time: u64) -> Duration {
     let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let uptime = uptime.split('.').next().and_then(|secs| secs.parse().ok());
@@ -157,20 +172,21 @@ pub fn tasks_of(uid: u32) -> u64 {
     all().into_iter().filter(owned).map(threads).sum()
 }
 
-/// A process other than the caller that uses something in the folder.
+/// A process other than this one whose working folder, root, program or open file is the folder or lies in
+/// it; `None`: none is seen. Descriptors of other users' processes are not seen, nor are memory maps.
 pub fn user_of(folder: &Path) -> Option<i32> {
     let (folder, own) = (placed(folder), std::process::id().cast_signed());
     all().into_iter().filter(|pid| *pid != own).find(|pid| uses(*pid, &folder))
 }
 
-/// A mount point at or below the folder (proc_pid_mountinfo(5)).
+/// A mount point at or below the folder (proc_pid_mountinfo(5)). A removal must not descend into it.
 pub fn mount_below(folder: &Path) -> Option<PathBuf> {
     let (folder, mounts) = (placed(folder), fs::read_to_string("/proc/self/mountinfo").ok()?);
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
     points.map(|point| PathBuf::from(unescaped(point))).find(|point| point.starts_with(&folder))
 }
 
-/// A path as the kernel shows it: without links above it.
+/// A path as the kernel shows it: links above the last component are resolved, the last one is not.
 fn placed(path: &Path) -> PathBuf {
     let above = path.parent().and_then(|above| above.canonicalize().ok());
     above.zip(path.file_name()).map_or_else(|| path.to_owned(), |(above, name)| above.join(name))
@@ -184,6 +200,7 @@ fn uses(pid: i32, folder: &Path) -> bool {
         || open().any(|entry| leads_in(entry.path()))
 }
 
+/// Undoes the octal escapes of mountinfo.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
@@ -195,8 +212,8 @@ fn children_by_parent(parent: i32) -> Vec<i32> {
     all().into_iter().filter(is_child).collect()
 }
 
-/// A file of a process. `/proc` gives no sizes, and `fs::read` would begin with a few bytes: there
-/// are as many processes as the machine has.
+/// Reads a file of a process. Files in `/proc` have no size, so `fs::read` would begin with a small buffer
+/// and need several calls; some callers read a file of every process of the machine.
 fn read(pid: i32, file: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
     File::open(format!("/proc/{pid}/{file}"))?.read_to_end(&mut bytes)?;

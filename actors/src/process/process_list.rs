@@ -1,5 +1,5 @@
-//! The living processes of an attempt as a person wants to see them: which started which, and what
-//! each uses. What `/proc` shows may be out of date when it arrives, so no signal follows from it.
+//! The living processes of an attempt, for a person to see: which started which, and what each uses. What
+//! `/proc` shows may be out of date when the caller gets it, so it must not lead to a signal.
 
 use std::time::Duration;
 
@@ -8,33 +8,35 @@ use serde::{Deserialize, Serialize};
 use super::identity::Process;
 use super::proc::{self, Stat};
 
-/// Most processes that are shown.
+/// The most processes that [`of`] returns. Further ones are left out.
 const MOST: usize = 500;
 
+/// One living process, as a person sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub pid: i32,
-    /// How many of its ancestors are shown before it.
+    /// Its depth in the tree: 0 for a leader, and for an orphan whose parent is now the shim.
     pub depth: usize,
-    /// The program's name. Arguments may have secrets, so nothing shows them.
+    /// The program's name, at most 15 bytes. Arguments may hold secrets, so they are not shown.
     pub name: String,
     /// One letter, as in proc_pid_stat(5).
     pub state: char,
     /// Processor time of its own and of the children it has waited for.
     pub cpu: Duration,
-    /// Private bytes in memory.
+    /// Bytes of private memory; 0 if unknown.
     pub memory: u64,
-    /// Time since it was started.
+    /// Time since its start, in whole seconds.
     pub age: Duration,
 }
 
-/// The living of these leaders with all that is below the shim of each, every process after its
-/// parent: what lost its parent has become a child of the shim.
+/// The processes below the shim of each living leader, every process after its parent. A dead leader is left
+/// out together with what it left behind. An orphan is a child of the shim, so it has depth 0. If a leader's
+/// parent is no shim (it has died), only what is below the leader is found.
 pub fn of(leaders: &[Process]) -> Vec<Member> {
     let mut members = Vec::new();
     for leader in leaders.iter().filter(|leader| leader.is_alive()) {
         let parent = Stat::of(leader.pid).map(|stat| stat.ppid).filter(|pid| proc::is_shim(*pid));
-        // Each with its depth; the next one to be shown is last.
+        // A stack of pids and depths: the last one is shown next.
         let mut open = match parent {
             Some(shim) => placed(proc::children(shim), 0),
             None => vec![(leader.pid, 0)],
@@ -51,6 +53,7 @@ pub fn of(leaders: &[Process]) -> Vec<Member> {
     members
 }
 
+/// Pids with a depth, the largest first: the caller takes them from the end, so the smallest is shown first.
 fn placed(mut pids: Vec<i32>, depth: usize) -> Vec<(i32, usize)> {
     pids.sort_unstable_by(|one, other| other.cmp(one));
     pids.into_iter().map(|pid| (pid, depth)).collect()

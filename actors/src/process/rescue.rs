@@ -1,9 +1,20 @@
-//! Goes on when a shim has died: neither its executor nor the log must notice.
+//! Replaces a shim that has died. Neither its executor nor the log notices the change.
 //!
-//! The daemon holds a duplicate of each pipe, so none breaks; it is a subreaper (prctl(2)), so
-//! the orphans become its children and it learns how the leader ended. It hands all of that
-//! to a new shim. If the daemon died too, the next one kills the leftovers and records the
-//! end as unknown.
+//! The daemon holds a duplicate of each pipe, so no pipe breaks. The daemon is a subreaper (prctl(2)), so the
+//! orphans become its children, and it learns how the leader ended. It sends all of that to a new shim:
+//!
+//! ```text
+//!  connection closed ─▶ wait until the shim is dead ─▶ adopt(dir)
+//!                                                        │
+//!     Live, NeverStarted ◀───────────────────────────────┤ another shim is there, or nothing ran
+//!     Ended, and no process of the tree is left ◀────────┤
+//!     else: lock ─▶ claim orphans ─▶ send_takeover ─▶ launch "__shim rescue" ─▶ adopt(dir) again
+//!                                                        (RESCUE_TRIES times: it can be killed too)
+//! ```
+//!
+//! The descriptor of the lock travels with the takeover, so no third process can take the folder in between.
+//! If the daemon died too, the pipes are gone. The next daemon then sweeps: it kills the leftovers and
+//! records the end as unknown.
 
 use std::io;
 use std::net::Shutdown;
@@ -30,10 +41,10 @@ use crate::event::Stream;
 use crate::failpoint;
 use crate::log::spool::write::SpoolWriter;
 
-/// How many shims are started one after another while each is killed on its way.
+/// How many rescue shims are started, one after another, if each dies before it has taken over.
 const RESCUE_TRIES: u32 = 10;
 
-/// The reason in the record of a process whose shim and daemon died.
+/// The reason in the exit record of a process whose shim and daemon both died.
 pub const LOST: &str = "the supervising process and the daemon died while it ran";
 
 const DELETED: &str = "the folder with its output and its records was deleted while it ran";
@@ -41,34 +52,37 @@ const DELETED: &str = "the folder with its output and its records was deleted wh
 /// The result of a sweep.
 #[derive(Clone, Debug)]
 pub struct Swept {
-    /// Written now, unless there was one.
+    /// The record on disk: the one that was there, else one that the sweep wrote.
     pub record: ExitRecord,
+    /// What the sweep killed.
     pub report: KillReport,
 }
 
-/// What the daemon holds of a process whose shim has died; the lifeline keeps the pipes whole.
+/// What the daemon holds of a process whose shim has died. The handles keep the pipes open.
 type Hold = (PipeHandles, Takeover);
 
-/// Makes this process the parent of its descendants' orphans. The daemon's first step:
-/// without it a dead shim's executor would become another process's child.
+/// Makes this process the parent of its descendants' orphans. The daemon must call this before it starts or
+/// adopts any shim. Otherwise the executor of a shim that dies would become another process's child.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
 impl Shims {
-    /// Finds out why the connection behind `control` closed, and starts another shim as long as
-    /// anything of the process's tree is left.
+    /// Finds out why the connection behind `control` closed, and starts another shim while a process of the
+    /// tree is left. Waits about 5 s for the old shim's death, and again for each `adopt`. A rescue that
+    /// fails for another reason than the new shim's death is logged, and gives `Lost` or `Ended`; the pipes
+    /// are closed then.
     pub async fn rescue(&self, dir: &Path, control: Control) -> Result<Adopted, AdoptError> {
         let stdin_sequence = control.stdin_sequence();
         let mut lifeline = control.take_lifeline();
         drop(control);
         if let Some(dead) = lifeline.shim.take() {
-            // Its children become ours only once it is dead.
+            // The kernel gives us the shim's children only once it is dead.
             blocking(move || io::Result::Ok(dead.wait_dead(DEADLINE))).await?;
         }
         let takeover = Takeover { stdin_sequence, ..Takeover::default() };
         let mut hold = (lifeline, takeover);
-        // A rescuing shim can be killed as well: then another goes on.
+        // A rescue shim can be killed as well. Then the next one takes over.
         for _ in 0..RESCUE_TRIES {
             let (record, started) = match self.adopt(dir).await? {
                 Adopted::Lost { leader } => (None, leader),
@@ -86,7 +100,7 @@ impl Shims {
                 settled => return Ok(settled),
             };
             match self.hand_over(dir, started.process(), record.is_some(), &mut hold).await {
-                // The next look shows who goes on.
+                // The next `adopt` shows whether the new shim supervises the process.
                 Ok(()) | Err(SpawnError::Died) => {}
                 Err(error) => {
                     tracing::error!(%error, dir = %dir.display(), "can't rescue a process");
@@ -97,8 +111,9 @@ impl Shims {
         self.adopt(dir).await
     }
 
-    /// Kills what is left of an orphan, reads its last output, and records its end as unknown
-    /// for this reason, unless it is known. Fails while a shim supervises it.
+    /// Kills what is left of a process without a shim, syncs its spool, and records its end as unknown for
+    /// this reason, unless there is a record. Output that was still in the pipes is lost. Fails with
+    /// `Unresponsive` if a shim still holds the lock after about 5 s.
     pub async fn sweep(&self, dir: &Path, reason: &'static str) -> Result<Swept, AdoptError> {
         let (shims, dir) = (self.clone(), dir.to_owned());
         blocking(move || {
@@ -126,13 +141,16 @@ impl Shims {
         .await
     }
 
-    /// Sweeps a process whose folder has been deleted; also kills its shim.
+    /// Kills a process whose folder has been deleted, and its shim. Finds both by the marker in
+    /// environments and by the shim's working folder. The record is returned only: there is no folder to
+    /// write it to.
     pub async fn sweep_deleted(&self, marker: Marker) -> io::Result<ExitRecord> {
         let shims = self.clone();
         blocking(move || {
             let tree = Tree::without_shim(marker);
             for shim in tree.shims_above() {
-                // First all below it: nothing else leads to processes that removed the marker.
+                // First all processes below the shim: after its death nothing leads to those that have
+                // removed the marker from their environment.
                 kill_tree(&Tree { below: Some(shim.pid), ..tree.clone() }, &mut || {});
                 shim.signal(libc::SIGKILL);
                 if let Some(dying) = shim.open() {
@@ -146,7 +164,7 @@ impl Shims {
         .await
     }
 
-    /// Reaps dead orphans that no task waits for. To be called now and then.
+    /// Reaps dead orphans that no task waits for. `daemon/chores.rs` calls this at intervals.
     pub fn reap_strays(&self) {
         for pid in strays() {
             if let Some(stat) = Stat::of(pid).filter(Stat::is_dead) {
@@ -155,7 +173,8 @@ impl Shims {
         }
     }
 
-    /// Starts a shim that takes over, and reports the leader's end to it.
+    /// Starts a rescue shim with all that `hold` has. While the leader's status is unknown, a task waits for
+    /// the leader's end and reports it to the new shim.
     async fn hand_over(
         &self,
         dir: &Path,
@@ -163,6 +182,7 @@ impl Shims {
         is_recorded: bool,
         hold: &mut Hold,
     ) -> Result<(), SpawnError> {
+        // Before anything else, so that `reap_strays` does not reap the leader and lose its status.
         known().waited_for.insert(leader.pid);
         let (folder, mut held) = (dir.to_owned(), std::mem::take(hold));
         let gathered = blocking(move || {
@@ -191,14 +211,16 @@ impl Shims {
         }
     }
 
-    /// Reaps a leader that has become our child: not every kernel keeps the status.
+    /// Waits for a leader that has become our child, reaps it, and sends the status to the rescue shim,
+    /// which is not its parent. Kernels before Linux 6.15 don't keep the status of a reaped process for the
+    /// shim.
     async fn report_leader_end(self, dir: PathBuf, leader: Process, handle: PidFd) {
         if handle.dead().await.is_ok()
             && let Some(status) = reap_leader(leader)
             && let Ok(Adopted::Live(shim)) = self.adopt(&dir).await
         {
             let control: Control = shim.control;
-            // The shim may have learnt it from the kernel, and ended.
+            // The shim may have got the status from the kernel, and may have ended.
             let _ = control.leader_ended(status.into_raw()).await;
             let _ = control.ping().await;
         }
@@ -206,7 +228,8 @@ impl Shims {
     }
 }
 
-/// Sends the next shim what it needs. Also returns a handle on a leader still to be reaped.
+/// Fills a socket pair with the takeover, and returns the end that becomes the next shim's standard input.
+/// Also returns a handle on the leader if its status is not known yet. Blocks for the lock.
 fn gather(
     dir: &Path,
     leader: Process,
@@ -224,14 +247,14 @@ fn gather(
         watched = handle.map(|handle| handle.0.try_clone().map(PidFd)).transpose()?;
     }
     let (ours, theirs) = UnixStream::pair()?;
-    // A descriptor on its way keeps the lock held.
+    // A descriptor in a socket's queue keeps the file open, and so the lock held.
     send_takeover(&ours, takeover, &lock, lifeline)?;
     ours.shutdown(Shutdown::Write)?;
     Ok((theirs, watched))
 }
 
-/// The living orphans of this folder's shim: those with its marker, and those without any
-/// that no rescue has claimed yet.
+/// The living orphans that this folder's rescue takes: those with its marker, and those without any marker
+/// (a program may clear its environment) that no other rescue has claimed yet.
 fn claim_orphans(dir: &Path) -> io::Result<Vec<Process>> {
     let (_, tree) = read_tree(dir)?;
     let may_be_ours = |orphan: &Process| {
@@ -242,7 +265,8 @@ fn claim_orphans(dir: &Path) -> io::Result<Vec<Process>> {
     Ok(claim(orphans.collect(), attempt_of(dir)))
 }
 
-/// Our children in another session than ours: shims, and orphans.
+/// Our children in another session than ours. These are shims and orphans: both call setsid(2), and what the
+/// daemon runs for itself does not.
 fn strays() -> Vec<i32> {
     let own = std::process::id().cast_signed();
     let own_session = getsid(None).map_or(own, nix::unistd::Pid::as_raw);
@@ -251,7 +275,7 @@ fn strays() -> Vec<i32> {
     proc::children(own).into_iter().filter(is_stray).collect()
 }
 
-/// A process's tree as far as it is known without its shim.
+/// The manifest, and the tree as far as the folder's records describe it without a shim.
 fn read_tree(dir: &Path) -> io::Result<(Manifest, Tree)> {
     let manifest: Manifest = records::read(dir, Manifest::FILE)?.ok_or(io::ErrorKind::NotFound)?;
     let started: Option<Started> = records::read(dir, Started::FILE)?;

@@ -1,5 +1,19 @@
-//! The daemon's side of shims: starts one, and finds out after a restart what became of one.
-//! All state is in the folders.
+//! The daemon's side of shims: starts one, and finds out after a restart what became of one. All state is in
+//! the folders of the execution processes:
+//!
+//! ```text
+//!  manifest  started  exit   a shim answers  the folder is
+//!     –         –      –          –          NeverStarted
+//!     x         –      –          –          closed: `look` writes exit.json (NEVER_STARTED)
+//!     x         –      x          –          NeverStarted if that is its reason, else Ended
+//!     x         x      –          x          Live
+//!     x         x      x          x          Live: the rest of the tree still runs
+//!     x         x      –          –          Lost: rescue or sweep
+//!     x         x      x          –          Ended
+//! ```
+//!
+//! A shim that starts refuses a folder with started.json or exit.json, so the record of a closed folder keeps
+//! out a late shim of a dead daemon. `reopen` removes that record.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Seek, Write};
@@ -32,44 +46,47 @@ use super::records::{
 
 /// How long a shim may take from its spawn to its report that the executor runs.
 const START: Duration = Duration::from_secs(30);
-/// The reason in the record of a process that was abandoned before it started.
+/// The reason in the exit record that closes the folder of a process that never started.
 pub const NEVER_STARTED: &str = "it was never started: the daemon died while it was starting it";
 
-/// Starts and finds shims. Clones share their lease.
+/// Starts and finds shims. Clones share the lease. What it knows of children is global to the process
+/// (`child_registry`).
 #[derive(Clone, Debug)]
 pub struct Shims {
     program: PathBuf,
-    /// Of this host; unset: it has none.
+    /// The lease of this host. Unset: the daemon does not share its board with other hosts.
     lease: Arc<OnceLock<Lease>>,
 }
 
-/// Why no process was started. Unless stated otherwise none runs.
+/// Why [`Shims::spawn`] returned no shim. No process runs, unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("can't write down what to run: {0}")]
     Prepare(io::Error),
     #[error("can't start a shim: {0}")]
     Shim(io::Error),
-    /// The shim's own message: the program can't be run, the folder is not fit.
+    /// The shim refused, with this sentence: for example, the program can't be run, or the folder was used.
     #[error("{0}")]
     Refused(String),
-    /// It died before it reported: something may run. To be followed by [`Shims::sweep`].
+    /// The shim died, or took longer than `START`, before it reported: something may run. The caller has to
+    /// call [`Shims::sweep`].
     #[error("the shim died while it was starting")]
     Died,
-    /// To be followed by [`Shims::adopt`].
+    /// The process runs. The caller has to call [`Shims::adopt`] again.
     #[error("it was started and can't be reached: {0}")]
     Unreachable(#[from] AdoptError),
 }
 
+/// What became of the process of a folder.
 #[derive(Debug)]
 pub enum Adopted {
-    /// Its shim runs; the leader may have ended.
+    /// Its shim runs. The leader may have ended: then the first event is its record.
     Live(Shim),
     /// It has ended, and no shim is left.
     Ended(ExitRecord),
-    /// It was not started, and can't be until the folder is [reopened](Shims::reopen).
+    /// It was not started, and can't be started until the folder is [reopened](Shims::reopen).
     NeverStarted,
-    /// Its shim is dead; whether and how it ended is unknown.
+    /// Its shim is dead and left no exit record. The leader may still run.
     Lost { leader: Started },
 }
 
@@ -80,19 +97,22 @@ impl Shims {
         Self { program, lease: Arc::default() }
     }
 
-    /// What is started from now on is started under this lease. To be called once.
+    /// Sets the lease that later spawns name in their manifests. To be called once.
     pub fn start_under(&self, lease: Lease) {
         let is_first = self.lease.set(lease).is_ok();
         debug_assert!(is_first, "a host has one lease");
     }
 
-    /// The lease of this host, if it has one.
+    /// The lease of this host; `None`: it has none.
     pub fn lease(&self) -> Option<&Lease> {
         self.lease.get()
     }
 
-    /// Starts an execution process in a folder of its own, which is created if it is missing, once
-    /// the lease of this host is good. `stdin` goes with [`StdinSource::File`].
+    /// Starts an execution process in a folder of its own, which is created if it is missing. Waits until the
+    /// lease of this host is good, without a limit of time. `stdin` is used only with [`StdinSource::File`].
+    ///
+    /// The call may be repeated for a folder with the same manifest: then it attaches to the shim that an
+    /// earlier try has started, or returns the end of its process.
     pub async fn spawn(
         &self,
         dir: &Path,
@@ -110,7 +130,7 @@ impl Shims {
             .await
             .map_err(SpawnError::Prepare)?;
         failpoint::hit("manifest", "written");
-        // The shim of an earlier try may be there already, with its proxy.
+        // If the process was started before, its shim has its proxy already.
         let is_strict = manifest.sandbox.as_ref().is_some_and(|it| it.level == Level::Strict);
         if is_strict && !dir.join(Started::FILE).exists() {
             self.launch(dir, &[network::ARGUMENT], Stdio::null()).await?;
@@ -118,7 +138,7 @@ impl Shims {
         let handed = in_memfd(secrets).map_err(SpawnError::Shim)?;
         let refused = match self.launch(dir, &[ARGUMENT], handed).await {
             Ok(()) => None,
-            // Perhaps because another came first.
+            // The shim may have refused because one of an earlier try came first: `adopt` finds that one.
             Err(SpawnError::Refused(reason)) => Some(reason),
             Err(error) => return Err(error),
         };
@@ -135,9 +155,10 @@ impl Shims {
         }
     }
 
-    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start again. A dead
-    /// daemon's shim may arrive late: before this it is refused, and this waits until it has let
-    /// go of the lock; after this it may run, and `spawn` attaches to it.
+    /// Makes a folder that was [closed](Adopted::NeverStarted) fit for a start again. A late shim of a dead
+    /// daemon may still come. Before this call it finds the folder closed, and this waits until it has
+    /// released the lock. After this call it may start the process, and `spawn` attaches to it. Fails with
+    /// `ResourceBusy` if the lock is held for about 5 s.
     pub async fn reopen(&self, dir: &Path) -> io::Result<()> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
@@ -152,7 +173,8 @@ impl Shims {
         }
     }
 
-    /// Finds out what became of the process of a folder. Takes some 5 s at most.
+    /// Finds out what became of the process of a folder. Fails with [`AdoptError::Unresponsive`] if a shim
+    /// holds the lock for about 5 s and does not answer.
     pub async fn adopt(&self, dir: &Path) -> Result<Adopted, AdoptError> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
@@ -167,27 +189,30 @@ impl Shims {
         }
     }
 
-    /// Why the level `strict` can't be had here; `None`: it can.
+    /// Why this machine can't provide the network namespace of the level `strict`, as a sentence without
+    /// its full stop; `None`: it can.
     pub async fn network_obstacle(&self) -> Option<String> {
         let program = self.program.clone();
         let found = blocking(move || io::Result::Ok(network::obstacle(&program))).await;
         found.unwrap_or_else(|error| Some(error.to_string()))
     }
 
-    /// Starts a shim, or its proxy, and waits for its report.
+    /// Starts a shim, or its proxy, in the folder, and waits for its report, `START` at most: then it is
+    /// killed, and the result is `Died`. `stdin` carries the secrets, or the takeover.
     pub(super) async fn launch(
         &self,
         dir: &Path,
         arguments: &[&str],
         stdin: Stdio,
     ) -> Result<(), SpawnError> {
-        // The process whose death a test may request.
+        // The name by which a test requests this process's death (`failpoint`).
         let kind = match arguments {
             [.., RESCUE] => RESCUE,
             [ARGUMENT, ..] => "shim",
             _ => "proxy",
         };
-        // Nothing here makes the standard library fork: it does not copy a daemon's memory.
+        // Without `pre_exec` the standard library uses posix_spawn(3), which does not copy the page tables of
+        // a large daemon as fork(2) does.
         #[expect(clippy::disallowed_methods, reason = "this is where shims are spawned")]
         let mut command = Command::new(&self.program);
         command
@@ -220,7 +245,7 @@ impl Shims {
     }
 }
 
-/// `false`: the folder is closed, and its lock is held.
+/// `false`: the folder is closed, and another process holds its lock, so the record must stay.
 fn try_reopen(dir: &Path) -> io::Result<bool> {
     let is_closed = || -> io::Result<bool> {
         let record: Option<ExitRecord> = records::read(dir, ExitRecord::FILE)?;
@@ -236,13 +261,13 @@ fn try_reopen(dir: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// `None`: a shim holds the lock and does not listen, for it is starting or ending.
+/// One look at a folder. `None`: a shim holds the lock and does not listen, because it is starting or ending.
 fn look(dir: &Path) -> Result<Option<Adopted>, AdoptError> {
     if !dir.join(Manifest::FILE).exists() {
         return Ok(Some(Adopted::NeverStarted));
     }
     let Some((stream, hello, mut lifeline)) = attach(dir)? else {
-        // Until the lock is dropped no shim can start here.
+        // While this holds the lock, no shim can start here.
         let lock = try_lock(dir)?;
         return Ok(lock.map(|_lock| judge(dir)).transpose()?);
     };
@@ -253,9 +278,10 @@ fn look(dir: &Path) -> Result<Option<Adopted>, AdoptError> {
     Ok(Some(Adopted::Live(Shim::connected(attached, started)?)))
 }
 
-/// The state of a folder without a shim. The caller holds its lock.
+/// The state of a folder without a shim. The caller holds its lock. Also cleans up: removes the socket and
+/// the cgroup.
 fn judge(dir: &Path) -> io::Result<Adopted> {
-    // A killed shim leaves it; best effort, for no shim listens there any more.
+    // A killed shim leaves its socket behind. Best effort: a stale socket only refuses connections.
     let _ = std::fs::remove_file(dir.join(SOCKET));
     let record: Option<ExitRecord> = records::read(dir, ExitRecord::FILE)?;
     let manifest: Option<Manifest> = records::read(dir, Manifest::FILE).unwrap_or_default();
@@ -270,7 +296,7 @@ fn judge(dir: &Path) -> io::Result<Adopted> {
         (Some(record), _) => Adopted::Ended(record),
         (None, Some(started)) => Adopted::Lost { leader: started },
         (None, None) => {
-            // A shim on its way may still arrive; with a record here it won't start.
+            // A shim that was spawned may not have taken the lock yet. With this record it refuses to start.
             let record = ExitRecord::unknown(NEVER_STARTED);
             records::write_durably(dir, ExitRecord::FILE, &record)?;
             Adopted::NeverStarted
@@ -278,9 +304,10 @@ fn judge(dir: &Path) -> io::Result<Adopted> {
     })
 }
 
+/// Writes what the shim needs, durably: the folder, standard input, and the manifest last.
 fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    // A second try: the first try's shim may be reading these files.
+    // A second try with the same manifest leaves the files alone: the first try's shim may be reading them.
     if records::read(dir, Manifest::FILE)?.as_ref() == Some(manifest) {
         return Ok(());
     }
@@ -298,7 +325,8 @@ fn prepare(dir: &Path, manifest: &Manifest, stdin: Option<&[u8]>) -> io::Result<
     }
 }
 
-/// A shim's standard input: its secrets in a memfd, which no file or environment shows.
+/// A shim's standard input: the secrets as JSON in a memfd (memfd_create(2)), so that they are in no file and
+/// in no environment.
 fn in_memfd(secrets: &Secrets) -> io::Result<Stdio> {
     if secrets.is_empty() {
         return Ok(Stdio::null());

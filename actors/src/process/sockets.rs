@@ -1,5 +1,5 @@
-//! Which processes listen at a TCP port of this machine, or are connected to one, as `/proc` shows
-//! it.
+//! Which processes listen at a TCP port of this machine, or are connected from one, as `/proc/net/tcp`
+//! (proc_net_tcp(5)) and `/proc/PID/fd` show it. Only sockets of this network namespace are seen.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,22 +7,23 @@ use std::path::Path;
 
 use super::proc;
 
-/// The state of a socket that listens (`TCP_LISTEN`).
+/// `TCP_LISTEN`, the state of a socket that listens, as the table shows it.
 const LISTEN: &str = "0A";
-/// The inode of a socket that no process has open any more.
+/// The inode that the table shows for a socket that no process has open any more.
 const CLOSED: &str = "0";
 
-/// How often a socket is looked for. A table is read page by page: where others open and close sockets
-/// meanwhile, a reading may pass over some.
+/// How often [`connected`] reads the tables until it finds the socket. The kernel gives a table out page by
+/// page: if other sockets open and close meanwhile, one reading may leave some out.
 const TRIES: u32 = 5;
 
-/// The processes that have a socket open that listens at a port. One of another user is not seen.
+/// The processes that have a socket open which listens at the port. Empty: none listens, or only processes of
+/// other users do, whose descriptors are not readable.
 pub fn listeners(port: u16) -> Vec<i32> {
     holders(|socket| socket.state == LISTEN && socket.local == Some(port)).unwrap_or_default()
 }
 
-/// The processes that have a socket open that is connected from a port to another one of this
-/// machine; `None`: it is open in no process, not even in one of another user.
+/// The processes that have the client's end open of a connection from one port to another of this machine.
+/// `None`: no process has it open. Empty: only processes of other users have it open.
 pub fn connected(from: u16, to: u16) -> Option<Vec<i32>> {
     let is_it = |socket: &Socket<'_>| {
         socket.inode != CLOSED && (socket.local, socket.remote) == (Some(from), Some(to))
@@ -30,7 +31,7 @@ pub fn connected(from: u16, to: u16) -> Option<Vec<i32>> {
     (0..TRIES).find_map(|_| holders(is_it))
 }
 
-/// A line of a table of sockets.
+/// A line of `/proc/net/tcp` or `/proc/net/tcp6`. A port is `None` if its field can't be read.
 struct Socket<'a> {
     local: Option<u16>,
     remote: Option<u16>,
@@ -47,7 +48,7 @@ impl<'a> Socket<'a> {
     }
 }
 
-/// `None`: there is no such socket.
+/// The processes that have a matching socket open. `None`: the tables have no such socket.
 fn holders(is_it: impl Fn(&Socket) -> bool) -> Option<Vec<i32>> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| {
         let text = fs::read_to_string(table).unwrap_or_default();
@@ -61,7 +62,7 @@ fn holders(is_it: impl Fn(&Socket) -> bool) -> Option<Vec<i32>> {
     Some(proc::all().into_iter().filter(|pid| has_one_of(*pid, &sockets)).collect())
 }
 
-/// In words.
+/// The first of the processes in words, for a message.
 pub fn described(pids: &[i32]) -> String {
     match pids {
         [] => "a process that can't be seen".to_owned(),

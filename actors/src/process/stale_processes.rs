@@ -1,5 +1,5 @@
-//! What still runs of a home and is not, or no longer, of its host: it has to end before the host may
-//! be registered, since another host may have its attempt.
+//! Processes that still run in a home although its host does not own their attempts (any more). They have to
+//! end before the daemon registers the host, since another host may run the same attempts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,12 +15,15 @@ use super::shims::{Adopted, Shims};
 use super::tree::Marker;
 use crate::blocking::blocking;
 
+/// The reason in the exit record of a process that was ended here.
 const ENDED: &str = "it was ended: its host was given up, or another one has its attempt";
+/// What the kernel appends to the target of a link in `/proc` whose file was deleted (proc_pid_exe(5)).
 const DELETED: &str = " (deleted)";
 
 impl Shims {
-    /// The folders below these ones, `<owner>/<process>` each, of processes that may have something
-    /// alive.
+    /// The process folders (`<home>/<attempt or check run>/<process>`) of which something may be alive: those
+    /// without an exit record, and those that a running shim or a marker in an environment names. A folder in
+    /// the result may be deleted by now.
     pub async fn alive_below(&self, homes: &[PathBuf]) -> io::Result<BTreeSet<PathBuf>> {
         let homes = homes.to_vec();
         blocking(move || Ok(homes.iter().filter_map(|it| fs::canonicalize(it).ok()).collect()))
@@ -28,7 +31,8 @@ impl Shims {
             .map(|homes: Vec<PathBuf>| alive_below(&homes))
     }
 
-    /// Kills all that is alive of the process of a folder. `Err` is a sentence: something may be.
+    /// Kills all that is alive of the process of a folder. `Err` is a sentence without its full stop:
+    /// something may be alive, and the caller tries again.
     pub async fn end_stale(&self, dir: &Path) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", dir.display());
         let adopted = self.adopt(dir).await;
@@ -38,11 +42,11 @@ impl Shims {
         };
         let report = match (killed, adopted) {
             (Some(report), _) => report,
-            // Without a shim, or that one has just ended.
+            // There is no shim, or it ended before the kill.
             (None, Ok(Adopted::Live(_) | Adopted::Lost { .. } | Adopted::Ended(_))) => {
                 self.sweep(dir, ENDED).await.map_err(|error| failed(&error))?.report
             }
-            // Its folder was deleted, or its shim does not answer.
+            // The folder was deleted, or its shim does not answer: the marker leads to both.
             (None, Ok(Adopted::NeverStarted) | Err(_)) => {
                 if let Some(marker) = marker_of(dir) {
                     self.sweep_deleted(marker).await.map_err(|error| failed(&error))?;
@@ -57,11 +61,13 @@ impl Shims {
     }
 }
 
+/// The search: the folders without an end, and one look at every process of this user. A shim leads to its
+/// folder by its working folder, any other process by its marker.
 fn alive_below(homes: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut found: BTreeSet<PathBuf> = homes.iter().flat_map(|home| without_end(home)).collect();
     let own = geteuid().as_raw();
     for pid in proc::all() {
-        // The owner first: to read what another one's process shows may block.
+        // The owner is checked first: reading files of another user's process may block.
         if proc::real_uid(pid) != Some(own) {
             continue;
         }
@@ -82,7 +88,7 @@ fn alive_below(homes: &[PathBuf]) -> BTreeSet<PathBuf> {
     found
 }
 
-/// The folders of what was started and has no record of its end.
+/// The folders of processes that were started and have no exit record.
 fn without_end(home: &Path) -> Vec<PathBuf> {
     let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten();
     let processes = below(home).flat_map(|owner| below(&owner.path()).collect::<Vec<_>>());
@@ -91,6 +97,7 @@ fn without_end(home: &Path) -> Vec<PathBuf> {
     processes.map(|entry| entry.path()).filter(is_open).collect()
 }
 
+/// The marker that belongs to a folder's name. `None`: the names are no ids.
 fn marker_of(dir: &Path) -> Option<Marker> {
     let name = |path: &Path| path.file_name()?.to_str().map(str::to_owned);
     let attempt = name(dir.parent()?)?.parse().ok()?;

@@ -1,9 +1,9 @@
-//! Which processes belong to one execution process: everything that its leader started,
-//! whatever session, group or parent it has by now.
+//! Which processes belong to one execution process: everything that its leader started, whatever session,
+//! group or parent it has by now. Reads `/proc` only.
 //!
-//! A living shim is a subreaper, so all of them are below it (prctl(2)). Without it they are
-//! identified by the leader, the leader's session, and the environment that they inherited;
-//! only the last of these can be removed on purpose.
+//! A living shim is a subreaper (prctl(2)), so all of them are below it. Without the shim they are found by
+//! four signs: below the leader or a known orphan, in the leader's session, in the cgroup, or with the marker
+//! in their environment. A process can leave the session and remove the marker; it can't leave the cgroup.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,21 +19,23 @@ use crate::ids::{AttemptId, ProcessId};
 /// Where to look for the processes of one execution process.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// All below this one, which is spared itself: a shim.
+    /// The shim: all below it belong to the tree, the shim itself does not. `None`: the shim is dead, or the
+    /// caller is a rescue shim, which is not above the tree.
     pub below: Option<i32>,
+    /// The leader and orphans: they and all below them belong to the tree.
     pub roots: Vec<Process>,
-    /// All in the session of this one, the leader.
+    /// The leader: all processes in its session belong to the tree.
     pub session_of: Option<Process>,
-    /// The subreaper above a shim that has died; its orphans may be ours.
+    /// The subreaper that adopts the orphans of a dead shim: the daemon. Some of its children may be ours.
     pub adopter: Option<i32>,
     pub cgroup: Option<Cgroup>,
     pub marker: Marker,
-    /// Never part of the tree, nor what is below them: the daemon, ourselves.
+    /// These pids and all below them never belong to the tree: the daemon, this process, clients of the shim.
     pub spared: BTreeSet<i32>,
 }
 
 impl Tree {
-    /// A tree whose shim has died, and of which only the marker is known.
+    /// A tree of which only the marker is known. The caller adds what it knows by struct update.
     pub fn without_shim(marker: Marker) -> Self {
         let own = std::process::id().cast_signed();
         Self {
@@ -47,11 +49,13 @@ impl Tree {
         }
     }
 
+    /// Whether no process of the tree is alive. Searches all processes.
     pub fn is_gone(&self) -> bool {
         self.members().is_empty() && self.marked().is_empty()
     }
 
-    /// The living members that parents and sessions lead to.
+    /// The living members that parents, the session and the cgroup lead to. Without `session_of` this does
+    /// not search all processes.
     pub fn members(&self) -> Vec<Process> {
         let mut found = BTreeSet::new();
         if let Some(shim) = self.below {
@@ -75,7 +79,8 @@ impl Tree {
         found.into_iter().collect()
     }
 
-    /// The living ones that carry the marker and that no other shim supervises, and all below.
+    /// The living processes of this user that have the marker and no shim above them, and all below those.
+    /// Searches all processes.
     pub fn marked(&self) -> Vec<Process> {
         let own = geteuid().as_raw();
         let mut found = BTreeSet::new();
@@ -91,7 +96,8 @@ impl Tree {
         found.into_iter().collect()
     }
 
-    /// The shims of this execution process.
+    /// The shims of this execution process, found from processes that have the marker. Used when the
+    /// folder, and with it the socket, is deleted.
     pub fn shims_above(&self) -> BTreeSet<Process> {
         let is_own = |shim: &i32| self.marker.is_its_shim(*shim);
         let carries = |pid: &i32| self.marker.claims(&proc::environ(*pid));
@@ -99,9 +105,10 @@ impl Tree {
         proc::all().into_iter().filter(carries).filter_map(shim).collect()
     }
 
-    /// Whether a process was certainly not started by the leader. `false` for one that is gone.
+    /// Whether a process certainly does not belong to the tree. `false` without proof, as for one that is
+    /// gone.
     pub fn is_outside(&self, pid: i32) -> bool {
-        // Without the shim that started it, an orphan's parents prove nothing.
+        // Without the shim, an orphan of ours has the daemon as its parent, so its parents prove nothing.
         if self.below.is_none() && self.marker.claims(&proc::environ(pid)) {
             return false;
         }
@@ -122,6 +129,7 @@ impl Tree {
         }
     }
 
+    /// Adds a living process and all below it, without those that are spared and what is below them.
     fn add(&self, pid: i32, found: &mut BTreeSet<Process>) {
         let mut pids = vec![pid];
         while let Some(pid) = pids.pop() {
@@ -134,8 +142,9 @@ impl Tree {
         }
     }
 
-    /// A session's number is its first process's pid. Once the session is gone another one may
-    /// have it, so without its leader a session proves something only of our orphans.
+    /// Whether a process is in the session that the leader began. A session's number is the pid of the
+    /// process that began it, and once the session is gone another one may get the number. So when the
+    /// leader does not hold its pid any more, the number counts only for children of the adopter.
     fn is_in_session(&self, leader: Process, stat: &Stat) -> bool {
         let leader_is_there =
             || Stat::of(leader.pid).is_some_and(|stat| stat.start_time == leader.start_time);
@@ -145,6 +154,8 @@ impl Tree {
     }
 }
 
+/// The ids of an execution process, as its processes have them in their environment. For a check, the check
+/// run's id is in the attempt's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     pub attempt: AttemptId,
@@ -152,24 +163,26 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Set in every process of an attempt.
+    /// The variable that every process of an attempt has.
     pub const ATTEMPT: &str = "PROVOST_ATTEMPT_ID";
-    /// Tells the processes of one attempt apart, where it is set.
+    /// The variable that tells the execution processes of one attempt apart.
     pub const PROCESS: &str = "PROVOST_PROCESS_ID";
 
-    /// Of an environment that names both.
+    /// The marker of an environment; `None`: it lacks one of the two ids.
     pub fn of(environ: &[u8]) -> Option<Self> {
         let named = |name| str::from_utf8(value(environ, name)?).ok();
         let attempt = named(Self::ATTEMPT)?.parse().ok()?;
         Some(Self { attempt, process: named(Self::PROCESS)?.parse().ok()? })
     }
 
+    /// Whether an environment names any attempt.
     pub fn is_in(environ: &[u8]) -> bool {
         value(environ, Self::ATTEMPT).is_some()
     }
 
-    /// Whether this execution process has started a process, whatever has become of that. All are
-    /// below its shim, and below no shim if that has died and another one has taken over.
+    /// Whether a process belongs to this execution process. All its processes are below its shim, except
+    /// after a rescue: then they are below no shim, and the environment decides. A shim of a nested attempt
+    /// may be between, so all shims above are examined.
     pub fn has_started(&self, pid: i32) -> bool {
         let spared = BTreeSet::from([std::process::id().cast_signed()]);
         let mut above = shim_above(pid, &spared);
@@ -182,14 +195,15 @@ impl Marker {
         above.is_some()
     }
 
-    /// By the shim's working folder, which may be deleted.
+    /// Whether a shim supervises this execution process, by its working folder, which may be deleted.
     fn is_its_shim(&self, shim: i32) -> bool {
         let folder = format!("/{}/{}", self.attempt, self.process);
         let cwd = fs::read_link(format!("/proc/{shim}/cwd")).unwrap_or_default();
         cwd.to_string_lossy().trim_end_matches(" (deleted)").ends_with(&folder)
     }
 
-    /// Whether this environment (`NAME=value`, NUL) is that of our execution process.
+    /// Whether this environment (`NAME=value` entries, each ended by NUL) is of our execution process. One
+    /// with our attempt and without a process id counts too.
     pub fn claims(&self, environ: &[u8]) -> bool {
         let attempt = self.attempt.to_string();
         let process = self.process.to_string();
@@ -204,8 +218,8 @@ fn value<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
         .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
-/// Whether a process is in another attempt than this one's: below a shim that is not above this
-/// process, too.
+/// Whether a process is in another attempt than this shim's: below a shim that is neither this process nor
+/// above it.
 pub fn is_in_another_attempt(pid: i32) -> bool {
     let mut own = BTreeSet::from([std::process::id().cast_signed()]);
     let mut at = Stat::of(std::process::id().cast_signed());
@@ -216,7 +230,7 @@ pub fn is_in_another_attempt(pid: i32) -> bool {
     shim_above(pid, &own).is_some()
 }
 
-/// The next shim above a process, unless one that is spared comes first.
+/// The nearest shim above a process. `None`: there is none, or a spared process is nearer.
 fn shim_above(mut pid: i32, spared: &BTreeSet<i32>) -> Option<i32> {
     while let Some(stat) = Stat::of(pid).filter(|stat| stat.ppid > 1) {
         pid = stat.ppid;

@@ -1,49 +1,60 @@
-//! Decides from samples of a tree's usage when it has exceeded a limit. Pure.
+//! Decides from samples of a tree's usage when it has exceeded a limit. Pure: `shim/guard.rs` takes the
+//! samples and carries the decision out.
 
 use std::time::Duration;
 
 use crate::limits::Limits;
 
-/// A process that uses less than 1/100 of the time is idle: timers tick in idle ones, too.
+/// A tree that uses less than 1/100 of the time between two samples is idle: timers run in idle programs too.
 const IDLE_SHARE: u32 = 100;
-/// Time between two looks, where memory or processes are watched.
+/// The time between two samples while memory or the number of processes is limited.
 const CLOSE_LOOK: Duration = Duration::from_millis(100);
-/// Bounds of the time between two looks for idleness.
+/// Bounds of the time between two samples for idleness, which is a tenth of `idle_secs`.
 const IDLE_LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
+/// What a tree used at one moment. Fields that no limit needs may be 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
+    /// Time since the leader's start, without the time in which the tree was frozen.
     pub at: Duration,
+    /// Bytes of both streams spooled so far.
     pub bytes: u64,
-    /// Processor time of all members and of the dead they have waited for.
+    /// Processor time of all living members, and of their dead children that they have waited for. It can
+    /// become smaller when a member dies.
     pub cpu: Duration,
+    /// Bytes of private memory of all members.
     pub memory: u64,
     pub processes: u64,
-    /// Its output finds no room on the disk, so it may have to wait.
+    /// The spool can't take its output, so it may have to wait. This counts as work.
     pub stalled: bool,
     /// The kernel has killed a member for lack of memory in its cgroup.
     pub out_of_memory: bool,
 }
 
+/// How to end a tree that has exceeded a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
+    /// SIGTERM and the end of standard input, then SIGKILL after the grace.
     Terminate,
-    /// At once, for the damage grows.
+    /// SIGKILL at once: memory or processes grow during a grace.
     Kill,
 }
 
+/// The limits of one tree, and the samples that the next decision needs.
 pub struct LimitWatch {
     limits: Limits,
+    /// The last sample that showed work.
     busy: Sample,
     last: Sample,
 }
 
 impl LimitWatch {
+    /// Idleness counts from `now`, also after a rescue.
     pub fn new(limits: Limits, now: Sample) -> Self {
         Self { limits, busy: now, last: now }
     }
 
-    /// How long no look is needed; `None`: never.
+    /// How long no sample is needed. `None`: no limit that is set needs one. `now`: as in [`Sample::at`].
     pub fn pause(&self, now: Duration) -> Option<Duration> {
         let Limits { wall_secs, idle_secs, memory_bytes, processes, .. } = self.limits;
         let wall = (wall_secs > 0).then(|| Duration::from_secs(wall_secs).saturating_sub(now));
@@ -53,17 +64,19 @@ impl LimitWatch {
         [wall, idle, close].into_iter().flatten().min()
     }
 
-    /// Whether a look needs processor time, memory or the number of processes.
+    /// Whether a sample needs `cpu`, `memory` or `processes`, for which the whole tree is searched.
     pub fn needs_tree(&self) -> bool {
         let Limits { idle_secs, memory_bytes, processes, .. } = self.limits;
         idle_secs > 0 || memory_bytes > 0 || processes > 0
     }
 
+    /// The leader has ended: from now on only memory and the number of processes are limited.
     pub fn turn_ended(&mut self) {
         (self.limits.wall_secs, self.limits.idle_secs) = (0, 0);
     }
 
-    /// How to end the tree, and a sentence with the limit that it exceeded.
+    /// Takes the next sample. `Some`: how to end the tree, and a sentence without its full stop that names
+    /// the limit. If several limits are exceeded, those that are ended by a kill come first.
     pub fn look(&mut self, now: Sample) -> Option<(Measure, String)> {
         let slice = now.at.saturating_sub(self.last.at);
         let used = now.cpu.saturating_sub(self.last.cpu);

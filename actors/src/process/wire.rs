@@ -1,19 +1,35 @@
 //! The control socket's frames, between a shim and its clients. Pure.
 //!
-//! A frame is its length (u32, kind and body together), a kind (one ASCII byte) and a body;
-//! numbers are little endian, reports are JSON. A shim may be older than the daemon: kinds and
-//! bodies may be added, never changed, and the shim sends its version first.
+//! ```text
+//!  ┌───────────────┬────────────┬──────┐   length: kind and body together
+//!  │ length  (u32) │ kind  (u8) │ body │   kind: one ASCII letter or sign
+//!  └───────────────┴────────────┴──────┘   numbers: little endian; reports: JSON
+//!
+//!  client                      shim
+//!    │ ◀────────────── Hello ──  │   the version, and the last message for stdin
+//!    │ ── Pipes ──────────────▶  │
+//!    │ ◀────────────── Pipes ──  │   with the descriptors (SCM_RIGHTS, unix(7))
+//!    │ ── Subscribe ──────────▶  │
+//!    │ ◀───────── Subscribed ──  │   then events at any time, and answers in order
+//! ```
+//!
+//! A shim may be older than the daemon. So kinds may be added, and fields at the end of a body, but neither
+//! is ever changed. Both sides skip frames of unknown kinds.
 
 use serde::{Deserialize, Serialize};
 
 use super::kill::KillReport;
 use super::records::{ExitRecord, StopKind};
 
+/// The version that a shim sends in its hello. A daemon with another version can't adopt it.
 pub const VERSION: u8 = 1;
+/// The longest frame without its length, in bytes: a message for standard input and its header.
 pub const FRAME_MAX: usize = 16 * 1024 * 1024 + 64;
+/// The longest message for standard input, in bytes.
 pub const STDIN_MESSAGE_MAX: usize = 16 * 1024 * 1024;
 
-/// A peer that doesn't speak this protocol.
+/// Why bytes of a peer are no frame of this protocol. The daemon ends the connection, except for `Unknown`. A
+/// shim skips a frame that it can't decode, and ends the connection for a wrong length.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum WireError {
     #[error("a frame of {0} bytes is too long")]
@@ -29,19 +45,24 @@ pub enum WireError {
 /// Which processes a signal goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
+    /// The leader's process group. Processes that have left the group do not get the signal.
     Leader,
+    /// Every process of the tree.
     Tree,
 }
 
-/// Whether the outputs' stages come with the pipes. Shims from before stages leave it out.
+/// Whether the stages of both outputs come with the pipes. Older shims send no such byte, which means
+/// `false`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staged(pub bool);
 
 /// The state of a shim when a client connects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
+    /// The leader's pid.
     pub pid: i32,
-    /// The last message for standard input that was received whole.
+    /// The highest sequence number of a message for standard input that was received whole. The message may
+    /// not be written yet.
     pub stdin_sequence: u64,
 }
 
@@ -58,6 +79,7 @@ macro_rules! frames {
         }
 
         impl $name {
+            // The length, the kind and the body.
             pub fn encode(&self) -> Vec<u8> {
                 let mut frame = vec![0; 4];
                 match self {
@@ -67,12 +89,13 @@ macro_rules! frames {
                         $($($field.put(&mut frame);)*)?
                     })*
                 }
-                // Senders keep below FRAME_MAX; the receiver would refuse a longer frame.
+                // Senders stay below FRAME_MAX. The receiver refuses a longer frame.
                 let len = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
                 frame[..4].copy_from_slice(&len.to_le_bytes());
                 frame
             }
 
+            // Takes a frame without its length, as `first_frame` returns it.
             pub fn decode(frame: &[u8]) -> Result<Self, WireError> {
                 let (&kind, rest) = frame.split_first().unwrap_or((&0, &[]));
                 let mut body = Body { kind, rest };
@@ -90,18 +113,25 @@ macro_rules! frames {
 frames! {
     /// A request to a shim. Its `ticket` comes back with the answer.
     ShimRequest {
+        /// From now on the client gets ticks and events.
         b'A' Subscribe,
+        /// The client has taken note of the last tick.
         b't' TickSeen,
-        /// One message for standard input, written whole. A repeated number is not written again.
+        /// One message for standard input, written whole. A number that the shim has received before is
+        /// ignored, so a client may send the message again after a rescue.
         b'I' Stdin { sequence: u64, bytes: Vec<u8> },
+        /// Closes standard input after the messages before it.
         b'C' CloseStdin,
+        /// The answer is `Signalled`.
         b'S' Signal { ticket: u32, target: Target, signal: i32 },
+        /// Kills the whole tree. The answer is `Killed`, and comes when the kill is over.
         b'K' KillTree { ticket: u32 },
-        /// A stop begins; the record of the leader's end mentions it.
+        /// A stop begins. The exit record mentions the strongest kind that came before the leader's end.
         b'E' Stopping(kind: StopKind),
+        /// Asks for duplicates of the pipes' ends and of the stages.
         b'F' Pipes,
         b'P' Ping { ticket: u32 },
-        /// To a shim that isn't the leader's parent: the leader's wait status (wait(2)).
+        /// The leader's wait status (wait(2)), for a rescue shim, which is not the leader's parent.
         b'L' LeaderEnded { status: i32 },
     }
 }
@@ -109,35 +139,42 @@ frames! {
 frames! {
     /// A message of a shim: an event or an answer.
     ShimMessage {
+        /// The first message of every connection.
         b'H' Hello(hello: Hello),
         b'A' Subscribed,
-        /// Bytes spooled so far. The next tick follows [`ShimRequest::TickSeen`].
+        /// Bytes of each stream spooled so far. The shim sends the next tick only after
+        /// [`ShimRequest::TickSeen`], so a slow client gets one tick for much output.
         b'T' Tick { stdout: u64, stderr: u64 },
-        /// All messages up to this one were written to standard input.
+        /// All messages up to this number were written to standard input.
         b'a' StdinWritten { sequence: u64 },
-        /// Standard input is closed: on request, or because it has no reader.
+        /// Standard input is closed: on request, or because the executor has closed its end.
         b'c' StdinClosed,
+        /// The leader has ended, and its record is on disk.
         b'X' Exited(record: ExitRecord),
+        /// The spool can't be written to, for this reason.
         b'!' Stalled(reason: String),
         b'.' Resumed,
-        /// Whether the tree stands still, because the lease of the host is late.
+        /// The tree was frozen (`true`) because the lease of the host is late, or was thawed.
         b'z' Frozen(is: bool),
+        /// `count`: how many processes got the signal; for the leader's group 1, or 0.
         b's' Signalled { ticket: u32, count: u32 },
         b'k' Killed { ticket: u32, report: KillReport },
-        /// Comes with the descriptors of the pipes' other ends, and of both outputs' stages.
+        /// Which descriptors come with the message, in the order of the fields; two for the stages. They are
+        /// duplicates of the shim's ends of the pipes.
         b'f' Pipes { stdout: bool, stderr: bool, stdin: bool, staged: Staged },
         b'p' Pong { ticket: u32 },
     }
 }
 
 impl ShimRequest {
-    /// Whether the frame is a [`ShimRequest::Stdin`], without copying it.
+    /// Whether the frame is a [`ShimRequest::Stdin`], without a copy of its body.
     pub fn is_stdin(frame: &[u8]) -> bool {
         frame.first() == Some(&b'I')
     }
 }
 
-/// The first complete frame of `arrived` without its length, and how many bytes it took.
+/// The first frame of `arrived` without its length, and how many bytes it took with its length. `None`: it is
+/// not complete yet.
 pub fn first_frame(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> {
     let Some((len, rest)) = arrived.split_first_chunk::<4>() else { return Ok(None) };
     let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);
@@ -148,7 +185,7 @@ pub fn first_frame(arrived: &[u8]) -> Result<Option<(&[u8], usize)>, WireError> 
     }
 }
 
-/// What is left of a frame's body.
+/// The part of a frame's body that is not decoded yet.
 struct Body<'a> {
     kind: u8,
     rest: &'a [u8],
@@ -166,12 +203,13 @@ impl Body<'_> {
     }
 }
 
+/// A type that can be a field of a frame.
 trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(body: &mut Body<'_>) -> Result<Self, WireError>;
 }
 
-/// Implements [`Field`] for types by how one is put, and taken.
+/// Implements [`Field`] for types: `|value, out| put; |body| take;`.
 macro_rules! fields {
     ($($($type:ty),*: |$value:ident, $out:ident| $put:expr, |$body:ident| $take:expr;)*) => {
         $($(impl Field for $type {
@@ -207,7 +245,7 @@ fields! {
     StopKind:
         |kind, out| out.push(u8::from(*kind == Self::Forced)),
         |body| body.bytes().map(|[byte]| if byte == 0 { Self::Soft } else { Self::Forced });
-    // The types from here on take all that is left.
+    // The types from here on take all the rest of the body, so each can only be the last field.
     Vec<u8>:
         |bytes, out| out.extend_from_slice(bytes),
         |body| Ok(body.rest.to_vec());
@@ -215,7 +253,8 @@ fields! {
         |text, out| out.extend_from_slice(text.as_bytes()),
         |body| Ok(String::from_utf8_lossy(body.rest).into_owned());
     ExitRecord, KillReport:
-        // Only maps with keys that are no strings fail, and no report holds one.
+        // JSON can't represent maps whose keys are not strings. No report has such a map, so this never
+        // fails.
         |report, out| out.extend(serde_json::to_vec(report).unwrap_or_default()),
         |body| serde_json::from_slice(body.rest).map_err(|_| body.malformed());
     Hello:

@@ -1,20 +1,29 @@
-//! Which hosts may be reached from a box whose network is closed: the list, and the judgement of a
-//! name or an address. Pure; a proxy asks it before it resolves a name, and again for each address
-//! that the name leads to.
+//! Which hosts may be reached from a box whose network is closed: the list, and the decisions about names and
+//! addresses. Pure. The proxy asks twice:
+//!
+//! ```text
+//!  target (host, port) ─▶ Allowed::judge ─▶ resolve the name ─▶ judge_address, for each address ─▶ connect
+//!                           Unlisted,                             Private, OfThisMachine
+//!                           Address, Port
+//! ```
+//!
+//! The second question is needed because the owner of a name decides to which address it leads: an allowed
+//! name must not become a way into this machine or its private networks.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// The ports that are open for a host that is listed without one.
+/// The ports that a line without a port opens.
 const USUAL: [u16; 2] = [80, 443];
 /// Longest name, in bytes (RFC 1035, 2.3.4).
 const NAME_MAX: usize = 253;
-/// The name that always leads to this machine (RFC 6761, 6.3).
+/// The name that always means this machine (RFC 6761, 6.3).
 const LOCALHOST: &str = "localhost";
-/// The addresses that this name has.
+/// The addresses of [`LOCALHOST`].
 const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// A line of the list: `name`, `*.name`, or an address; and `:port`, else 80 and 443 are meant.
+/// A line of the list: `name`, `*.name` or an address, and an optional `:port`. Without a port, 80 and 443
+/// are open. An IPv6 address with a port needs brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedHost {
     host: Pattern,
@@ -24,26 +33,26 @@ pub struct AllowedHost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
     Is(Host),
-    /// All names below this one, and not itself.
+    /// All names below this one, at any depth, and not the name itself.
     Below(String),
 }
 
-/// A name in lower case without the last point, or an address; an IPv4 address is never in the form
-/// of IPv6.
+/// A host in its normal form: a name in lower case without the final dot, or an address. An IPv4 address
+/// that is mapped into IPv6 (`::ffff:a.b.c.d`) becomes IPv4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
     Name(String),
     Address(IpAddr),
 }
 
-/// Where a connection is to lead.
+/// The destination of a connection, as a program asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub host: Host,
     pub port: u16,
 }
 
-/// Why a connection is refused, in words that go on after its host.
+/// Why a connection is refused. The text continues a sentence after the host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("is no name of a host, nor an address in its usual form")]
@@ -64,7 +73,7 @@ pub enum Refused {
     NoProxyRequest,
 }
 
-/// A list of hosts.
+/// A list of allowed (or of refused) hosts. Empty: it allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed(Vec<AllowedHost>);
 
@@ -72,7 +81,7 @@ impl FromStr for AllowedHost {
     type Err = Refused;
 
     fn from_str(text: &str) -> Result<Self, Refused> {
-        // Without brackets, colons belong to an IPv6 address.
+        // Without brackets the whole text may be an IPv6 address. It has no port then.
         if let Ok(address) = text.parse::<Ipv6Addr>() {
             let host = Host::Address(IpAddr::V6(address).to_canonical());
             return Ok(Self { host: Pattern::Is(host), port: None });
@@ -96,7 +105,8 @@ impl FromStr for AllowedHost {
 impl FromStr for Host {
     type Err = Refused;
 
-    /// Takes what a URL has for a host: IPv6 stands in brackets.
+    /// Takes a host as it is in a URL: an IPv6 address is in brackets. Refuses numbers in other forms that
+    /// resolvers take for IPv4 addresses.
     fn from_str(text: &str) -> Result<Self, Refused> {
         if let Some(inner) = text.strip_prefix('[') {
             let address: Ipv6Addr =
@@ -120,14 +130,16 @@ impl FromStr for Host {
 }
 
 impl Allowed {
-    /// A longer list. Lines that can't be read allow nothing: the configuration refuses them.
+    /// This list and more lines. Lines that can't be parsed are left out and so allow nothing; the
+    /// configuration has refused them before.
     #[must_use]
     pub fn with<'a>(&self, lines: impl IntoIterator<Item = &'a str>) -> Self {
         let more = lines.into_iter().filter_map(|line| line.parse().ok());
         Self(self.0.iter().cloned().chain(more).collect())
     }
 
-    /// Whether a target may be reached as far as it can be seen without resolving its name.
+    /// Whether a target may be reached, as far as that can be decided before its name is resolved. Otherwise
+    /// `Unlisted` (a name), `Address`, or `Port` if only the port is not allowed.
     pub fn judge(&self, target: &Target) -> Result<(), Refused> {
         let mut of_host = self.0.iter().filter(|it| it.host.matches(&target.host)).peekable();
         if of_host.peek().is_none() {
@@ -139,8 +151,9 @@ impl Allowed {
         if of_host.any(|it| it.is_open(target.port)) { Ok(()) } else { Err(Refused::Port) }
     }
 
-    /// Whether a target that may be reached may be at this address. Whoever decides what a name
-    /// leads to must not decide that it leads into this machine, whose addresses are `own`.
+    /// Whether a target that [`Self::judge`] allows may have this address. An address that is listed itself
+    /// is always allowed, and `localhost` may have a loopback address. Any other address must be public,
+    /// and must not be one of `own`, the addresses of this machine's interfaces.
     pub fn judge_address(
         &self,
         target: &Target,
@@ -163,7 +176,7 @@ impl Allowed {
 }
 
 impl Target {
-    /// The line that would allow it.
+    /// The line that would allow exactly this target, with its port.
     pub fn line(&self) -> String {
         match &self.host {
             Host::Name(name) => format!("{name}:{}", self.port),
@@ -173,7 +186,7 @@ impl Target {
 }
 
 impl Refused {
-    /// Whether a longer list would help.
+    /// Whether a line more in the list would allow the connection.
     pub fn is_by_list(&self) -> bool {
         matches!(self, Self::Unlisted | Self::Address | Self::Port)
     }
@@ -184,7 +197,7 @@ impl AllowedHost {
         self.port.map_or(USUAL.contains(&port), |only| only == port)
     }
 
-    /// Whether another line allows all that this one does.
+    /// Whether `other` allows everything that this line allows.
     pub fn is_within(&self, other: &Self) -> bool {
         let is_host = match &self.host {
             Pattern::Is(host) => other.host.matches(host),
@@ -198,8 +211,9 @@ impl AllowedHost {
         is_host && (self.port == other.port || self.port.is_some_and(|port| other.is_open(port)))
     }
 
-    /// The sockets of this machine's loopback that the line opens. Clients do not ask a proxy for
-    /// these names.
+    /// The loopback sockets of this machine that the line opens; for `localhost`, at 127.0.0.1. Programs
+    /// ask no proxy for such names, so the proxy listens at the same sockets inside the namespace
+    /// (`process/network.rs`).
     pub fn loopback(&self) -> Vec<SocketAddr> {
         let address = match &self.host {
             Pattern::Is(Host::Name(name)) if name == LOCALHOST => Ipv4Addr::LOCALHOST.into(),
@@ -223,8 +237,8 @@ impl Pattern {
     }
 }
 
-/// The networks that are not public, by address and length of the prefix (RFC 6890 and IANA's
-/// registry of special addresses).
+/// The IPv4 networks that are not public: address and length of the prefix (RFC 6890, and IANA's registry of
+/// special-purpose addresses).
 const SPECIAL: [([u8; 4], u32); 16] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -244,11 +258,12 @@ const SPECIAL: [([u8; 4], u32); 16] = [
     ([240, 0, 0, 0], 4),
 ];
 
-/// The address that is reached at last: of one that stands for an IPv4 address, that.
+/// The address that a connection reaches in the end: the IPv4 address for one that is mapped into IPv6, or
+/// that NAT64 translates.
 fn reached(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => match address.segments() {
-            // By way of NAT64 (RFC 6052).
+            // The well-known prefix of NAT64 (RFC 6052).
             [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
                 Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)).into()
             }
@@ -258,7 +273,8 @@ fn reached(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether an address is one of the internet's, not of this machine nor of a private network.
+/// Whether an address is public: not of this machine's loopback, a private network, or for a special
+/// purpose. Of IPv6, only 2000::/3 without its special parts is public.
 fn is_public(address: IpAddr) -> bool {
     match reached(address) {
         IpAddr::V4(address) => !SPECIAL.iter().any(|(network, length)| {
@@ -266,7 +282,8 @@ fn is_public(address: IpAddr) -> bool {
             u32::from(address) & mask == u32::from(Ipv4Addr::from(*network))
         }),
         IpAddr::V6(address) => match address.segments() {
-            // Teredo and the like, documentation, 6to4, documentation.
+            // 2001::/23 (Teredo and other protocols), 2001:db8::/32 (documentation), 2002::/16 (6to4),
+            // 3fff::/16 (documentation).
             [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x2002 | 0x3fff, ..] => false,
             [first, ..] => first & 0xe000 == 0x2000,
         },

@@ -1,6 +1,6 @@
-//! The system calls that would get around the rules for files, or that no agent needs: they fail
-//! with EPERM. Landlock itself keeps a process from tracing, and from reading the memory of, those
-//! outside of the box.
+//! The seccomp filters of a box: system calls that would get around the rules for files, or that no agent
+//! needs, fail with EPERM. Landlock itself keeps a process from tracing processes outside of the box, and
+//! from reading their memory. Pure: `kernel` applies the filters.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
-/// Those that fail whatever their arguments are.
+/// Calls that fail whatever their arguments are.
 const FORBIDDEN: &[libc::c_long] = &[
     // Other views of the file system, and other namespaces.
     libc::SYS_setns,
@@ -40,7 +40,7 @@ const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
     libc::SYS_syslog,
-    // It makes calls that no filter sees.
+    // A ring makes calls that no filter sees.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -63,7 +63,7 @@ const OF_THIS_MACHINE: &[libc::c_long] =
 #[cfg(not(target_arch = "x86_64"))]
 const OF_THIS_MACHINE: &[libc::c_long] = &[libc::SYS_kexec_file_load];
 
-/// Those that change the process that their first argument names, or the caller if that is 0.
+/// Calls that change the process that their first argument names. 0 names the caller, and is allowed.
 const OF_A_PROCESS: &[libc::c_long] = &[
     libc::SYS_prlimit64,
     libc::SYS_sched_setscheduler,
@@ -72,11 +72,11 @@ const OF_A_PROCESS: &[libc::c_long] = &[
     libc::SYS_sched_setaffinity,
 ];
 
-/// Those that change a process, a group or what a user has, by their first argument, which is this
-/// for a process; the second one names it.
+/// Calls whose first argument says what the second one names: a process (the value here), a group, or a user.
+/// Only the caller itself, a process named 0, is allowed.
 const OF_SOME: [(libc::c_long, u64); 2] = [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
-/// New namespaces (clone(2)): in one of its own a process has capabilities.
+/// The flags of new namespaces (clone(2)). In a user namespace of its own a process has all capabilities.
 const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -85,23 +85,25 @@ const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWIPC,
     libc::CLONE_NEWUTS,
     libc::CLONE_NEWCGROUP,
-    // CLONE_NEWTIME, which only unshare(2) takes: clone(2) has the signal in these bits.
+    // CLONE_NEWTIME, the last one. Only unshare(2) takes it: in clone(2) these bits are the exit signal.
     0x80,
 ];
-/// Puts bytes into a terminal as if they were typed, or selects and pastes (ioctl_tty(2)).
+/// TIOCSTI and TIOCLINUX: they put bytes into a terminal as if typed, or select and paste (ioctl_tty(2)).
 const TYPED: [u64; 2] = [0x5412, 0x541c];
 
-/// How many filters a process in a box has at least, beside those that it had.
+/// How many filters [`filters`] returns. `kernel::holds` recognises a process in a box by this many more
+/// filters than this process has.
 pub const FILTERS: u32 = 2;
 
-/// The families of sockets that belong to a network namespace, and those of the file system. Some
-/// others reach beyond it, such as `AF_VSOCK`.
+/// The families of sockets that [`Level::Strict`](super::Level::Strict) allows: those that belong to a
+/// network namespace or to the file system. Some others reach beyond the namespace, such as `AF_VSOCK`.
 const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// The filters, in the order in which they are set.
+/// The filters, in the order in which they are applied.
 pub fn filters(is_strict: bool) -> Result<Vec<BpfProgram>, BackendError> {
     let clone3 = BTreeMap::from([(libc::SYS_clone3, vec![])]);
-    // The C library then calls clone(2), whose flags a filter can see.
+    // A filter can't see the flags of clone3(2), which are in memory. After ENOSYS the C library calls
+    // clone(2), whose flags a filter can see.
     let unknown = u32::try_from(libc::ENOSYS).unwrap_or_default();
     let refused = u32::try_from(libc::EPERM).unwrap_or_default();
     let mut rules = forbidden()?;
@@ -116,6 +118,7 @@ pub fn filters(is_strict: bool) -> Result<Vec<BpfProgram>, BackendError> {
     Ok(vec![compile(clone3, unknown)?, compile(rules, refused)?])
 }
 
+/// The calls that fail with EPERM, each with the conditions on its arguments; none: always.
 fn forbidden() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().chain(OF_THIS_MACHINE).map(|call| (*call, vec![])).collect();
@@ -129,7 +132,7 @@ fn forbidden() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     }
     let typed = |value: &u64| one(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *value);
     rules.insert(libc::SYS_ioctl, TYPED.iter().map(typed).collect::<Result<_, _>>()?);
-    // The limits and the scheduling of any process but the caller, which these have as 0.
+    // The limits and the scheduling of every process but the caller, whose number is 0 in these calls.
     let unless = |argument, own| one(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, own);
     for call in OF_A_PROCESS {
         rules.insert(*call, vec![unless(0, 0)?]);
@@ -140,6 +143,7 @@ fn forbidden() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     Ok(rules)
 }
 
+/// A rule with one condition.
 fn one(
     argument: u8,
     length: SeccompCmpArgLen,
@@ -149,12 +153,13 @@ fn one(
     SeccompRule::new(vec![SeccompCondition::new(argument, length, operator, value)?])
 }
 
+/// A filter in which these calls fail with an errno and all others are allowed.
 fn compile(
     mut rules: BTreeMap<i64, Vec<SeccompRule>>,
     error: u32,
 ) -> Result<BpfProgram, BackendError> {
     if cfg!(target_arch = "x86_64") {
-        // The same calls by their numbers of the x32 ABI.
+        // The same calls have other numbers in the x32 ABI, which the same kernel may offer.
         const X32: i64 = 0x4000_0000;
         let again: Vec<_> = rules.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
         rules.extend(again);

@@ -1,5 +1,5 @@
-//! Makes the kernel hold a box: all that can fail for want of memory or of a file is done before
-//! the fork, so that the child only makes system calls.
+//! Makes the kernel enforce a box. Everything that can fail for lack of memory or of a file is done before
+//! the fork ([`Ready::make`]), so that the child only makes system calls ([`Ready::enter`]).
 
 use std::fs;
 use std::io;
@@ -18,8 +18,8 @@ use super::{Access, Level, NEEDED, Rule, SCOPES, Sandbox, calls};
 
 /// linux/landlock.h: ask for the version instead of making a ruleset.
 const ASK_VERSION: libc::c_uint = 1;
-/// linux/capability.h: what would let root out, in the order of their numbers. Root keeps those
-/// by which it owns files and processes.
+/// linux/capability.h: the capabilities by which root could leave a box, by number. Root keeps those by
+/// which it owns files and processes.
 const DROPPED: [libc::c_int; 19] = [
     2,  // DAC_READ_SEARCH: open_by_handle_at(2)
     9,  // LINUX_IMMUTABLE
@@ -42,7 +42,7 @@ const DROPPED: [libc::c_int; 19] = [
     40, // CHECKPOINT_RESTORE
 ];
 
-/// The version of Landlock that the kernel has; 0: none.
+/// The version of Landlock that the kernel has; 0: none, or disabled.
 pub fn probe() -> u32 {
     let nothing: *const libc::c_void = std::ptr::null();
     // SAFETY: with this flag the call takes no ruleset, and returns a number.
@@ -51,9 +51,9 @@ pub fn probe() -> u32 {
     u32::try_from(found).unwrap_or(0)
 }
 
-/// Whether the kernel shows that a process has entered a box since it was one of ours. The process
-/// can't undo that, nor can what it starts, whoever their parents are. One of which the kernel shows
-/// nothing counts as held.
+/// Whether a process is in a box: it has `no_new_privs`, and at least `calls::FILTERS` more seccomp filters
+/// than this process. Neither the process nor what it starts can undo either. A process of which `/proc`
+/// shows nothing (it has ended) counts as in a box.
 pub fn holds(pid: i32) -> bool {
     static OWN: LazyLock<Option<u32>> = LazyLock::new(|| status("self").map(|own| own.1));
     let (own, found) = (OWN.unwrap_or_default(), status(&pid.to_string()));
@@ -62,7 +62,7 @@ pub fn holds(pid: i32) -> bool {
     })
 }
 
-/// Of `/proc/PID/status` (proc(5)): whether it has `no_new_privs`, and its number of filters.
+/// From `/proc/PID/status` (proc_pid_status(5)): whether it has `no_new_privs`, and its number of filters.
 fn status(pid: &str) -> Option<(bool, u32)> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
@@ -72,7 +72,7 @@ fn status(pid: &str) -> Option<(bool, u32)> {
     Some((field("NoNewPrivs")? == 1, field("Seccomp_filters")?))
 }
 
-/// A box that is made and not entered yet.
+/// A box that is ready to be entered: the ruleset is open, and the filters are compiled.
 pub struct Ready {
     ruleset: RulesetCreated,
     filters: Vec<BpfProgram>,
@@ -80,8 +80,8 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Opens what the rules name. A path to read that is not there is left out. The error is a
-    /// sentence.
+    /// Opens the paths of the rules. A path to read that does not exist is left out; any other path that
+    /// can't be opened is an error. The error is a sentence without its full stop.
     pub fn make(sandbox: &Sandbox) -> Result<Self, String> {
         let cannot = |error: &dyn std::fmt::Display| format!("no sandbox can be made: {error}");
         let abi = version(sandbox.abi).ok_or_else(|| cannot(&"Landlock is too old"))?;
@@ -105,8 +105,8 @@ impl Ready {
         Ok(Self { ruleset, filters, is_root: geteuid().is_root() })
     }
 
-    /// Holds this thread, and all that it starts, to the box, for good. To be called in the child,
-    /// right before its exec.
+    /// Puts this thread and all that it starts into the box, for good. To be called in the child, right
+    /// before its exec. Fails if the kernel enforces only a part.
     pub fn enter(self) -> io::Result<()> {
         if self.is_root {
             drop_capabilities()?;
@@ -119,7 +119,8 @@ impl Ready {
     }
 }
 
-/// The version whose rights are handled: none beyond those that are known here.
+/// The version of Landlock whose rights the box handles: rights of later versions are not known here. `None`:
+/// the version is too old.
 fn version(abi: u32) -> Option<ABI> {
     Some(match abi {
         ..NEEDED => return None,
@@ -137,6 +138,7 @@ fn add(ruleset: RulesetCreated, rule: &Rule, abi: ABI) -> Result<RulesetCreated,
     ruleset.add_rule(PathBeneath::new(path, rights)).map_err(|error| text(&error))
 }
 
+/// The rights that a rule gives. A file only takes the rights that apply to files, or the kernel refuses.
 fn rights(rule: &Rule, abi: ABI, is_folder: bool) -> BitFlags<AccessFs> {
     let rights = match rule.access {
         Access::Read => AccessFs::from_read(abi),
@@ -152,8 +154,8 @@ fn rights(rule: &Rule, abi: ABI, is_folder: bool) -> BitFlags<AccessFs> {
     if is_folder { rights } else { rights & AccessFs::from_file(abi) }
 }
 
-/// Root's program is to come out of its exec without them: they are taken out of the bounding set
-/// (capabilities(7)).
+/// Takes the [`DROPPED`] capabilities out of the bounding set (capabilities(7)), so that root's program
+/// does not get them at its exec.
 fn drop_capabilities() -> io::Result<()> {
     for capability in DROPPED {
         // SAFETY: these operations take numbers.

@@ -1,13 +1,14 @@
-//! The box around an executor: what is asked for, what a process is held to, and the receipt.
-//! The kernel holds it: Landlock ([`landlock(7)`]) the files, seccomp(2) what gets around that.
-//! The box is a property of the process and of all that it starts, whoever supervises them.
+//! The box around an executor: what the configuration asks for, the rules for one process, and the receipt of
+//! what the kernel enforces. Landlock ([`landlock(7)`]) limits files, seccomp(2) the calls that would get
+//! around that. The box is a property of the process and of all that it starts, whoever supervises them.
 //!
 //! ```text
 //!  configuration ─Wanted─▶ daemon ─Sandbox, in the manifest─▶ shim ─Ready─▶ child: enter, exec
 //!                                                              └─ Receipt, in started.json
 //! ```
 //!
-//! It is never half a box: what is asked for and can't be had prevents the start.
+//! A box is never incomplete: if a part of what is asked for can't be had, the process is not started. What
+//! an older kernel can't enforce at all is listed as open in the receipt.
 //!
 //! [`landlock(7)`]: https://man7.org/linux/man-pages/man7/landlock.7.html
 
@@ -27,20 +28,21 @@ use crate::event::Timestamp;
 pub use kernel::{Ready, holds};
 pub use state::{Credentials, StatePlace};
 
-/// How much of a box; a later one holds more.
+/// How strict a box is. The order matters: a later level allows less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
+    /// No box.
     #[default]
     None,
-    /// Reads the system and the toolchains, writes the attempt's own files.
+    /// The process can read the system and the toolchains, and write the attempt's own files.
     Workspace,
-    /// Besides, no network but the hosts that are allowed.
+    /// In addition, it has no network except, through a proxy, to the allowed hosts.
     Strict,
 }
 
 impl Level {
-    /// Its name in the configuration.
+    /// Its name in the configuration and in receipts.
     pub fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -50,26 +52,27 @@ impl Level {
     }
 }
 
-/// What the configuration asks for, for an executor and its variant.
+/// What the configuration asks for, for an executor with a variant. Paths and hosts are as the person wrote
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub level: Level,
-    /// The agent may only read its worktrees. It still writes its own state.
+    /// The agent may only read its worktrees. It can still write its own state.
     pub reads_only: bool,
-    /// Paths to read and run beside the usual ones; `~/` begins the person's home.
+    /// Paths to read and run, beside the usual ones. `~/` stands for the person's home.
     pub read: Vec<String>,
-    /// Paths to write. A folder, which ends with `/`, is made if it is missing.
+    /// Paths to write. One that ends with `/` is a folder, and is made if it is missing.
     pub write: Vec<String>,
     /// The hosts that `strict` allows ([`allowed_destinations::AllowedHost`]).
     pub hosts: Vec<String>,
-    /// Those for which it asks no person.
+    /// Hosts that stay refused, and for which no person is asked. In the form of `hosts`.
     pub refused: Vec<String>,
-    /// Where the executor's own state is: the attempt has a copy of it.
+    /// Where the executor keeps its own state. The attempt gets a copy.
     pub state: Vec<StatePlace>,
     pub shipped: Shipped,
 }
 
-/// Those of the three lists that come with Provost: the executor's own state, its model's hosts.
+/// The entries of the three lists that come with Provost: the executor's own state, and its model's hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shipped {
     pub read: Vec<String>,
@@ -78,8 +81,10 @@ pub struct Shipped {
 }
 
 impl Wanted {
-    /// What it opens that another box does not, apart from what comes with Provost. Hosts count
-    /// where the other one holds the network.
+    /// The paths and hosts that this box opens and `other` does not, without those that come with Provost.
+    /// Hosts count only if `other` is [`Level::Strict`]: otherwise its network is open. A path with `..`
+    /// counts as not open in `other`. `gateway/sandbox_rules.rs` uses this to keep an agent from starting
+    /// one that can do more.
     pub fn beyond<'a>(&'a self, other: &Self, home: Option<&Path>) -> Vec<&'a str> {
         let place = |text: &str| match (text.strip_prefix("~/"), home) {
             (Some(below), Some(home)) => home.join(below),
@@ -108,7 +113,7 @@ impl Wanted {
     }
 }
 
-/// What held a turn, and the variant that had asked for it.
+/// The level of the box that a turn ran in, and the turn's variant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     pub level: Level,
@@ -116,7 +121,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// The more of what has held turns before and of what holds one now; of the same, the newer.
+    /// The stricter of the box of earlier turns and that of the current turn; of two equal levels, the
+    /// current one.
     pub fn most(
         before: Option<Self>,
         now: Option<&Receipt>,
@@ -128,23 +134,25 @@ impl Held {
     }
 }
 
-/// What a process is held to: part of its manifest.
+/// The rules of the box of one process; part of its manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
     pub level: Level,
-    /// The version of Landlock that the daemon has found.
+    /// The version of Landlock that the daemon has found ([`abi`]).
     pub abi: u32,
+    /// Every path that the process may use. Landlock refuses all others.
     pub rules: Vec<Rule>,
     /// The hosts that may be reached with [`Level::Strict`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Those for which no person is asked.
+    /// Hosts that stay refused, and for which no person is asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
-    /// The executor's state is the attempt's own.
+    /// The executor uses the attempt's own copy of its state.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_state: bool,
-    /// What package managers are configured with and it can't read, as a person writes the paths.
+    /// Configuration of package managers that the process can't read, as paths with `~/`
+    /// ([`places::hidden`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
 }
@@ -156,33 +164,36 @@ pub struct Rule {
     pub access: Access,
 }
 
+/// What a process may do with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
     /// Read, list and run.
     Read,
-    /// Everything but to make devices.
+    /// Everything except making and controlling devices (mknod(2), ioctl(2)).
     Write,
-    /// Read, write and control a device.
+    /// Read, write, and control a device by ioctl(2).
     Device,
 }
 
-/// What holds a process: it was set before its program ran.
+/// What the kernel enforces for a process. The box was in force before its program ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     pub level: Level,
-    /// landlock+seccomp, and +netns for the network.
+    /// `landlock+seccomp`, or `landlock+seccomp+netns` with [`Level::Strict`].
     pub mechanism: String,
-    /// The kernel's version of Landlock.
+    /// The version of Landlock whose rights are enforced ([`Sandbox::abi`]).
     pub abi: u32,
-    /// files, privileges, syscalls, network, devices, signals, `abstract_sockets`, state.
+    /// Words out of: `files`, `privileges`, `syscalls`, `network`, `devices`, `signals`, `abstract_sockets`,
+    /// `state`.
     pub enforced: Vec<String>,
-    /// What the process can still reach.
+    /// What the process can still reach: words of the same kind, and always `unix_sockets`.
     pub open: Vec<String>,
-    /// What its proxy has decided; `None`: it has none, or nothing was asked for.
+    /// What its proxy has decided. `None`: it has no proxy, or has asked for no host. Not in `started.json`:
+    /// readers add it from [`Decisions::FILE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Decisions>,
-    /// Of a script and a check: what package managers are configured with and it can't read.
+    /// [`Sandbox::hidden`], which only scripts and checks have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
 }
@@ -190,44 +201,51 @@ pub struct Receipt {
 /// What a proxy decided about the connections of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decisions {
+    /// Requests and connections that were allowed, whether or not the host answered.
     pub allowed: u64,
     pub refused: u64,
     /// The newest first, [`Decisions::NEWEST`] at most.
     pub newest_refusals: Vec<RefusedHost>,
 }
 
+/// A connection that a proxy has refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedHost {
     pub at: Timestamp,
-    /// With its port, as it was asked for.
+    /// The host with its port, as the program asked for it.
     pub host: String,
-    /// Goes on after the host.
+    /// Why: words that continue a sentence after the host.
     pub reason: String,
-    /// The line of a list that would allow it; `None`: none would.
+    /// The line of `allow_hosts` that would allow it. `None`: no line would, or the host is to stay refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<String>,
 }
 
-/// The file in an attempt's folder with the hosts that a person has allowed for it, one a line.
+/// The file in an attempt's folder with the hosts that a person has allowed for the attempt, one on each
+/// line.
+/// `attempt/network_approvals.rs` writes it. The proxy reads it for each target that the manifest's list does
+/// not allow.
 pub const ALLOWED_FILE: &str = "allow_hosts";
 
 impl Decisions {
-    /// The file in the process's folder.
+    /// The file in the process's folder that the proxy writes.
     pub const FILE: &str = "network.json";
+    /// How many refusals are kept.
     pub const NEWEST: usize = 20;
 }
 
-/// The oldest version of Landlock with which the level `workspace` holds: before it, any file
-/// could be truncated.
+/// The oldest version of Landlock with which the level `workspace` protects files: before version 3, any
+/// file could be truncated.
 pub const NEEDED: u32 = 3;
-/// The version that knows of devices.
+/// The first version that limits ioctl(2) on devices.
 const DEVICES: u32 = 5;
-/// The version that knows of signals and of abstract sockets.
+/// The first version that limits signals and abstract Unix sockets.
 pub const SCOPES: u32 = 6;
-/// The environment variable by which a test lowers the version that is found.
+/// The environment variable by which a test lowers the version that [`abi`] finds.
 pub const PRETENDED: &str = "PROVOST_TEST_LANDLOCK_ABI";
 
-/// The version of Landlock that this kernel has; 0: none.
+/// The version of Landlock that this kernel has; 0: it has none, or it is disabled. Asked once for each
+/// process.
 pub fn abi() -> u32 {
     static FOUND: LazyLock<u32> = LazyLock::new(|| {
         let pretended = std::env::var(PRETENDED).ok().and_then(|text| text.parse().ok());
@@ -236,7 +254,8 @@ pub fn abi() -> u32 {
     *FOUND
 }
 
-/// Why this machine can't hold a box, in a sentence without its full stop.
+/// Why this machine can't enforce a box, in a sentence without its full stop; `None`: it can.
+/// [`Level::Strict`] needs a network namespace too (`process::network::obstacle`).
 pub fn obstacle() -> Option<String> {
     let found = abi();
     (found < NEEDED).then(|| match found {
@@ -246,10 +265,10 @@ pub fn obstacle() -> Option<String> {
 }
 
 impl Sandbox {
-    /// What will hold the process once [`Ready`] is made of this and entered.
+    /// What will be enforced once [`Ready`] is made of this and entered.
     pub fn receipt(&self) -> Receipt {
         let is_strict = self.level == Level::Strict;
-        // Abstract sockets are part of the network.
+        // Abstract sockets belong to a network namespace, so `strict` limits them with any version.
         let abstract_sockets = if is_strict { NEEDED } else { SCOPES };
         let newer =
             [(DEVICES, "devices"), (SCOPES, "signals"), (abstract_sockets, "abstract_sockets")];

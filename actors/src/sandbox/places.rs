@@ -1,5 +1,5 @@
-//! Which parts of the machine a box opens: the system, the toolchains, the certificates that the
-//! environment names and the executor's own program. It looks at the disk, and writes nothing.
+//! Which parts of the machine a box opens: the system, the toolchains, the certificates that the environment
+//! names, and the executor's own program. Reads the disk, and writes nothing. All functions block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{Access, Rule};
 use crate::environment::CERTIFICATES;
 
-/// What every program may read and run.
+/// What every program may read and run, as far as it exists here.
 const SYSTEM: [&str; 20] = [
     "/usr",
     "/bin",
@@ -25,13 +25,14 @@ const SYSTEM: [&str; 20] = [
     "/home/linuxbrew/.linuxbrew",
     "/proc",
     "/sys",
-    // Where /etc leads on many systems.
+    // Where links in /etc lead on many systems.
     "/run/systemd/resolve",
     "/run/current-system",
     "/run/wrappers",
     "/var/lib/ca-certificates",
     "/etc/resolv.conf",
 ];
+/// The devices that every program may read, write and control.
 const DEVICES: [&str; 8] = [
     "/dev/null",
     "/dev/zero",
@@ -42,8 +43,8 @@ const DEVICES: [&str; 8] = [
     "/dev/ptmx",
     "/dev/pts",
 ];
-/// Toolchains, and what they and git are configured with, below the person's home. None of it
-/// holds credentials.
+/// Toolchains, and the configuration of them and of git, below the person's home. None of these is the usual
+/// place for credentials.
 const TOOLCHAINS: &[&str] = &[
     ".asdf",
     ".bun/bin",
@@ -83,7 +84,8 @@ const TOOLCHAINS: &[&str] = &[
     "go/pkg",
 ];
 
-/// What package managers are configured with, below the person's home. Most of it may hold credentials.
+/// Configuration of package managers, below the person's home. Most of these files may hold credentials, so
+/// no box opens them by itself.
 const OF_PACKAGE_MANAGERS: [&str; 18] = [
     ".bunfig.toml",
     ".bundle/config",
@@ -105,16 +107,19 @@ const OF_PACKAGE_MANAGERS: [&str; 18] = [
     ".yarnrc.yml",
 ];
 
-/// The person's folders, as the daemon's environment has them.
+/// The person's folders and certificates, as the daemon's environment names them.
 #[derive(Default)]
 pub struct Person<'a> {
+    /// `HOME`, if it is an absolute path.
     pub home: Option<&'a Path>,
+    /// `PATH`.
     pub search: Option<&'a str>,
-    /// Files with certificates that programs are to trust.
+    /// Files with certificates that programs are to trust; absolute paths.
     pub certificates: Vec<&'a Path>,
 }
 
 impl<'a> Person<'a> {
+    /// Takes them from the daemon's environment. Relative paths are ignored.
     pub fn of(environment: &'a BTreeMap<String, String>) -> Self {
         let home = environment.get("HOME").map(Path::new).filter(|home| home.is_absolute());
         let certificates = CERTIFICATES.iter().filter_map(|name| environment.get(*name));
@@ -122,7 +127,9 @@ impl<'a> Person<'a> {
         Self { home, search: environment.get("PATH").map(String::as_str), certificates }
     }
 
-    /// A path of the configuration: `~/` begins the person's home.
+    /// An absolute path of the configuration, in which `~/` stands for the person's home. Does not look at
+    /// the disk.
+    /// `Err` is a sentence without its full stop: no `HOME`, or a relative path.
     pub fn path(&self, text: &str) -> Result<PathBuf, String> {
         let path = match (text.strip_prefix("~/"), self.home) {
             (Some(below), Some(home)) => home.join(below),
@@ -133,9 +140,9 @@ impl<'a> Person<'a> {
     }
 }
 
-/// The rules for what is the same for every attempt of a person. `closed` are paths that no folder
-/// of the search path may hold, or lie in: what is private, and what an agent can write, which it
-/// may have made a link to anywhere.
+/// The rules that are the same for every attempt of a person. Folders of the search path, and certificates,
+/// are left out if they contain one of `closed` or lie in one. These are paths that are private, and paths
+/// that an agent can write: the agent may have replaced such a folder by a link to any place.
 pub fn of_machine(person: &Person<'_>, closed: &[PathBuf]) -> Vec<Rule> {
     let mut read: BTreeSet<PathBuf> = SYSTEM.iter().filter_map(real).collect();
     let toolchains = person
@@ -143,7 +150,7 @@ pub fn of_machine(person: &Person<'_>, closed: &[PathBuf]) -> Vec<Rule> {
         .into_iter()
         .flat_map(|home| TOOLCHAINS.iter().filter_map(move |below| real(home.join(below))));
     read.extend(toolchains);
-    // A folder in the person's home may hold more than certificates.
+    // Files only: a folder in the person's home may hold more than certificates.
     let certificates = person.certificates.iter().filter(|it| it.is_file()).filter_map(real);
     read.extend(certificates.filter(|it| !meets(it, closed)));
     let search = person.search.unwrap_or_default().split(':').filter(|it| it.starts_with('/'));
@@ -159,7 +166,9 @@ pub fn of_machine(person: &Person<'_>, closed: &[PathBuf]) -> Vec<Rule> {
     read.into_iter().map(|path| Rule { path, access: Access::Read }).chain(devices).collect()
 }
 
-/// What package managers are configured with and these rules do not open, as a person writes the paths.
+/// The files of package managers' configuration that exist and that these rules do not open, as `~/` paths. A
+/// package manager that can't read its configuration uses the public registry without a message, so receipts
+/// list them.
 pub fn hidden(person: &Person<'_>, rules: &[Rule]) -> Vec<String> {
     let is_hidden = |below: &&str| {
         let there = person.home.and_then(|home| real(home.join(below)));
@@ -169,10 +178,12 @@ pub fn hidden(person: &Person<'_>, rules: &[Rule]) -> Vec<String> {
     hidden.map(|below| format!("~/{below}")).collect()
 }
 
-/// What the program needs of its own installation.
+/// The rules for the program's own installation: its file, and the folder around it (for npm, the outermost
+/// `node_modules`) if that folder is narrow: not the person's home or above, not private, not writable by
+/// everyone. Empty: there is no such file.
 pub fn of_program(program: &Path, person: &Person<'_>, private: &[PathBuf]) -> Vec<Rule> {
     let rule = |path: PathBuf| Rule { path, access: Access::Read };
-    // The shim's own program, by whatever name it has when it is run.
+    // `/proc/self/exe`: Provost itself. It is opened in the shim, when the rule is applied.
     if program.starts_with("/proc") {
         return vec![rule(program.to_owned())];
     }
@@ -189,8 +200,9 @@ pub fn of_program(program: &Path, person: &Person<'_>, private: &[PathBuf]) -> V
     [Some(file.clone()), around.filter(is_narrow)].into_iter().flatten().map(rule).collect()
 }
 
-/// The toolchain, of this person or another, that a folder of the search path belongs to: its
-/// programs may be scripts that run others of it. Those of npm are links to its packages.
+/// The toolchain, in this person's home or another place, to which a folder of the search path belongs: its
+/// programs may be scripts that run other programs of it. Programs in `node_modules/.bin` are links to the
+/// packages beside it.
 fn toolchain(folder: &Path) -> Option<PathBuf> {
     if folder.ends_with("node_modules/.bin") {
         return folder.parent().map(Path::to_owned);
@@ -198,23 +210,24 @@ fn toolchain(folder: &Path) -> Option<PathBuf> {
     around_toolchain(folder).map(Path::to_owned)
 }
 
-/// The folder of the toolchain that a path lies in.
+/// The innermost folder around a path (or the path itself) that is named like a toolchain; `None`: there is
+/// none. Compares names only, below any home.
 pub fn around_toolchain(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| TOOLCHAINS.iter().any(|known| path.ends_with(known)))
 }
 
-/// Whether a folder holds, or lies in, one of these.
+/// Whether a folder is, contains or lies in one of the others. Compares paths only: links are not resolved.
 pub fn meets(folder: &Path, others: &[PathBuf]) -> bool {
     others.iter().any(|other| other.starts_with(folder) || folder.starts_with(other))
 }
 
-/// A folder in which others make files, such as /tmp.
+/// Whether everyone may make files in a folder, as in /tmp.
 fn is_shared(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(folder).is_ok_and(|it| it.mode() & 0o002 != 0)
 }
 
-/// The path without links; `None`: nothing is there.
+/// The path with all links resolved; `None`: it does not exist, or can't be read.
 pub fn real(path: impl AsRef<Path>) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }

@@ -1,22 +1,22 @@
-//! Where an executor keeps its own state, and what of the person's an attempt's own copy of it
-//! begins with. Plain data: the configuration fills it in, `attempt/own_state` acts on it.
+//! Where an executor keeps its own state, and which part of the person's state an attempt's copy begins with.
+//! Plain data: the configuration fills it in, and `attempt/own_state` acts on it.
 
 use serde::Serialize;
 
 /// One folder of the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StatePlace {
-    /// The variable by which the program finds it; `None`: it finds it from another one.
+    /// The variable by which the program finds the folder. `None`: it derives the folder from another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
-    /// The person's own folder, where the variable is not set; `~/` begins the person's home.
+    /// The person's own folder if the variable is not set. `~/` stands for the person's home.
     pub from: String,
-    /// Its name in the attempt's state. Places may share one.
+    /// The folder's name in the attempt's state. Several places may share one name.
     pub folder: String,
     /// Files and folders to copy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copy: Vec<String>,
-    /// Those to be read where they are, which are too large for copies: a link leads there.
+    /// Files and folders that are too large to copy: the attempt's state has a link to the person's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -28,7 +28,7 @@ pub struct StatePlace {
 }
 
 impl StatePlace {
-    /// Whether the program fills it anew.
+    /// Whether the program can fill the folder again by itself, so that it may be removed.
     pub fn is_cache(&self) -> bool {
         let Self { copy, read, credentials, sessions, .. } = self;
         copy.is_empty() && read.is_empty() && credentials.is_empty() && sessions.is_empty()
@@ -39,10 +39,11 @@ impl StatePlace {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Credentials {
     pub file: String,
-    /// What a renewal changes: dotted paths. One that begins with `*.` is meant for each entry.
+    /// The fields that a renewal changes, as dotted paths. A path that begins with `*.` means that field of
+    /// each entry.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub renewed: Vec<String>,
-    /// Of these, the one that a renewal makes larger: a time.
+    /// The one of these fields that a renewal makes larger: a time. It tells which of two copies is newer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newer: Option<String>,
 }

@@ -1,11 +1,11 @@
-//! Credentials in files: which names look like them, and which of their texts no log may show.
-//! Pure.
+//! Credentials in files that are copied into worktrees: which file names look like them, and which of their
+//! texts no log may show. Pure.
 
-/// Bytes of the longest file that is a secret as a whole.
+/// Bytes of the longest file whose whole text is one secret.
 const WHOLE_MAX: usize = 16 * 1024;
-/// Bytes of the shortest value that is a secret whatever its variable is called.
+/// Bytes of the shortest value that is a secret even if its variable's name does not say so.
 const VALUE_MIN: usize = 8;
-/// Values that are in many such files and in every log.
+/// Values that many such files have and that are in every log: they are no secrets.
 const ORDINARY: [&str; 9] = [
     "development",
     "production",
@@ -18,7 +18,7 @@ const ORDINARY: [&str; 9] = [
     "undefined",
 ];
 
-/// Whether a file's name says that credentials are in it.
+/// Whether a file's name (without folders) says that credentials are in it. Case does not matter.
 pub fn is_credential(name: &str) -> bool {
     const NAMES: [&str; 8] = [
         ".npmrc",
@@ -43,9 +43,10 @@ pub fn is_credential(name: &str) -> bool {
         || (STEMS.contains(&stem) && KINDS.contains(&kind))
 }
 
-/// The texts of a file of credentials that are secrets, each with a name: the values of its
-/// `KEY=value` lines, or all of it if it has no such line and is short. `is_secret`: whether a
-/// variable's name says that its value is one, however short.
+/// The secrets of a file of credentials, each with a name for the log (`file:KEY`, or `file`). They are the
+/// values of its `KEY=value` lines that are long enough, no numbers and not ordinary. If no line has that
+/// form and the text is short, the whole text is the secret. `is_secret`: whether the name of a variable
+/// alone makes its value a secret.
 pub fn values(file: &str, text: &str, is_secret: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     let lines: Vec<(&str, &str)> = text.lines().filter_map(assignment).collect();
     if lines.is_empty() {
@@ -61,7 +62,8 @@ pub fn values(file: &str, text: &str, is_secret: impl Fn(&str) -> bool) -> Vec<(
     told.map(|(key, value)| (format!("{file}:{key}"), value.to_owned())).collect()
 }
 
-/// `KEY=value`, as shells and the readers of `.env` files take it.
+/// Parses `KEY=value` as shells and readers of `.env` files do: `export`, quotes, and comments after ` #`.
+/// `None`: the line has another form.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let line = line.strip_prefix("export ").unwrap_or(line);
@@ -76,7 +78,7 @@ fn assignment(line: &str) -> Option<(&str, &str)> {
         let rest = value.strip_prefix(*quote)?;
         rest.split_once(*quote).map(|(inside, _)| inside)
     });
-    // Without quotes a comment may follow.
+    // After a value without quotes, a comment may follow.
     let bare = || value.split_once(" #").map_or(value, |(before, _)| before.trim_end());
     Some((key, unquoted.unwrap_or_else(bare)))
 }

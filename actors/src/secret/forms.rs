@@ -1,14 +1,19 @@
-//! The forms of a text within JSON, as the usual encoders write it (RFC 8259, 7). Pure.
+//! The forms of a text within a JSON string, as the usual encoders write it (RFC 8259, section 7). Pure.
+//! An agent's output is mostly JSON, so a secret appears there in one of these forms.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+/// How an encoder escapes characters, beyond what JSON requires.
 #[derive(Clone, Copy)]
 struct Encoder {
     /// Characters beyond ASCII become `\uXXXX`.
     ascii: bool,
+    /// Further characters that become `\uXXXX`.
     more: &'static str,
+    /// `/` becomes `\/`.
     slash: bool,
+    /// The digits of `\uXXXX` are upper case.
     upper: bool,
 }
 
@@ -24,7 +29,8 @@ const ENCODERS: [Encoder; 7] = [
     Encoder { ascii: true, more: "<>&'\"+`", upper: true, ..PLAIN },
 ];
 
-/// The text itself and its forms within JSON, and within JSON within JSON.
+/// The text itself, its forms within JSON, and those within JSON within JSON. For most secrets these are all
+/// equal, so the set has one element.
 pub fn of(text: &str) -> BTreeSet<String> {
     let once: BTreeSet<String> = ENCODERS.iter().map(|encoder| encoder.encode(text)).collect();
     let twice = ENCODERS.iter().flat_map(|outer| {
@@ -58,6 +64,7 @@ impl Encoder {
         encoded
     }
 
+    /// Writes `\uXXXX`, as a surrogate pair for a character beyond the basic plane.
     fn escape(self, c: char, into: &mut String) {
         for unit in c.encode_utf16(&mut [0; 2]) {
             // Writing to a string never fails.

@@ -1,4 +1,4 @@
-//! Secrets: which variables hold one, and which texts no file may show. Pure.
+//! Secrets: which variables hold one, and which texts ("needles") no file may contain. Pure.
 //!
 //! ```text
 //!  the environment made ─┬─ without a secret ──▶ manifest.json
@@ -15,23 +15,27 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the shortest secret value: shorter texts occur everywhere.
+/// Bytes of the shortest value that is redacted: shorter texts occur everywhere in output.
 const VALUE_MIN: usize = 4;
-/// Bytes of the shortest line that is a secret by itself.
+/// Bytes of the shortest line of a value that is redacted by itself.
 const LINE_MIN: usize = 8;
 
-/// Which variables hold secrets: `NAME`, `PREFIX_*` or `*_SUFFIX` each.
+/// Patterns for the names of variables that hold secrets: each is `NAME`, `PREFIX_*` or `*_SUFFIX`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretNames(pub Vec<String>);
 
 impl SecretNames {
+    /// The patterns if the configuration has none.
     pub const DEFAULT: [&str; 4] = ["*_API_KEY", "*_TOKEN", "*_SECRET", "*_PASSWORD"];
 
+    /// Whether a text is a pattern: a name with at most one `*`, at its beginning or its end, and more than
+    /// that.
     pub fn is_pattern(text: &str) -> bool {
         let stem = text.strip_suffix('*').or_else(|| text.strip_prefix('*')).unwrap_or(text);
         !stem.is_empty() && !stem.contains(['*', '=', '\0'])
     }
 
+    /// Whether a pattern matches the name of a variable. Case matters.
     pub fn name(&self, variable: &str) -> bool {
         self.0.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_prefix('*')) {
             (Some(prefix), _) => variable.starts_with(prefix),
@@ -40,9 +44,10 @@ impl SecretNames {
         })
     }
 
-    /// Moves secrets out of an executor's environment. `own` is the daemon's environment: its
-    /// variables that are named without a `*` are secrets as well. `more` are further secrets,
-    /// each with its name.
+    /// Moves out of an executor's environment every variable whose value contains a secret. Secrets are the
+    /// values of variables whose names match; the values in `own`, the daemon's environment, of variables
+    /// that a pattern names without a `*`; and `more`, pairs of a name and a value. The result also has the
+    /// needles for all of them.
     pub fn take_out(
         &self,
         env: &mut BTreeMap<String, String>,
@@ -59,15 +64,16 @@ impl SecretNames {
     }
 }
 
-/// What a shim gets in memory only.
+/// What a shim gets in memory only (`shims::in_memfd`). `Debug` shows names only.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
-    /// Variables of the executor whose values hold a secret.
+    /// Variables of the executor whose values contain a secret.
     pub env: BTreeMap<String, String>,
+    /// The texts to redact from the output.
     pub needles: Vec<Needle>,
 }
 
-/// A text that reveals a secret, and the name of its variable.
+/// A text that reveals a secret, and the name of the secret. Output shows the name in the text's place.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needle {
     pub name: String,
@@ -76,10 +82,12 @@ pub struct Needle {
 }
 
 impl Secrets {
+    /// Whether a shim needs to get nothing.
     pub fn is_empty(&self) -> bool {
         self.env.is_empty() && self.needles.is_empty()
     }
 
+    /// The names of all secrets, sorted, each once. The manifest lists them.
     pub fn names(&self) -> Vec<String> {
         let needles = self.needles.iter().map(|needle| &needle.name);
         let names: BTreeSet<&String> = self.env.keys().chain(needles).collect();
@@ -99,12 +107,14 @@ impl fmt::Debug for Needle {
     }
 }
 
-/// The forms in which values may appear: as they are, within JSON, and line by line.
+/// The texts that reveal the values: each value as it is, its forms within JSON, and its longer lines. The
+/// first name of a text counts.
 fn needles<'v>(values: impl Iterator<Item = (&'v String, &'v String)>) -> Vec<Needle> {
     let mut seen = BTreeSet::new();
     let mut needles = Vec::new();
     for (name, value) in values {
-        // A line end of the file that a value came from is no part of the secret.
+        // A line end at either end often comes from the file that held the value, and does not belong to the
+        // secret.
         let value = value.trim_matches(['\r', '\n']);
         if value.len() < VALUE_MIN {
             continue;

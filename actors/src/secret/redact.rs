@@ -1,37 +1,43 @@
 //! Redacts secrets in a stream that comes in pieces. Pure.
 //!
-//! At the leftmost match the longest needle becomes `[redacted:NAME]`. Bytes that may begin a
-//! needle are held back. So the output does not depend on how the stream was cut.
+//! From left to right, the longest needle that matches at a place becomes `[redacted:NAME]`. Bytes at the end
+//! that may begin a needle are held back for the next call. So the output does not depend on where the stream
+//! was cut.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
 
 use super::Needle;
 
+/// The compiled needles. It keeps no state between calls: the caller keeps the bytes that were held back.
 pub struct Redactor {
     automaton: AhoCorasick,
     needles: Vec<Needle>,
+    /// Bytes of the longest needle.
     longest: usize,
 }
 
+/// The result of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redacted {
+    /// The output for the first `used` bytes of the input.
     pub bytes: Vec<u8>,
-    /// How many input bytes it covers; the next call repeats the others.
+    /// How many bytes of the input are decided. The next call must begin with the others.
     pub used: usize,
 }
 
 impl Redactor {
+    /// Fails if the needles are too many or too long for an automaton.
     pub fn new(needles: Vec<Needle>) -> Result<Self, BuildError> {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            // Every shim has one, so it must be small.
+            // Every shim with secrets has one, so it must be small.
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(needles.iter().map(|needle| &needle.text))?;
         let longest = needles.iter().map(|needle| needle.text.len()).max().unwrap_or(0);
         Ok(Self { automaton, needles, longest })
     }
 
-    /// Redacts the bytes that can be decided now: all of them at the end.
+    /// Redacts the bytes that can be decided now. With `is_end` no bytes follow, so all of them can be.
     pub fn redact(&self, bytes: &[u8], is_end: bool) -> Redacted {
         let open_from =
             |from: usize| if is_end { bytes.len() } else { self.open_from(bytes, from) };
@@ -54,7 +60,8 @@ impl Redactor {
         Redacted { bytes: redacted, used: until }
     }
 
-    /// The first place, `from` or later, at which a needle may begin whose end is still to come.
+    /// The first offset, `from` or later, at which all the rest is the beginning of a needle; else the
+    /// length.
     fn open_from(&self, bytes: &[u8], from: usize) -> usize {
         let first = from.max((bytes.len() + 1).saturating_sub(self.longest));
         let is_open = |place: &usize| {

@@ -1,5 +1,5 @@
-//! Moves a branch to a commit by compare-and-swap. A checkout that shows the branch follows, or
-//! nothing moves.
+//! Moves a branch to a commit by compare-and-swap. The checkouts that have the branch checked out follow,
+//! or nothing moves.
 //!
 //! ```text
 //!  lock the checkout's index ─▶ switch its files ─▶ move the branch ─▶ install the index, unlock
@@ -8,8 +8,9 @@
 //!  nothing has changed          switch back, unlock: nothing has changed
 //! ```
 //!
-//! An error leaves the locks. The same call then, also of a later daemon, goes by where the
-//! branch is: its checkouts are completed if the branch has the commit, and put back otherwise.
+//! An error, or the daemon's death, leaves the locks. The same call must then be made again, if need be by
+//! the next daemon. It looks where the branch is: if the branch has the commit, it completes the checkouts,
+//! and otherwise it puts them back.
 
 use std::path::{Path, PathBuf};
 
@@ -24,40 +25,53 @@ use super::under_way::ended_by;
 use crate::failpoint;
 
 /// For how long, in milliseconds, git waits for another program's locks of references, which are held for
-/// moments.
+/// moments. These options override the times that [`Git`](super::git::Git) sets for every call.
 const PATIENT: [&str; 4] =
     ["-c", "core.filesRefLockTimeout=5000", "-c", "core.packedRefsTimeout=5000"];
 
+/// A move of one branch. All of it is on record, so that a later daemon can make the same call.
 #[derive(Clone, Debug)]
 pub struct Advance {
+    /// The person's repository.
     pub repo: PathBuf,
+    /// The folder for scratch repositories.
     pub scratch: PathBuf,
+    /// Without `refs/heads/`.
     pub branch: String,
-    /// Where the branch is expected.
+    /// The commit at which the branch is expected. Elsewhere, it is not moved.
     pub old: String,
+    /// The commit to which it moves; its objects are in the repository already.
     pub new: String,
-    /// Names this move, for a daemon that continues it.
+    /// Names this move in the locks of the checkouts, so that a later daemon recognizes its own.
     pub mark: String,
-    /// For the branch's log.
+    /// For the branch's reflog.
     pub reason: String,
-    /// The attempt whose branch it is: its own repository and its worktree follow. `None`: it is a person's.
+    /// The attempt whose branch it is: its own repository and its worktree follow, too. `None`: it is a
+    /// branch of the person's.
     pub of_attempt: Option<Source>,
 }
 
-/// How a move ended. No checkout is locked any longer.
+/// How a move ended. In each case, no checkout is locked any more.
 #[derive(Debug)]
 pub enum Advanced {
-    /// The branch has the commit.
+    /// The branch has the new commit, and so have its checkouts.
     Moved,
-    /// The branch is elsewhere, or gone, and does not have the commit.
+    /// The branch is at this commit, or gone, and does not have the new commit. Nothing was moved.
     Elsewhere(Option<String>),
-    /// A checkout can't follow. Nothing has changed.
+    /// This checkout of the branch can't follow. Nothing has changed.
     InTheWay { checkout: PathBuf, why: InTheWay },
-    /// git does not move it. Nothing has changed.
+    /// git refused to move the branch. Nothing has changed.
     Failed(GitError),
 }
 
-/// Moves the branch. Call it in the repository's turn, and again after an error.
+/// Moves the branch, and its checkouts with it. Call it in the repository's turn
+/// ([`Repositories::in_turn`](super::Repositories::in_turn)), and with the same values again after an
+/// error.
+///
+/// # Errors
+/// Something failed between the first lock and the last: the checkouts may be locked and half switched
+/// until the call is repeated. A branch that did not move for a known reason is no error, but an
+/// [`Advanced`].
 pub async fn advance(to: &Advance) -> Result<Advanced, GitError> {
     let common = git::common_dir(&to.repo).await?;
     let mut checkouts = checkouts::all(&to.repo, &to.branch).await?;
@@ -80,7 +94,8 @@ pub async fn advance(to: &Advance) -> Result<Advanced, GitError> {
             Err(failed) => why = Some(failed),
         }
     }
-    // Whatever happened, now or under an earlier daemon: the branch decides.
+    // Whatever happened, now or under an earlier daemon, the branch alone decides how the checkouts end.
+    // `update-ref` may fail after it has moved the branch, and another program may have moved it since.
     let tip = git::branch_tip(&to.repo, &to.branch).await?;
     let has_moved = has_moved(to, tip.as_deref()).await?;
     if let Some(source) = to.of_attempt.as_ref().filter(|_| has_moved) {
@@ -95,7 +110,8 @@ pub async fn advance(to: &Advance) -> Result<Advanced, GitError> {
     })
 }
 
-/// Locks and switches all checkouts of the branch.
+/// Locks and switches all checkouts of the branch. The ones that were switched before an error stay so;
+/// `settle` puts them back.
 async fn follow(
     to: &Advance,
     common: &Path,
@@ -121,6 +137,8 @@ async fn follow(
     Ok(followed)
 }
 
+/// Moves the branch from `old` to `new`, or fails. `--no-deref`: the branch itself moves, never another
+/// one that it may be a symbolic reference to.
 async fn swap(to: &Advance) -> Result<(), GitError> {
     let reference = format!("refs/heads/{}", to.branch);
     let update = ["update-ref", "--no-deref", "-m", &to.reason, &reference, &to.new, &to.old];
@@ -129,7 +147,7 @@ async fn swap(to: &Advance) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Whether the branch was moved: it is at the commit, or others are on top of that.
+/// Whether the branch was moved: it is at the new commit, or at a later one that has it.
 async fn has_moved(to: &Advance, tip: Option<&str>) -> Result<bool, GitError> {
     let Some(tip) = tip else { return Ok(false) };
     let has = async |tip: &str, commit: &str| {
@@ -138,11 +156,13 @@ async fn has_moved(to: &Advance, tip: Option<&str>) -> Result<bool, GitError> {
     if tip == to.new || tip == to.old {
         return Ok(tip == to.new);
     }
-    // A move back goes to a commit that the branch has anyway.
+    // In a move back, `new` is an ancestor of `old`, and a branch that never moved has it too. The branch
+    // counts as moved only if it has lost `old`.
     Ok(has(tip, &to.new).await? && (has(&to.new, &to.old).await? || !has(tip, &to.old).await?))
 }
 
-/// Completes what has begun in the checkouts, or puts it back, and unlocks them.
+/// Completes what has begun in the checkouts that this move has locked, or puts it back, and unlocks
+/// them.
 async fn settle(
     to: &Advance,
     common: &Path,
@@ -157,7 +177,7 @@ async fn settle(
         let (from, side) = if is_moved { (&to.old, &to.new) } else { (&to.new, &to.old) };
         let settled = match LockedCheckout::lock(checkout, common, &to.scratch, &to.mark).await {
             Ok(it) => it.settle(from, side).await,
-            // Its files are gone, or are another checkout's by now.
+            // The files are gone, or belong to another checkout now: only the lock is released.
             Err(InTheWay::NotIt) => {
                 IndexLock::give_up(&checkout.admin, &to.mark).await.map_err(Into::into)
             }

@@ -1,5 +1,7 @@
-//! Opens what lies beneath a folder and nothing else: no symbolic link, `..` or rename leads
-//! out of it.
+//! Opens what lies beneath a folder and nothing else: no symbolic link, `..` or rename leads out of it.
+//! Whatever an agent can write is opened this way, because the agent may swap a folder for a link at any
+//! moment. The kernel checks each step (openat2(2)); without openat2, [`open_beneath`] opens step by
+//! step.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,21 +12,28 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-/// openat2(2) fails with EAGAIN when something was renamed meanwhile.
+/// openat2(2) fails with `EAGAIN` when something was renamed during the walk. An agent that renames all
+/// the time must not keep the caller forever.
 const TRIES: usize = 128;
 
-/// Whether links that stay beneath the folder are followed.
+/// Whether symbolic links that stay beneath the folder are followed. Links that lead out never are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     Follow,
     Refuse,
 }
 
+/// Opens a folder as the root for the calls below (`O_PATH`). Links in `path` are followed: the caller
+/// trusts that path.
 pub fn folder(path: &Path) -> nix::Result<OwnedFd> {
     open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
-/// Opens `path` beneath `root`. A way out of it is `EXDEV`, or `ELOOP` without links.
+/// Opens `path` beneath `root`. `O_CLOEXEC` is added to `flags`.
+///
+/// # Errors
+/// `EXDEV`: the path leads out of `root`. `ELOOP`: with [`Links::Refuse`], a link lies on the way.
+/// `EAGAIN`: the folders are renamed too often. Else as openat2(2).
 pub fn open_beneath(
     root: BorrowedFd<'_>,
     path: &Path,
@@ -40,7 +49,7 @@ pub fn open_beneath(
     for _ in 0..TRIES {
         match openat2(root, path, how) {
             Err(Errno::EAGAIN | Errno::EINTR) => {}
-            // Linux before 5.6, and some sandboxes.
+            // Linux before 5.6 has no openat2, and some seccomp filters refuse it.
             Err(Errno::ENOSYS | Errno::EPERM) => return walk(root, path, flags),
             opened => return opened,
         }
@@ -48,7 +57,8 @@ pub fn open_beneath(
     Err(Errno::EAGAIN)
 }
 
-/// Opens step by step. Follows no link at all: only openat2(2) can do that safely.
+/// Opens step by step, each with `O_NOFOLLOW`. Follows no link at all, also with [`Links::Follow`]:
+/// without openat2(2), a link can't be followed safely.
 fn walk(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
     let mut at: Option<OwnedFd> = None;
     let mut parts = path.components().peekable();
@@ -64,24 +74,29 @@ fn walk(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> nix::Result<OwnedFd>
     at.ok_or(Errno::ENOENT)
 }
 
-/// Where an open file lies beneath an open folder now; `None` when it was moved out of it.
+/// Where an open file lies beneath an open folder now, as the kernel has it (proc(5)); `None`: it was
+/// moved out of the folder.
 pub fn place(root: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Option<PathBuf> {
     let path = |fd: BorrowedFd<'_>| std::fs::read_link(proc_path(fd)).ok();
     Some(path(file)?.strip_prefix(path(root)?).ok()?.to_owned())
 }
 
-/// A path to the open file itself, whatever its name is by now (proc(5)).
+/// A path to the open file itself, whatever its name is by now (proc(5)). It is valid in this process
+/// only. A child can have it as its working directory, because that is set before exec closes the
+/// descriptor.
 pub fn proc_path(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// Whether a path leads into a `.git`. Some file systems ignore case.
+/// Whether a path leads into a `.git`. The comparison ignores case, as some file systems do.
 pub fn is_of_git(path: &Path) -> bool {
     path.iter().any(|part: &OsStr| part.eq_ignore_ascii_case(".git"))
 }
 
-/// Refuses something beneath `root` that is no folder, or only reached through a link. A missing
-/// one is no error here. `Err` is a sentence.
+/// Checks that `below` is a folder beneath `root` that is reached through no link, or does not exist.
+///
+/// # Errors
+/// A sentence: something else is there, or it can't be looked at.
 pub fn refuse_links(root: &Path, below: &Path) -> Result<(), String> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
     let opened =
@@ -97,7 +112,8 @@ pub fn refuse_links(root: &Path, below: &Path) -> Result<(), String> {
     }
 }
 
-/// Removes a file beneath `root`, if it is there; no link on the way is followed.
+/// Removes a file beneath `root`. No link on the way is followed; a last link is removed itself. A
+/// missing file is no error, a folder is one.
 pub fn remove_file(root: &Path, below: &Path) -> std::io::Result<()> {
     let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else { return Ok(()) };
     let root = folder(root)?;

@@ -1,6 +1,6 @@
-//! What changed from one commit to another, of the same form and within the same limits as what
-//! changed in a worktree. git reads the commits from a scratch repository, so nothing runs that
-//! the repository configures.
+//! What changed from one commit to another, in the same form and within the same limits as what changed
+//! in a worktree ([`snapshot`](super::snapshot)). git reads the commits from a scratch repository, so
+//! nothing runs that the repository configures.
 
 use std::collections::HashMap;
 use std::io::{Seek, Write};
@@ -13,6 +13,7 @@ use super::snapshot::{LISTING_MAX, SnapshotError, diff, patch, whole};
 use super::source::Source;
 use crate::blocking::blocking;
 
+/// Two commits of a repository, and the scratch repository in which git compares them.
 pub struct Between {
     aside: ScratchRepo,
     pub from: String,
@@ -20,7 +21,8 @@ pub struct Between {
 }
 
 impl Between {
-    /// `from` and `to` are commits of the repository, which may have no worktree any more.
+    /// Needs no worktree: an attempt's may be gone. The commits are not looked for before the first
+    /// comparison, which fails if the repository lacks one.
     pub async fn open(source: &Source, from: &str, to: &str) -> Result<Self, SnapshotError> {
         let repo = &source.repo;
         let common = git::common_dir(repo)
@@ -30,7 +32,10 @@ impl Between {
         Ok(Self { aside, from: from.to_owned(), to: to.to_owned() })
     }
 
-    /// Everything that differs, sorted by path.
+    /// Everything that differs, sorted by path. Renames are found as in a worktree.
+    ///
+    /// # Errors
+    /// git fails, or lists more than `LISTING_MAX` bytes.
     pub async fn changes(&self) -> Result<Vec<Change>, SnapshotError> {
         let raw = self.diff(&["-z", "--raw", "--no-abbrev", "--no-renames"]).await?;
         let sizes = self.sizes(&raw).await?;
@@ -38,13 +43,13 @@ impl Between {
         let mut changes = changes::parse(&counted).ok_or(SnapshotError::Unreadable)?;
         for change in changes.iter_mut().filter(|change| change.status != Status::Deleted) {
             change.bytes = sizes.get(&change.path).copied().unwrap_or_default();
-            // git takes larger ones for binary files, and counts no lines.
+            // git takes larger files for binary ones (`core.bigFileThreshold`), and counts no lines.
             change.is_read = change.bytes <= FILE_MAX;
         }
         Ok(changes)
     }
 
-    /// The patch of these paths; `None` when it is longer than `limit` bytes. See
+    /// The patch of these paths; `None`: it is longer than `limit` bytes. See
     /// [`super::snapshot::Snapshot::patch`].
     pub async fn patch(
         &self,
@@ -56,13 +61,14 @@ impl Between {
         patch::text(&self.aside, || self.git(), &args, limit).await
     }
 
+    /// The output of `git diff` between the two commits.
     async fn diff(&self, options: &[&str]) -> Result<Vec<u8>, SnapshotError> {
         let mut args = diff(options);
         args.extend([self.from.clone().into(), self.to.clone().into(), "--".into()]);
         whole(self.git().output(&args, LISTING_MAX).await?)
     }
 
-    /// The sizes of the new files, by path, of a raw listing with whole ids.
+    /// The sizes of the new files, by path. `raw` is a listing with whole ids, without renames.
     async fn sizes(&self, raw: &[u8]) -> Result<HashMap<Vec<u8>, u64>, SnapshotError> {
         let new = new_files(raw).ok_or(SnapshotError::Unreadable)?;
         let mut input: Vec<u8> = Vec::new();
@@ -80,15 +86,17 @@ impl Between {
         git.command.stdin(stdin.await?);
         let args = ["cat-file", "--batch-check=%(objectsize)"];
         let listed = whole(git.output(&args, LISTING_MAX).await?)?;
-        // "missing" for the commit of a submodule.
+        // The commit of a submodule is no object of this repository: git answers "missing".
         let size = |line: &[u8]| -> Option<u64> { std::str::from_utf8(line).ok()?.parse().ok() };
         let sizes = listed.split(|byte| *byte == b'\n').map(|line| size(line).unwrap_or_default());
         Ok(new.into_iter().map(|(_, path)| path.to_vec()).zip(sizes).collect())
     }
 
+    /// git in the scratch repository. It reads no file of configuration: the settings that count are
+    /// given as options.
     pub(super) fn git(&self) -> Git {
         let mut git = self.aside.git(self.aside.path());
-        // The attributes are those of the new files, as they are in a worktree.
+        // A snapshot of a worktree reads the attributes in the worktree too: those of the new side.
         git.command.env("GIT_ATTR_SOURCE", &self.to);
         git.command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
         git

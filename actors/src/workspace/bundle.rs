@@ -1,5 +1,6 @@
-//! How commits reach the repository of another host: as files of `git bundle`, or from a remote. What
-//! is taken in is written from a scratch repository, so nothing runs that an agent configured.
+//! How commits reach the repository of another host of a shared board: as files of `git bundle`, whose
+//! parts the board stores, or from a remote. git stores what it takes in from a scratch repository, so
+//! nothing runs that an agent configured.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -12,22 +13,24 @@ use super::references;
 use super::scratch_repo::ScratchRepo;
 use crate::blocking::blocking;
 
-/// Of a part of a content, in bytes.
+/// Bytes of a part of a bundle, as the board stores it in one row.
 pub const PART: usize = 3 << 20;
-/// Commits that a fetch tells the remote it has.
+/// How many commits a fetch names to the remote as present, at most: enough for a small pack.
 const TIPS: &str = "--count=20";
 
-/// The reference that keeps a commit that attempts begin from.
+/// The reference that keeps a commit from which attempts begin, whatever becomes of the branch that it
+/// was on.
 pub fn base_reference(commit: &str) -> String {
     format!("refs/provost/bases/{commit}")
 }
 
-/// Whether a repository has a commit.
+/// Whether a repository has a commit. A git that fails counts as "no".
 pub async fn has(repo: &Path, commit: &str) -> bool {
     git::run(repo, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await.is_ok()
 }
 
-/// Writes what a reference holds beyond the commit `needs` to a new file.
+/// Writes the reference, with what its commit has beyond the commit `needs`, as a bundle to a new file.
+/// `None`: with its whole history. git refuses an empty bundle.
 pub async fn write(
     repo: &Path,
     file: &Path,
@@ -41,8 +44,10 @@ pub async fn write(
     Git::new(repo).patient().text(&args).await.map(drop)
 }
 
-/// Takes the commits of a bundle into a repository, whose reference names the commit then. Fails, and
-/// stores nothing, when the repository lacks a commit that the bundle builds on.
+/// Stores the commits of a bundle in a repository, and sets the reference to the commit.
+///
+/// # Errors
+/// The repository lacks a commit that the bundle builds on; then nothing is stored. Or git fails.
 pub async fn take_in(
     repo: &Path,
     scratch: &Path,
@@ -51,7 +56,7 @@ pub async fn take_in(
 ) -> Result<(), GitError> {
     let path = file.to_owned();
     let (needs, pack) = blocking(move || opened(&path)).await?;
-    // index-pack takes whole objects in without what their commits build on.
+    // index-pack checks the objects of the pack, but not that the parents of its commits are there.
     for needed in needs {
         if !has(repo, &needed).await {
             return Err(GitError::Failed(format!("the repository lacks the commit {needed}")));
@@ -63,8 +68,11 @@ pub async fn take_in(
     refer(repo, reference, commit).await
 }
 
-/// Fetches a commit from a remote: by a reference there, or by its name alone. A reference of the
-/// repository names it then.
+/// Fetches a commit from a remote: by the reference `there`, else by its id, which some servers refuse.
+/// Sets a reference of the repository to it.
+///
+/// # Errors
+/// What git said last, or that the remote has no such commit.
 pub async fn fetch(
     repo: &Path,
     scratch: &Path,
@@ -79,7 +87,8 @@ pub async fn fetch(
     let mut failure = None;
     for what in [format!("+{there}:refs/there"), commit.to_owned()] {
         let (_aside, mut git) = storing(repo, scratch).await?;
-        // What would ask a person fails at once: there is none at the daemon's terminal.
+        // A program that would ask for a password fails at once: the daemon has no terminal and no person
+        // at it.
         git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
         let mut args = vec!["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"];
         args.push("--recurse-submodules=no");
@@ -94,12 +103,13 @@ pub async fn fetch(
     Err(failure.unwrap_or_else(lacking))
 }
 
-/// Has a reference name a commit.
+/// Sets a reference to a commit, wherever it was.
 pub async fn refer(repo: &Path, reference: &str, commit: &str) -> Result<(), GitError> {
     references::set(repo, reference, commit, None, "provost").await
 }
 
-/// Makes a bare repository, unless it is there. It appears whole or not at all.
+/// Makes a bare repository, unless something is at the path. It is made beside the path and renamed, so
+/// it appears complete or not at all, and attempts that begin at once share one.
 pub async fn make_mirror(path: &Path, is_sha256: bool) -> Result<(), GitError> {
     let Some(folder) = path.parent().filter(|_| !path.exists()) else { return Ok(()) };
     tokio::fs::create_dir_all(folder).await?;
@@ -109,13 +119,14 @@ pub async fn make_mirror(path: &Path, is_sha256: bool) -> Result<(), GitError> {
     git::run(folder, &["init", "--quiet", "--bare", "--template=", format, &name]).await?;
     let moved = tokio::fs::rename(&new, path).await;
     if moved.is_err() && path.exists() {
-        // Another attempt has made it.
+        // Another attempt has made it first.
         return Ok(tokio::fs::remove_dir_all(&new).await?);
     }
     Ok(moved?)
 }
 
-/// git that stores objects in a repository.
+/// git that stores objects in a repository durably, from a scratch repository. The scratch repository
+/// goes when it is dropped.
 async fn storing(repo: &Path, scratch: &Path) -> Result<(ScratchRepo, Git), GitError> {
     let common = git::common_dir(repo).await?;
     let aside = ScratchRepo::make(scratch, &common).await?;
@@ -125,7 +136,7 @@ async fn storing(repo: &Path, scratch: &Path) -> Result<(ScratchRepo, Git), GitE
     Ok((aside, git))
 }
 
-/// The commits that a bundle builds on, and its file at the place where the pack begins: after the first
+/// The commits that a bundle builds on, and its file, positioned where the pack begins: after the first
 /// empty line (gitformat-bundle(5)). Blocking.
 fn opened(file: &Path) -> io::Result<(Vec<String>, File)> {
     let mut reader = BufReader::new(File::open(file)?);
@@ -145,7 +156,7 @@ fn opened(file: &Path) -> io::Result<(Vec<String>, File)> {
     Ok((needs, file))
 }
 
-/// The name of the commit that a line of a bundle's header has after its sign.
+/// The commit in a `-` line of a bundle's header, after the sign.
 fn commit_of(line: &[u8]) -> io::Result<String> {
     let name = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
     let is_name = !name.is_empty() && name.iter().all(u8::is_ascii_hexdigit);
@@ -154,7 +165,7 @@ fn commit_of(line: &[u8]) -> io::Result<String> {
         .ok_or_else(|| io::Error::other("the bundle names no commit that it builds on"))
 }
 
-/// The hash and the length of a file. Blocking.
+/// The SHA-256 of a file, in hexadecimal digits, and its length. Blocking.
 pub fn digest(file: &Path) -> io::Result<(String, u64)> {
     let mut hash = Sha256::new();
     let bytes = parts(file)?.try_fold(0, |bytes, part| {
@@ -165,7 +176,7 @@ pub fn digest(file: &Path) -> io::Result<(String, u64)> {
     Ok((crate::text::hex(&hash.finalize()), bytes))
 }
 
-/// The content of a file, in parts. Blocking.
+/// The content of a file in parts of [`PART`] bytes, the last one shorter. Blocking.
 pub fn parts(file: &Path) -> io::Result<impl Iterator<Item = io::Result<Vec<u8>>> + use<>> {
     let mut file = File::open(file)?;
     Ok(std::iter::from_fn(move || {

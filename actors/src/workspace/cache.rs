@@ -1,13 +1,19 @@
-//! What setups have made, for later worktrees with the same key. An entry appears whole, by a
-//! rename, and its tree is never changed; the entries that were used longest ago go first when there
-//! is no room. An agent may start before the disk has an entry: until then the entry counts for this
-//! boot alone, after which a power failure may have left files of it without content. Blocking.
+//! Keeps what setups have made, for later worktrees with the same key. An entry appears complete, by a
+//! rename, and its tree is never changed. When there is no room, the entries that were used longest ago go
+//! first. Everything here blocks.
 //!
 //! ```text
 //! cache/<repository id>/<key>/
-//!   entry.json       last: what it is; the time of its change is that of its last use
+//!   entry.json       what the entry is; its modification time is that of the entry's last use
 //!   tree/<path>      one for each path that the settings declare
+//!
+//!   setup ran ─keep─▶ counts in this boot alone ─save─▶ counts always ─shrink, remove─▶ gone
+//!                          └─ another boot: replaced by the next keep
 //! ```
+//!
+//! Why there are two steps: an agent need not wait until the disk has an entry. Until [`Cache::save`] has
+//! written it out, a power failure may leave its files without content, so an unsaved entry does not count
+//! after a reboot.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -34,69 +40,84 @@ use crate::failpoint;
 use crate::process::{proc, records};
 use crate::text::hex;
 
+/// The record of an entry, a [`Record`] as JSON.
 const ENTRY: &str = "entry.json";
 const TREE: &str = "tree";
-/// Bytes of the longest file that a key is made of.
+/// Bytes of the longest file that may be part of a key; a longer one is refused.
 const KEY_FILE_MAX: u64 = 64 << 20;
-/// Held to read entries, and alone to add or remove one: none goes while it is copied.
+/// Held shared while an entry is read, and exclusively while one is added or removed: no entry goes while it
+/// is copied.
 static IN_USE: RwLock<()> = RwLock::const_new(());
 
-/// A folder of entries.
+/// The entries of one home.
 #[derive(Clone, Debug)]
 pub struct Cache {
     pub dir: PathBuf,
-    /// On the same file system. Emptied when a daemon starts.
+    /// For entries that are being made or removed; on the same file system, so that a rename is enough.
+    /// It is emptied when a daemon starts.
     pub scratch: PathBuf,
-    /// 0: nothing is kept, and nothing is taken from it.
+    /// All entries together, by [`Copied::cost`]. 0: nothing is kept, and nothing is taken from the
+    /// cache.
     pub max_bytes: u64,
 }
 
-/// What a setup depends on and what it makes.
+/// A setup in one worktree: what it depends on and what it makes.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// The name of the repository in the cache.
+    /// The repository's id: the name of its folder in the cache.
     pub repo: String,
     pub command: String,
+    /// Files of the worktree whose content is part of the key.
     pub key_files: Vec<String>,
+    /// What the setup makes, by paths in the worktree.
     pub paths: Vec<String>,
-    /// The setup runs after a restoration too, and mends what holds a path that texts do not.
+    /// The setup runs in a worktree that has got an entry, too: what holds the path of the worktree is
+    /// copied, and the setup repairs what a replacement of the path in texts does not.
     pub runs_again: bool,
-    /// The worktree that it is about.
+    /// The worktree in which the setup runs.
     pub source: Source,
 }
 
+/// What `entry.json` says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     command: String,
-    /// The worktree that it was made in, by its names: its texts may hold them. Empty: none does.
+    /// The names of the worktree that it was made in: texts in it may hold them. Empty: no text does.
     #[serde(default)]
     made_in: Vec<PathBuf>,
-    /// The only boot in which it counts; `None`: the disk has all of it.
+    /// The only boot in which it counts; `None`: the disk has all of it, and it counts always.
     #[serde(default)]
     boot: Option<String>,
     #[serde(flatten)]
     copied: Copied,
 }
 
-/// An entry, for people.
+/// An entry, as people are shown it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// `<repository id>/<key>`
+    /// `<repository id>/<key>`.
     pub name: String,
     pub path: PathBuf,
+    /// Of its files' content.
     pub bytes: u64,
     cost: u64,
+    /// When it was last made or copied.
     pub used: SystemTime,
 }
 
 impl Recipe {
+    /// The open worktree; no link leads to it.
     fn open(&self) -> io::Result<OwnedFd> {
         let root = beneath::folder(&self.source.worktrees)?;
         folder_copy::folder(root.as_fd(), &Path::new(&self.source.folder).join(&self.source.name))
     }
 
-    /// The hash of the command, of the platform and of the content of the files, in hexadecimal
-    /// digits. `Err` says why there is none.
+    /// The key: SHA-256, in hexadecimal digits, of the command, the declared paths, the platform, and the
+    /// content of the key files. A missing file is part of the key as "missing", so the key changes when
+    /// the file appears.
+    ///
+    /// # Errors
+    /// A key file is a link, no regular file, or too long.
     pub fn key(&self) -> Result<String, FolderError> {
         let worktree = self.open()?;
         let mut files = BTreeMap::new();
@@ -112,14 +133,14 @@ impl Recipe {
         Ok(hex(&Sha256::digest(what.to_string())))
     }
 
-    /// The names of the worktree that a program in it may write down.
+    /// The paths of the worktree that a program in it may write down: as configured, and without links.
     fn places(&self) -> Vec<PathBuf> {
         let worktree = self.source.worktree();
         let real = worktree.canonicalize().ok().filter(|real| *real != worktree);
         std::iter::once(worktree).chain(real).collect()
     }
 
-    /// The paths, without those that lie in another one.
+    /// The declared paths, without those that lie in another one, sorted.
     fn roots(&self) -> Vec<&Path> {
         let paths: Vec<&Path> = self.paths.iter().map(Path::new).collect();
         let is_inner =
@@ -131,7 +152,7 @@ impl Recipe {
     }
 }
 
-/// `None`: there is no such file.
+/// The hash of a file of the worktree; `None`: there is no such file.
 fn file_hash(root: BorrowedFd<'_>, path: &Path) -> Result<Option<String>, FolderError> {
     let refused =
         |why: &str| FolderError::Refused(format!("{} of cache_key {why}", path.display()));
@@ -160,7 +181,7 @@ fn file_hash(root: BorrowedFd<'_>, path: &Path) -> Result<Option<String>, Folder
     Ok(Some(hex(&hasher.finalize())))
 }
 
-/// Whether nothing stands at any of the paths of a worktree yet.
+/// Whether nothing is at any of the recipe's paths yet, so that an entry can be copied there.
 pub fn has_none(recipe: &Recipe) -> io::Result<bool> {
     let worktree = recipe.open()?;
     for path in recipe.roots() {
@@ -173,7 +194,7 @@ pub fn has_none(recipe: &Recipe) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Removes what stands at the paths: part of an entry, of a copy that was cut off.
+/// Removes what is at the recipe's paths: the beginning of a copy that a daemon's death cut off.
 pub fn clear(recipe: &Recipe) -> io::Result<()> {
     let worktree = recipe.open()?;
     for path in recipe.roots() {
@@ -187,16 +208,17 @@ pub fn clear(recipe: &Recipe) -> io::Result<()> {
 }
 
 impl Cache {
-    /// Where an entry stands, if there is one.
+    /// The folder of the entry with this key, whether or not there is one.
     pub fn entry(&self, repo: &str, key: &str) -> PathBuf {
         self.dir.join(repo).join(key)
     }
 
+    /// Whether there is an entry that counts now. It may be gone by the time of [`Self::take`].
     pub fn has(&self, recipe: &Recipe, key: &str) -> bool {
         self.max_bytes > 0 && self.record(recipe, key).is_some()
     }
 
-    /// That of an entry that counts.
+    /// The record of an entry that counts: it was saved, or made in this boot.
     fn record(&self, recipe: &Recipe, key: &str) -> Option<Record> {
         let record: Record = records::read(&self.entry(&recipe.repo, key), ENTRY).ok()??;
         let is_whole =
@@ -204,15 +226,19 @@ impl Cache {
         is_whole.then_some(record)
     }
 
-    /// The folders that no link of an entry may lead into.
+    /// The folders that no link of an entry may lead into: other entries, other worktrees, and the
+    /// person's repository.
     fn private(&self, recipe: &Recipe) -> io::Result<Vec<PathBuf>> {
         let folders = [&self.dir, &recipe.source.worktrees, &recipe.source.repo];
         let real = folders.into_iter().map(|folder| if_there(folder.canonicalize()));
         real.filter_map(Result::transpose).collect()
     }
 
-    /// Copies an entry into a worktree that has nothing at its paths. `None`: there is no such
-    /// entry.
+    /// Copies an entry into a worktree that has nothing at the recipe's paths, and notes the use.
+    /// `Ok(None)`: there is no entry.
+    ///
+    /// # Errors
+    /// The copy fails halfway: call [`clear`] before anything else.
     pub fn take(&self, recipe: &Recipe, key: &str) -> Result<Option<Copied>, FolderError> {
         let _kept = IN_USE.blocking_read();
         let Some(record) = self.record(recipe, key) else { return Ok(None) };
@@ -233,8 +259,13 @@ impl Cache {
         Ok(Some(copy.done))
     }
 
-    /// Makes an entry of what stands at the paths of a worktree. Where there is one already, that
-    /// stays. `None`: nothing was made. [`Self::save`] is to follow.
+    /// Makes an entry of what is at the recipe's paths in the worktree, and removes old entries
+    /// beyond the limit. `Ok(None)`: nothing was made, because there is such an entry or nothing is kept.
+    /// [`Self::save`] must follow.
+    ///
+    /// # Errors
+    /// [`FolderError::Refused`] with a sentence: the setup did not make a path, the content can't move to
+    /// another worktree, or it is larger than the limit.
     pub fn keep(&self, recipe: &Recipe, key: &str) -> Result<Option<Copied>, FolderError> {
         let dir = self.entry(&recipe.repo, key);
         if self.max_bytes == 0 || self.has(recipe, key) {
@@ -264,7 +295,7 @@ impl Cache {
             return Ok(None);
         }
         if dir.exists() {
-            // It is of an earlier boot.
+            // It does not count: it was made in an earlier boot and never saved, or its record is damaged.
             self.drop_entry(&dir)?;
         }
         fs::rename(&scratch, &dir).inspect_err(|_| drop(remove(&scratch)))?;
@@ -272,7 +303,8 @@ impl Cache {
         Ok(Some(copied))
     }
 
-    /// Copies what stands at the paths of a worktree into a folder.
+    /// Copies what is at the recipe's paths into a folder. If the setup does not run again, a file that
+    /// holds the path of the worktree refuses the copy.
     fn copy_from(&self, recipe: &Recipe, tree: &Path) -> Result<Copied, FolderError> {
         let (from, to) = (recipe.open()?, beneath::folder(tree)?);
         let copy = FolderCopy::new(self.max_bytes, self.private(recipe)?);
@@ -294,7 +326,8 @@ impl Cache {
         Ok(copy.done)
     }
 
-    /// Waits until the disk has an entry, and has it count from then on in later boots too.
+    /// Waits until the disk has the entry (syncfs(2), which may take seconds), and makes it count in
+    /// later boots too. A missing entry is no error.
     pub fn save(&self, recipe: &Recipe, key: &str) -> io::Result<()> {
         let dir = self.entry(&recipe.repo, key);
         let Some(file) = if_there(File::open(&dir))? else { return Ok(()) };
@@ -306,14 +339,14 @@ impl Cache {
         }
     }
 
-    /// All entries, the one that was used longest ago first.
+    /// All entries, the one that was used longest ago first. Entries of this boot count here, too.
     pub fn entries(&self) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for repo in if_there(fs::read_dir(&self.dir))?.into_iter().flatten() {
             let repo = repo?;
             for entry in if_there(fs::read_dir(repo.path()))?.into_iter().flatten() {
                 let path = entry?.path();
-                // A file that is no entry, or an entry of another version.
+                // Something that is no entry, or an entry that another version of Provost wrote.
                 let Ok(Some(record)) = records::read::<Record>(&path, ENTRY) else { continue };
                 let used = fs::metadata(path.join(ENTRY))?.modified()?;
                 let name = path.strip_prefix(&self.dir).unwrap_or(&path).display().to_string();
@@ -325,7 +358,8 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Removes the entries beyond the limit. The caller holds [`IN_USE`] alone.
+    /// Removes the entries beyond the limit, the longest unused first. The caller holds [`IN_USE`]
+    /// exclusively.
     fn shrink(&self) -> io::Result<()> {
         let entries = self.entries()?;
         let mut cost: u64 = entries.iter().map(|entry| entry.cost).sum();
@@ -339,12 +373,14 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes an entry: it is gone with the rename.
+    /// Removes an entry: with the rename it is gone for all others, however long the removal of its files
+    /// takes.
     pub fn remove(&self, entry: &Entry) -> io::Result<()> {
         let _alone = IN_USE.blocking_write();
         self.drop_entry(&entry.path)
     }
 
+    /// Renames the entry away, then removes its files. The caller holds [`IN_USE`] exclusively.
     fn drop_entry(&self, entry: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.scratch)?;
         let away = self.scratch.join(format!("cache-{}", uuid::Uuid::now_v7()));

@@ -1,11 +1,11 @@
-//! What changed in a worktree, by `git diff --raw --numstat -z`, and which changes can only be
-//! applied together. Pure.
+//! What changed, read from `git diff --raw --numstat -z`, and which changes can only be applied together.
+//! Pure.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of a change.
+/// The kind of a change, from git's letters. A file that became a link, or has a conflict, is `Modified`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -15,29 +15,34 @@ pub enum Status {
     Renamed,
 }
 
+/// One changed file, or the commit of a submodule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its path in the repository, in no certain encoding.
+    /// Its path in the repository, as bytes: git prescribes no encoding. Of a deleted file, its former
+    /// path.
     pub path: Vec<u8>,
+    /// Of a renamed file, its former path.
     pub old_path: Option<Vec<u8>>,
     pub status: Status,
-    /// Lines; 0 for a binary file.
+    /// Lines; 0 for a binary file and for one that is not read.
     pub added: u64,
+    /// Lines, as for `added`.
     pub deleted: u64,
-    /// Its size now; 0 when it is deleted.
+    /// The size of the new file; 0 when it is deleted. [`parse`] leaves it 0.
     pub bytes: u64,
-    /// Whether its lines were counted: it is within the limits.
+    /// Whether git read the content: the file is within the limits, so its lines were counted.
     pub is_read: bool,
 }
 
 impl Change {
+    /// The new path, and the old one of a rename.
     pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&self.path).chain(&self.old_path).map(Vec::as_slice)
     }
 }
 
-/// Reads git-diff(1)'s raw output and, after it, numstat, both with `-z`. Sorted by path.
-/// `None`: it is not as git's manual says.
+/// Reads git-diff(1)'s raw output and, after it, the numstat, both with `-z`. Sorted by path, each path
+/// once. `None`: the output is not as git's manual says.
 pub fn parse(listing: &[u8]) -> Option<Vec<Change>> {
     let mut fields = listing.split(|byte| *byte == 0).peekable();
     let mut changes = Vec::new();
@@ -47,7 +52,7 @@ pub fn parse(listing: &[u8]) -> Option<Vec<Change>> {
         let (status, path, old_path) = match status {
             Some(b'A') => (Status::Added, path, None),
             Some(b'D') => (Status::Deleted, path, None),
-            // T: from a file to a link, say. U: both sides of a merge under way.
+            // T: the type changed, from a file to a link, say. U: unmerged, by a merge under way.
             Some(b'M' | b'T' | b'U') => (Status::Modified, path, None),
             Some(b'R') => {
                 let new = fields.next()?.to_vec();
@@ -64,7 +69,7 @@ pub fn parse(listing: &[u8]) -> Option<Vec<Change>> {
         let mut parts = head.splitn(3, |byte| *byte == b'\t');
         let (added, deleted) = (parts.next(), parts.next());
         let path = match parts.next()? {
-            // A rename: its two names follow.
+            // A rename: the path is empty, and the old and the new one follow as fields of their own.
             b"" => fields.nth(1)?,
             path => path,
         };
@@ -76,26 +81,31 @@ pub fn parse(listing: &[u8]) -> Option<Vec<Change>> {
     Some(changes)
 }
 
-/// A number of lines, or `-` for a binary file.
+/// A number of lines; git writes `-` for a binary file.
 fn count(field: Option<&[u8]>) -> Option<u64> {
     let text = std::str::from_utf8(field?).ok()?;
     if text == "-" { Some(0) } else { text.parse().ok() }
 }
 
-/// The change that a path names, by its new name or its old one.
+/// The index of the change that a path names, by its new path, else by its old one. `changes` are sorted,
+/// as [`parse`] returns them.
 pub fn find(changes: &[Change], path: &[u8]) -> Option<usize> {
     let by_new = changes.binary_search_by(|change| change.path.as_slice().cmp(path));
     by_new.ok().or_else(|| changes.iter().position(|c| c.old_path.as_deref() == Some(path)))
 }
 
-/// Which changes belong together: a rename's sides, and a file and those in its place.
+/// Which changes can only be applied together: the two sides of a rename, and a file with the files in a
+/// folder of the same name (one was replaced by the other).
 pub struct Groups<'c> {
-    /// By change: the topmost changed paths at or above its names.
+    /// By change: for each of its paths, the topmost changed path that is the path itself or a folder
+    /// above it.
     roots: Vec<Vec<&'c [u8]>>,
+    /// The other direction: the changes that have a root.
     members: HashMap<&'c [u8], Vec<usize>>,
 }
 
 impl<'c> Groups<'c> {
+    /// Groups these changes; the indexes below are into this slice.
     pub fn of(changes: &'c [Change]) -> Self {
         let all: HashSet<&[u8]> = changes.iter().flat_map(Change::paths).collect();
         let roots_of = |change: &'c Change| change.paths().map(|path| root(path, &all)).collect();
@@ -109,7 +119,7 @@ impl<'c> Groups<'c> {
         Self { roots, members }
     }
 
-    /// A change and all that must be applied with it.
+    /// A change, and all that must be applied with it: those that share a root, and so on.
     pub fn with(&self, index: usize) -> BTreeSet<usize> {
         let mut group = BTreeSet::new();
         let mut open = vec![index];
@@ -123,7 +133,7 @@ impl<'c> Groups<'c> {
     }
 }
 
-/// The topmost changed path that is this one or a folder it lies in.
+/// The topmost changed path that is this path or a folder above it.
 fn root<'p>(path: &'p [u8], all: &HashSet<&[u8]>) -> &'p [u8] {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     let mut folders = slashes.map(|(at, _)| &path[..at]);

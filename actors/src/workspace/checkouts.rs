@@ -1,5 +1,5 @@
-//! The checkouts of a repository, and which of them a move of a branch concerns: those that show
-//! it, and those in which something is under way that ends on it.
+//! The checkouts (worktrees) of a repository, and which of them a move of a branch concerns: those that
+//! have the branch checked out, and those in which an operation is under way that returns to the branch.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -16,7 +16,8 @@ use super::under_way::SIGNS;
 use crate::blocking::{blocking, if_there};
 use crate::sandbox::Sandbox;
 
-/// Where git keeps the branches to which a rebase or a bisection returns.
+/// Where git writes down the branch to which a rebase or a bisection returns. Until then HEAD is
+/// detached, so `git worktree list` does not show the branch.
 const RETURNS: [&str; 4] = [
     "rebase-merge/head-name",
     "rebase-merge/update-refs",
@@ -24,25 +25,29 @@ const RETURNS: [&str; 4] = [
     "BISECT_START",
 ];
 
+/// A checkout of a repository, in its relation to one branch.
 pub struct Checkout {
+    /// The folder with the files.
     pub path: PathBuf,
-    /// The folder that git keeps for it.
+    /// The folder that git keeps for it: HEAD, the index, its lock (gitrepository-layout(5)).
     pub admin: PathBuf,
-    /// It is there, and shows the branch or returns to it.
+    /// It exists, and has the branch checked out or returns to it.
     pub is_of_branch: bool,
-    /// What is under way in it: git's file or folder of it.
+    /// The file or folder by which git records an operation under way in it, such as `MERGE_HEAD`.
     pub under_way: Option<&'static str>,
     pub whose: Whose,
 }
 
-/// Whose checkout it is.
+/// Whose checkout it is, which decides how git changes its files.
 pub enum Whose {
+    /// A checkout of the person's: git changes its files outside of any box.
     Persons,
-    /// An attempt's worktree: git changes it in a box, if this machine can hold one.
+    /// An attempt's worktree: git changes its files in this box. `None`: the machine can hold no box.
     Attempts(Option<Sandbox>),
 }
 
-/// The worktree of an attempt, with its own repository of the person's with the shared folder `common`.
+/// An attempt's worktree as a checkout of the attempt's branch. What the agent committed is taken over
+/// first, into the person's repository with the shared folder `common`.
 pub async fn of_attempt(source: &Source, common: &Path) -> Result<Checkout, GitError> {
     let heads = transfer::take_over(source, common).await?;
     let (path, admin) = (source.worktree(), source.own.admin());
@@ -52,13 +57,14 @@ pub async fn of_attempt(source: &Source, common: &Path) -> Result<Checkout, GitE
     Ok(Checkout { path, admin, is_of_branch, under_way, whose: Whose::Attempts(held) })
 }
 
-/// The folders of the checkouts that show the branch, or return to it.
+/// The folders of the checkouts of the person's that have the branch checked out, or return to it.
 pub async fn of_branch(repo: &Path, branch: &str) -> Result<Vec<PathBuf>, GitError> {
     let all = all(repo, branch).await?.into_iter();
     Ok(all.filter(|it| it.is_of_branch).map(|it| it.path).collect())
 }
 
-/// All checkouts that git has recorded.
+/// All checkouts that git has recorded for the person's repository, in relation to this branch. Worktrees
+/// of attempts are not among them: they use repositories of their own.
 pub async fn all(repo: &Path, branch: &str) -> Result<Vec<Checkout>, GitError> {
     let common = git::common_dir(repo).await?;
     let list = ["worktree", "list", "--porcelain", "-z"];
@@ -70,6 +76,7 @@ pub async fn all(repo: &Path, branch: &str) -> Result<Vec<Checkout>, GitError> {
     blocking(move || found(&repo, &common, &branch, &output.stdout)).await
 }
 
+/// Reads the output of `git worktree list --porcelain -z`. Blocking.
 fn found(
     repo: &Path,
     common: &Path,
@@ -82,23 +89,24 @@ fn found(
     let linked: HashMap<PathBuf, PathBuf> =
         linked.filter_map(|admin| Some((registered(&admin)?, admin))).collect();
     let mut found = Vec::new();
-    // Each line and each entry ends with a NUL.
+    // Each line ends with a NUL, and each entry with one more.
     let mut is_main = true;
     for lines in listed.split(|byte| *byte == 0).collect::<Vec<_>>().split(|line| line.is_empty()) {
         let value = |name: &[u8]| lines.iter().find_map(|line| line.strip_prefix(name));
         let Some(path) = value(b"worktree ") else { continue };
         let mut path = PathBuf::from(OsStr::from_bytes(path));
-        // The main one comes first.
+        // The main checkout comes first (git-worktree(1)), and its folder is the shared one.
         let admin = match linked.get(&real(&path).join(".git")) {
             _ if std::mem::take(&mut is_main) => {
-                // git lists it by its git folder where that is another (`--separate-git-dir`).
+                // With `--separate-git-dir`, git lists the main checkout by its git folder.
                 if !leads_to(&path, common)? && leads_to(repo, common)? {
                     repo.clone_into(&mut path);
                 }
                 common.to_owned()
             }
             Some(admin) => admin.clone(),
-            // No checkout leads there, so that it counts as another one than git lists.
+            // No folder of git's leads back to this checkout. The parent folder replaces it: no `.git` leads
+            // to it, so `leads_to` later finds that this is another checkout than git lists.
             None => common.join("worktrees"),
         };
         let is_gone = value(b"prunable").is_some() || value(b"bare").is_some();
@@ -115,23 +123,23 @@ fn found(
     Ok(found)
 }
 
-/// What is under way in a checkout that ends on the branch.
+/// The record of an operation under way that ends on the branch.
 fn returns(admin: &Path, branch: &str, reference: &str) -> Option<&'static str> {
     RETURNS.into_iter().find(|sign| {
-        // What can't be read as text is not git's.
+        // git writes names of branches as text; a file that is no text is not git's.
         let text = regular::text(&admin.join(sign)).unwrap_or_default();
         text.lines().any(|line| line == reference || line == branch)
     })
 }
 
-/// The `.git` of the worktree whose folder of the repository this is.
+/// The `.git` of the worktree that this folder of the repository is for.
 fn registered(admin: &Path) -> Option<PathBuf> {
     let link = regular::text(&admin.join("gitdir")).ok()?;
-    // Relative with `worktree.useRelativePaths` (git-config(1)).
+    // The path is relative with `worktree.useRelativePaths` (git-config(1)).
     Some(real(admin.join(link.trim_end()).parent()?).join(".git"))
 }
 
-/// A path without links and `..`, as far as it exists.
+/// A path without links and `..`, as far as it exists; the rest is kept.
 fn real(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let Some((above, there)) = there else { return path.to_owned() };
@@ -141,7 +149,8 @@ fn real(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether the `.git` of a checkout is the folder that git keeps for it, or leads there.
+/// Whether the `.git` of a checkout is the folder `admin`, or a file that leads to it. `false` where
+/// there is no `.git`.
 pub(super) fn leads_to(path: &Path, admin: &Path) -> io::Result<bool> {
     let link = path.join(".git");
     let Some(found) = if_there(fs::metadata(&link))? else { return Ok(false) };

@@ -1,6 +1,14 @@
-//! Commits all that a worktree has and git does not ignore, in the person's repository and on the attempt's
-//! branch there; then the attempt's own repository follows. The worktree's files stay as they are. The same
-//! call continues one that was cut off: it finds the branch where it was, or with all that was to be committed.
+//! Commits everything in a worktree that git does not ignore: in the person's repository, on the
+//! attempt's branch there. Then the attempt's own repository follows. The worktree's files stay as they
+//! are.
+//!
+//! ```text
+//!  lock the index ─▶ take over the agent's commits ─▶ write the tree ─▶ make the commit ─▶ move the branch
+//!       ─▶ the own repository's HEAD follows ─▶ install the index, unlock
+//! ```
+//!
+//! The same call continues one that was cut off: it finds the branch where it was, or at a commit that
+//! has all that was to be committed.
 
 use std::io;
 use std::path::Path;
@@ -17,38 +25,47 @@ use super::source::Source;
 use super::{references, worktree_commit};
 use crate::failpoint;
 
+/// What to commit. All of it is on record, so that a later daemon can make the same call.
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub source: Source,
     pub message: String,
+    /// The author, and the committer unless the signature names another one.
     pub author: Signature,
     pub signing: Arc<Signing>,
-    /// Names this commit, for a daemon that continues it.
+    /// Names this commit in the lock of the index, so that a later daemon recognizes its own.
     pub mark: String,
 }
 
-/// Why nothing was committed: part of a sentence.
+/// Why nothing was committed: part of a sentence. After an I/O error, the next call continues.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
+    /// Another branch or commit is checked out, and lacks commits of the attempt's branch.
     #[error(
         "its branch {branch} has commits that what is checked out in the worktree, {found}, lacks"
     )]
     OtherBranch { branch: String, found: String },
+    /// A merge, rebase or the like, by git's record of it.
     #[error("something is under way in the worktree ({0})")]
     UnderWay(&'static str),
+    /// The path of the first file with a conflict.
     #[error(
         "{0} has a conflict that is not resolved: resolve it and run `git add` in the worktree"
     )]
     Unmerged(String),
+    /// Another program has the lock of the index. The caller waits and tries again.
     #[error("a git command is, or was, at work in the worktree (index.lock)")]
     Locked,
+    /// The id of the commit.
     #[error(
         "commit {0} has a file of credentials that the worktree got a copy of: have the agent take \
          it out of that commit, not only delete it"
     )]
     Credentials(String),
+    /// Files that no commit can hold would be missing from it.
     #[error(transparent)]
     LeftOut(#[from] LeftOut),
+    /// The person's branch is not where the attempt left it: part of a sentence.
     #[error("{0}")]
     Moved(String),
     #[error(transparent)]
@@ -63,12 +80,14 @@ impl From<GitError> for CommitError {
     }
 }
 
-/// Commits. Returns the commit that the branch is at, and whether it is a new one. Call it in
-/// the repository's turn, while no turn of the attempt runs.
+/// Commits. Returns the commit at which the branch is now, and whether it is a new one: without changes,
+/// none is made. Call it in the repository's turn
+/// ([`Repositories::in_turn`](super::Repositories::in_turn)), while no turn of the attempt runs.
 pub async fn commit(commit: &Commit) -> Result<(String, bool), CommitError> {
     let source = &commit.source;
     snapshot::open_worktree(source).await?;
-    // First of all: an earlier daemon's lock goes, whatever is found then.
+    // The lock comes first: if an earlier daemon left it, this call takes it and so releases it at its end,
+    // also when it refuses.
     let admin = source.own.admin();
     let index = IndexLock::take(&admin, &commit.mark).await?.ok_or(CommitError::Locked)?;
     failpoint::hit("commit", "locked");
@@ -84,6 +103,7 @@ pub async fn commit(commit: &Commit) -> Result<(String, bool), CommitError> {
     }
 }
 
+/// Everything that happens under the lock. After a success, the lock has the next index ready.
 async fn committed(commit: &Commit, index: &IndexLock) -> Result<(String, bool), CommitError> {
     let Commit { source, message, author, signing, .. } = commit;
     own::settle(source).await?;
@@ -117,7 +137,7 @@ async fn committed(commit: &Commit, index: &IndexLock) -> Result<(String, bool),
         git
     };
     let new = match git::run(common, &["rev-parse", &format!("{shown}^{{tree}}")]).await? {
-        // An earlier call has made it.
+        // An earlier call has made the commit, and moved the branch to it.
         earlier if earlier == tree && is_child(source, &shown, head).await => shown.clone(),
         _ => signing.commit_tree(git, &[&tree, "-p", head, "-m", message.trim_end()]).await?,
     };
@@ -129,23 +149,23 @@ async fn committed(commit: &Commit, index: &IndexLock) -> Result<(String, bool),
     Ok((new, true))
 }
 
-/// What git does in a worktree in several steps, by its files of it. What else it notes there, such as the
-/// commit that was picked last, changes nothing of what a commit has.
+/// git's records of operations that take several steps. Other records, such as that of the commit that
+/// was cherry-picked last, do not change what a commit contains.
 const STEPS: [&str; 4] = ["rebase-merge", "rebase-apply", "MERGE_HEAD", "sequencer"];
 
-/// git's record of what is under way, if anything is.
+/// The record of the operation that is under way, if there is one.
 fn under_way(admin: &Path) -> Option<&'static str> {
     STEPS.into_iter().find(|sign| admin.join(sign).symlink_metadata().is_ok())
 }
 
-/// Where the person's branch of the attempt is: what is checked out has all of it, or is what the call has
-/// committed before.
+/// Where the person's branch of the attempt is. What is checked out must have all of it, or be what an
+/// earlier try of the same call has committed: otherwise the commit would drop work from the branch.
 async fn has_branch(source: &Source, snapshot: &Snapshot) -> Result<String, CommitError> {
     let heads = &snapshot.heads;
     let branch = match &heads.branch {
         Ok(branch) => branch.clone(),
         Err(left) => match git::branch_tip(&source.repo, &source.branch).await? {
-            // An earlier call may have committed what is checked out.
+            // An earlier try may have committed what is checked out, before it was cut off.
             Some(tip) if is_child(source, &tip, &heads.head).await => return Ok(tip),
             _ => return Err(CommitError::Moved(left.why.clone())),
         },
@@ -158,12 +178,14 @@ async fn has_branch(source: &Source, snapshot: &Snapshot) -> Result<String, Comm
     Err(CommitError::OtherBranch { branch: source.branch.clone(), found })
 }
 
+/// Whether the first parent of a commit is this one. A commit that can't be read is no child.
 async fn is_child(source: &Source, commit: &str, parent: &str) -> bool {
     let parents = git::run(&source.repo, &["rev-parse", &format!("{commit}^")]).await;
     parents.is_ok_and(|found| found == parent)
 }
 
-/// Moves the person's branch of the attempt.
+/// Moves the person's branch of the attempt by compare-and-swap, then the references that say what was
+/// taken over.
 async fn advance(source: &Source, to: &str, from: &str) -> Result<(), CommitError> {
     let (repo, branch) = (&source.repo, source.branch_ref());
     if to != from {
@@ -178,7 +200,7 @@ async fn advance(source: &Source, to: &str, from: &str) -> Result<(), CommitErro
     Ok(())
 }
 
-/// Has the attempt's own repository follow: what is checked out there becomes the new commit.
+/// Sets HEAD of the attempt's own repository to the new commit, by compare-and-swap. git runs in the box.
 async fn follow(source: &Source, common: &Path, new: &str, old: &str) -> Result<(), CommitError> {
     let held = held::held(&source.own, common, &source.worktree()).await?;
     let update = ["update-ref", "-m", "provost commit", "HEAD", new, old];

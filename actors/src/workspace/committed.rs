@@ -1,5 +1,5 @@
-//! A small file as a commit has it, read without a checkout: nothing that stands in a worktree
-//! by now has a say.
+//! A small file as a commit has it, read without a checkout: what an agent has put into the worktree
+//! since then has no effect. `provost.toml` is read this way.
 
 use std::path::Path;
 
@@ -7,8 +7,10 @@ use super::git::{Git, GitError};
 
 /// Bytes of the longest file that is read.
 const TEXT_MAX: usize = 64 * 1024;
+/// Bytes of the line that `git ls-tree` prints for one file, at most.
 const ENTRY_MAX: usize = 4096;
 
+/// Why the file can't be read: part of a sentence, with what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum CommittedError {
     #[error("it is a link or a folder: make it a file")]
@@ -21,7 +23,7 @@ pub enum CommittedError {
     Git(#[from] GitError),
 }
 
-/// The text of a file at the root of a commit; `None`: the commit has no such file.
+/// The text of a file at the root of a commit. `Ok(None)`: the commit has no such file.
 pub async fn text(repo: &Path, commit: &str, name: &str) -> Result<Option<String>, CommittedError> {
     let list = ["ls-tree", "-z", "--full-tree", commit, "--", name];
     let listed = Git::new(repo).output(&list, ENTRY_MAX).await?;

@@ -1,5 +1,6 @@
-//! Two states of a repository that are compared: a commit with the files of an attempt's worktree
-//! as they are now, or a commit with a later one.
+//! Two states of a repository that are compared: a commit with the files of an attempt's worktree as they
+//! are now, or a commit with a later one. One type for both, so that the domain shows them in the same
+//! way.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -15,21 +16,26 @@ use super::snapshot::{Snapshot, SnapshotError};
 use super::source::Source;
 use crate::blocking::blocking;
 
-/// Which states: the worktree since the merge base with the target branch or since a commit, or
-/// what is between two commits.
+/// Which states are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
+    /// The worktree, with the commit at which the attempt's work and the target branch parted.
     SinceMergeBase,
+    /// The worktree, with this commit.
     Since(String),
+    /// Two commits: from the first to the second.
     Between(String, String),
 }
 
+/// The opened states.
 pub enum Compared {
     Worktree(Box<Snapshot>),
     Commits(Box<Between>),
 }
 
 impl Compared {
+    /// Opens the states. For a worktree this takes a snapshot, which reads the changed files; for two
+    /// commits it only makes a scratch repository.
     pub async fn take(source: &Source, span: &Span) -> Result<Self, SnapshotError> {
         Ok(match span {
             Span::SinceMergeBase => Self::Worktree(Box::new(Snapshot::take(source).await?)),
@@ -44,7 +50,7 @@ impl Compared {
         })
     }
 
-    /// The commit that is compared with.
+    /// The commit on the old side.
     pub fn base(&self) -> &str {
         match self {
             Self::Worktree(snapshot) => &snapshot.base,
@@ -52,7 +58,7 @@ impl Compared {
         }
     }
 
-    /// The commit that is compared; `None`: the worktree is.
+    /// The commit on the new side; `None`: the worktree is the new side.
     pub fn end(&self) -> Option<&str> {
         match self {
             Self::Worktree(_) => None,
@@ -68,7 +74,8 @@ impl Compared {
         }
     }
 
-    /// The first of what a commit of the worktree, in the person's repository, would leave out.
+    /// The first file that a commit of the worktree, in the person's repository, would leave out. Nothing
+    /// for two commits.
     pub async fn left_out(&self, repo: &Path) -> Result<Option<LeftOut>, SnapshotError> {
         match self {
             Self::Worktree(snapshot) => left_out(repo, snapshot).await,
@@ -76,8 +83,8 @@ impl Compared {
         }
     }
 
-    /// The bytes of a changed file before or after the change; `None` where there is no file or it
-    /// has more than `limit` bytes. What did not change is not given.
+    /// The bytes of a changed file on the old or the new side, by its new or its old path. `None`: the
+    /// side has no such file, the file has more than `limit` bytes, or it did not change.
     pub async fn blob(
         &self,
         path: &[u8],
@@ -107,8 +114,7 @@ impl Compared {
         }
     }
 
-    /// The patch of these paths; `None` when it is longer than `limit` bytes. See
-    /// [`Snapshot::patch`].
+    /// The patch of these paths; `None`: it is longer than `limit` bytes. See [`Snapshot::patch`].
     pub async fn patch(
         &mut self,
         paths: &[Vec<u8>],
@@ -122,7 +128,7 @@ impl Compared {
     }
 }
 
-/// A file of a commit.
+/// A file of a commit; `None`: the commit has no such file, or the file has more than `limit` bytes.
 async fn committed(
     git: Git,
     commit: &str,

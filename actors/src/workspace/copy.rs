@@ -1,9 +1,12 @@
-//! Copies files that git ignores (dependencies, `.env`) from the main checkout of a repository
-//! into a new worktree. The patterns are an allow-list over ignored files: a tracked file or one
-//! that git would add is never copied. git itself lists and matches the files; of those, only
-//! regular files are opened, beneath the checkout and through no link, and each becomes a new
-//! file beneath the worktree: a clone that shares its blocks where the file system can, else a
-//! copy, up to a limit. Links are made again as [`LinkRule`] allows.
+//! Copies files that git ignores (dependencies, `.env`) from the main checkout of a repository into a new
+//! worktree.
+//!
+//! The patterns are an allow-list over ignored files: a tracked file, or one that git would add, is never
+//! copied. git itself lists and matches the files (`listed`). Of those, only regular files are opened,
+//! beneath the checkout and through no link (`folders`). Each becomes a new file beneath the worktree: a
+//! clone that shares its blocks where the file system can, else a copy, up to a limit. A file of
+//! credentials is copied only if a pattern names it literally (`named`). Links are made again as
+//! [`LinkRule`] allows.
 
 mod credentials;
 mod folders;
@@ -42,18 +45,20 @@ const LEFT_OUT_MAX: usize = 50;
 /// Bytes of a certificate's file that are searched for a private key.
 const KEY_SEARCHED: u64 = 256 * 1024;
 
-/// What is to be copied, and where to.
+/// What is to be copied, from where and to where.
 #[derive(Clone, Debug)]
 pub struct Copying {
-    /// The main checkout.
+    /// The main checkout. A bare repository has no files to copy.
     pub repo: PathBuf,
+    /// The folder of all worktrees, in which no agent can replace anything.
     pub worktrees: PathBuf,
-    /// The worktree, beneath `worktrees`.
+    /// The worktree, as a path beneath `worktrees`.
     pub below: PathBuf,
     /// Lines as in a `.gitignore`: what they match is copied.
     pub patterns: Vec<String>,
-    /// Most bytes of copies that share no blocks.
+    /// Most bytes of copies that share no blocks (`worktrees.copy_max_bytes`). Clones are not limited.
     pub max_bytes: u64,
+    /// For the lists that git reads.
     pub scratch: PathBuf,
 }
 
@@ -61,27 +66,34 @@ pub struct Copying {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyReceipt {
     pub files: u64,
+    /// Of all files, clones among them.
     pub bytes: u64,
     /// Files that share their blocks with the original.
     pub cloned: u64,
+    /// Files that share nothing with the original.
     pub copied: u64,
     /// Links that were made again; they are no files.
     #[serde(default)]
     pub links: u64,
+    /// How long it took, in milliseconds.
     pub ms: u64,
+    /// How many matching files were not copied.
     pub left_out_count: u64,
-    /// The first of those.
+    /// The first 50 of those, each with the reason.
     pub left_out: Vec<LeftOut>,
-    /// Copied files whose values no log may show.
+    /// Copied files of credentials, whose values no log may show.
     pub credentials: Vec<String>,
 }
 
+/// A file that matches a pattern and was not copied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     pub path: String,
+    /// Why: a clause, such as "it is not a regular file".
     pub reason: String,
 }
 
+/// Why nothing, or not everything, could be copied: a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     #[error("git can't list the ignored files: {0}")]
@@ -94,7 +106,12 @@ pub enum CopyError {
     Io(#[from] io::Error),
 }
 
-/// Copies what the patterns match. To be called while nothing has run in the worktree.
+/// Copies what the patterns match. Call it before anything has run in the worktree. A file that can't be
+/// copied is left out and listed in the receipt.
+///
+/// # Errors
+/// git or the checkout can't be read, or a file can't be written (a full disk, say). What was copied
+/// until then stays.
 pub async fn copy_ignored(what: Copying) -> Result<CopyReceipt, CopyError> {
     let began = Instant::now();
     let asked = ["rev-parse", "--is-inside-work-tree", "--absolute-git-dir"];
@@ -126,8 +143,8 @@ pub async fn copy_ignored(what: Copying) -> Result<CopyReceipt, CopyError> {
     Ok(receipt)
 }
 
-/// The folder of a checkout, if no link is on the way there: its path was real when it was
-/// registered.
+/// The folder of a checkout. No link may lie on the way: the path was without links when the repository
+/// was registered, so a link has been put there since.
 fn open_checkout(path: &Path) -> io::Result<OwnedFd> {
     let root = beneath::folder(Path::new("/"))?;
     let below = path.strip_prefix("/").map_err(io::Error::other)?;
@@ -140,6 +157,7 @@ fn open_checkout(path: &Path) -> io::Result<OwnedFd> {
 
 /// Why one file is not copied.
 enum Skip {
+    /// A reason for the receipt; the other files are copied.
     Because(String),
     /// Nothing more can be copied.
     Fault(io::Error),
@@ -151,10 +169,12 @@ impl From<io::Error> for Skip {
     }
 }
 
+/// A reason for the receipt.
 fn because(reason: impl Into<String>) -> Skip {
     Skip::Because(reason.into())
 }
 
+/// One run of the copying.
 struct Copier<'a> {
     sources: Folders<'a>,
     copies: Folders<'a>,
@@ -162,6 +182,7 @@ struct Copier<'a> {
     links: LinkRule,
     reflink: Reflink,
     max_bytes: u64,
+    /// How many bytes may still be copied.
     left_bytes: u64,
     receipt: CopyReceipt,
 }
@@ -180,6 +201,7 @@ impl<'a> Copier<'a> {
         }
     }
 
+    /// Copies `paths`, in git's order. `not_there` are only listed as left out.
     fn run(mut self, paths: &[Vec<u8>], not_there: &[Vec<u8>]) -> io::Result<CopyReceipt> {
         for path in not_there {
             let path = String::from_utf8_lossy(path).into_owned();
@@ -199,6 +221,7 @@ impl<'a> Copier<'a> {
         Ok(self.receipt)
     }
 
+    /// Counts a file that is not copied, and keeps the reason of the first ones.
     fn leave_out(&mut self, path: String, reason: String) {
         self.receipt.left_out_count += 1;
         if self.receipt.left_out.len() < LEFT_OUT_MAX {
@@ -206,7 +229,11 @@ impl<'a> Copier<'a> {
         }
     }
 
+    /// Copies one file or makes one link again. The space is checked first only where clones are known
+    /// not to work: otherwise the copy is tried as a clone, and removed again if it can't be one and
+    /// there is no room.
     fn copy(&mut self, path: &Path) -> Result<(), Skip> {
+        // git lists another repository as its folder, with a slash at the end.
         if path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(because("it is a repository of its own"));
         }
@@ -247,7 +274,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
-    /// Makes a link again in a folder of the worktree.
+    /// Makes a link again in the folder `at` of the worktree, if it leads where links may lead.
     fn link(&mut self, target: &Path, (at, name): (&Path, &Path)) -> Result<(), Skip> {
         if !self.links.allows(target, at.components().count()) {
             return Err(because(format!("it {LEADS_OUT}")));
@@ -257,6 +284,7 @@ impl<'a> Copier<'a> {
         Ok(())
     }
 
+    /// Refuses a file for which the limit of copied bytes leaves no room.
     fn require_room(&self, size: u64) -> Result<(), Skip> {
         if size <= self.left_bytes {
             return Ok(());
@@ -265,7 +293,8 @@ impl<'a> Copier<'a> {
         Err(because(format!("copies may have {most} bytes in all (worktrees.copy_max_bytes)")))
     }
 
-    /// The path of a file of credentials that a pattern names; one that none names is left out.
+    /// The path of a file of credentials, for the receipt; `None`: the file is no credential. One that no
+    /// pattern names literally is left out, with the line that would name it.
     fn credential(&self, path: &Path, source: &File) -> Result<Option<String>, Skip> {
         let shown = path.to_string_lossy();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -280,7 +309,8 @@ impl<'a> Copier<'a> {
     }
 }
 
-/// A `.pem` without a private key: the certificates of authorities are in many packages.
+/// Whether a file is a `.pem` with certificates only: those of authorities are in many packages, and no
+/// secret.
 fn is_certificate(name: &str, source: &File) -> Result<bool, Skip> {
     if !name.to_ascii_lowercase().ends_with(".pem") {
         return Ok(false);

@@ -1,5 +1,6 @@
-//! Files as commits have them, and which lines differ between two versions of one: read from the
-//! repository's objects, without a worktree. git runs nothing that the repository configures.
+//! Files as commits have them, and which lines differ between two versions of one. Comments on lines
+//! follow their lines by these. Everything is read from the repository's objects, without a worktree; git
+//! runs nothing that the repository configures.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -12,38 +13,40 @@ use super::snapshot::plenty::FILE_MAX;
 /// Bytes of the longest list of files, and of the longest diff.
 const OUTPUT_MAX: usize = 64 << 20;
 
-/// A file as a commit has it.
+/// A regular file as a commit has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The id of its blob.
     pub blob: String,
-    /// Whether it is short enough to be read.
+    /// Whether it is short enough to be read (16 MiB); a longer one has no content and no hunks.
     pub is_read: bool,
 }
 
-/// Lines that one version has in place of lines of another. A side without lines begins where its
-/// lines would.
+/// Lines of the new version that take the place of lines of the old one. A side may have no lines: then
+/// `first` is where they would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hunk {
     pub old: Span,
     pub new: Span,
 }
 
-/// Lines that follow each other: the first, from 1, and how many.
+/// Consecutive lines of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
+    /// Counted from 1.
     pub first: u64,
     pub count: u64,
 }
 
 impl Span {
-    /// The line after the last one.
+    /// The number of the line after the last one; of an empty span, `first`.
     pub fn end(self) -> u64 {
         self.first.saturating_add(self.count)
     }
 }
 
-/// The regular files that a commit has at these paths.
+/// The regular files that a commit has at these paths. Links, submodules and missing files are not in the
+/// map.
 ///
 /// # Errors
 /// git fails: there is no such commit, say.
@@ -78,16 +81,16 @@ fn entry(entry: &[u8]) -> Option<(Vec<u8>, Version)> {
     mode.starts_with("100").then(|| (entry[tab + 1..].to_vec(), version))
 }
 
-/// The content of a version that is read.
+/// The content of a version whose `is_read` holds.
 ///
 /// # Errors
-/// git fails: there is no such blob, say.
+/// git fails: there is no such blob, say. The blob is longer than that.
 pub async fn content(repo: &Path, blob: &str) -> Result<Vec<u8>, GitError> {
     let most = usize::try_from(FILE_MAX).unwrap_or(usize::MAX);
     whole(Git::new(repo).output(&["cat-file", "blob", blob], most).await?)
 }
 
-/// What differs from one blob to another, in order. `None`: more than is read.
+/// The hunks between two blobs, in order. `None`: the diff is too long to be read.
 ///
 /// # Errors
 /// git fails: one of them is gone, say.
@@ -111,17 +114,18 @@ pub async fn between(repo: &Path, old: &str, new: &str) -> Result<Option<Vec<Hun
     Ok(Some(hunks(&whole(output)?)))
 }
 
+/// The output of a git that succeeded and was not cut.
 fn whole(output: Output) -> Result<Vec<u8>, GitError> {
     let is_whole = output.status.success() && !output.is_cut;
     if is_whole { Ok(output.stdout) } else { Err(output.failure()) }
 }
 
-/// The hunks of a diff without context. The lines themselves begin with another letter.
+/// The hunks of a diff without context. Its other lines begin with `-`, `+` or `\`, or are the head.
 fn hunks(diff: &[u8]) -> Vec<Hunk> {
     diff.split(|byte| *byte == b'\n').filter_map(hunk).collect()
 }
 
-/// `@@ -<first>[,<count>] +<first>[,<count>] @@`; a side without lines names the line before.
+/// `@@ -<first>[,<count>] +<first>[,<count>] @@`. For a side without lines, git names the line before.
 fn hunk(line: &[u8]) -> Option<Hunk> {
     let rest = line.strip_prefix(b"@@ -")?;
     let end = rest.windows(3).position(|three| three == b" @@")?;

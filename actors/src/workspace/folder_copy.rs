@@ -1,7 +1,10 @@
-//! Copies a folder from beneath one folder to beneath another, with its files and links. A link
-//! that [`LinkRule`] does not allow, a pipe or a device refuses the whole copy: without it, the
-//! folder would not work. A file that holds the path of the worktree that it was made in refuses it
-//! too, or gets the path of the new one. Blocking.
+//! Copies a folder from beneath one folder to beneath another, with its files and links: into the cache
+//! of setups, and from there into a worktree.
+//!
+//! Half a folder would not work, so some things refuse the whole copy: a link that [`LinkRule`] does not
+//! allow, a pipe, a device. A file that holds the path of the worktree that it was made in would not work
+//! at another place: it refuses the copy too, or gets the path of the new worktree. Everything here
+//! blocks.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -23,40 +26,46 @@ use super::links::{LEADS_OUT, LinkRule};
 use super::plain_file;
 use super::reflink::Reflink;
 
-/// Folders in folders. A real one has far fewer.
+/// Folders in folders. A real one has far fewer, and the copy is recursive.
 const DEPTH_MAX: usize = 128;
-/// Bytes at the beginning of a file that are searched for a path: scripts and lists are short.
+/// Bytes at the beginning of a file that are searched for a path. Scripts and lists, which hold such
+/// paths, are short.
 const SEARCHED: u64 = 64 * 1024;
-/// Bytes of the longest text that gets another path.
+/// Bytes of the longest text whose paths are replaced.
 const MOVED_MAX: u64 = 8 << 20;
-/// What a file, a folder or a link takes up beside its content, for the limit: a file system may
-/// run out of inodes before it runs out of bytes.
+/// What a file, a folder or a link counts beside its content, in bytes: a file system may run out of
+/// inodes before it runs out of space.
 const ENTRY_COSTS: u64 = 4096;
+/// How folders are opened: as a place for further opens, never through a link.
 const FOLDER: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW);
 
+/// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Copied {
     pub files: u64,
     /// Files, folders and links.
     pub entries: u64,
+    /// Of the files' content.
     pub bytes: u64,
     /// Files that share their blocks with the original.
     pub cloned: u64,
 }
 
 impl Copied {
-    /// What it takes up, for the limit.
+    /// What it counts for a limit, in bytes: the content, and a share for each entry.
     pub fn cost(&self) -> u64 {
         self.entries.saturating_mul(ENTRY_COSTS).saturating_add(self.bytes)
     }
 }
 
+/// Why a folder was not copied.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The rest of a sentence.
+    /// It can't be copied as it is: the rest of a sentence.
     #[error("{0}")]
     Refused(String),
+    /// Reading or writing failed; another try may work.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -67,44 +76,52 @@ impl From<Errno> for FolderError {
     }
 }
 
-/// What becomes of a file that holds the path of a worktree.
+/// What happens to a file that holds the path of a worktree.
 enum Held {
+    /// It is copied as it is.
     Copied,
+    /// It refuses the copy, if it holds one of these paths.
     Refused(Vec<PathBuf>),
-    /// Texts and links get the second path for the first one.
+    /// In texts and links, the second path of a pair replaces the first.
     Moved(Vec<(PathBuf, PathBuf)>),
 }
 
-/// A copy of one or more folders, which takes up at most so many bytes together.
+/// A copy of one or more folders, with one limit for all of them.
 pub struct FolderCopy {
     reflink: Reflink,
     max_bytes: u64,
     links: LinkRule,
     held: Held,
+    /// What was copied until now.
     pub done: Copied,
 }
 
 impl FolderCopy {
-    /// `private` are real folders that no link may lead into.
+    /// At most `max_bytes` are copied, by [`Copied::cost`]. `private` are real folders that no link may
+    /// lead into.
     pub fn new(max_bytes: u64, private: Vec<PathBuf>) -> Self {
         let (reflink, done) = (Reflink::new(), Copied::default());
         Self { reflink, max_bytes, links: LinkRule { private }, held: Held::Copied, done }
     }
 
-    /// Refuses files that hold one of these paths: they would not work at another one.
+    /// Refuses files that hold one of these paths: they would not work at another place.
     #[must_use]
     pub fn refusing(self, paths: Vec<PathBuf>) -> Self {
         Self { held: Held::Refused(paths), ..self }
     }
 
-    /// Puts the second path for the first one into texts and links. The same path twice: links to it
-    /// are allowed.
+    /// In texts and links, the second path of each pair replaces the first. A pair of the same path twice
+    /// changes nothing, but allows links to the path.
     #[must_use]
     pub fn moving(self, paths: Vec<(PathBuf, PathBuf)>) -> Self {
         Self { held: Held::Moved(paths), ..self }
     }
 
-    /// Copies a file or folder to the same path beneath `to`, where nothing may stand yet.
+    /// Copies a file or folder to the same path beneath `to`, where nothing may stand yet. Missing
+    /// folders above it are made.
+    ///
+    /// # Errors
+    /// What was copied until then stays; the caller removes it.
     pub fn copy(
         &mut self,
         from: BorrowedFd<'_>,
@@ -127,8 +144,9 @@ impl FolderCopy {
         self.entry(from.as_fd(), at.as_fd(), name, (above, None))
     }
 
-    /// `depth` is that of the folder that holds it, in the copied one, which has so many folders
-    /// `above` the content; `None`: it is the copied one itself.
+    /// Copies one entry of a folder. `above` is the number of components of the copied folder's path, and
+    /// `depth` how many levels below it the folder lies that holds the entry; `None`: the entry is the
+    /// copied folder itself. A link may lead up as many levels as both together.
     fn entry(
         &mut self,
         from: BorrowedFd<'_>,
@@ -168,7 +186,7 @@ impl FolderCopy {
         }
     }
 
-    /// Refuses a copy that is larger than the limit with so many bytes more.
+    /// Refuses a copy that `more` bytes would make larger than the limit.
     fn stay_within(&self, more: u64) -> Result<(), FolderError> {
         let is_within = self.done.cost().saturating_add(more) <= self.max_bytes;
         is_within
@@ -176,7 +194,7 @@ impl FolderCopy {
             .ok_or_else(|| FolderError::Refused("it is larger than the limit".to_owned()))
     }
 
-    /// Where a link to the old place leads at the new one.
+    /// The new target of a link into a path that is replaced. A target with `..` is left alone.
     fn moved(&self, target: &Path) -> Option<PathBuf> {
         let Held::Moved(paths) = &self.held else { return None };
         let is_plain = !target.components().any(|part| part == Component::ParentDir);
@@ -185,7 +203,8 @@ impl FolderCopy {
         is_plain.then(|| paths.iter().find_map(below))?
     }
 
-    /// The content of a file that holds the old path, with the new one in its place.
+    /// The content of a text with the new paths in place of the old ones; `None`: the file is copied as
+    /// it is. A file with a zero byte at its beginning is no text.
     fn text_of_new_place(&self, source: &File, size: u64) -> io::Result<Option<Vec<u8>>> {
         let Held::Moved(paths) = &self.held else { return Ok(None) };
         if size > MOVED_MAX || paths.iter().all(|(old, new)| old == new) {
@@ -209,9 +228,9 @@ impl FolderCopy {
         Ok(is_changed.then_some(text))
     }
 
-    /// Refuses a file that holds the path.
+    /// Refuses a file that holds a path that must not be in it.
     fn look_for_path(&self, source: &File, path: &Path) -> Result<(), FolderError> {
-        // Python names the source in it for error messages alone.
+        // Python writes the path of the source into compiled files, but only for error messages.
         let is_compiled = path.extension().is_some_and(|it| it == "pyc");
         let Held::Refused(paths) = &self.held else { return Ok(()) };
         if is_compiled {
@@ -226,6 +245,7 @@ impl FolderCopy {
         Ok(())
     }
 
+    /// Copies a file: with replaced paths, as a clone, or byte by byte.
     fn file(
         &mut self,
         (source, found): &(File, FileStat),
@@ -246,7 +266,8 @@ impl FolderCopy {
         }
         plain_file::complete(&made, found)?;
         if text.is_some() {
-            // What was compiled from the old text has its time, and maybe its length.
+            // A compiled file records the time and the length of its source, and the new text may have both.
+            // With another time, the compiled file counts as out of date.
             made.set_modified(SystemTime::now())?;
         }
         self.done.files += 1;
@@ -254,6 +275,7 @@ impl FolderCopy {
         Ok(())
     }
 
+    /// Copies a folder and all that is in it.
     fn folder(
         &mut self,
         from: BorrowedFd<'_>,
@@ -267,13 +289,13 @@ impl FolderCopy {
         for entry in fs::read_dir(beneath::proc_path(from))? {
             self.entry(from, made.as_fd(), &entry?.file_name(), (above, Some(depth)))?;
         }
-        // Last: a folder that nothing may be written to could not be filled.
+        // The mode comes last: a read-only folder could not be filled.
         fs::set_permissions(beneath::proc_path(made.as_fd()), Permissions::from_mode(mode))?;
         Ok(())
     }
 }
 
-/// The first bytes of a file, which is as if nothing had been read of it afterwards.
+/// The first `most` bytes of a file. The file is rewound, for the copy that follows.
 fn beginning(source: &File, most: u64) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(source, most), &mut start)?;
@@ -281,10 +303,12 @@ fn beginning(source: &File, most: u64) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
+/// Whether a text has the bytes of a path anywhere.
 fn holds(text: &[u8], path: &[u8]) -> bool {
     memchr::memmem::find(text, path).is_some()
 }
 
+/// The text with `new` in place of each `old`.
 fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let (mut made, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some(at) = memchr::memmem::find(rest, old) {
@@ -300,7 +324,7 @@ fn refused(name: &OsStr, why: &str) -> FolderError {
     FolderError::Refused(format!("{:?} {why}", name.to_string_lossy()))
 }
 
-/// A folder beneath another one. No link leads there.
+/// Opens a folder beneath another one, through no link; the folder itself for an empty path.
 pub(super) fn folder(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     if path.as_os_str().is_empty() {
         return root.try_clone_to_owned();

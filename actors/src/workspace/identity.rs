@@ -1,14 +1,14 @@
-//! The person's names and addresses, with which git signs what an attempt's work becomes: those that
-//! git itself uses for a commit in their repository, wherever they are configured. What git
-//! would only guess does not count.
+//! The person's names and addresses, with which git signs what an attempt's work becomes: those that git
+//! itself uses for a commit in their repository, wherever they are configured. A name that git would only
+//! guess, from the account and the host, does not count.
 
 use std::path::Path;
 
 use super::git::{self, GitError};
 use super::merge::{Person, Signature};
 
-/// The identity for commits to a repository, at this moment and in this time zone. `None`: git
-/// has none.
+/// The author and the committer for commits to a repository, at this moment and in this time zone.
+/// `None`: no name or no address is configured.
 ///
 /// # Errors
 /// git can't be run.
@@ -22,14 +22,15 @@ pub async fn of_person(repo: &Path) -> Result<Option<Signature>, GitError> {
     Ok(Some(Signature { name, email, date, committer }))
 }
 
+/// What `git var` prints: the person, and the date in git's own form. `None`: it is not configured.
 async fn identity(repo: &Path, which: &str) -> Result<Option<(Person, String)>, GitError> {
     let said = match git::run(repo, &["-c", "user.useConfigOnly=true", "var", which]).await {
         Ok(said) => said,
-        // It is not configured.
+        // With `useConfigOnly`, git fails rather than guess.
         Err(GitError::Failed(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
-    // git takes `<` and `>` out of names and addresses.
+    // `NAME <ADDRESS> DATE`. git takes `<` and `>` out of names and addresses.
     let parts = said.rsplit_once("> ").and_then(|(person, date)| {
         let (name, email) = person.split_once(" <")?;
         Some((Person { name: name.to_owned(), email: email.to_owned() }, date.to_owned()))

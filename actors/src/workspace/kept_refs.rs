@@ -1,5 +1,5 @@
-//! The references that keep work of attempts whose worktrees went to the trash, or whose branch was
-//! deleted, and which was not merged. Only a person removes them.
+//! The references that keep unmerged work of attempts whose worktrees went to the trash, or whose branch
+//! was deleted. Provost never removes one by itself: a person does.
 
 use std::path::Path;
 
@@ -7,26 +7,31 @@ use super::git::{self, GitError};
 use crate::event::Timestamp;
 use crate::ids::AttemptId;
 
-/// The folders of these references; each reference has the id of its attempt there.
+/// Below it, by the attempt's id: what a removal of worktrees saved.
 const SNAPSHOTS: &str = "refs/provost/snapshots/";
+/// Below it, by the attempt's id: the tip of a deleted branch.
 const BRANCHES: &str = "refs/provost/branches/";
 
+/// One such reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptRef {
+    /// Its full name.
     pub reference: String,
     pub attempt_id: AttemptId,
     pub commit: String,
-    /// When Provost made the commit; `None`: the attempt made it.
+    /// When Provost made the commit; `None`: it is a commit of the attempt's, whose date the agent chose.
     pub made_at: Option<Timestamp>,
 }
 
-/// What a repository has of them.
+/// The references that a repository has. Others below the same folders, without an attempt's id, are not
+/// listed.
 pub async fn list(repo: &Path) -> Result<Vec<KeptRef>, GitError> {
     let format = "--format=%(objectname) %(committerdate:unix) %(refname)";
     let listed = git::run(repo, &["for-each-ref", format, "--", SNAPSHOTS, BRANCHES]).await?;
     Ok(listed.lines().filter_map(kept).collect())
 }
 
+/// Reads a line of the list: the commit, its date, the reference.
 fn kept(line: &str) -> Option<KeptRef> {
     let mut words = line.splitn(3, ' ');
     let (commit, made_at, reference) = (words.next()?, words.next()?, words.next()?);
@@ -41,7 +46,10 @@ fn kept(line: &str) -> Option<KeptRef> {
     })
 }
 
-/// Removes one, if it is as it was listed.
+/// Removes a reference.
+///
+/// # Errors
+/// It has another commit than when it was listed, or git fails.
 pub async fn remove(repo: &Path, kept: &KeptRef) -> Result<(), GitError> {
     let delete = ["update-ref", "--no-deref", "-d", &kept.reference, &kept.commit];
     git::run(repo, &delete).await.map(drop)

@@ -1,32 +1,35 @@
-//! Which links a copy makes again, in a new worktree and in the cache alike: those that stay in the
-//! worktree, and those to programs and libraries of the system and of toolchains. Any other place may
-//! be one that no agent of the worktree may go to.
+//! Which links a copy makes again, in a new worktree and in the cache of setups alike: those that stay in
+//! the worktree, and those to programs and libraries of the system and of toolchains. Any other target
+//! may be a place where no agent of the worktree may go.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::sandbox::places::around_toolchain;
 
-/// Where programs and libraries of the system lie.
+/// Where the system's programs and libraries are.
 const SYSTEM: [&str; 7] = ["/bin", "/lib", "/lib64", "/nix/store", "/opt", "/sbin", "/usr"];
 
-/// Why a link is not made again, as the rest of a sentence.
+/// Why a link is not made again: the rest of a sentence.
 pub const LEADS_OUT: &str = "is a link that leads out of the worktree";
 
+/// The rule, for one copy.
 #[derive(Clone, Debug)]
 pub struct LinkRule {
-    /// Real folders that no link may lead into.
+    /// Real folders that no link may lead into, such as other worktrees and the repository.
     pub private: Vec<PathBuf>,
 }
 
 impl LinkRule {
-    /// Whether a link is made again that lies in a folder so many levels below the worktree.
+    /// Whether a link with this target is made again. `depth`: how many levels below the worktree its
+    /// folder lies.
     pub fn allows(&self, target: &Path, depth: usize) -> bool {
         stays(target, depth) || self.is_of_system(target)
     }
 
     /// Whether a link leads to a program or library of the system, such as `/usr/bin/python3`, or of a
-    /// toolchain.
+    /// toolchain. Both the target and the file that it finally leads to must be there, and in no private
+    /// folder.
     fn is_of_system(&self, target: &Path) -> bool {
         let is_plain = !target.components().any(|part| part == Component::ParentDir);
         let Some(real) = target.canonicalize().ok().filter(|_| is_plain) else { return false };
@@ -38,8 +41,8 @@ impl LinkRule {
     }
 }
 
-/// Whether a link that lies `depth` folders deep stays beneath the folder. Each `..` stands
-/// before all names, so that no other link on the way changes where it leads.
+/// Whether a link in a folder `depth` levels down stays beneath the worktree. Every `..` must come before
+/// all names: then no other link on the way can change where it leads.
 fn stays(target: &Path, depth: usize) -> bool {
     let up = target.components().take_while(|part| *part == Component::ParentDir).count();
     let goes_down = |part| matches!(part, Component::Normal(_) | Component::CurDir);

@@ -1,9 +1,15 @@
-//! A checkout whose files change together with its index, which is locked meanwhile. git reads
-//! and writes the files from a scratch repository ([`ScratchRepo`]), where it also has the changed
+//! A checkout whose files change together with its index. The index is locked until both are done. git
+//! reads and writes the files from a scratch repository ([`ScratchRepo`]), which also has the changed
 //! index, so nothing runs that the repository configures.
 //!
-//! A change begins only where nothing of a person's is in the way. Once it has begun, and was
-//! cut off, files that a person has changed since stay as they are, whichever way it ends.
+//! ```text
+//!  lock ─▶ switch(old, new) ─────────▶ keep                the branch has moved
+//!    │          └─ error ─▶ settle(new, old)               the files are put back
+//!    └─ again, with the same mark ─▶ settle(from, to)      after an error or a daemon's death, either way
+//! ```
+//!
+//! A change begins only where nothing of a person's is in the way. Once it has begun and was cut off,
+//! files that a person has changed since stay as they are, whichever way it ends.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -21,22 +27,26 @@ use super::switch_paths::{Concerned, Found, concerned, decide, find, is_there, n
 use super::{regular, snapshot};
 use crate::blocking::{blocking, if_there};
 
-/// Most paths that a sentence names.
+/// Most paths that a message names.
 const NAMED: usize = 5;
 
-/// Why a checkout can't follow: part of a sentence.
+/// Why a checkout can't follow a branch: part of a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum InTheWay {
+    /// Another program held the lock for longer than [`index_lock::IN_TIME`].
     #[error("a git command is, or was, at work in it (index.lock)")]
     Locked { lock: PathBuf },
+    /// An operation of several steps, such as a merge. `sign` is git's record of it.
     #[error("something is under way in it ({sign})")]
     UnderWay {
         sign: &'static str,
-        /// The commands that end it.
+        /// The commands that end it, if they are known.
         ended_by: Option<&'static str>,
     },
+    /// The files are gone, or are another checkout's: nothing may be written there.
     #[error("its .git does not lead to the repository's record of it")]
     NotIt,
+    /// The first paths, and how many more there are.
     #[error("it has changes that are not committed, or files that git does not have, in {0}")]
     Files(String),
     #[error("git can't tell: {0}")]
@@ -45,33 +55,35 @@ pub enum InTheWay {
     Io(#[from] io::Error),
 }
 
-/// A checkout with a locked index.
+/// A checkout with a locked index, and the copy of the index with which git works.
 pub struct LockedCheckout {
     path: PathBuf,
     aside: ScratchRepo,
     lock: IndexLock,
 }
 
-/// What a switch concerns, and what lies there.
+/// What a switch from one commit to another concerns, and what lies there now.
 struct SwitchPlan<'a> {
     from: &'a str,
     to: &'a str,
     files: Vec<(Concerned, Found)>,
-    /// What the index has.
+    /// The entries of the index.
     index: HashMap<OsString, Staged>,
 }
 
-/// An entry of the index.
+/// One entry of the index.
 struct Staged {
-    /// Mode and object, as in [`Concerned`]; none of those while there are several versions.
+    /// Mode and object, as in [`Concerned`]; empty for a path with a conflict, which has several
+    /// versions.
     what: String,
-    /// The file is not checked out.
+    /// The sparse checkout leaves the file out (`skip-worktree`).
     is_sparse: bool,
-    /// git takes the file for unchanged, whatever is in it.
+    /// The person told git to take the file for unchanged (`assume-unchanged`), whatever is in it.
     is_overlooked: bool,
 }
 
-/// Whether the index is to have of a file what it is to be already before git switches it.
+/// Whether the index gets the new version of a file before git switches. Then git does not touch the
+/// file: it is new already, or a person's own, or rightly absent.
 fn is_to(file: &Concerned, found: Found) -> bool {
     match found {
         Found::To | Found::Foreign => true,
@@ -80,12 +92,18 @@ fn is_to(file: &Concerned, found: Found) -> bool {
     }
 }
 
+/// `None` for the zeros by which git's lists say that there is no file.
 fn there(what: &String) -> Option<&String> {
     Some(what).filter(|what| is_there(what))
 }
 
 impl LockedCheckout {
-    /// Locks the index of a checkout. The scratch repository lies in `scratch`.
+    /// Locks the index of a checkout, or takes over the lock that a call with the same mark left.
+    /// `scratch` is the folder for scratch repositories.
+    ///
+    /// # Errors
+    /// The checkout can't be changed now. If files had begun to change under an earlier lock, that lock
+    /// stays.
     pub async fn lock(
         checkout: &Checkout,
         common: &Path,
@@ -115,8 +133,11 @@ impl LockedCheckout {
         }
     }
 
-    /// Changes the files from the commit `from` to `to`, unless something is in the way. After an
-    /// error call [`Self::settle`].
+    /// Changes the files from the commit `from` to `to`, unless something is in the way. The checkout's
+    /// own index stays as it is until [`Self::keep`]. Continues a switch that was cut off.
+    ///
+    /// # Errors
+    /// Something is in the way, or the switch failed halfway. Call [`Self::settle`] in both cases.
     pub async fn switch(&mut self, from: &str, to: &str) -> Result<(), InTheWay> {
         let look = self.look(from, to).await?;
         let has_begun = self.lock.has_begun;
@@ -142,9 +163,9 @@ impl LockedCheckout {
         Ok(self.lock.prepare(&self.index()).await?)
     }
 
-    /// Ends a change that may have begun, and unlocks the checkout: its files and its index are
-    /// those of the commit `to` then, where the change concerned them, and a person's own files
-    /// stay.
+    /// Ends a change that may have begun, and unlocks the checkout. Where the change concerned them, the
+    /// files and the index are then those of the commit `to`; a person's own files stay. A change that
+    /// has not begun changes nothing.
     pub async fn settle(self, from: &str, to: &str) -> Result<(), InTheWay> {
         if self.lock.has_begun {
             let look = self.look(from, to).await?;
@@ -155,17 +176,20 @@ impl LockedCheckout {
         Ok(self.lock.release().await?)
     }
 
-    /// The index is that of the switched files from now on.
+    /// Ends a switch: the index becomes that of the switched files, and the checkout is unlocked.
     pub async fn keep(self) -> io::Result<()> {
         self.lock.install().await
     }
 
+    /// Finds out what a switch concerns, and what lies at each path: the old file, the new one, or
+    /// something else. Changes nothing.
     async fn look<'a>(&self, from: &'a str, to: &'a str) -> Result<SwitchPlan<'a>, GitError> {
         let changed = ["diff-tree", "-r", "-z", "--no-renames", "--raw", from, to];
         let files = concerned(&self.listed(self.git(), &changed).await?);
         let has_begun = self.lock.has_begun;
         let is_attributes = |it: &Concerned| Path::new(&it.path).ends_with(".gitattributes");
-        // Then those that count are not those that lie there.
+        // A cut-off switch may have left the attributes of one commit beside files of the other, so the
+        // files are also compared by the attributes of each commit itself.
         let by_commit = has_begun && files.iter().any(is_attributes);
         let as_from = self.matching(from, by_commit, &files, |it| &it.from).await?;
         let as_to = self.matching(to, by_commit, &files, |it| &it.to).await?;
@@ -184,7 +208,8 @@ impl LockedCheckout {
         Ok(SwitchPlan { from, to, files, index: staged(&index) })
     }
 
-    /// The paths at which lies what a commit has, also by the attributes of the commit itself.
+    /// The paths at which lies exactly what a commit has. `side` is the file in that commit. With
+    /// `by_commit`, files that match by the attributes of the commit itself count, too.
     async fn matching(
         &self,
         commit: &str,
@@ -203,12 +228,12 @@ impl LockedCheckout {
             let git = || {
                 let mut git = self.git();
                 git.command.env("GIT_INDEX_FILE", &index);
-                // git before 2.43 ignores it.
+                // git before 2.43 ignores this variable.
                 git.command.envs(by_commit.then_some(("GIT_ATTR_SOURCE", commit)));
                 git
             };
             self.enter(git(), &entries).await?;
-            // Exits with 1 where a file has changed, which is no fault.
+            // It exits with 1 where a file has changed, which is no fault.
             git().output(&["update-index", "-q", "--refresh"], usize::MAX).await?;
             let differing = ["diff-files", "-z", "--name-only", "--ignore-submodules=dirty"];
             let differing = self.listed(git(), &differing).await?;
@@ -219,8 +244,8 @@ impl LockedCheckout {
         Ok(found)
     }
 
-    /// Whether a file is the beginning of what git writes there for one of the commits, or all
-    /// of it.
+    /// Whether a file is what git writes there for one of the commits, or the beginning of it: git was
+    /// killed while it wrote the file.
     async fn is_beginning(&self, path: &OsStr, of: &[(&str, &String)]) -> Result<bool, GitError> {
         let file = self.path.join(path);
         let there = blocking(move || match fs::symlink_metadata(&file)? {
@@ -241,8 +266,10 @@ impl LockedCheckout {
         Ok(false)
     }
 
-    /// Brings the files and the index from one commit to the other, from wherever they are.
+    /// Brings the files and the index of the scratch repository from one commit to the other, from
+    /// whatever lies there.
     async fn bring(&self, look: &SwitchPlan<'_>) -> Result<(), InTheWay> {
+        // What git has begun to write is removed: git would take it for a change of a person's.
         let begun = look.files.iter().filter(|(_, found)| *found == Found::Unfinished);
         let begun: Vec<_> = begun.map(|(file, _)| PathBuf::from(&file.path)).collect();
         let root = self.path.clone();
@@ -252,6 +279,8 @@ impl LockedCheckout {
         for (file, found) in &look.files {
             let wanted = if is_to(file, *found) { &file.to } else { &file.from };
             let staged = look.index.get(&file.path);
+            // The refresh below skips an entry that the person marked as unchanged. Setting it again
+            // drops the mark.
             let is_overlooked = *found == Found::From && staged.is_some_and(|it| it.is_overlooked);
             if is_overlooked || staged.map(|it| &it.what) != there(wanted) {
                 entries.push((&file.path, wanted));
@@ -259,7 +288,8 @@ impl LockedCheckout {
         }
         self.enter(self.git(), &entries).await?;
         self.git().output(&["update-index", "-q", "--refresh"], usize::MAX).await?;
-        // git would look for their files, and refuse what it finds.
+        // The files that the switch deletes and that are gone already, or are a person's, are taken out of
+        // the old side: git would look for them, and refuse what it finds in their places.
         let gone =
             look.files.iter().filter(|(file, found)| is_to(file, *found) && !is_there(&file.to));
         let gone: Vec<_> = gone.map(|(file, _)| (&file.path, &file.to)).collect();
@@ -273,7 +303,7 @@ impl LockedCheckout {
         }
     }
 
-    /// A tree like that of a commit, without these files.
+    /// The tree of a commit, without these files.
     async fn without(
         &self,
         commit: &str,
@@ -293,7 +323,7 @@ impl LockedCheckout {
         git().text(&["write-tree"]).await
     }
 
-    /// Sets entries of an index, or removes them.
+    /// Sets entries of an index. An entry whose mode is zero is removed.
     async fn enter(&self, git: Git, entries: &[(&OsString, &String)]) -> Result<(), GitError> {
         let mut lines = Vec::new();
         for (path, what) in entries {
@@ -303,6 +333,7 @@ impl LockedCheckout {
         git.input(self.aside.path(), lines).await?.text(&enter).await.map(drop)
     }
 
+    /// The output of a git that succeeded.
     async fn listed(&self, git: Git, args: &[&str]) -> Result<Vec<u8>, GitError> {
         match git.output(args, usize::MAX).await? {
             output if output.status.success() => Ok(output.stdout),
@@ -310,11 +341,13 @@ impl LockedCheckout {
         }
     }
 
+    /// The index with which git works: a copy of the checkout's.
     fn index(&self) -> PathBuf {
         self.aside.path().join("index")
     }
 
-    /// git that reads the files, and has the changed index.
+    /// git that reads the files, by the copy of the index. Optional locks are allowed there, so it may
+    /// refresh the copy.
     fn git(&self) -> Git {
         let mut git = self.aside.git(&self.path).patient();
         git.command.env("GIT_INDEX_FILE", self.index()).env_remove("GIT_OPTIONAL_LOCKS");
@@ -322,7 +355,8 @@ impl LockedCheckout {
     }
 }
 
-/// Where the files of a checkout are: git lists a submodule's checkout by git's own folder of it.
+/// Where the files of a checkout are. git lists the checkout of a submodule by the folder that git keeps
+/// for it, so git is asked there.
 async fn place(path: &Path, admin: &Path) -> Result<PathBuf, InTheWay> {
     let leads = async |path: &Path| {
         let (path, admin) = (path.to_owned(), admin.to_owned());
@@ -338,7 +372,8 @@ async fn place(path: &Path, admin: &Path) -> Result<PathBuf, InTheWay> {
     }
 }
 
-/// From `git ls-files -s -v -z`: `H 100644 <id> 0\t<path>`.
+/// Reads `git ls-files -s -v -z`: `H 100644 <id> 0\t<path>`, by path. The first letter is the state: `S`
+/// for a file that is left out, a small letter for one that is overlooked.
 fn staged(listed: &[u8]) -> HashMap<OsString, Staged> {
     let mut found = HashMap::new();
     for line in listed.split(|byte| *byte == 0) {
@@ -356,7 +391,7 @@ fn staged(listed: &[u8]) -> HashMap<OsString, Staged> {
     found
 }
 
-/// What git says, on one line.
+/// git's messages on one line, without `error:` and `fatal:`.
 fn said(output: &Output) -> String {
     let lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.map(|line| line.trim_start_matches("error: ").trim_start_matches("fatal: "));

@@ -1,11 +1,23 @@
-//! The git side of an attempt: its branch and its worktrees.
+//! The git side of an attempt: its branch, its own repository and its worktrees.
 //!
-//! git locks its own files only for moments and fails when two writers meet, so [`Repositories`]
-//! runs one change of a repository at a time. Reads go straight to git: a [`snapshot`] of a
-//! worktree shows what an attempt changed, the open [`tree`] a file's content, and a [`proof`]
-//! whether a removal would lose anything. What reads or writes a worktree's files does so from
-//! a scratch repository (`aside`), so no program that an agent configures ever runs. Nothing is
-//! deleted: what stands in a worktree's way moves to the trash folder.
+//! git locks its own files only for moments, and fails when two writers meet, so [`Repositories`] runs
+//! one change of a repository at a time. Reads go straight to git: a [`snapshot`] of a worktree shows
+//! what an attempt changed, the open [`tree`] a file's content, and a [`proof`] whether a removal would
+//! lose anything.
+//!
+//! ```text
+//!  git                              runs git: its environment, its deadline, its keeper
+//!  scratch_repo settings            where git reads and writes the files of worktrees, and by which settings
+//!  beneath tree regular plain_file  open what an agent can write, without links
+//!  owner own                        make a worktree and its own repository; take over an agent's commits
+//!  copy cache folder_copy           what a new worktree gets
+//!  snapshot changes compared        what an attempt changed
+//!  commit ─▶ merge ─▶ advance|push  the steps of a finish; parting: since which commit the work counts
+//!  turn_snapshot worktree_commit    keep what a worktree has; proof: before it is removed
+//! ```
+//!
+//! Whatever reads or writes a worktree's files does so from a scratch repository, so no program that an
+//! agent configures ever runs. Nothing is deleted: what is in a worktree's way moves to the trash folder.
 
 pub mod advance;
 pub mod beneath;

@@ -1,5 +1,5 @@
-//! Makes the worktrees of attempts, each with a repository of its own ([`super::own`]), and has changes of
-//! one repository of the person's come one after the other.
+//! Makes the worktrees of attempts, each with a repository of its own ([`super::own`]), and runs the
+//! changes of one repository of the person's one after the other ([`Repositories`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -14,35 +14,49 @@ use super::{references, regular};
 use crate::blocking::{blocking, lock};
 use crate::ids::AttemptId;
 
+/// A worktree to be made, for one repository of an attempt.
 #[derive(Clone, Debug)]
 pub struct NewWorktree {
     pub attempt: AttemptId,
+    /// The attempt's own repository, which is made with it.
     pub own: Own,
+    /// The worktree's folder.
     pub path: PathBuf,
+    /// The attempt's branch, without `refs/heads/`.
     pub branch: String,
+    /// The commit from which the attempt begins.
     pub base: String,
-    /// Takes what stands in the way.
+    /// The folder to which everything goes that is in the way. Nothing is deleted.
     pub trash: PathBuf,
+    /// The folder for scratch repositories.
     pub scratch: PathBuf,
 }
 
-/// What a turn of an attempt left in a repository.
+/// What a turn of an attempt left in a repository. A worktree is made again from it: on another host, or
+/// where the folder was lost.
 #[derive(Clone, Debug)]
 pub struct Snapshotted {
-    /// The commit of its files, whose parent was checked out; `None`: no turn has left anything.
+    /// The commit of its files; its first parent is the commit that was checked out. `None`: no turn has
+    /// left anything.
     pub commit: Option<String>,
-    /// Below this reference, what its branch had beyond is kept.
+    /// A reference. Below it, the tip of the branch is kept where the branch has something else.
     pub kept: String,
 }
 
+/// Lets the changes of a repository take turns: git locks its files only for moments, and fails when two
+/// writers meet.
 #[derive(Default)]
 pub struct Repositories {
-    /// By the folder that a repository's worktrees share.
+    /// By the shared folder of a repository: a lock that the current change holds.
     turns: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Repositories {
-    /// Runs a change after all earlier ones of this repository, even if the caller is dropped.
+    /// Runs a change after all earlier ones of this repository. It runs to its end even if the caller is
+    /// dropped, so that no change stops halfway.
+    ///
+    /// # Errors
+    /// Those of the change; or its task panicked.
     pub async fn in_turn<T, E>(
         &self,
         repo: &Path,
@@ -62,8 +76,12 @@ impl Repositories {
     }
 }
 
-/// Makes a worktree of the repository at `repo`, also after an interrupted try: its branch is new, or where
-/// that try left it. Only called while nothing has run in it. No other start has to wait for it.
+/// Makes a worktree of the repository at `repo`, also after an interrupted try: the branch is new, or
+/// where that try left it. Call it only while nothing has run in the worktree. No other start has to wait
+/// for it.
+///
+/// # Errors
+/// git fails, or what is in the way can't be moved. What was made until then is removed again.
 pub async fn add_worktree(repo: &Path, new: &NewWorktree) -> Result<(), GitError> {
     set_aside(new).await.map_err(|error| in_the_way(new, &error))?;
     let branch = format!("refs/heads/{}", new.branch);
@@ -80,8 +98,8 @@ pub async fn add_worktree(repo: &Path, new: &NewWorktree) -> Result<(), GitError
                 references::all(repo, &new.scratch, kept, "provost: start").await?;
                 tip
             }
-            // Nothing but this attempt makes a branch of this name, and git has waited longer for the lock
-            // than a git that is being ended can hold it: a killed git left it.
+            // There is no such branch, but its lock: a killed git left it. Only this attempt makes a branch
+            // of this name, and git has waited longer than a git that is being ended can hold the lock.
             None if references::cut_off(repo, &branch, &said).await? => {
                 begin().await?;
                 new.base.clone()
@@ -93,8 +111,9 @@ pub async fn add_worktree(repo: &Path, new: &NewWorktree) -> Result<(), GitError
     restore_worktrees(repo, new, &tip).await
 }
 
-/// Makes the worktree anew as a turn left it, wherever its branch is now. What was not committed is not
-/// committed then. Its own repository stays, if it is there.
+/// Makes the worktree again as a turn left it, wherever its branch is now. What was not committed then is
+/// in the files, and is not committed now. If the attempt's own repository is there (only the worktree
+/// was lost), it stays.
 pub async fn restore_worktree(
     repo: &Path,
     new: &NewWorktree,
@@ -113,6 +132,7 @@ pub async fn restore_worktree(
         None => new.base.clone(),
     };
     let branch = format!("refs/heads/{}", new.branch);
+    // The branch goes back to what was checked out. If it has moved since, its tip is kept first.
     let tip = git::ref_tip(repo, &branch).await?.filter(|tip| *tip != head);
     if let Some(tip) = tip {
         references::set(repo, &format!("{}/{tip}", left.kept), &tip, None, "provost").await?;
@@ -129,7 +149,8 @@ pub async fn restore_worktree(
     }
 }
 
-/// Makes the own repository and the files of a worktree, at a commit.
+/// Makes the own repository and the worktree with the files of a commit. After a failure, both are
+/// removed.
 async fn restore_worktrees(repo: &Path, new: &NewWorktree, commit: &str) -> Result<(), GitError> {
     let common = git::common_dir(repo).await?;
     let aside = ScratchRepo::for_files(&common, &new.scratch).await?;
@@ -143,13 +164,13 @@ async fn restore_worktrees(repo: &Path, new: &NewWorktree, commit: &str) -> Resu
     };
     let made = made.await;
     if made.is_err() {
-        // Nothing has run in it, and it may fill the disk.
+        // Nothing has run in it, so nothing is lost, and half a worktree may have filled the disk.
         take_away(new).await;
     }
     made
 }
 
-/// Makes the worktree of an own repository that is there.
+/// Makes the worktree of an own repository that is there, with the files of the snapshot.
 async fn lay_again(repo: &Path, new: &NewWorktree, left: &Snapshotted) -> Result<(), GitError> {
     let common = git::common_dir(repo).await?;
     let tip = references::tips(repo, &[&head_reference(new.attempt)]).await?.into_values().next();
@@ -158,7 +179,7 @@ async fn lay_again(repo: &Path, new: &NewWorktree, left: &Snapshotted) -> Result
     blocking(move || link(&own, &path)).await?;
     let aside =
         ScratchRepo::for_files(&common, &new.scratch).await?.of_own(&new.own.admin()).await?;
-    // The agent's own index says what it had staged.
+    // The files are written by a scratch index. The agent's own index still says what it had staged.
     let index = aside.path().join("index");
     let mut git = aside.writing(&new.path);
     git.command.env("GIT_INDEX_FILE", &index);
@@ -166,13 +187,13 @@ async fn lay_again(repo: &Path, new: &NewWorktree, left: &Snapshotted) -> Result
     Ok(())
 }
 
-/// Provost reads the files with an index of its own from now on.
+/// Copies git's fresh index for Provost's use: the files are as this index says.
 async fn keep_index(own: &Own) -> Result<(), GitError> {
     let (from, to) = (own.admin().join("index"), own.index());
     Ok(blocking(move || regular::copy(&from, &to)).await?)
 }
 
-/// Deletes what only Provost uses of a worktree that is gone: the references that kept what it borrowed.
+/// Deletes the references that kept what a removed worktree borrowed. Idempotent.
 ///
 /// # Errors
 /// git can't read or change them.
@@ -183,26 +204,31 @@ pub async fn forget_worktree(repo: &Path, attempt: AttemptId) -> Result<(), GitE
     Ok(())
 }
 
+/// Removes the worktree and the own repository, as far as they can be removed.
 async fn take_away(new: &NewWorktree) {
     for path in [new.path.clone(), new.own.root().to_owned()] {
         let _ = tokio::fs::remove_dir_all(path).await;
     }
 }
 
+/// What is at the worktree's path can't be moved away.
 fn in_the_way(new: &NewWorktree, error: &io::Error) -> GitError {
     GitError::Failed(format!("{} is in the way: {error}", new.path.display()))
 }
 
-/// Moves what an earlier try left to the trash.
+/// Moves the worktree and the own repository of an earlier try to the trash.
 async fn set_aside(new: &NewWorktree) -> io::Result<()> {
     set_worktree_aside(new).await?;
     away(new, new.own.root(), "git").await
 }
 
+/// Moves what is at the worktree's path to the trash.
 async fn set_worktree_aside(new: &NewWorktree) -> io::Result<()> {
     away(new, &new.path, "files").await
 }
 
+/// Moves what is at a path to the trash, under a new name that ends with `what`. Nothing there is no
+/// error.
 async fn away(new: &NewWorktree, path: &Path, what: &str) -> io::Result<()> {
     if tokio::fs::symlink_metadata(path).await.is_err() {
         return Ok(());

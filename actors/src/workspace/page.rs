@@ -1,13 +1,15 @@
-//! Which piece of a file to return: bytes or lines, never a character cut in two, and never
-//! an empty piece before the end. Pure.
+//! Which piece of a file to return: bytes or lines, never a character cut in two, and never an empty
+//! piece before the end. Pure.
 
+/// The piece of a file that a caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
+    /// At most `max_bytes` from an offset on. A single longer character is returned all the same.
     Bytes {
         offset: u64,
         max_bytes: usize,
     },
-    /// So many lines from a line on, counted from 1, as far as they fit.
+    /// `count` lines from line `start` on, counted from 1, as far as they fit into `max_bytes`.
     Lines {
         start: u64,
         count: u64,
@@ -16,6 +18,7 @@ pub enum Range {
 }
 
 impl Range {
+    /// The limit, for either kind.
     pub fn max_bytes(self) -> usize {
         match self {
             Self::Bytes { max_bytes, .. } | Self::Lines { max_bytes, .. } => max_bytes,
@@ -26,17 +29,19 @@ impl Range {
 /// How much of a window is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
+    /// In bytes, from the window's beginning.
     pub len: usize,
-    /// Lines, the last one also when it is cut.
+    /// How many lines these are; a line that is cut counts, too.
     pub lines: u64,
-    /// The last line was longer than could be given.
+    /// The first line alone was longer than the limit, so a part of it is returned.
     pub in_line: bool,
 }
 
-/// Bytes to read beyond the limit, so that the last character is complete: it has 4 at most.
+/// Bytes to read beyond the limit, so that the last character is complete: UTF-8 has 4 bytes at most.
 pub const BEYOND: usize = 3;
 
-/// Cuts a window of bytes. `is_end`: the file ends with it.
+/// How many bytes of a window to return. `window` may have [`BEYOND`] bytes more than the limit.
+/// `is_end`: the file ends with the window.
 pub fn bytes(window: &[u8], max_bytes: usize, is_end: bool) -> usize {
     if window.len() <= max_bytes && is_end {
         return window.len();
@@ -46,15 +51,16 @@ pub fn bytes(window: &[u8], max_bytes: usize, is_end: bool) -> usize {
     if at > 0 {
         return at;
     }
-    // Not even one character fits: return it all the same.
+    // Not even one character fits. It is returned all the same: an empty piece would mean the end.
     let end = (most..=window.len()).find(|end| std::str::from_utf8(&window[..*end]).is_ok());
     end.filter(|end| *end > 0).unwrap_or(most)
 }
 
-/// The last place up to `most` that cuts no character; `most` in bytes that are not UTF-8.
+/// The last position up to `most` that cuts no character in two; `most` itself where the bytes are not
+/// UTF-8.
 fn characters(window: &[u8], most: usize) -> usize {
     match std::str::from_utf8(&window[..most]) {
-        // `None`: it ends in what may be the beginning of a character.
+        // `error_len` is `None`: the bytes end within what may be a character.
         Err(error) if error.error_len().is_none() => {
             let rest = &window[error.valid_up_to()..];
             let is_one =
@@ -65,7 +71,8 @@ fn characters(window: &[u8], most: usize) -> usize {
     }
 }
 
-/// Cuts whole lines from a window that begins with one, or a part of a long first line.
+/// Cuts whole lines from a window that begins at a line, or within a long one. A line that does not fit
+/// is left for the next call, unless it is the first.
 pub fn lines(window: &[u8], count: u64, max_bytes: usize, is_end: bool) -> Cut {
     let mut cut = Cut { len: 0, lines: 0, in_line: false };
     while cut.lines < count {

@@ -1,50 +1,54 @@
-//! Since which commit an attempt's work counts against a target: git's merge base, as it would be
-//! if each finish had been a real merge, and if the target had the commit that the attempt began
-//! from. A squash and a rebase leave no such trace in git, but a record ([`History`]), which counts
-//! as long as the target has the result.
+//! Since which commit an attempt's work counts against a target. It is git's merge base, as it would be
+//! if each finish had been a real merge, and if the target had the commit from which the attempt began. A
+//! squash and a rebase leave no trace for git's merge base. They leave a record ([`History`]) instead,
+//! which counts as long as the target has the result.
 
 use std::collections::HashSet;
 use std::path::Path;
 
 use super::git::{self, Git, GitError};
 
-/// A finish that computed what a branch gets of an attempt's work.
+/// A finish that computed what a branch gets of an attempt's work. Whether the branch was then moved,
+/// only the branch tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Landing {
     /// The attempt's commit that was merged.
     pub commit: String,
+    /// The target branch, without `refs/heads/`.
     pub branch: String,
-    /// Where the branch was.
+    /// The commit at which the branch was.
     pub before: String,
-    /// What it got; the same as `before` where it had everything.
+    /// The commit that it got; the same as `before` where it had everything already.
     pub result: String,
 }
 
 /// What is on record of an attempt's work in one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// The commit that the attempt began from: what is before it is not the attempt's work. `None`:
-    /// that is not known.
+    /// The commit from which the attempt began: what is before it is not the attempt's work. `None`: it
+    /// is not known, or the attempt is a fork, whose beginning is work too.
     pub begun: Option<String>,
-    /// The newest first.
+    /// The attempt's own landings, the newest first.
     pub landings: Vec<Landing>,
-    /// Those of the attempts that it was forked from, of each the newest first.
+    /// The landings of the attempts that it was forked from: of each, the newest first.
     pub inherited: Vec<Vec<Landing>>,
 }
 
 impl History {
-    /// What was known before this landing was made.
+    /// What was known before the landing at this index was made.
     fn before(&self, at: usize) -> Self {
         let landings = self.landings.iter().skip(at + 1).cloned().collect();
         Self { landings, ..self.clone() }
     }
 
-    /// Only what was merged: of two attempts, neither has what the other one began from.
+    /// The same without the beginning. Between two attempts it does not count: neither has what the other
+    /// one began from.
     #[must_use]
     pub fn of_landings(&self) -> Self {
         Self { begun: None, ..self.clone() }
     }
 
+    /// All commits that the record names.
     fn commits(&self) -> impl Iterator<Item = &str> {
         let landings = self.landings.iter().chain(self.inherited.iter().flatten());
         let commits = landings.flat_map(|it| [&*it.commit, &*it.result]);
@@ -57,12 +61,15 @@ impl History {
 pub struct Parting {
     /// The commit since which the work counts.
     pub base: String,
-    /// The number of the attempt's newest landing that the target still has.
+    /// The index, in [`History::landings`], of the newest landing that the target still has.
     pub landed: Option<usize>,
 }
 
-/// Where they part; `None` if they have no commit in common. Without a target, the work counts
-/// since the commit that the attempt began from.
+/// Finds where the work and the target part. `None`: they have no commit in common. Without a target, the
+/// work counts since the commit from which the attempt began.
+///
+/// The target counts as having: its own commits, the merged commits of landings whose results it has, and
+/// the commit from which the attempt began.
 pub async fn part(
     repo: &Path,
     target: Option<&str>,
@@ -90,6 +97,7 @@ pub async fn part(
         None => None,
     };
     let mut base = chosen(work, &bases, own, forked.as_deref());
+    // Of several bases, one that the target really has is preferred to one that only the record brings.
     if let ([_, _, ..], Some(first), Some(target)) = (&bases[..], base, target)
         && own != Some(first)
     {
@@ -103,9 +111,9 @@ pub async fn part(
     Ok(base.map(|base| Parting { base: base.to_owned(), landed }))
 }
 
-/// Which commit the work counts since, of its merge bases with all that is merged. `own` is the
-/// attempt's commit that was merged last, if the work lacks the result, and `forked` where the two
-/// part. An attempt that has rewritten its commits since then counts since what it had.
+/// Which of the merge bases of the work with all that is merged counts. `own` is the attempt's commit
+/// that was merged last, if the work lacks the result; `forked` is where `own` and the work part. An
+/// attempt that has rewritten its commits since that merge counts since `own`, not since the fork.
 fn chosen<'b>(
     work: &str,
     bases: &'b [String],
@@ -118,7 +126,8 @@ fn chosen<'b>(
     is_merged.or(own.filter(|_| is_of_own)).or_else(|| all.next())
 }
 
-/// The commit since which `work` counts against the target branch as it is now.
+/// The commit since which the work counts against the target branch as it is now. A missing branch counts
+/// as no target.
 pub async fn since(
     repo: &Path,
     target_branch: &str,
@@ -130,8 +139,8 @@ pub async fn since(
     Ok(parting.map(|parting| parting.base))
 }
 
-/// The newest landing that changed a branch and that the target branch still has, and the commit
-/// since which the work counted then.
+/// The newest landing that changed a branch and that the target branch still has, and the commit since
+/// which the work counted at that time. `None`: there is none.
 pub async fn merged_last(
     repo: &Path,
     target_branch: &str,
@@ -150,7 +159,7 @@ pub async fn merged_last(
     Ok(None)
 }
 
-/// Whether `old` is `new`, or before it. Both are there.
+/// Whether `old` is `new`, or an ancestor of it. Both must be in the repository, or git fails.
 pub async fn is_ancestor(repo: &Path, old: &str, new: &str) -> Result<bool, GitError> {
     let output = Git::new(repo).output(&["merge-base", "--is-ancestor", old, new], 0).await?;
     match output.status.code() {
@@ -160,7 +169,7 @@ pub async fn is_ancestor(repo: &Path, old: &str, new: &str) -> Result<bool, GitE
     }
 }
 
-/// All best common ancestors of the work and of a merge of the others.
+/// All best common ancestors of the work and of a commit that would merge the others.
 async fn bases(repo: &Path, work: &str, others: &[&str]) -> Result<Vec<String>, GitError> {
     let args = [&["merge-base", "--all", "--", work], others].concat();
     let output = Git::new(repo).output(&args, usize::MAX).await?;
@@ -171,7 +180,7 @@ async fn bases(repo: &Path, work: &str, others: &[&str]) -> Result<Vec<String>, 
     }
 }
 
-/// A target, and what there is of the commits on record: git may have pruned some.
+/// A target, and which commits of the record the repository still has: git may have pruned some.
 struct Seen<'a> {
     repo: &'a Path,
     target: Option<&'a str>,
@@ -179,6 +188,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
+    /// Asks git once for all commits of the record.
     async fn of(
         repo: &'a Path,
         target: Option<&'a str>,
@@ -191,13 +201,14 @@ impl<'a> Seen<'a> {
         Ok(Self { repo, target, there: listed.lines().map(str::to_owned).collect() })
     }
 
+    /// Whether the target has the result of a landing.
     async fn has(&self, landing: &Landing) -> Result<bool, GitError> {
         let Some(target) = self.target else { return Ok(false) };
         Ok(self.there.contains(&landing.result)
             && is_ancestor(self.repo, &landing.result, target).await?)
     }
 
-    /// The newest landing whose result the target has.
+    /// The index of the newest landing whose result the target has.
     async fn newest(&self, landings: &[Landing]) -> Result<Option<usize>, GitError> {
         for (at, landing) in landings.iter().enumerate() {
             if self.has(landing).await? {
@@ -207,7 +218,8 @@ impl<'a> Seen<'a> {
         Ok(None)
     }
 
-    /// What was merged, if the work lacks the result: else git knows where they part.
+    /// The merged commit of a landing, if the work lacks the result. If the work has the result, git
+    /// knows by itself where the two part.
     async fn lacked<'l>(
         &self,
         landing: &'l Landing,

@@ -1,26 +1,28 @@
-//! Where a host has a repository: at its path on the board, or in a bare mirror below its home. Pure
-//! but for a look whether something is there.
+//! Where a host has a repository: at its path on the board, or in a bare mirror below the host's home.
+//! Pure, except that it looks whether something exists at a path.
 
 use std::path::{Path, PathBuf};
 
 use crate::ids::RepoId;
 
-/// The rule of one host. By default each repository is at its path.
+/// The rule of one host. The default is a board that is not shared: each repository is at its path.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// The folder of the mirrors; `None`: there are none.
+    /// The folder of the mirrors; `None`: this host has none, and only paths count.
     mirrors: Option<PathBuf>,
-    /// The paths on the board are never used.
+    /// Every repository is in a mirror (`[host] repositories = "mirrors"`).
     avoids_paths: bool,
 }
 
 impl Places {
+    /// For a host of a shared board. Unless `avoids_paths` is set, a repository that exists at its path
+    /// is used there.
     pub fn with_mirrors(folder: PathBuf, avoids_paths: bool) -> Self {
         Self { mirrors: Some(folder), avoids_paths }
     }
 
-    /// Where the repository is, or is to be made. A mirror that is there is used from then on, so
-    /// that the worktrees that were made of it keep their repository.
+    /// Where the repository is, or must be made. Once a mirror exists, it is used even if the path
+    /// appears later: its worktrees were made of it.
     pub fn of(&self, repo: RepoId, path: &str) -> PathBuf {
         let Some(mirrors) = &self.mirrors else { return PathBuf::from(path) };
         let mirror = mirrors.join(format!("{repo}.git"));
@@ -28,17 +30,18 @@ impl Places {
         if uses_path { PathBuf::from(path) } else { mirror }
     }
 
-    /// Whether a place that [`Self::of`] gave is a mirror.
+    /// Whether a path from [`Self::of`] is a mirror's.
     pub fn is_mirror(&self, place: &Path) -> bool {
         self.mirrors.as_ref().is_some_and(|mirrors| place.starts_with(mirrors))
     }
 
+    /// Whether no repository is ever used at its path on the board.
     pub fn avoids_paths(&self) -> bool {
         self.avoids_paths
     }
 }
 
-/// Whether a folder looks like a repository, bare or not.
+/// Whether a folder looks like a repository, with a working tree or bare.
 fn is_repository(path: &Path) -> bool {
     path.join(".git").exists() || path.join("HEAD").exists() && path.join("objects").exists()
 }

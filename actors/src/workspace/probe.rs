@@ -1,4 +1,4 @@
-//! Whether what was done on two sides would merge. Only objects are written: the merged trees.
+//! Whether the work of two sides would merge, for the radar. Only objects are written: the merged trees.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,29 +7,33 @@ use super::git::{Git, GitError};
 use super::merge::trees::Trees;
 use super::parting::{History, part};
 
-/// Most bytes of the names of the files that a side has changed.
+/// Most bytes of the names of the files that a side has changed; more is an error.
 const NAMES_MAX: usize = 64 << 20;
 
 /// The result of a merge that is only computed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probed {
-    /// With conflict markers in the files in conflict; empty: there was nothing to merge.
+    /// The merged tree, with markers in the files in conflict. Empty: the two sides changed no common
+    /// file, so nothing was merged.
     pub tree: String,
-    /// Those in conflict; none: it merges.
+    /// The files in conflict; none: the sides merge.
     pub paths: Vec<String>,
 }
 
-/// A commit, the one since which it counts, and what is on record of the work.
+/// One side: a commit, and since which commit its changes count.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
     pub base: &'a str,
     pub commit: &'a str,
-    /// `None`: it is a target.
+    /// What is on record of the work; `None`: this side is a target branch.
     pub history: Option<&'a History>,
 }
 
-/// Merges the changes of `theirs` into `ours`, if they concern the same files. `attributes` is the
-/// commit whose attributes count.
+/// Merges the changes of `theirs` into `ours`, if both changed a common file. `attributes` is the commit
+/// whose `.gitattributes` count. A target must be `ours`.
+///
+/// # Errors
+/// git fails, or the two have no commit in common.
 pub async fn probe(
     repo: &Path,
     scratch: &Path,
@@ -50,11 +54,12 @@ pub async fn probe(
     Ok(Probed { tree: report.tree, paths })
 }
 
-/// Where two sides part. Each may have what was merged of the other one.
+/// The commit where the two sides part. Either side may have what was merged of the other one, so the
+/// record of `theirs` is tried first, then that of `ours`.
 async fn parted(repo: &Path, ours: Side<'_>, theirs: Side<'_>) -> Result<Option<String>, GitError> {
     let landings = |side: Side<'_>| side.history.map(History::of_landings).unwrap_or_default();
     let history = match ours.history {
-        // Against a target, the work counts since it began, too.
+        // Only against a target does the commit count from which the work began.
         None => theirs.history.cloned().unwrap_or_default(),
         Some(_) => landings(theirs),
     };
@@ -80,7 +85,7 @@ async fn touched(repo: &Path, side: Side<'_>) -> Result<Paths, GitError> {
     Ok(paths.map(<[u8]>::to_vec).collect())
 }
 
-/// Whether a file is in both, or is in one where the other has a folder.
+/// Whether a file is changed on both sides, or is changed on one side where the other has a folder.
 fn meet(one: &Paths, other: &Paths) -> bool {
     let is_in = |path: &Vec<u8>, of: &Paths| {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);

@@ -2,8 +2,13 @@
 //! Everything is read from a [`Snapshot`], so nothing runs that the agent configured.
 //!
 //! A removal takes the attempt's own repository along. It loses what is not committed, and the commits
-//! that only that repository has: of its HEAD, its branches, tags and stashes, now and before. Other
+//! that only that repository has: of its HEAD, branches, tags and stashes, and of their reflogs. Other
 //! repositories in the worktree go to the trash as they are.
+//!
+//! ```text
+//!  examine ─▶ Proof ─unsaved: None─▶ remove
+//!                └─unsaved: a reason─▶ keep, or save ─▶ remove
+//! ```
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,25 +21,31 @@ use super::snapshot::{Snapshot, SnapshotError};
 use super::source::Source;
 use super::worktree_commit;
 
-/// Commits that nothing builds on, of those that only the attempt's own repository has.
+/// Most tips of lost commits: commits that only the attempt's own repository has, and on which no other
+/// one builds.
 const LOST_MAX: usize = 1000;
+/// Bytes of the list of commits.
 const LIST_MAX: usize = 64 << 20;
-/// Parents of one commit.
+/// Most parents of one commit that saves others.
 const PARENTS_MAX: usize = 50;
 
+/// What was found in one worktree, and all that is needed to save it.
 pub struct Proof {
+    /// Why a removal would lose something: a clause for a message. `None`: it would lose nothing.
     pub unsaved: Option<String>,
-    /// Files and folders in it that git ignores.
+    /// How many files and folders git ignores in the worktree. They are not saved.
     pub ignored: usize,
     source: Source,
     snapshot: Snapshot,
     common: PathBuf,
+    /// The tips of what only the attempt's own repository has, and a commit of what is staged.
     lost: Vec<String>,
 }
 
-/// Why a worktree can't be removed: part of a sentence.
+/// Why a worktree can't be removed now: part of a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepReason {
+    /// It has something that can't be saved.
     #[error("{0}")]
     Because(String),
     #[error(transparent)]
@@ -45,6 +56,8 @@ pub enum KeepReason {
     Io(#[from] std::io::Error),
 }
 
+/// Finds out what a removal of this worktree would lose. What the agent committed is taken over first,
+/// and what git opens there by name is put back. Call it while nothing runs in the worktree.
 pub async fn examine(source: &Source) -> Result<Proof, KeepReason> {
     let base = &*source.base;
     own::settle(source).await?;
@@ -83,13 +96,14 @@ pub async fn examine(source: &Source) -> Result<Proof, KeepReason> {
     Ok(Proof { unsaved, ignored, source: source.clone(), snapshot, common, lost })
 }
 
+/// The number of commits in a range.
 async fn count(repo: &Path, range: &[&str]) -> Result<usize, GitError> {
     let args = [&["rev-list", "--count", "--ignore-missing"], range].concat();
     let counted = git::run(repo, &args).await?;
     counted.parse().map_err(|_| GitError::Failed(format!("rev-list said {counted:?}")))
 }
 
-/// Whether the files differ from HEAD, ignored ones aside.
+/// Whether the files differ from HEAD; ignored files do not count.
 async fn uncommitted(snapshot: &Snapshot) -> Result<bool, KeepReason> {
     let args = ["diff", "--quiet", "--no-ext-diff", "--no-textconv", &snapshot.head, "--"];
     let output = snapshot.run().output(&args, usize::MAX).await?;
@@ -100,12 +114,12 @@ async fn uncommitted(snapshot: &Snapshot) -> Result<bool, KeepReason> {
     }
 }
 
-/// The commits that nothing builds on, of those that the attempt's own repository has, or had checked out,
-/// beside the commits `kept`.
+/// The tips of the commits that the attempt's own repository has, or had checked out, beyond the commits
+/// `kept` and what the person's references have.
 async fn lost(source: &Source, common: &Path, kept: &[&str]) -> Result<Vec<String>, KeepReason> {
     let held = held::held(&source.own, common, &source.worktree()).await?;
     let mut list = vec!["rev-list", "--parents", "--ignore-missing", "--all", "--reflog", "HEAD"];
-    // What the person has needs no saving.
+    // What a reference of the person's has is not lost.
     let tips =
         ["for-each-ref", "--format=%(objectname)", "refs/heads", "refs/tags", "refs/remotes"];
     let tips = git::run(common, &tips).await?;
@@ -135,7 +149,8 @@ async fn lost(source: &Source, common: &Path, kept: &[&str]) -> Result<Vec<Strin
     Ok(tips)
 }
 
-/// A commit in the attempt's own repository of what is staged there and nowhere else: not what HEAD has.
+/// A commit, in the attempt's own repository, of what is staged there; `None`: the index is as HEAD, or
+/// can't be a tree.
 async fn staged(source: &Source, common: &Path) -> Result<Option<String>, KeepReason> {
     let held = held::held(&source.own, common, &source.worktree()).await?;
     let git = || {
@@ -143,7 +158,7 @@ async fn staged(source: &Source, common: &Path) -> Result<Option<String>, KeepRe
         for who in ["AUTHOR", "COMMITTER"] {
             git.command.env(format!("GIT_{who}_NAME"), "Provost");
             git.command.env(format!("GIT_{who}_EMAIL"), "provost@localhost");
-            // The same index gives the same commit.
+            // With a fixed date, the same index gives the same commit.
             git.command.env(format!("GIT_{who}_DATE"), "@0 +0000");
         }
         git
@@ -152,15 +167,16 @@ async fn staged(source: &Source, common: &Path) -> Result<Option<String>, KeepRe
     if git().output(&same, 0).await?.status.code() != Some(1) {
         return Ok(None);
     }
-    // With a conflict, or names alone, nothing is staged.
+    // An index with a conflict can't be written as a tree: nothing is staged then.
     let Ok(tree) = git().text(&["write-tree"]).await else { return Ok(None) };
     let commit = ["commit-tree", &*tree, "-p", "HEAD", "-m", "What was staged"];
     Ok(Some(git().text(&commit).await?))
 }
 
 impl Proof {
-    /// Saves what a removal would lose under a reference of this name, which keeps what it held
-    /// before. `None`: the branch has it all.
+    /// Saves what a removal would lose, as a commit under this reference. What the reference had before
+    /// becomes a parent, so that nothing of it is lost. Returns the commit; `None`: the branch has
+    /// everything.
     pub async fn save(&self, reference: &str) -> Result<Option<String>, KeepReason> {
         let (head, objects) = (&self.snapshot.head, self.common.join("objects"));
         let tree_of = format!("{head}^{{tree}}");
@@ -172,6 +188,8 @@ impl Proof {
         self.take_lost().await?;
         let mut parents = vec![head.clone()];
         parents.extend(references::tips(&self.source.repo, &[reference]).await?.into_values());
+        // More than `PARENTS_MAX` commits are saved in groups, each as the parents of a commit of its
+        // own.
         let mut lost: Vec<String> = self.lost.iter().filter(|it| *it != head).cloned().collect();
         while lost.len() > PARENTS_MAX {
             let some = lost.split_off(lost.len() - PARENTS_MAX);
@@ -188,7 +206,8 @@ impl Proof {
         Ok(Some(commit))
     }
 
-    /// Has the person's repository get the commits that only the attempt's own one has.
+    /// Brings the commits that only the attempt's own repository has into the person's. References of
+    /// Provost's hold them until the saving commit does.
     async fn take_lost(&self) -> Result<(), KeepReason> {
         let names: Vec<String> = (0..self.lost.len())
             .map(|number| lost_reference(self.source.attempt, number))
@@ -215,6 +234,7 @@ impl Proof {
         }
     }
 
+    /// Makes a commit durably in the person's repository, by Provost.
     async fn commit(
         &self,
         tree: &str,

@@ -1,5 +1,5 @@
 //! Pushes commits to a remote: to a branch, or to references of Provost's own ([`kept`]). git runs in a
-//! scratch repository that borrows the objects: credentials, proxies and the like are those of the
+//! scratch repository that borrows the objects. So the credentials, proxies and the like are those of the
 //! person's and the system's configuration, and neither a hook nor a setting of the repository has any
 //! effect.
 
@@ -13,15 +13,17 @@ use super::git::{self, Git, GitError};
 use super::scratch_repo::ScratchRepo;
 use crate::text::cut;
 
-/// Most bytes of the settings of remotes, and most characters of what a remote says.
+/// Most bytes of the settings of remotes, and of what a push prints.
 const SETTINGS_MAX: usize = 256 * 1024;
+/// Most characters of what a remote says in an error.
 const SAID_MAX: usize = 1000;
-/// What git itself speaks. Anything else would be a program of its own.
+/// What git speaks itself. For any other scheme it would start a helper, which is a program.
 const SCHEMES: [&str; 5] = ["file", "git", "http", "https", "ssh"];
 
+/// Why a remote has not changed its references.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// The remote, or git for it, did not take the commit.
+    /// The remote, or git on its behalf, refused the change: the summary, and what the remote printed.
     #[error("{0}")]
     Rejected(String),
     #[error(transparent)]
@@ -32,13 +34,16 @@ pub enum PushError {
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteBranch<'a> {
     pub repo: &'a Path,
+    /// The folder for scratch repositories.
     pub scratch: &'a Path,
+    /// A URL that [`check_url`] allows.
     pub url: &'a str,
+    /// Without `refs/heads/`.
     pub branch: &'a str,
 }
 
 impl RemoteBranch<'_> {
-    /// The commit that it is at; `None` if there is no such branch.
+    /// The commit that the branch has at the remote; `None`: there is no such branch.
     pub async fn tip(&self) -> Result<Option<String>, GitError> {
         let (_aside, git) = self.git().await?;
         let reference = format!("refs/heads/{}", self.branch);
@@ -47,12 +52,18 @@ impl RemoteBranch<'_> {
         Ok(tips.find(|(_, name)| *name == reference).map(|(tip, _)| tip.to_owned()))
     }
 
-    /// Has it get the commit. With a lease, commits that it has are overwritten if it is exactly
-    /// there; "" stands for no branch.
+    /// Sets the branch at the remote to the commit. Without a lease, the remote takes only a
+    /// fast-forward. With one, it overwrites whatever it has if it is exactly at the lease; `""` means
+    /// "no such branch".
+    ///
+    /// # Errors
+    /// The remote refuses. A file in Git LFS is among what would be pushed: its content is not sent from
+    /// here.
     pub async fn push(&self, commit: &str, lease: Option<&str>) -> Result<(), PushError> {
         let (aside, git) = self.git().await?;
         if let Some(path) = lfs::pointer(self.repo, &aside, commit).await? {
-            // Only git-lfs sends the files' content, and a repository can say where to.
+            // Only git-lfs can send the content of the files, and the repository's configuration could say
+            // where to.
             return Err(PushError::Git(GitError::Failed(format!(
                 "{path} is in Git LFS, whose files are not sent from here; push commit {commit} \
                  to its branch {} in a terminal",
@@ -64,7 +75,7 @@ impl RemoteBranch<'_> {
         send(git, lease.as_deref(), self.url, &[format!("{commit}:{reference}")]).await
     }
 
-    /// Whether the branch has the commit: it is there, or on top of it.
+    /// Whether the branch at the remote has the commit: it is at it, or at a later one.
     pub async fn has(&self, commit: &str) -> Result<bool, GitError> {
         let (aside, git) = self.git().await?;
         let refspec = format!("+refs/heads/{}:refs/there", self.branch);
@@ -75,22 +86,24 @@ impl RemoteBranch<'_> {
         Ok(output.status.success())
     }
 
+    /// git that speaks with this remote.
     async fn git(&self) -> Result<(ScratchRepo, Git), GitError> {
         away(self.repo, self.scratch).await
     }
 }
 
-/// git that speaks with a remote, in a scratch repository.
+/// git that speaks with a remote, in a scratch repository. The scratch repository goes when it is
+/// dropped.
 async fn away(repo: &Path, scratch: &Path) -> Result<(ScratchRepo, Git), GitError> {
     let common = git::common_dir(repo).await?;
     let aside = ScratchRepo::make(scratch, &common).await?;
     let mut git = aside.git(repo).patient();
-    // What would ask a person fails at once: there is none at the daemon's terminal.
+    // A program that would ask for a password fails at once: the daemon has no terminal and no person at it.
     git.command.env("SSH_ASKPASS", "false").env("SSH_ASKPASS_REQUIRE", "force");
     Ok((aside, git))
 }
 
-/// Has a remote change its references.
+/// Pushes these refspecs. `lease` is the whole option.
 async fn send(
     git: Git,
     lease: Option<&str>,
@@ -105,7 +118,7 @@ async fn send(
     if output.status.success() {
         return Ok(());
     }
-    // git-push(1): a flag, the references, a summary.
+    // With `--porcelain`, a refused reference is a line: `!`, the references, a summary (git-push(1)).
     let said = String::from_utf8_lossy(&output.stdout);
     let refused = said.lines().find_map(|line| line.strip_prefix("!\t")?.split('\t').nth(1));
     match refused {
@@ -119,19 +132,19 @@ async fn send(
     }
 }
 
-/// The URLs that a repository's own configuration has for pushes to its remotes, by their names.
+/// The URLs to which a repository's own configuration pushes, by the names of its remotes.
 pub async fn remotes(repo: &Path) -> Result<BTreeMap<String, String>, GitError> {
     let list = ["config", "--local", "-z", "--get-regexp", r"^remote\..*\.(url|pushurl)$"];
     let output = Git::new(repo).output(&list, SETTINGS_MAX).await?;
     match output.status.code() {
         Some(0) => Ok(named(&String::from_utf8_lossy(&output.stdout))),
-        // git-config(1): 1 is "none of them".
+        // git-config(1): 1 means that no setting matches.
         Some(1) => Ok(BTreeMap::new()),
         _ => Err(output.failure()),
     }
 }
 
-/// From `remote.NAME.url\nURL\0…`; the last one counts, and one for pushes before any other.
+/// Reads `remote.NAME.url\nURL\0…`. The last setting counts, and a `pushurl` counts before any `url`.
 fn named(listed: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for kind in [".url", ".pushurl"] {
@@ -146,7 +159,10 @@ fn named(listed: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Whether git may be given a URL. `Err` is part of a sentence.
+/// Checks that git may be given a URL: that it starts no program, and is no option.
+///
+/// # Errors
+/// Part of a sentence.
 pub fn check_url(url: &str) -> Result<(), String> {
     let helper = url.split_once("::").map(|(helper, _)| helper);
     let is_word = |text: &str| {
@@ -166,7 +182,7 @@ pub fn check_url(url: &str) -> Result<(), String> {
     }
 }
 
-/// A URL without the name and the password that may stand in it.
+/// A URL for messages, without the name and the password that may be in it.
 pub fn shown(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -174,7 +190,8 @@ pub fn shown(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// Whether a branch may have this name (git-check-ref-format(1)).
+/// Whether a branch may have this name (git-check-ref-format(1)). A name with a leading `-` is refused,
+/// too: a command could take it for an option.
 pub async fn is_branch(repo: &Path, name: &str) -> Result<bool, GitError> {
     let reference = format!("refs/heads/{name}");
     let output = Git::new(repo).output(&["check-ref-format", &reference], 1024).await?;

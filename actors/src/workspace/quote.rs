@@ -1,15 +1,15 @@
-//! Paths as text. A path that is not UTF-8 is written as git writes it, in double quotes with
-//! octal escapes (git-config(1), core.quotePath). Pure.
+//! Paths as text. git allows any bytes in a path. One that is not UTF-8 is written as git writes it, in
+//! double quotes with octal escapes (git-config(1), core.quotePath). Pure.
 
 use std::fmt::Write;
 
-/// `<repo>/<path>`, as clients see it.
+/// `<repo>/<path>`, as clients see it; all of it in quotes if the path is not UTF-8.
 pub fn show(repo: &str, path: &[u8]) -> String {
     let bytes = [repo.as_bytes(), b"/", path].concat();
     String::from_utf8(bytes).unwrap_or_else(|error| quoted(error.as_bytes()))
 }
 
-/// The path in quotes, all of it printable ASCII.
+/// The path in quotes, all of it printable ASCII. git reads this form, too.
 pub fn quoted(path: &[u8]) -> String {
     let mut text = String::from('"');
     for byte in path {
@@ -26,11 +26,12 @@ pub fn quoted(path: &[u8]) -> String {
     text
 }
 
-/// The bytes of a path that a client gave.
+/// The bytes of a path that a client gave: unquoted if it is in valid quotes, else as it is.
 pub fn read(text: &str) -> Vec<u8> {
     unquote(text).unwrap_or_else(|| text.as_bytes().to_vec())
 }
 
+/// The bytes in quotes; `None`: this is not what git writes.
 fn unquote(text: &str) -> Option<Vec<u8>> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     let mut bytes = Vec::new();

@@ -1,5 +1,6 @@
-//! References of the person's repository that Provost moves. A lock that a killed git has left on one that
-//! Provost alone uses is taken away.
+//! Changes references of the person's repository. A killed git may leave the lock of a reference. If only
+//! Provost uses the reference, the lock is removed and the change is made; the lock of any other
+//! reference is the person's to remove.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,12 +8,12 @@ use std::path::Path;
 use super::git::{self, Git, GitError};
 use crate::blocking::{blocking, if_there};
 
-/// What begins the names that nothing but Provost uses.
+/// The prefix of the names that only Provost uses.
 const OWN: &str = "refs/provost/";
 
-/// The objects that these references name, as far as they are there.
+/// The objects of these references, by their full names. A missing reference is not in the map.
 pub async fn tips(repo: &Path, names: &[&str]) -> Result<HashMap<String, String>, GitError> {
-    // git also lists longer names.
+    // A name is a prefix to git: it also lists the references below.
     let list = ["for-each-ref", "--format=%(objectname) %(refname)", "--"];
     let listed = git::run(repo, &[&list[..], names].concat()).await?;
     let found = listed.lines().filter_map(|line| line.split_once(' '));
@@ -20,7 +21,11 @@ pub async fn tips(repo: &Path, names: &[&str]) -> Result<HashMap<String, String>
     Ok(found.map(|(tip, name)| (name.to_owned(), tip.to_owned())).collect())
 }
 
-/// Has a reference name a commit: from `old` alone, or from whatever it names. A symbolic one is replaced.
+/// Sets a reference to a commit: only from `old`, or from wherever it is. A symbolic reference is
+/// replaced, not followed. `reason` is for the reflog.
+///
+/// # Errors
+/// The reference is not at `old`, or is locked.
 pub async fn set(
     repo: &Path,
     name: &str,
@@ -33,7 +38,7 @@ pub async fn set(
     changed(repo, name, &update).await
 }
 
-/// Carries out commands of git-update-ref(1), all or none.
+/// Carries out commands of git-update-ref(1) in one transaction: all or none. `scratch` holds the input.
 pub async fn all(
     repo: &Path,
     scratch: &Path,
@@ -45,7 +50,7 @@ pub async fn all(
     git.text(&args).await.map(drop)
 }
 
-/// Deletes a reference, if it is there.
+/// Deletes a reference; a missing one is no error.
 pub async fn delete(repo: &Path, name: &str) -> Result<(), GitError> {
     if git::ref_tip(repo, name).await?.is_none() {
         return Ok(());
@@ -53,10 +58,11 @@ pub async fn delete(repo: &Path, name: &str) -> Result<(), GitError> {
     changed(repo, name, &["update-ref", "--no-deref", "-d", name]).await
 }
 
+/// Runs an update, and once more after the removal of a lock that a killed git left.
 async fn changed(repo: &Path, name: &str, update: &[&str]) -> Result<(), GitError> {
     let args = [&["-c", "core.fsync=all"], update].concat();
     match git::run(repo, &args).await {
-        // git has waited longer for the lock than a git that is being ended can hold it.
+        // git has waited longer for the lock than a git that is being ended can hold it: its holder is dead.
         Err(GitError::Failed(said))
             if name.starts_with(OWN) && cut_off(repo, name, &said).await? =>
         {
@@ -66,8 +72,8 @@ async fn changed(repo: &Path, name: &str, update: &[&str]) -> Result<(), GitErro
     }
 }
 
-/// Takes away the lock of a reference that nothing but Provost changes, if git failed at it; whether there
-/// was one.
+/// Removes the lock of a reference, if `said`, git's message, is about a lock. Call it only for a
+/// reference that nothing but Provost changes. Returns whether there was a lock.
 pub async fn cut_off(repo: &Path, name: &str, said: &str) -> Result<bool, GitError> {
     if !said.contains(".lock") && !said.contains("lock ref") {
         return Ok(false);

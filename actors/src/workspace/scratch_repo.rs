@@ -1,6 +1,9 @@
-//! A scratch repository beside the real one: it borrows the objects and has no branches, no
-//! history and no hooks. Of the real one's configuration it takes only settings by which git runs
-//! nothing. Filters come from the person's and the system's configuration alone ([`Settings`]).
+//! A scratch repository beside a real one: it borrows the objects and has no branches, no history and no
+//! hooks. Of the real one's configuration it takes only settings by which git runs nothing. Filters come
+//! from the person's and the system's configuration alone ([`Settings`]). It goes when it is dropped.
+//!
+//! Provost reads and writes the files of worktrees and checkouts in such a repository, so that nothing
+//! runs that an agent or the repository configures.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,28 +20,36 @@ use super::{quote, regular};
 use crate::blocking::{blocking, if_there};
 use crate::sandbox::{Access, Rule, Sandbox};
 
+/// git's list of the files that a sparse checkout has.
 const PATTERNS: &str = "info/sparse-checkout";
+/// The settings of a sparse checkout.
 const SPARSE: &str = r"^core\.sparsecheckout(cone)?$";
-/// git treats larger files as binary, and never holds them in memory.
+/// git treats larger files as binary, and never holds them in memory. The same limit as for files that
+/// are read.
 const BIG: &str = "core.bigFileThreshold=16m";
+/// Bytes of a list, such as `info/exclude`, that is copied.
 const LIST_MAX: u64 = 16 << 20;
-/// Folders that git and this module make in it.
+/// Folders that git and this module make in it. Another folder was made by a filter.
 const OWN: [&str; 5] = ["files", "info", "lfs", "objects", "refs"];
-/// Longest list of the commits at which a shallow clone's history ends, in bytes.
+/// Bytes of the list of the commits at which a shallow clone's history ends.
 const SHALLOW_MAX: u64 = 64 << 20;
 
+/// A scratch repository in a temporary folder.
 pub struct ScratchRepo {
     dir: TempDir,
     /// The folder that the real repository's worktrees share.
     pub common: PathBuf,
+    /// The person's settings for the real repository.
     pub settings: Settings,
+    /// `-c` and a setting, alternating, for every git here.
     config: Vec<OsString>,
-    /// What holds its git; `None`: nothing does.
+    /// The box in which git runs; `None`: none.
     held: Option<Sandbox>,
 }
 
 impl ScratchRepo {
-    /// Makes it in the folder `place`, for the repository with the shared folder `common`.
+    /// Makes one in the folder `place`, for the repository with the shared folder `common`. It reads
+    /// content; to write the files of a worktree, see [`Self::for_files`].
     pub async fn make(place: &Path, common: &Path) -> Result<Self, GitError> {
         let settings = Settings::of(common).await?;
         let mut config = settings.of_content();
@@ -52,7 +63,8 @@ impl ScratchRepo {
         blocking(made).await
     }
 
-    /// Has its git run in a box, which can write this repository besides.
+    /// Makes git run in a box. The box is widened by this repository, to be written, and the person's
+    /// files of settings, to be read.
     pub fn held(mut self, sandbox: Option<Sandbox>) -> Self {
         self.held = sandbox.map(|mut sandbox| {
             let path = self.path().to_owned();
@@ -64,12 +76,13 @@ impl ScratchRepo {
         self
     }
 
+    /// Whether a setting begins with this, as `filter.lfs.`.
     fn has_filter(&self, prefix: &[u8]) -> bool {
         self.config.iter().any(|it| it.as_bytes().starts_with(prefix))
     }
 
-    /// Has the content that Git LFS takes out of files go where the repository has it. Call it
-    /// before files become objects.
+    /// Makes Git LFS store the content that it takes out of files in the real repository, where the
+    /// person's Git LFS looks for it. Call it before files become objects.
     pub async fn keep_lfs(&self) -> Result<(), GitError> {
         let (path, common) = (self.path().to_owned(), self.common.clone());
         if !self.has_filter(b"filter.lfs.") || path.join("lfs").is_symlink() {
@@ -77,9 +90,9 @@ impl ScratchRepo {
         }
         blocking(move || {
             let lfs = common.join("lfs");
-            // What was only compared may have been stored here.
+            // A comparison may have stored content here already, which is not needed.
             if_there(fs::remove_dir_all(path.join("lfs")))?;
-            // It may stand there as something else, which is no place to keep anything.
+            // Fails where it exists, which is checked below: a link or a file is no place to keep content.
             let _ = fs::create_dir(&lfs);
             link_lfs(&path, &common)?;
             let is_linked = path.join("lfs").is_symlink();
@@ -89,8 +102,8 @@ impl ScratchRepo {
         .await
     }
 
-    /// Fails if another filter has kept content beside the objects, which goes with this
-    /// repository. Call it once files became objects.
+    /// Fails if another filter than Git LFS has stored content beside the objects: it would be lost with
+    /// this repository. Call it once files became objects.
     pub async fn refuse_storing_filters(&self) -> Result<(), GitError> {
         let path = self.path().to_owned();
         if !self.has_filter(b"filter.") {
@@ -114,7 +127,8 @@ impl ScratchRepo {
         .await
     }
 
-    /// One that writes the files of a worktree, by the person's filters. Needs nothing of the worktree.
+    /// One that writes the files of a worktree, with the person's filters, and fetches what a partial
+    /// clone lacks. Needs nothing of the worktree.
     pub async fn for_files(common: &Path, place: &Path) -> Result<Self, GitError> {
         let mut aside = Self::make(place, common).await?;
         aside.config.extend(aside.settings.of_remotes());
@@ -123,8 +137,8 @@ impl ScratchRepo {
         Ok(aside)
     }
 
-    /// Writes the files of this checkout of the person's as it is set up: only those that its sparse
-    /// checkout has. `admin` is the folder that git keeps for it.
+    /// Sets it up as this checkout of the person's is: if that one is sparse, only its files are written.
+    /// `admin` is the folder that git keeps for the checkout.
     pub async fn of(self, checkout: &Path, admin: &Path) -> Result<Self, GitError> {
         let set = if tokio::fs::symlink_metadata(admin.join(PATTERNS)).await.is_ok() {
             settings(checkout, &["--get-regexp", SPARSE]).await?
@@ -134,7 +148,7 @@ impl ScratchRepo {
         self.sparse(admin, set).await
     }
 
-    /// The same for an attempt's worktree, which is set up as the main checkout is.
+    /// The same for an attempt's worktree, whose settings are those of the main checkout.
     pub async fn of_own(self, admin: &Path) -> Result<Self, GitError> {
         let set = self.settings.iter().filter(|it| it.key.starts_with("core.sparsecheckout"));
         let set = set.flat_map(|it| ["-c".into(), format!("{}={}", it.key, it.text()).into()]);
@@ -142,9 +156,10 @@ impl ScratchRepo {
         self.sparse(admin, set).await
     }
 
+    /// Takes over the patterns of a sparse checkout, with these settings for them.
     async fn sparse(mut self, admin: &Path, set: Vec<OsString>) -> Result<Self, GitError> {
         let (from, to) = (admin.join(PATTERNS), self.path().join(PATTERNS));
-        // Without patterns, git writes all files whatever is configured.
+        // Without patterns, git writes all files, whatever the settings say.
         if tokio::fs::symlink_metadata(&from).await.is_ok() {
             self.config.extend(set);
             blocking(move || regular::copy_small(&from, &to, LIST_MAX)).await?;
@@ -152,11 +167,13 @@ impl ScratchRepo {
         Ok(self)
     }
 
+    /// Its folder, which is also a place for files that live as long as it.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// git of this repository. `worktree`, a folder, holds the files.
+    /// git of this repository, with the files in the folder `worktree`. Paths are literal, and no lock is
+    /// taken that can be done without.
     pub fn git(&self, worktree: &Path) -> Git {
         let mut git = Git::standing_in(worktree, &self.common).held(self.held.clone());
         git.command
@@ -168,7 +185,8 @@ impl ScratchRepo {
         git
     }
 
-    /// git that writes the worktree's files. It keeps what it has to fetch for them.
+    /// git that writes the worktree's files. Objects that it must fetch for them go to the real
+    /// repository.
     pub fn writing(&self, worktree: &Path) -> Git {
         let mut git = self.git(worktree).patient();
         let own = self.path().join("objects");
@@ -181,8 +199,8 @@ impl ScratchRepo {
     }
 }
 
-/// Writes the files of `commit` to an empty worktree, by way of one that is [made for
-/// files](Aside::for_files). `admin` is git's folder of it, and gets the index.
+/// Writes the files of `commit` to an empty worktree. `aside` is [made for
+/// files](ScratchRepo::for_files); `admin` is git's folder of the worktree, and gets the index.
 pub async fn restore_worktrees(
     aside: ScratchRepo,
     worktree: &Path,
@@ -192,7 +210,8 @@ pub async fn restore_worktrees(
     change(aside, worktree, admin, &["read-tree", "--reset", "-u", commit]).await
 }
 
-/// Gives a worktree's files the content that they have in a commit; its index stays as it is.
+/// Gives a worktree's files the content that they have in a commit; its index stays as it is. `place` is
+/// the folder for scratch repositories.
 pub async fn bring(
     repo: &Path,
     worktree: &Path,
@@ -201,7 +220,7 @@ pub async fn bring(
     place: &Path,
 ) -> Result<(), GitError> {
     let source = format!("--source={commit}");
-    // Of an empty tree and an empty index, git would say that nothing matches.
+    // With an empty tree and an empty index, git fails because nothing matches `.`.
     let same = ["diff-tree", "--quiet", &format!("{commit}^1"), commit];
     if git::run(repo, &same).await.is_ok() {
         return Ok(());
@@ -210,7 +229,7 @@ pub async fn bring(
     change(aside, worktree, admin, &["restore", &source, "--worktree", "--", "."]).await
 }
 
-/// Runs git that writes the files of a worktree.
+/// Runs a git that writes the files of an attempt's worktree, with the worktree's own index.
 async fn change(
     aside: ScratchRepo,
     worktree: &Path,
@@ -223,7 +242,7 @@ async fn change(
     git.text(args).await.map(drop)
 }
 
-/// `-c` and a setting, alternating, for each result of `git config`.
+/// `-c` and a setting, alternating, for each result of `git config` with these arguments.
 async fn settings(dir: &Path, which: &[&str]) -> Result<Vec<OsString>, GitError> {
     let args = [&["config", "-z"], which].concat();
     let listed = Git::new(dir).output(&args, 64 * 1024).await?.stdout;
@@ -231,7 +250,7 @@ async fn settings(dir: &Path, which: &[&str]) -> Result<Vec<OsString>, GitError>
     Ok(entries.flat_map(given).collect())
 }
 
-/// `key\nvalue` as arguments of git; no value at all means true.
+/// `key\nvalue` as arguments of git. A key alone means true.
 fn given(entry: &[u8]) -> [OsString; 2] {
     let setting = match entry.iter().position(|byte| *byte == b'\n') {
         Some(at) => [&entry[..at], b"=", &entry[at + 1..]].concat(),
@@ -240,6 +259,7 @@ fn given(entry: &[u8]) -> [OsString; 2] {
     ["-c".into(), OsString::from_vec(setting)]
 }
 
+/// Makes the folder. Blocking.
 fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
     fs::create_dir_all(place)?;
     let dir = tempfile::Builder::new().prefix("changes-").tempdir_in(place)?;
@@ -247,8 +267,8 @@ fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
     bare(path, &[&common.join("objects")])?;
     link_lfs(path, common)?;
     fs::create_dir(path.join("info"))?;
-    // With sparse checkout, git looks at an existing file even when the index says to skip it.
-    // safecrlf would warn about every file.
+    // `sparseCheckout`: git then looks at an existing file even if the index says to skip it.
+    // `safecrlf`: it would warn about every file.
     let config = format!(
         "[core]\nrepositoryformatversion = 1\nsparseCheckout = true\nsafecrlf = false\n[extensions]\nobjectFormat = {format}\n"
     );
@@ -260,31 +280,32 @@ fn scratch(place: &Path, common: &Path, format: &str) -> io::Result<TempDir> {
     Ok(dir)
 }
 
-/// Git LFS keeps the content of its files in the repository, not among the objects.
+/// Git LFS keeps the content of its files in the repository's folder, not among the objects: a link leads
+/// there.
 fn link_lfs(path: &Path, common: &Path) -> io::Result<()> {
     let lfs = common.join("lfs");
-    // An agent can put a link there.
+    // The folder may be an agent's, who can put a link there.
     if !fs::symlink_metadata(&lfs).is_ok_and(|found| found.is_dir()) {
         return Ok(());
     }
     symlink(lfs, path.join("lfs"))
 }
 
-/// Makes a folder a repository with borrowed objects, and without a `config`.
+/// Makes a folder a repository that borrows objects. The caller writes its `config`.
 pub fn bare(path: &Path, lenders: &[&Path]) -> io::Result<()> {
     fs::create_dir_all(path.join("refs"))?;
     fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
     lend_objects(&path.join("objects"), lenders)
 }
 
-/// Makes a folder of objects that borrows from others (gitrepository-layout(5)).
+/// Makes a folder of objects that borrows from others (gitrepository-layout(5), alternates). Blocking.
 pub fn lend_objects(objects: &Path, lenders: &[&Path]) -> io::Result<()> {
     fs::create_dir_all(objects.join("info"))?;
     fs::write(objects.join("info/alternates"), alternates(lenders))
 }
 
-/// The list of the folders that are borrowed from. Only a quoted path may have line feeds, and a clone does
-/// not understand one that is quoted.
+/// The list of the folders that are borrowed from. A path with a line feed, a leading `"` or `#` must be
+/// quoted; all others are not, because `git clone` does not understand a quoted path.
 pub fn alternates(lenders: &[&Path]) -> String {
     let line = |lender: &&Path| match lender.to_str() {
         Some(plain) if !plain.starts_with(['"', '#']) && !plain.contains('\n') => {
@@ -295,10 +316,10 @@ pub fn alternates(lenders: &[&Path]) -> String {
     lenders.iter().map(line).collect::<Vec<_>>().concat()
 }
 
-/// Checks out a commit of the repository `repo` in a repository of its own, the new folder
-/// `path`: it borrows the objects, and has no remote, no hooks and no configuration but the
-/// person's. It leaves no trace in `repo`. `objects` is another folder with its objects, and may
-/// be missing.
+/// Checks out a commit of the repository `repo` in a repository of its own, the new folder `path`. That
+/// repository borrows the objects, and has no remote, no hooks and no configuration but the person's;
+/// `repo` does not know of it. `objects` is another folder with objects of the commit, and may be
+/// missing. For checks, see [`checks`](crate::checks).
 pub async fn check_out(
     repo: &Path,
     commit: &str,
@@ -313,6 +334,7 @@ pub async fn check_out(
     Ok(())
 }
 
+/// Makes the repository without files. Blocking.
 fn clean(path: &Path, common: &Path, objects: &Path, format: &str) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
@@ -329,7 +351,7 @@ fn clean(path: &Path, common: &Path, objects: &Path, format: &str) -> io::Result
     shallow(common, &git_dir)
 }
 
-/// The history of a shallow clone ends where it does in the real repository.
+/// Makes the history end where it does in a shallow clone: its objects lack what is before.
 fn shallow(common: &Path, git_dir: &Path) -> io::Result<()> {
     regular::copy_small(&common.join("shallow"), &git_dir.join("shallow"), SHALLOW_MAX)
 }

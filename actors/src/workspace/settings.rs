@@ -1,8 +1,8 @@
-//! The person's git settings for one of their repositories, as git itself finds them there: from
-//! whatever file, include and condition, with the file and the scope that each comes from.
+//! The person's git settings for one of their repositories, as git itself finds them there: from whatever
+//! file, include and condition, with the file and the scope that each comes from.
 //!
-//! Both sides of a worktree use them: what writes its files, what reads them, and the agent's git.
-//! What runs a program counts from the person's and the system's files alone.
+//! Both sides of a worktree use them: what writes and reads its files, and the agent's git. A setting
+//! that runs a program counts only if it is in the person's or the system's files.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use super::git::{Git, GitError};
 
-/// Bytes of the longest list of settings that is read.
+/// Bytes of the longest list of settings that is read; a longer one is an error.
 const LIST_MAX: usize = 4 << 20;
-/// What a file's content in a worktree depends on, by its name in `core`.
+/// The settings of `core` on which the content of a file in a worktree depends.
 const OF_CONTENT: [&str; 8] = [
     "autocrlf",
     "eol",
@@ -24,27 +24,29 @@ const OF_CONTENT: [&str; 8] = [
     "attributesfile",
 ];
 
+/// Whose file a setting is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Of the machine or the person.
+    /// The machine's (`system`) or the person's (`global`).
     Person,
-    /// Of the repository or its main checkout.
+    /// The repository's (`local`) or its main checkout's (`worktree`).
     Repository,
 }
 
+/// A setting, as one line of one file has it. The same key may come again later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub scope: Scope,
     /// The file that it comes from.
     pub file: PathBuf,
-    /// With the section and the last part in lower case.
+    /// With the section and the last part in lower case, as git prints it.
     pub key: String,
-    /// `None`: the key alone, which means true.
+    /// `None`: the key alone, which means true. Not every value is UTF-8.
     pub value: Option<Vec<u8>>,
 }
 
 impl Setting {
-    /// Its value as text; "true" where it has none.
+    /// The value as text; "true" where it has none.
     pub fn text(&self) -> String {
         self.value.as_ref().map_or("true".into(), |it| String::from_utf8_lossy(it).into_owned())
     }
@@ -59,27 +61,31 @@ impl Setting {
         ["-c".into(), OsString::from_vec(text)]
     }
 
-    /// Whether the content of files depends on it.
+    /// Whether the content of files in a worktree depends on it.
     pub fn is_of_content(&self) -> bool {
         match self.key.strip_prefix("core.") {
             Some(name) => OF_CONTENT.contains(&name),
-            // A filter is a program.
+            // A filter is a program, so a repository can't bring one.
             None => self.scope == Scope::Person && self.key.starts_with("filter."),
         }
     }
 
-    /// Whether it says where missing files of a partial clone or of Git LFS are fetched.
+    /// Whether it says where the missing files of a partial clone or of Git LFS are fetched.
     fn is_of_remotes(&self) -> bool {
         let Some(rest) = self.key.strip_prefix("remote.") else { return self.key == "lfs.url" };
         [".url", ".promisor", ".partialclonefilter"].iter().any(|end| rest.ends_with(end))
     }
 }
 
+/// All settings, in git's order: of several with one key, the last one counts.
 #[derive(Clone, Debug, Default)]
 pub struct Settings(Vec<Setting>);
 
 impl Settings {
-    /// Those of the repository with the shared folder `common`.
+    /// The settings of the repository with the shared folder `common`.
+    ///
+    /// # Errors
+    /// git fails, or they are too long to be read.
     pub async fn of(common: &Path) -> Result<Self, GitError> {
         let list = ["config", "--list", "--show-scope", "--show-origin", "-z"];
         let output = Git::new(common).output(&list, LIST_MAX).await?;
@@ -92,40 +98,43 @@ impl Settings {
         Ok(Self(parse(&output.stdout, common)))
     }
 
+    /// All of them, in git's order.
     pub fn iter(&self) -> impl Iterator<Item = &Setting> {
         self.0.iter()
     }
 
-    /// The last value of a setting, which counts.
+    /// The value that counts; `None`: the key is not set.
     pub fn get(&self, key: &str) -> Option<String> {
         self.0.iter().rfind(|it| it.key == key).map(Setting::text)
     }
 
+    /// Whether a setting is on: `true`, `yes`, `on` or `1`, in any case (git-config(1), "Values"). Unset
+    /// is off.
     pub fn is_true(&self, key: &str) -> bool {
         let is_yes = |it: String| ["true", "yes", "on", "1"].contains(&&*it.to_lowercase());
         self.get(key).is_some_and(is_yes)
     }
 
-    /// How the repository names its objects; git's default is SHA-1.
+    /// How the repository names its objects: `sha1` or `sha256`.
     pub fn object_format(&self) -> String {
-        // Only the repository's own configuration says it.
+        // git heeds extensions only in the repository's own configuration.
         let own = |it: &&Setting| it.scope == Scope::Repository;
         let found = self.0.iter().filter(own).find(|it| it.key == "extensions.objectformat");
         found.map_or_else(|| "sha1".to_owned(), Setting::text)
     }
 
-    /// Arguments of git for all on which the content of files depends.
+    /// Arguments of git for all settings on which the content of files depends.
     pub fn of_content(&self) -> Vec<OsString> {
         self.0.iter().filter(|it| it.is_of_content()).flat_map(Setting::given).collect()
     }
 
-    /// The same for what fetches missing files.
+    /// The same for the settings by which missing files are fetched.
     pub fn of_remotes(&self) -> Vec<OsString> {
         self.0.iter().filter(|it| it.is_of_remotes()).flat_map(Setting::given).collect()
     }
 
-    /// Whether a setting of the person's comes from a file that another one includes, perhaps only for
-    /// this repository.
+    /// Whether a setting of the person's comes from a file that another one includes: the include may be
+    /// for this repository only.
     pub fn is_included(&self, setting: &Setting) -> bool {
         let includes = |it: &&Setting| {
             let last = it.key.rsplit('.').next();
@@ -139,7 +148,8 @@ impl Settings {
         setting.scope == Scope::Person && named.into_iter().any(same)
     }
 
-    /// The person's files that git reads for the repository, and what they name; they need not be there.
+    /// The person's files that git reads for the repository, and the files that their settings name. They
+    /// need not exist.
     pub fn files(&self) -> Vec<PathBuf> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let xdg = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
@@ -159,7 +169,8 @@ impl Settings {
     }
 }
 
-/// The person's files that git reads for a repository, see [`Settings::files`].
+/// The person's files that git reads for the repository with the shared folder `common`, see
+/// [`Settings::files`]: a box must let git read them.
 pub async fn files(common: &Path) -> Result<Vec<PathBuf>, GitError> {
     Ok(Settings::of(common).await?.files())
 }
@@ -170,7 +181,7 @@ fn same(one: &Path, other: &Path) -> bool {
     one == other || real(one) == real(other)
 }
 
-/// A path of a setting (git-config(1), "pathname").
+/// An absolute path of a setting, with `~/` expanded (git-config(1), "pathname"); `None`: it is relative.
 fn expanded(text: &str) -> Option<PathBuf> {
     match text.strip_prefix("~/") {
         Some(below) => Some(Path::new(&std::env::var_os("HOME")?).join(below)),
@@ -178,7 +189,7 @@ fn expanded(text: &str) -> Option<PathBuf> {
     }
 }
 
-/// From `<scope>\0<origin>\0<key>\n<value>\0`.
+/// Reads `<scope>\0<origin>\0<key>\n<value>\0`. Relative origins are below `dir`.
 fn parse(listed: &[u8], dir: &Path) -> Vec<Setting> {
     let fields: Vec<&[u8]> = listed.split(|byte| *byte == 0).collect();
     let entries = fields.as_chunks::<3>().0.iter();
@@ -186,7 +197,7 @@ fn parse(listed: &[u8], dir: &Path) -> Vec<Setting> {
         let scope = match *scope {
             b"system" | b"global" => Scope::Person,
             b"local" | b"worktree" => Scope::Repository,
-            // What Provost itself gives git.
+            // `command`: what Provost itself gives git.
             _ => return None,
         };
         let file = origin.strip_prefix(b"file:")?;

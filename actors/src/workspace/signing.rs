@@ -1,6 +1,6 @@
-//! Signs the commits that Provost makes for a person where their git would: with their settings
-//! and their key, if that can be used without asking. Else the commit is made without a signature,
-//! and the reason is kept.
+//! Signs the commits that Provost makes for a person where their git would: with their settings and their
+//! key, if the key can be used without asking them. Else the commit is made without a signature, and the
+//! reason is kept for the answer.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -17,29 +17,36 @@ use super::git::{self, Git, GitError};
 use crate::blocking::blocking;
 use crate::text::{cut, shell_word};
 
-/// How long a signature may take: a key that waits for a person's touch is not waited for.
+/// How long a signature may take. A key that waits for a touch of the person is not waited for longer.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// The settings by which git signs.
 const SETTINGS: &str = r"^(gpg\..*|user\.signingkey)$";
+/// Bytes of these settings that are read.
 const SETTINGS_MAX: usize = 64 * 1024;
+/// Characters of the reason that are kept.
 const REASON_MAX: usize = 200;
 
-/// How a person's commits to a repository are signed.
+/// How a person's commits to a repository are signed. The default: not at all.
 #[derive(Debug, Default)]
 pub struct Signing {
+    /// `None`: they are not signed.
     with: Option<With>,
+    /// Why a signature failed. No other one is tried then: each try could take the whole deadline.
     failed: OnceLock<String>,
 }
 
+/// What git needs to sign.
 #[derive(Debug)]
 struct With {
     /// `-c` and a setting, alternating.
     settings: Vec<OsString>,
-    /// Holds the program that calls the person's.
+    /// Holds the script that calls the person's program.
     _folder: TempDir,
 }
 
 impl Signing {
-    /// As the person's git does it in this repository. `scratch` is a folder for files of one call.
+    /// Finds out whether, and how, the person's git signs in this repository. `scratch` is a folder for
+    /// the files of one call.
     ///
     /// # Errors
     /// git can't be run.
@@ -60,12 +67,17 @@ impl Signing {
         Ok(Arc::new(Self { with: Some(with), failed: OnceLock::new() }))
     }
 
-    /// Why a commit was made without the signature that it was to have.
+    /// Why a commit was made without the signature that it should have; `None`: all are as they should
+    /// be.
     pub fn failure(&self) -> Option<&str> {
         self.failed.get().map(String::as_str)
     }
 
-    /// `git commit-tree` with these arguments, by a git as it is made here.
+    /// Runs `git commit-tree` with these arguments, signed if possible, and returns the commit. `git` is
+    /// called for each try.
+    ///
+    /// # Errors
+    /// The commit can't be made without a signature either.
     pub async fn commit_tree(
         &self,
         git: impl Fn() -> Git,
@@ -88,7 +100,7 @@ impl Signing {
 }
 
 impl With {
-    /// `listed` are the person's settings, as `git config -z` lists them.
+    /// Reads the person's settings, as `git config -z` lists them, and writes the script. Blocking.
     fn new(listed: &[u8], scratch: &Path) -> io::Result<Self> {
         fs::create_dir_all(scratch)?;
         let folder = tempfile::Builder::new().prefix("signing-").tempdir_in(scratch)?;
@@ -121,8 +133,8 @@ impl With {
     }
 }
 
-/// A script that runs the program so that it fails instead of asking for a passphrase: git has no
-/// setting for its arguments.
+/// A script that runs a signing program so that it fails instead of asking for a passphrase. git has no
+/// setting for the program's arguments, but one for the program.
 fn without_asking(program: &str) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let program = match program.strip_prefix("~/") {
@@ -136,7 +148,7 @@ fn without_asking(program: &str) -> String {
     )
 }
 
-/// What git said, in a line. Lines in brackets are for programs.
+/// git's message in one line. Lines in brackets are gpg's status for programs.
 fn reason(error: &GitError) -> String {
     let said = error.to_string();
     let lines = said.lines().map(str::trim).filter(|it| !it.is_empty() && !it.starts_with('['));

@@ -1,4 +1,4 @@
-//! The files that a switch between two commits concerns, and what lies in their places.
+//! The files that a switch between two commits concerns, and what lies at their paths.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -9,39 +9,42 @@ use std::path::{Path, PathBuf};
 
 use crate::blocking::if_there;
 
-/// A file that differs between the commits.
+/// A file that differs between the two commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concerned {
     pub path: OsString,
-    /// Its mode and object before, as in git's lists; see [`is_there`].
+    /// Its mode and object in the old commit, as in git's lists; zeros where it does not exist, see
+    /// [`is_there`].
     pub from: String,
+    /// The same in the new commit.
     pub to: String,
 }
 
-/// What lies in the place of such a file.
+/// What lies at the path of such a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The file as it was before the switch.
+    /// The file as the old commit has it.
     From,
-    /// The file as it is after the switch.
+    /// The file as the new commit has it.
     To,
+    /// Nothing, or something that the switch replaces anyway.
     Absent,
-    /// A file that git has begun to write.
+    /// The beginning of a file that git was writing when it was killed.
     Unfinished,
-    /// Another file.
+    /// Another file: not decided yet, see [`decide`].
     Different,
-    /// A folder of concerned files.
+    /// A folder with concerned files only: not decided yet.
     Folder,
-    /// A person's own.
+    /// Something of a person's, which stays.
     Foreign,
 }
 
-/// Whether there is a file at all: git's lists have zeros otherwise.
+/// Whether a side has the file at all: git's lists have zeros for the mode otherwise.
 pub fn is_there(what: &str) -> bool {
     !what.starts_with("000000")
 }
 
-/// Whether it is a submodule, whose files git leaves alone.
+/// Whether it is a submodule, whose files git leaves alone in a switch.
 fn is_submodule(what: &str) -> bool {
     what.starts_with("160000")
 }
@@ -51,7 +54,7 @@ pub fn names(list: &[u8]) -> impl Iterator<Item = &OsStr> {
     list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(OsStr::from_bytes)
 }
 
-/// From `git diff-tree -z --raw`: `:100644 100644 <old id> <new id> M`, and the path.
+/// Reads `git diff-tree -z --raw`: `:100644 100644 <old id> <new id> M`, and the path.
 pub fn concerned(raw: &[u8]) -> Vec<Concerned> {
     let mut fields = names(raw);
     let mut found = Vec::new();
@@ -66,8 +69,8 @@ pub fn concerned(raw: &[u8]) -> Vec<Concerned> {
     found
 }
 
-/// What lies in the places of the files beneath `root`. At the paths `as_from` and `as_to` lies
-/// what the commits have.
+/// Finds what lies at the paths of the files beneath `root`. At the paths `as_from` and `as_to` lies what
+/// the old and the new commit have; git has compared them. Blocking.
 pub fn find(
     root: &Path,
     files: Vec<Concerned>,
@@ -95,8 +98,8 @@ pub fn find(
     found.collect()
 }
 
-/// Decides what [`find`] leaves open: what is not unfinished is a person's, and a folder makes
-/// way if that loses nothing of a person's.
+/// Decides what [`find`] leaves open. A different file is a person's, unless it is unfinished. A folder
+/// makes way if nothing of a person's is in it, and what lies beneath a person's file or folder stays.
 pub fn decide(files: &mut [(Concerned, Found)]) {
     fn above(file: &Concerned) -> impl Iterator<Item = &Path> {
         Path::new(&file.path).ancestors().skip(1)
@@ -111,7 +114,7 @@ pub fn decide(files: &mut [(Concerned, Found)]) {
         let is_kept = kept.contains(Path::new(&file.path));
         *found = if is_kept { Found::Foreign } else { Found::Absent };
     }
-    // What is to be beneath such a one has no place, and what is there stays.
+    // Beneath something of a person's, nothing is written, and what is there stays.
     let foreign = files.iter().filter(|(_, found)| *found == Found::Foreign);
     let foreign: HashSet<PathBuf> = foreign.map(|(file, _)| PathBuf::from(&file.path)).collect();
     for (file, found) in files {
@@ -121,18 +124,19 @@ pub fn decide(files: &mut [(Concerned, Found)]) {
     }
 }
 
+/// What lies at a path.
 enum Lies {
     Nothing,
     File,
     Folder,
-    /// Something that is no folder lies on the way there.
+    /// Something that is no folder is at this path above it, so nothing can be there.
     Beyond(PathBuf),
 }
 
-/// Follows no link.
+/// Looks at a path beneath `root`. Follows no link.
 fn lies_at(root: &Path, path: &Path) -> io::Result<Lies> {
     let mut parents: Vec<&Path> = path.ancestors().skip(1).collect();
-    // The root itself.
+    // The last ancestor is the empty path: the root itself.
     parents.pop();
     for parent in parents.into_iter().rev() {
         match if_there(fs::symlink_metadata(root.join(parent)))? {
@@ -148,7 +152,7 @@ fn lies_at(root: &Path, path: &Path) -> io::Result<Lies> {
     })
 }
 
-/// Whether all files beneath a folder are among these.
+/// Whether all files beneath a folder are among these paths.
 fn has_only(root: &Path, folder: &Path, paths: &HashSet<OsString>) -> io::Result<bool> {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

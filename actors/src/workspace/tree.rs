@@ -1,5 +1,5 @@
-//! An open worktree, and pieces of the files in it. The agent may change anything at the same
-//! time, so only what was opened is read. Everything here blocks.
+//! An open worktree, and pieces of the files in it. The agent may change anything at the same time, so
+//! nothing is looked up twice: what was opened is examined and read. Everything here blocks.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,24 +15,30 @@ use nix::sys::stat::{FileStat, SFlag, fstat};
 use super::beneath::{self, Links};
 use super::page::{self, Range};
 
-/// Bytes of a file that are searched for a line.
+/// Bytes of a file in which a line is looked for; one that begins later can't be read by its number.
 pub const SCAN_MAX: u64 = 64 << 20;
+/// Entries of a folder that an error names.
 const ENTRIES_MAX: usize = 40;
+/// Entries of a folder that are read.
 const LISTED_MAX: usize = 10_000;
 
+/// An open folder, the root of a worktree. It stays the same folder when its path gets another meaning.
 pub struct Tree {
     dir: OwnedFd,
 }
 
+/// Why a piece of a file can't be read: a sentence about the path.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
+    /// A link or `..` leads out, or the path leads into `.git`.
     #[error("the path leads out of the worktree")]
     Outside,
     #[error("it is not a regular file")]
     NotAFile,
-    /// Its files and folders, the latter with a slash at the end.
+    /// Its first entries, sorted; folders have a slash at the end.
     #[error("it is a folder")]
     Folder(Vec<String>),
+    /// The line begins beyond [`SCAN_MAX`].
     #[error("the line begins beyond the first {SCAN_MAX} bytes")]
     TooFar,
     #[error("it does not exist")]
@@ -41,28 +47,34 @@ pub enum FileError {
     Io(#[from] io::Error),
 }
 
+/// What there is at a path.
 pub enum Entry {
     Nothing,
+    /// A regular file, open for reading.
     File(File),
+    /// A symbolic link, with its target.
     Link(OsString),
     Folder,
+    /// A pipe, a socket or a device; it was not opened.
     Special,
 }
 
+/// A piece of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub content: Vec<u8>,
-    /// Of the whole file, when it was opened.
+    /// Of the whole file, when it was opened; less if it became shorter since then.
     pub size: u64,
+    /// Where the piece begins, in bytes.
     pub offset: u64,
-    /// Lines in it, for [`Range::Lines`].
+    /// How many lines it has, for [`Range::Lines`]; else 0.
     pub lines: u64,
-    /// Its last line goes on beyond it.
+    /// Its last line continues after it.
     pub in_line: bool,
 }
 
 impl Piece {
-    /// Where the rest begins; `None` at the end of the file.
+    /// Where the rest begins; `None`: the file ends with the piece.
     pub fn next_offset(&self) -> Option<u64> {
         let end = self.offset + self.content.len() as u64;
         (end < self.size).then_some(end)
@@ -70,7 +82,8 @@ impl Piece {
 }
 
 impl Tree {
-    /// Opens `<worktrees>/<folder>/<name>` and follows no link: the agent can write there.
+    /// Opens `<worktrees>/<folder>/<name>`. Links below `worktrees` are refused, because the agent can
+    /// write there.
     pub fn open(worktrees: &Path, folder: &str, name: &str) -> io::Result<Self> {
         let root = beneath::folder(worktrees)?;
         let path = Path::new(folder).join(name);
@@ -79,32 +92,35 @@ impl Tree {
         Ok(Self { dir })
     }
 
-    /// A path to the open folder itself, for as long as this is held.
+    /// A path to the open folder itself, valid in this process for as long as this value exists.
     pub fn path(&self) -> PathBuf {
         beneath::proc_path(self.dir.as_fd())
     }
 
+    /// Opens a path beneath the worktree.
     fn open_at(&self, path: &[u8], flags: OFlag, links: Links) -> nix::Result<OwnedFd> {
         beneath::open_beneath(self.dir.as_fd(), as_path(path), flags, links)
     }
 
+    /// Whether there is anything at a path; links within the worktree are followed.
     pub fn has(&self, path: &[u8]) -> bool {
         self.open_at(path, OFlag::O_PATH, Links::Follow).is_ok()
     }
 
-    /// Opens a folder, following no link; `None`: there is none.
+    /// Opens a folder (`O_PATH`), through no link; `None`: there is none.
     pub fn folder(&self, path: &[u8]) -> Option<OwnedFd> {
         self.open_at(path, OFlag::O_PATH | OFlag::O_DIRECTORY, Links::Refuse).ok()
     }
 
-    /// What there is at a path now. Follows no link, and a last one stands for itself.
+    /// What there is at a path now, not opened for reading. No link is followed: a last one is found
+    /// itself.
     fn look(&self, path: &[u8]) -> Option<(OwnedFd, FileStat)> {
         let found = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW, Links::Refuse).ok()?;
         let stat = fstat(&found).ok()?;
         Some((found, stat))
     }
 
-    /// The bytes of a file or link; 0 for a folder or nothing, `None` for anything else.
+    /// The bytes of a file, or of a link's target; 0 for a folder or nothing, `None` for anything else.
     pub fn size(&self, path: &[u8]) -> Option<u64> {
         let Some((_, stat)) = self.look(path) else { return Some(0) };
         match kind(&stat) {
@@ -114,7 +130,7 @@ impl Tree {
         }
     }
 
-    /// Opens what there is at a path, without following links and without waiting.
+    /// Opens what there is at a path, without following links and without waiting for a writer of a pipe.
     pub fn entry(&self, path: &[u8]) -> io::Result<Entry> {
         let Some((found, stat)) = self.look(path) else { return Ok(Entry::Nothing) };
         match kind(&stat) {
@@ -128,15 +144,15 @@ impl Tree {
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW;
         match self.open_at(path, flags, Links::Refuse) {
             Ok(file) if kind(&fstat(&file)?) == SFlag::S_IFREG => Ok(Entry::File(file.into())),
-            // It was replaced meanwhile.
+            // The file was replaced since the look.
             Ok(_) => Ok(Entry::Special),
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => Ok(Entry::Nothing),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The existing path nearest to a missing one: in each folder the name that only differs in
-    /// case, else the one that `most_like` picks.
+    /// The existing path nearest to a missing one, for hints: in each folder, the name that differs only
+    /// in case, else the one that `most_like` picks. `None`: no name is like it.
     pub fn nearest(
         &self,
         path: &[u8],
@@ -161,7 +177,7 @@ impl Tree {
         Some(at)
     }
 
-    /// A folder's entries, sorted, folders with a slash at the end, without `.git`.
+    /// The entries of a folder, sorted, folders with a slash at the end, without `.git`; at most `max`.
     fn names(&self, folder: &[u8], max: usize) -> io::Result<Vec<String>> {
         let listed = if folder.is_empty() {
             fs::read_dir(self.path())?
@@ -182,7 +198,7 @@ impl Tree {
         Ok(names)
     }
 
-    /// Reads a piece of a file.
+    /// Reads a piece of a file. Links within the worktree are followed.
     pub fn read(&self, path: &[u8], range: Range) -> Result<Piece, FileError> {
         let opened = match path {
             b"" => Err(FileError::Folder(Vec::new())),
@@ -210,7 +226,7 @@ fn piece_of(file: &mut (impl BufRead + Seek), size: u64, range: Range) -> Result
     let most = most.unwrap_or(u64::MAX).min(size - offset);
     let mut content = Vec::new();
     file.take(most).read_to_end(&mut content)?;
-    // It may have become shorter meanwhile.
+    // The file may have become shorter since its size was read.
     let size = if (content.len() as u64) < most { offset + content.len() as u64 } else { size };
     let is_end = offset + content.len() as u64 == size;
     let (mut lines, mut in_line) = (0, false);
@@ -226,11 +242,12 @@ fn piece_of(file: &mut (impl BufRead + Seek), size: u64, range: Range) -> Result
     Ok(Piece { content, size, offset, lines, in_line })
 }
 
+/// Bytes of git's as a path.
 fn as_path(path: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(path))
 }
 
-/// Opens a regular file for reading; nothing else makes it wait.
+/// Opens a regular file for reading. `O_NONBLOCK`: the open of a pipe would wait for its writer.
 fn open_file(root: BorrowedFd<'_>, path: &Path) -> Result<File, FileError> {
     if beneath::is_of_git(path) {
         return Err(FileError::Outside);
@@ -242,11 +259,11 @@ fn open_file(root: BorrowedFd<'_>, path: &Path) -> Result<File, FileError> {
             Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG | Errno::EINVAL => {
                 FileError::NotFound
             }
-            // A socket, or a device that is not there.
+            // A socket, or a device whose hardware is missing (open(2)).
             Errno::ENXIO | Errno::ENODEV => FileError::NotAFile,
             other => FileError::Io(other.into()),
         })?;
-    // A link within the worktree may lead into `.git`.
+    // A link within the worktree may lead into `.git`, so the place of the open file counts.
     if beneath::place(root, fd.as_fd()).is_none_or(|place| beneath::is_of_git(&place)) {
         return Err(FileError::Outside);
     }
@@ -261,11 +278,12 @@ fn open_file(root: BorrowedFd<'_>, path: &Path) -> Result<File, FileError> {
     }
 }
 
+/// The type bits alone.
 fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
 }
 
-/// Where the line after `count` others begins; the end of the file where there are fewer.
+/// The offset of the line after `count` others; the end of the file where it has fewer.
 fn skip_lines(file: &mut impl BufRead, mut count: u64, size: u64) -> Result<u64, FileError> {
     let mut offset = 0;
     while count > 0 && offset < size {

@@ -1,6 +1,6 @@
 //! The snapshot of a turn: a commit of all files of a worktree that git does not ignore, under a
-//! reference of its own. The worktree's HEAD, index and files stay as they are. Idempotent: the
-//! same files at the end of the same turn give the same commit.
+//! reference of its own. The worktree's HEAD, index and files stay as they are. Idempotent: the same
+//! files at the end of the same turn give the same commit.
 
 use std::path::Path;
 
@@ -18,35 +18,40 @@ use crate::event::Timestamp;
 use crate::failpoint;
 use crate::ids::AttemptId;
 
-/// What is to be saved, and as what.
+/// The end of a turn, in one repository.
 #[derive(Clone, Debug)]
 pub struct TurnEnd {
     pub source: Source,
     pub attempt: AttemptId,
+    /// The number of the turn in its attempt, from 1.
     pub turn: u32,
+    /// When the turn ended: the date of the commit.
     pub at: Timestamp,
-    /// The commit that the attempt's branch started from. It stands in for the merge base with
-    /// the target branch where there is none.
+    /// The commit from which the attempt began. It is used where the work and the target branch have no
+    /// commit in common.
     pub base: String,
 }
 
+/// A snapshot that was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
+    /// Its first parent is the commit that was checked out.
     pub commit: String,
     pub tree: String,
-    /// The merge base with the target branch.
+    /// The commit since which the work counts against the target branch.
     pub base: String,
-    /// What of the worktree it does not have.
+    /// The first thing of the worktree that the commit could not hold.
     pub left_out: Option<LeftOut>,
 }
 
-/// The reference of a turn's snapshot.
+/// The reference of a turn's snapshot, in the person's repository.
 pub fn reference(attempt: AttemptId, turn: u32) -> String {
     format!("refs/provost/attempts/{attempt}/{turn}")
 }
 
-/// Saves what a worktree has, and takes over what was committed in it. The turn's reference names it then,
-/// whatever it named before. What a person's git, or Provost's, opens there by name is put back.
+/// Saves what a worktree has, takes over what was committed in it, and puts back what git opens there by
+/// name. The turn's reference is then at the snapshot, wherever it was before. Call it once the processes
+/// of the turn have ended.
 pub async fn save(end: &TurnEnd) -> Result<Saved, SnapshotError> {
     let repo = &end.source.repo;
     let Made { commit, tree, left_out } = make(end).await?;
@@ -58,14 +63,16 @@ pub async fn save(end: &TurnEnd) -> Result<Saved, SnapshotError> {
     Ok(Saved { commit, tree, base: base.unwrap_or_else(|| end.base.clone()), left_out })
 }
 
+/// The commit of a snapshot, before a reference has it.
 struct Made {
     commit: String,
     tree: String,
     left_out: Option<LeftOut>,
 }
 
-/// Puts back what a person's git, or Provost's, opens by name in a worktree, also in repositories that lie
-/// there. Call it once what could have changed it has ended. Returns what the worktree has.
+/// Puts back what a person's git, or Provost's, opens by name in a worktree, also in repositories that
+/// lie in it. Call it once the processes that could have changed it have ended. Returns a snapshot of the
+/// worktree after that; `base` as in [`Snapshot::take_from`].
 pub async fn put_back(source: &Source, base: &str) -> Result<Snapshot, SnapshotError> {
     own::settle(source).await?;
     let snapshot = Snapshot::take_from(source, Some(base)).await?;
@@ -75,6 +82,7 @@ pub async fn put_back(source: &Source, base: &str) -> Result<Snapshot, SnapshotE
     Ok(snapshot)
 }
 
+/// Makes the commit of a snapshot.
 async fn make(end: &TurnEnd) -> Result<Made, SnapshotError> {
     let snapshot = put_back(&end.source, &end.base).await?;
     let objects = snapshot.aside.common.join("objects");
@@ -91,10 +99,9 @@ async fn make(end: &TurnEnd) -> Result<Made, SnapshotError> {
     Ok(Made { commit, tree, left_out })
 }
 
-/// A commit from which another attempt begins where a turn ended: the snapshot's files and parent,
-/// signed by a person, because a merge may bring it to the target branch. It is the parent itself
-/// if all was committed. The same snapshot gives the same commit,
-/// apart from a signature by a key.
+/// A commit from which another attempt begins where a turn ended: the files and the parent of the
+/// snapshot, signed by a person, because a merge may bring it to the target branch. If all was committed,
+/// it is the parent itself. The same snapshot gives the same commit, apart from a signature by a key.
 pub async fn begin_at(
     repo: &Path,
     scratch: &Path,
@@ -123,8 +130,8 @@ pub async fn begin_at(
     signing.commit_tree(git, &[tree, "-p", parent, "-m", message]).await
 }
 
-/// Deletes the references of these turns, as far as they are there. The commits go when git
-/// collects its garbage.
+/// Deletes the references of these turns; missing ones are no error. The commits go when git collects its
+/// garbage.
 pub async fn forget(repo: &Path, attempt: AttemptId, turns: &[u32]) -> Result<(), GitError> {
     for turn in turns {
         references::delete(repo, &reference(attempt, *turn)).await?;

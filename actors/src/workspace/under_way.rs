@@ -1,9 +1,10 @@
-//! What git has under way in a checkout, and the commands that end it. Reads only.
+//! Which operation git has under way in a checkout, and the commands that end it. Reads only.
 
 use std::path::Path;
 
-/// git's record of an operation, below the folder that it keeps for the checkout, and the commands
-/// that end it. A rebase also leaves the records of what it does for each commit, so it comes first.
+/// git's records of operations, below the folder that it keeps for the checkout, and the commands that
+/// end each. The order counts: a rebase also leaves the records of what it does for each commit, such as
+/// a cherry-pick.
 const COMMANDS: [(&str, &str); 9] = [
     ("rebase-apply/applying", "`git am --continue` or `git am --abort`"),
     ("rebase-apply", "`git rebase --continue` or `git rebase --abort`"),
@@ -16,7 +17,7 @@ const COMMANDS: [(&str, &str); 9] = [
     ("BISECT_START", "`git bisect reset`"),
 ];
 
-/// git's files and folders of an operation under way.
+/// git's files and folders of operations that leave a branch between two states.
 pub const SIGNS: [&str; 7] = [
     "rebase-merge",
     "rebase-apply",
@@ -27,13 +28,14 @@ pub const SIGNS: [&str; 7] = [
     "sequencer",
 ];
 
-/// The commands, one of which ends what is under way in a checkout; to be run in it.
+/// The commands, one of which ends what is under way in a checkout, as text for a hint. They must be run
+/// in the checkout. `None`: nothing known is under way.
 pub fn ended_by(admin: &Path) -> Option<&'static str> {
     let found = COMMANDS.into_iter().find(|(sign, _)| admin.join(sign).exists());
     found.map(|(_, commands)| commands)
 }
 
-/// The commands that end what has this record.
+/// The same for an operation with this record.
 pub fn commands(sign: &str) -> Option<&'static str> {
     COMMANDS.into_iter().find(|(of, _)| *of == sign).map(|(_, commands)| commands)
 }

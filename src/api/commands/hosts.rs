@@ -4,12 +4,13 @@ pub use provost_actors::host::{HostChange, HostRole, HostState, Liveness};
 
 use crate::api::prelude::*;
 
+/// What `provost/hosts` returns.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HostsListed {
     pub hosts: Vec<HostLine>,
 }
 
-/// A machine that attempts run on.
+/// A machine that attempts run on, as its daemon has registered it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostLine {
     pub host: String,
@@ -17,39 +18,41 @@ pub struct HostLine {
     pub state: HostState,
     pub liveness: Liveness,
     pub labels: Vec<String>,
-    /// Attempts that run on it.
+    /// How many attempts run there now.
     pub slots_used: u64,
-    /// Attempts that it runs at once.
+    /// How many attempts may run there at once.
     pub slots: u64,
-    /// That the attempts that run on it have asked for.
+    /// The memory that the running attempts have asked for.
     pub memory_used_bytes: u64,
     pub memory_bytes: u64,
-    /// Of its daemon.
+    /// The version of its daemon.
     pub version: String,
-    /// It is there, and of another version than the daemon that was asked.
+    /// Its daemon is running, in another version than the daemon that answers.
     pub version_differs: bool,
-    /// Counts its registrations.
+    /// The number of its registrations.
     pub incarnation: u64,
     pub registered_at: Timestamp,
-    /// The last renewal of its lease.
+    /// When its lease was last renewed.
     pub renewed_at: Timestamp,
-    /// Null if it has no lease to renew: the lock of its home is the lease.
+    /// Null if there is no lease: the lock of the home takes its place.
     pub lease_until: Option<Timestamp>,
 }
 
+/// What `provost/change_host` takes.
 #[derive(Debug, Deserialize)]
 pub struct ChangeHostParams {
     pub host: String,
     pub change: HostChange,
 }
 
-/// Asks a host that has a repository for the tip of a branch.
+/// What `provost/base` takes: asks a host that has a repository for the newest commit of a branch.
 #[derive(Debug, Deserialize)]
 pub struct BaseParams {
     pub repo_id: RepoId,
     pub branch: String,
 }
 
+/// What `provost/base` returns.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FoundBase {
     pub commit: String,

@@ -2,6 +2,7 @@
 
 use crate::api::prelude::*;
 
+/// The description of `reportTaskCompleted`, by which a model decides whether to call it.
 pub const REPORT_TASK_COMPLETED: &str = "\
 Use when: a task ended and a short report is enough: success, partial or failed.
 Next: getNextTask; next_task_suggested names the task that it will return.

@@ -3,6 +3,7 @@
 use crate::api::prelude::*;
 use crate::api::worker::report::{Dashboard, TaskMade};
 
+/// The description of `reportTaskDone`, by which a model decides whether to call it.
 pub const REPORT_TASK_DONE: &str = "\
 Use when: you finished a task, or can't: done, failed, blocked or partial.
 Next: getNextTask; nextTaskId names the task that it will return.

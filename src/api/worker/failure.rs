@@ -2,6 +2,7 @@
 
 use crate::api::prelude::*;
 
+/// The description of `reportTestFailure`, by which a model decides whether to call it.
 pub const REPORT_TEST_FAILURE: &str = "\
 Use when: a test fails that you can't simply fix at once.
 Next: getNextTask; it returns the investigation first.

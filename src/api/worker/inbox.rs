@@ -1,4 +1,4 @@
-//! What workers ask: what `list_inbox` and `answer` have of it.
+//! What workers ask: the part of `list_inbox` and `answer` that concerns it.
 
 use crate::api::prelude::*;
 
@@ -13,13 +13,13 @@ pub enum QuestionsAsked {
     Reports,
 }
 
-/// Which questions are listed.
+/// Which questions and tickets `list_inbox` reads.
 pub struct ListQuestionsInput {
-    /// Only this project's.
+    /// Only those of this project; `None`: of all.
     pub project_id: Option<ProjectId>,
     pub status: QuestionsAsked,
     pub limit: usize,
-    /// Those before this one, by its id.
+    /// Only those with a smaller id than this: the page's cursor.
     pub before: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub enum InboxKind {
 #[apply(word)]
 pub enum QuestionStatus {
     Open,
-    // An executor answered it, and no person has confirmed that.
+    // An executor answered it, and no ruling has confirmed or replaced the answer.
     Unruled,
     Answered,
     // It needs no answer.
@@ -72,11 +72,12 @@ pub struct QuestionSummary {
     pub asked_at: Timestamp,
 }
 
+/// The answer to a question or ticket, as `answer` passes it on.
 pub struct AnswerQuestionInput {
     /// A UUID, or Q-001 or TK-001.
     pub question_id: Text<1, 64>,
     pub answer: Text<1, 20_000>,
-    /// Where several have one.
+    /// The project of a handle that several projects have.
     pub project_id: Option<ProjectId>,
 }
 

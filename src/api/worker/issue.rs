@@ -3,6 +3,7 @@
 use crate::api::prelude::*;
 use crate::api::worker::path;
 
+/// The description of `reportIssue`, by which a model decides whether to call it.
 pub const REPORT_ISSUE: &str = "\
 Use when: a problem blocks or worries you, and is not yours to fix.
 Next: continue if you can; else reportTaskStatus with status = blocked.
@@ -25,11 +26,12 @@ pub struct ReportIssueInput {
 }
 
 impl ReportIssueInput {
+    /// Refuses a path that leads out of the repository.
     pub fn check(&self) -> Result<(), Refusal> {
         self.file_path.as_ref().map_or(Ok(()), |file| path::check("file_path", file))
     }
 
-    /// Whether a person is to see it at once.
+    /// Whether a person should see it at once.
     pub fn is_alert(&self) -> bool {
         let urgency = self.severity.urgency();
         urgency == Priority::Critical || (self.immediate && urgency == Priority::High)
@@ -54,6 +56,7 @@ pub struct ReportIssueOutput {
 pub struct Level(Between<1, 3>);
 
 impl Level {
+    /// The level as an urgency: 1 is critical, 2 high, 3 medium.
     pub fn urgency(self) -> Priority {
         match self.0.get() {
             1 => Priority::Critical,

@@ -1,4 +1,4 @@
-//! The worker API: the calls of the agent that does a task, with the field names of its
+//! The worker API: the tools of the agent that does a task. Their fields have the names of the API's
 //! specification.
 
 pub mod completed;
@@ -24,7 +24,7 @@ use status::{ReportTaskStatusInput, ReportTaskStatusOutput};
 use ticket::{CreateTicketInput, CreateTicketOutput};
 use verification::{ReportVerificationResultInput, ReportVerificationResultOutput};
 
-// Those whose call is one transaction of the store.
+// The tools whose call is one transaction of the store.
 tools! {
     ReportTools:
     change report_task_done(ReportTaskDoneInput) -> ReportTaskDoneOutput;

@@ -3,6 +3,7 @@
 use crate::api::brief::{PlanReference, Prompt};
 use crate::api::prelude::*;
 
+/// The description of `getNextTask`, by which a model decides whether to call it.
 pub const GET_NEXT_TASK: &str = "\
 Use when: you want to know the next task, or to claim it.
 Next: do it, then reportTaskDone with its taskId.

@@ -3,6 +3,7 @@
 use crate::api::prelude::*;
 use crate::api::worker::issue::Level;
 
+/// The description of `reportObservation`, by which a model decides whether to call it.
 pub const REPORT_OBSERVATION: &str = "\
 Use when: you found something that others should know or do, beside your task.
 Required: observation; with taskId also type and severity.
@@ -11,7 +12,7 @@ category, priority, task_id, file_path; project_id, request_id.
 Next: continue your task; newTaskCreated names the task created from it.
 Avoid: using it for problems that block you (reportIssue).";
 
-/// The fields of the full form, and those of the short one. No call has both.
+/// The fields of the full form; no call has fields of both forms.
 pub const FULL: &[&str] = &[
     "taskId",
     "type",
@@ -24,9 +25,10 @@ pub const FULL: &[&str] = &[
     "references",
 ];
 
+/// The fields of the short form.
 pub const SHORT: &[&str] = &["category", "priority", "task_id", "file_path"];
 
-/// What the full form can't do without.
+/// The fields that the full form requires.
 pub const FULL_NEEDS: &[&str] = &["taskId", "type", "severity"];
 
 #[apply(camel_input)]

@@ -1,17 +1,17 @@
-//! Paths that a worker names: never out of its repository. Pure.
+//! Paths that a worker names, which must stay within its repository. Pure.
 
 use std::path::{Component, Path};
 
 use provost_actors::refusal::{Code, Refusal};
 
-/// Refuses a path that is absolute, leads out of the repository, or into `.git`.
+/// Refuses a path that is absolute, or leads out of the repository or into `.git`.
 pub fn check(field: &str, path: &str) -> Result<(), Refusal> {
     let is_within = |part: Component| match part {
         Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
         Component::CurDir => true,
         Component::ParentDir | Component::RootDir | Component::Prefix(_) => false,
     };
-    // What is a separator or a drive elsewhere is not taken for a name here.
+    // Separators and drives of other systems are refused, so that no path means something else there.
     let is_foreign = path.contains(['\\', '\0']) || path.as_bytes().get(1) == Some(&b':');
     if !is_foreign && !path.starts_with('~') && Path::new(path).components().all(is_within) {
         return Ok(());
@@ -21,7 +21,7 @@ pub fn check(field: &str, path: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Code::InvalidArgument, message).hint(hint).detail("path", field))
 }
 
-/// Checks each path of a list.
+/// Checks each path of a list; the refusal names the index.
 pub fn check_all<'a>(field: &str, paths: impl IntoIterator<Item = &'a str>) -> Result<(), Refusal> {
     let mut numbered = paths.into_iter().enumerate();
     numbered.try_for_each(|(n, path)| check(&format!("{field}[{n}]"), path))

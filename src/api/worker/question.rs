@@ -3,6 +3,7 @@
 
 use crate::api::prelude::*;
 
+/// The description of `askQuestion`, by which a model decides whether to call it.
 pub const ASK_QUESTION: &str = "\
 Use when: the task leaves a question open that the project's plan may answer.
 Required: question; with any v1.2 field also context_summary and task_id.
@@ -11,11 +12,11 @@ relevant_snippets, confidence_level, priority_level, possible_options. project_i
 Next: follow the answer; below 0.7 (70) read nearest: the question is in the inbox.
 Avoid: asking it again; the answer is delivered to you.";
 
-/// The fields that only one form has.
+/// The fields that only form 1.0 has.
 pub const FORM_1_0: &[&str] =
     &["context", "currentTaskId", "searchInPlan", "includeRelatedDecisions"];
 
-/// The fields that v1.2 requires.
+/// The fields that form v1.2 requires; none of them goes with a field of form 1.0.
 pub const NEEDS_1_2: &[&str] = &["context_summary", "task_id"];
 
 #[apply(input)]
@@ -170,6 +171,7 @@ pub struct Near {
     pub quote: String,
 }
 
+/// The description of `getImmediateAnswer`, by which a model decides whether to call it.
 pub const GET_IMMEDIATE_ANSWER: &str = "\
 Use when: you can't continue without an answer and want to wait for it.
 Next: continue; after TIMEOUT createTicket: the answer is still delivered.
@@ -196,6 +198,7 @@ pub struct GetImmediateAnswerOutput {
     pub answers: Vec<LateAnswer>,
 }
 
+/// The description of `callCOEAgent`, by which a model decides whether to call it.
 pub const CALL_COE_AGENT: &str = "\
 Use when: only the code can answer, and another agent should read it.
 Next: continue; after TIMEOUT createTicket: the answer is still delivered.

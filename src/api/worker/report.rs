@@ -1,4 +1,4 @@
-//! What is known of a task's reports, what became of them, and what their answers share.
+//! What is known about the reports on a task and their consequences, and what the answers to reports share.
 
 use provost_actors::journal::checks::CheckOutcome;
 use provost_actors::sandbox::Receipt;
@@ -39,26 +39,26 @@ pub struct LateAnswer {
     pub answered_by: String,
 }
 
-/// The proof of one check.
+/// The receipt of one check, as `get_task` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckReceipt {
-    /// The check's name.
+    /// The name of the check.
     pub name: String,
-    /// What it ran.
+    /// The command that it ran.
     pub command: String,
-    /// What it ran on; where there are several repositories `<repo>@<commit>` of each.
+    /// The commit that it ran on; with several repositories, `<repo>@<commit>` of each.
     pub commit: String,
-    /// Whether that holds work that was not committed.
+    /// Whether that commit contains work that was not committed.
     pub includes_uncommitted: bool,
     pub outcome: CheckOutcome,
-    /// The limit that it passed, or why it was not run.
+    /// The limit that it exceeded, or why it did not run.
     pub reason: Option<String>,
     pub exit_code: Option<i32>,
     pub exit_signal: Option<i32>,
     pub duration_ms: u64,
-    /// The folder of its output.
+    /// The folder with its output.
     pub log: Option<String>,
-    /// What held it, if its attempt has a sandbox.
+    /// What confined it; absent if its attempt has no sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Receipt>,
     /// When it ended.
@@ -79,10 +79,11 @@ pub struct CheckedReport {
     pub flags: Vec<Flag>,
 }
 
-/// What is odd about a report.
+/// What is unusual about a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flag {
+    /// Nothing was changed for the task.
     EmptyDiff,
 }
 
@@ -98,32 +99,32 @@ pub struct Reported {
     pub reports_total: u64,
 }
 
-/// A report, as it was given.
+/// A report, as the worker gave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskReport {
     pub at: Timestamp,
     pub tool: String,
-    /// The attempt, or the agent outside of attempts.
+    /// The attempt, or the agent outside of attempts, that reported.
     pub by: String,
-    /// The task reported on: this one, or one that verifies it.
+    /// The task that was reported on: this one, or one that verifies it.
     pub task_id: String,
-    /// In the tool's own word.
+    /// The status in the tool's own word.
     pub status: Option<String>,
-    /// What was kept of it under a handle.
+    /// The handles of the notes and failures that the report contains.
     pub handles: Vec<String>,
     pub warnings: Vec<String>,
     pub report: Value,
-    /// Texts or lists of it are shortened.
+    /// Some texts or lists of the report are shortened.
     pub truncated: bool,
 }
 
-/// The newest report on a task, in brief.
+/// The newest report on a task, in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastReport {
-    /// In the reporting tool's own word.
+    /// The status in the reporting tool's own word.
     pub status: Option<String>,
     pub at: Timestamp,
     pub summary: Option<String>,
-    /// Where it contradicts itself, or what the worktree holds.
+    /// Where the report contradicts itself, or the content of the worktree.
     pub warnings: Vec<String>,
 }

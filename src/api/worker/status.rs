@@ -2,6 +2,7 @@
 
 use crate::api::prelude::*;
 
+/// The description of `reportTaskStatus`, by which a model decides whether to call it.
 pub const REPORT_TASK_STATUS: &str = "\
 Use when: others should know the progress of a task: in_progress, blocked, done, failed or paused.
 Next: the call that next_action names.

@@ -4,6 +4,7 @@ pub use provost_actors::journal::Priority as Urgency;
 
 use crate::api::prelude::*;
 
+/// The description of `createTicket`, by which a model decides whether to call it.
 pub const CREATE_TICKET: &str = "\
 Use when: something needs attention that is not your task.
 Next: getNextTask, to continue with other work.
@@ -31,7 +32,7 @@ pub enum TicketStatus {
 }
 
 impl CreateTicketInput {
-    /// What the schema does not say.
+    /// Checks what the schema does not say: a blocker needs the task that waits for it.
     pub fn check(&self) -> Result<(), Refusal> {
         if self.kind == TicketKind::Blocker && self.task_id.is_none() {
             let message = "a blocker needs `task_id`, the task that waits for it";

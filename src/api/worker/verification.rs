@@ -2,6 +2,7 @@
 
 use crate::api::prelude::*;
 
+/// The description of `reportVerificationResult`, by which a model decides whether to call it.
 pub const REPORT_VERIFICATION_RESULT: &str = "\
 Use when: you have done a verification task (TASK-VERIFY-001).
 Next: getNextTask; it returns an original that needs rework again.

@@ -1,5 +1,5 @@
-//! `provost cluster`: a few hosts on one board, to try what several machines do, which a shell script
-//! sets up and ends; and what a board needs that was restored from a backup.
+//! `provost cluster`: several hosts on one board on this machine, which a shell script sets up and ends;
+//! and two commands for the database of a board.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -49,6 +49,7 @@ pub async fn cluster(context: &mut Context, command: ClusterCommand) -> Result<E
     }
 }
 
+/// `provost cluster migrate`: brings the schema up to date, without a daemon.
 async fn migrate(context: &mut Context) -> Result<Exit, Failure> {
     let config = Config::load(&context.home()?.config_file(), &[])?;
     let store = daemon::visit(&config.settings.engine, true).await?;
@@ -59,6 +60,7 @@ async fn migrate(context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// `provost cluster restored`: begins a new generation of the board, in which daemons end what they ran.
 async fn restored(context: &mut Context) -> Result<Exit, Failure> {
     let config = Config::load(&context.home()?.config_file(), &[])?;
     let store = daemon::visit(&config.settings.engine, false).await?;
@@ -73,6 +75,7 @@ async fn restored(context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// `provost cluster up`: runs the script until it ends, and then removes all processes and files.
 async fn up(local: u8) -> Result<Exit, Failure> {
     let folder = tempfile::Builder::new().prefix("provost-cluster-").tempdir_in("/tmp")?;
     let failure = folder.path().join("failure");
@@ -91,7 +94,7 @@ async fn up(local: u8) -> Result<Exit, Failure> {
     }
     let status = until_ended(script.spawn()?).await?;
     let why = std::fs::read_to_string(&failure).unwrap_or_default();
-    // A daemon of a loaded machine may not have ended when the script has.
+    // On a loaded machine, a daemon can outlive the script.
     leftovers::kill(folder.path())?;
     folder.close()?;
     if status.success() {
@@ -100,7 +103,8 @@ async fn up(local: u8) -> Result<Exit, Failure> {
     Err(Failure::Fault(format!("the cluster can't be set up: {}", why.trim())))
 }
 
-/// Waits for the script, which cleans up before it ends: also when this process is to end.
+/// Waits for the script. A signal to this process is passed on, and the wait continues: the script
+/// cleans up before it ends.
 async fn until_ended(mut script: Child) -> std::io::Result<ExitStatus> {
     let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let mut signals = signals.into_iter().map(signal).collect::<std::io::Result<Vec<_>>>()?;
@@ -110,7 +114,7 @@ async fn until_ended(mut script: Child) -> std::io::Result<ExitStatus> {
         _ = interrupted => {}
     }
     if let Some(pid) = script.id() {
-        // A terminal's Ctrl-C has reached it too; a second signal does no harm.
+        // Ctrl-C in a terminal also reaches the script itself; a second signal does no harm.
         let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGTERM);
     }
     script.wait().await

@@ -1,6 +1,5 @@
-//! `provost demo`: the main job end to end, on a scratch repository. Its two stories are shell
-//! scripts that use the verbs, and check everything that they claim. This file runs them, and
-//! proves that nothing is left behind.
+//! `provost demo`: the main features end to end, on a scratch repository. Its two scripts use the verbs,
+//! and check everything that they claim. This file runs them, and proves that they leave nothing behind.
 
 mod scratch;
 
@@ -21,7 +20,7 @@ use super::{daemon, leftovers};
 use crate::client::Starter;
 use crate::home::{ATTEMPT_VARIABLES, HOME_VARIABLE};
 
-/// How long the demo may take. It takes seconds on a machine that works.
+/// Time limit of the demo, which usually takes seconds.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// The lines of the daemon's log that are shown when the demo fails.
@@ -32,7 +31,7 @@ const GREEN: Style = AnsiColor::Green.on_default();
 const SOLO: &str = concat!(include_str!("lib.sh"), include_str!("solo.sh"));
 const TEAM: &str = concat!(include_str!("lib.sh"), include_str!("team.sh"));
 
-/// Runs the demo. However it ends, it leaves nothing behind.
+/// `provost demo`. However it ends, also by a signal, `Scratch` removes everything that it made.
 pub async fn demo(context: &mut Context, is_team: bool) -> Result<Exit, Failure> {
     let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let mut signals = signals.into_iter().map(signal).collect::<io::Result<Vec<_>>>()?;
@@ -49,14 +48,14 @@ pub async fn demo(context: &mut Context, is_team: bool) -> Result<Exit, Failure>
         Ok(summary) => context.out.as_json(&summary)?,
         Err(failure) => {
             show_daemon_log(&scratch);
-            // Also failures that other verbs ignore, such as a closed pipe.
+            // Other verbs ignore some failures, such as a closed pipe; the demo reports all.
             return Err(fault(&format!("the demo did not work: {failure}")));
         }
     };
     Ok(Exit::Done)
 }
 
-/// Tells a story; returns its summary.
+/// Runs a script, then ends the daemon and proves that nothing is left; returns the script's summary.
 async fn tell(context: &mut Context, scratch: &Scratch, is_team: bool) -> Result<Value, Failure> {
     let place = scratch.root.display();
     say(context, &format!("A daemon, a home and a git repository of its own, in {place}"))?;
@@ -105,7 +104,7 @@ fn say(context: &mut Context, line: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a fact if it holds.
+/// Prints a claim as proved; fails if it does not hold.
 fn prove(context: &mut Context, holds: bool, what: &str) -> Result<(), Failure> {
     if !holds {
         return Err(fault(&format!("a check of the demo failed: {what}")));

@@ -1,5 +1,5 @@
-//! The demo's scratch folder, with a home and a git repository. Dropping it removes the
-//! folder and kills every process that belongs to it.
+//! The demo's scratch folder, with a home and a git repository. Dropping it kills every process that
+//! belongs to it, and removes the folder.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,19 +14,20 @@ use crate::cli::exit::Failure;
 use crate::cli::leftovers;
 use crate::home::Home;
 
-/// A stop's grace period is long enough for the demo's agents, and short enough to watch.
+/// The grace period of a stop: long enough for the demo's agents, and short enough to watch.
 const CONFIG: &str = "[daemon]\nstop_grace_ms = 500\n";
 
-/// The script with which an agent waits for the demo.
+/// A script in the repository with which the demo's agent waits until the demo creates a file in the home.
 const WAIT_FOR: &str = "until [ -e \"$PROVOST_HOME/$1\" ]; do sleep 0.05; done\n";
 
+/// The folder and the home in it.
 pub struct Scratch {
     pub root: PathBuf,
     pub home: Home,
 }
 
 impl Scratch {
-    /// `is_team`: with what a team of workers needs.
+    /// Makes the folder, private to this user. `is_team` adds the files and settings of the team's script.
     pub async fn make(is_team: bool) -> Result<Self, Failure> {
         let id = uuid::Uuid::now_v7().simple().to_string();
         let root = std::env::temp_dir().join(format!("provost-demo-{}", &id[id.len() - 8..]));
@@ -67,7 +68,8 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Kills every process and removes every file of the demo.
+    /// Kills every process of the demo and removes every file, also the home's runtime folder where it is
+    /// elsewhere. It can be called again.
     pub fn remove(&self) -> io::Result<()> {
         leftovers::kill(&self.root)?;
         let run = self.home.socket.parent().filter(|run| !run.starts_with(&self.root));
@@ -78,9 +80,9 @@ impl Scratch {
     }
 }
 
-/// Makes a folder a repository, with what is in it as its first commit.
+/// Makes a folder a git repository, with its content as the first commit.
 pub async fn begin_repository(folder: &Path) -> Result<(), Failure> {
-    // The settings override the user's own.
+    // The repository's settings override the user's own, which may sign commits or run hooks.
     for command in [
         "init --quiet --initial-branch=main",
         "config user.name Provost-demo",

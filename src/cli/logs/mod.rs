@@ -12,9 +12,9 @@ use super::render;
 const PAGE_ENTRIES: u64 = 1000;
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// Between two looks for what follows on what was just printed.
+/// Pause between two calls while entries come in a steady stream, so that they are printed in pieces.
 const PIECE: Duration = Duration::from_millis(20);
-/// Between two looks at an attempt's status.
+/// Most time between two looks at the attempt's status.
 const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 const PAUSE_MS: u64 = 500;
 
@@ -34,6 +34,7 @@ pub struct LogsArgs {
     limit: Option<u32>,
 }
 
+/// `provost logs`. Without an attempt it takes the newest.
 pub async fn logs(context: &mut Context, args: LogsArgs) -> Result<Exit, Failure> {
     let attempt = match &args.attempt {
         Some(attempt) => context.attempt(attempt).await?,
@@ -54,13 +55,13 @@ pub async fn logs(context: &mut Context, args: LogsArgs) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// A position in an attempt's log.
+/// Prints an attempt's log, and knows the position up to which it has.
 pub struct Reader {
     attempt: AttemptId,
     channel: Channel,
-    /// The index of the entry printed last; -1 before the first.
+    /// The index of the last printed entry; -1 before the first.
     after: i64,
-    /// Whether it was said that the attempt's host is lost.
+    /// Whether the loss of the attempt's host was reported: it is reported once.
     is_loss_told: bool,
 }
 
@@ -87,7 +88,8 @@ impl Reader {
         arguments
     }
 
-    /// Prints entries as they come, until none comes or the status may have changed.
+    /// Prints entries as they come, until none comes for [`PAUSE`] or that time is over; then the caller
+    /// looks at the status again.
     async fn print_news(&mut self, context: &mut Context) -> Result<(), Failure> {
         let begun = Instant::now();
         while begun.elapsed() < PAUSE {
@@ -95,7 +97,7 @@ impl Reader {
             let wait = json!({"page": self.next_page(), "wait_ms": PAUSE_MS});
             let page = match context.call::<NextLogPage>(wait).await {
                 Ok(page) => page.output.0,
-                // It is not for this caller, or this daemon has it not.
+                // This caller may not use the method, or an older daemon does not have it.
                 Err(Failure::Client(ClientError::Rpc { .. })) => {
                     tokio::time::sleep(PAUSE).await;
                     return Ok(());
@@ -104,7 +106,8 @@ impl Reader {
             };
             let page = self.print_page(context, page)?;
             if !page.has_more && asked.elapsed() < PIECE / 4 {
-                // A steady stream is printed in pieces, and no daemon is asked without a pause.
+                // The answer came at once, so the log grows steadily. Without a pause, each entry
+                // would be a call.
                 tokio::time::sleep(PIECE).await;
             }
             if page.entries.is_empty() {
@@ -114,6 +117,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Prints a page, and says on standard error how many entries before it are no longer stored.
     fn print_page(&mut self, context: &mut Context, mut page: LogPage) -> Result<LogPage, Failure> {
         let first = page.entries.first().and_then(|entry| entry["entry_index"].as_i64());
         if let Some(first) = first.filter(|first| *first > self.after + 1) {
@@ -147,14 +151,15 @@ impl Reader {
         Ok(())
     }
 
-    /// Prints new entries until the attempt has settled; returns its status.
+    /// Prints new entries until the attempt has settled and its log is printed; returns its status. Says on
+    /// standard error what a person has to do while the attempt waits for one.
     pub async fn follow(
         &mut self,
         context: &mut Context,
     ) -> Result<Answer<AttemptStatus>, Failure> {
         let mut told = None;
         loop {
-            // Read before the page: what was written by then is on the page.
+            // The status is read before the page, so that the page has every entry that was written by then.
             let status = json!({"attempt_id": self.attempt});
             let status = context.call::<AttemptStatus>(status).await?;
             let page = self.page(context).await?;
@@ -171,7 +176,7 @@ impl Reader {
                 Channel::Normalized => status.latest_entry_index.normalized,
                 Channel::Raw => status.latest_entry_index.raw,
             };
-            // Output of processes that outlive a settled attempt is not waited for.
+            // Processes can outlive a settled attempt; output that they write later is not waited for.
             let has = |latest| u64::try_from(self.after).is_ok_and(|after| after >= latest);
             if has_settled && latest.is_none_or(has) {
                 return Ok(status);
@@ -181,7 +186,7 @@ impl Reader {
     }
 }
 
-/// Prints an entry: as JSON, or one of the normalized channel for people.
+/// Prints an entry as a line of JSON, or an entry of the normalized channel for a person.
 pub fn print(out: &mut Output, entry: &Value) -> Result<(), Failure> {
     if out.json {
         return Ok(out.json_line(entry)?);

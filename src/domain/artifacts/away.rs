@@ -1,4 +1,5 @@
-//! What an attempt's last turn left, where its host is away: the board has it, and it is read here. Nothing moves.
+//! Reads what an attempt's last turn left while its host is away: from the board's copy, without moving
+//! the attempt to this host.
 
 use provost_actors::attempt;
 use provost_actors::ids::AttemptId;
@@ -10,8 +11,13 @@ use super::turns::Turns;
 use crate::domain::Domain;
 
 impl Domain {
-    /// Has what an attempt's last turn left where its host is away, as the board has it, to be read here. The
-    /// attempt stays where it is. `None`: it is this host's.
+    /// If the attempt's host is away: fetches what its last turn left from the board into this host's
+    /// repositories, and returns that host (empty if no host has the attempt) and the turn. The attempt
+    /// stays where it is. `None`: this host has the attempt, or no turn has begun anywhere.
+    ///
+    /// # Errors
+    /// A host that is there has the attempt, or the board lacks what `turns` asks for: it has the end of
+    /// the last turn only.
     pub(super) async fn left_by_other(
         &self,
         attempt: AttemptId,
@@ -24,7 +30,7 @@ impl Domain {
         let last = self.store.snapshot_turns(attempt).await?.last().copied();
         let found = self.store.attempt(attempt).await?;
         let (Some(last), Some(found)) = (last, found) else {
-            // What no host has yet has not begun.
+            // An attempt without a host and without a snapshot has not begun: it has nothing to show.
             let why = "no turn of it has left anything on the board";
             let is_nowhere = host.is_empty();
             return if is_nowhere { Ok(None) } else { Err(host_is_away(attempt, &host, why)) };
@@ -39,7 +45,7 @@ impl Domain {
     }
 }
 
-/// The refusal to read what only a host has that is away.
+/// The refusal to read what is only on a host whose daemon is away. `why` ends the message.
 pub(super) fn host_is_away(attempt: AttemptId, host: &str, why: &str) -> Refusal {
     let message = format!("host {host} has attempt {attempt}, and its daemon is away: {why}");
     Refusal::new(Code::DaemonUnavailable, message)
@@ -51,7 +57,7 @@ pub(super) fn host_is_away(attempt: AttemptId, host: &str, why: &str) -> Refusal
 }
 
 impl Workspace {
-    /// The hint of an answer, after a sentence on whose files it shows, if that has to be said.
+    /// The hint of an answer. Where the board's copy is shown, a sentence that says so comes first.
     pub(super) fn told(&self, hint: Option<String>) -> Option<String> {
         let Some((host, turn)) = &self.away else { return hint };
         let why = match host.as_str() {

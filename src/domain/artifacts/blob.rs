@@ -1,4 +1,4 @@
-//! A changed file whole, before or after the change, for a page that shows both.
+//! A changed file as a whole, before or after the change, for a page that shows both sides.
 
 use provost_actors::workspace::compared::Compared;
 
@@ -8,10 +8,12 @@ use crate::api::Refusable;
 use crate::api::timeline::{BLOB_MAX, BlobInput, FileSide};
 use crate::domain::Domain;
 
+/// The tool that hints name: this method has no tool of its own.
 const TOOL: &str = "get_attempt_file";
 
 impl Domain {
-    /// `None`: there is no such file, or it is too large.
+    /// The bytes of one side of a changed file. `None`: there is no such file, or it is longer than
+    /// `BLOB_MAX`.
     pub(in crate::domain) async fn blob(&self, input: BlobInput) -> Refusable<Option<Vec<u8>>> {
         let turns = Turns::new(input.from_turn, input.to_turn);
         let workspace = self.changed(TOOL, input.attempt_id, turns).await?;

@@ -1,4 +1,5 @@
-//! The list of what an attempt changed.
+//! `get_attempt_changes`: the list of what an attempt changed, with counts. Above the `[guards]` limits,
+//! only the counts are returned unless the caller sets `force`.
 
 use std::path::Path;
 
@@ -63,6 +64,7 @@ impl ChangesTool for Domain {
 
 const TOOL: &str = "get_attempt_changes";
 
+/// Most files in an answer, also with `force`: the answer must fit into one message.
 const FILES_MAX: usize = 5000;
 
 fn count(summary: &mut ChangesSummary, changes: &[Change]) {
@@ -74,6 +76,8 @@ fn count(summary: &mut ChangesSummary, changes: &[Change]) {
     }
 }
 
+/// The answer: above the limits it has only counts and the way to get the list; else the files, at most
+/// [`FILES_MAX`] of them.
 fn answer(
     guards: &Guards,
     force: bool,
@@ -109,6 +113,7 @@ fn answer(
     }
 }
 
+/// The hint for files whose lines git did not count.
 fn uncounted(unread: &[String]) -> Option<String> {
     let first = unread.first()?;
     let rest = match unread.len() {

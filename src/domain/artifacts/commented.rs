@@ -1,5 +1,6 @@
-//! The lines that a comment is on: found among the changes of a turn, and kept with the version of
-//! the file that has them.
+//! The lines that a new comment is on: finds them among the changes up to a turn, and records the version
+//! (blob) of the file that has them, so that the comment can be tracked through later turns
+//! (`course.rs`).
 
 use std::time::Duration;
 
@@ -24,21 +25,25 @@ use crate::work::comments::quoted;
 
 const TOOL: &str = "comment_on_changes";
 
-/// How long the snapshot of a turn that has just ended is waited for, and between two looks.
+/// How long a call waits for the snapshot of a turn that has just ended, and between two looks.
 const SNAPSHOT_WAIT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The lines as a caller names them.
+/// Lines as a caller names them: a path, a side of the diff, and line numbers on that side.
 pub struct Lines<'a> {
+    /// As lists of changes show it: it begins with the repository's name, or not if there is only one.
     pub path: &'a str,
     pub side: Side,
     pub span: Span,
-    /// The turn at whose end they were so; the last one, if none is given.
+    /// The turn whose result the lines are from. `None`: the last turn that has a snapshot.
     pub turn: Option<u32>,
 }
 
 impl Domain {
-    /// The comment with this text on lines of a changed file.
+    /// The comment to be stored, with the lines quoted. It is not written yet.
+    ///
+    /// # Errors
+    /// The turn has no snapshot, the file is not changed or has no text, or it has fewer lines.
     pub(in crate::domain) async fn commented(
         &self,
         attempt: AttemptId,
@@ -65,14 +70,15 @@ impl Domain {
         Err(unchanged(&workspace, on.path, &changed))
     }
 
-    /// The turn that a comment is about. It has a snapshot.
+    /// The turn that a comment is about: the one given, else the last. It has a snapshot.
     async fn turn_of(&self, attempt: AttemptId, given: Option<u32>) -> Result<u32, Refusal> {
         if let Some(turn) = given
             && self.store.snapshot_turns(attempt).await?.contains(&turn)
         {
             return Ok(turn);
         }
-        // It is made when a turn has settled; until then, the last one would be an earlier one.
+        // A snapshot is made after its turn has settled. Without this wait, `last` could be the turn
+        // before it.
         let until = Instant::now() + SNAPSHOT_WAIT;
         while self.store.due_snapshot(attempt).await?.is_some() && Instant::now() < until {
             sleep(LOOK).await;
@@ -88,6 +94,7 @@ impl Domain {
 }
 
 impl Workspace {
+    /// The comment on lines of one changed file; the caller sets `turn` and `text`.
     async fn comment_on(
         &self,
         repo: &AttemptRepo,
@@ -130,6 +137,7 @@ impl Workspace {
     }
 }
 
+/// The refusal of a file that the attempt did not change, with the one that was probably meant.
 fn unchanged(workspace: &Workspace, given: &str, changed: &[String]) -> Refusal {
     let mut refusal = workspace.file_not_found(given).hint(use_another(TOOL, "path"));
     refusal.message = format!("Attempt {} did not change {given}.", workspace.attempt);
@@ -165,6 +173,7 @@ fn no_text(path: &str) -> Refusal {
     refused("path", message).hint("Call follow_up instead.")
 }
 
+/// The refusal of lines that the file does not have. `all` is the number of its lines.
 fn too_few(path: &str, lines: Span, all: u64) -> Refusal {
     let field = if lines.first > all { "line" } else { "last_line" };
     let plural = if all == 1 { "" } else { "s" };

@@ -1,5 +1,16 @@
-//! What has become of commented lines, by the snapshots of an attempt's turns: where they are now,
-//! and whether the turn of their review or a later one has changed them.
+//! Tracks commented lines through the snapshots of later turns: where the lines are now, and whether the
+//! turn of their review or a later one has changed them ("addressed"). A comment meets up to four states
+//! of its file:
+//!
+//! ```text
+//!  newest base      commented turn      before the review's turn      newest snapshot
+//!       |                 |                        |                        |
+//!       |<--- to_now -----|                        |                        |   old side: where now?
+//!       |                 |---- to_now ------------------------------------>|   new side: where now?
+//!       |                 |---- to_turn ---------->|---- by_turns --------->|   addressed?
+//! ```
+//!
+//! `work::comments::Course` has the rule; this file only reads the versions and their differences.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -22,15 +33,16 @@ use crate::work::comments::{Course, Difference, LinePosition};
 
 const TOOL: &str = "comment_on_changes";
 
-/// What has become of a comment's lines, and the path of their file now.
+/// Where each comment's lines are now, with the path of their file now. A comment without the snapshots
+/// that this takes is absent.
 pub type Stands = HashMap<CommentId, (LinePosition, String)>;
 
-/// The snapshots of an attempt, each with its turn, in order.
+/// The snapshots of an attempt's repositories, each with the number of its turn, in the order of turns.
 pub type Snapshots = [(u32, TurnSnapshot)];
 
 impl Domain {
-    /// What has become of the lines of comments on changes of an attempt, as far as there are
-    /// snapshots that say it.
+    /// Where the lines of these comments are now. A comment is absent from the result if snapshots are
+    /// missing, or if git fails in its repository: a list without positions is better than no list.
     pub(in crate::domain) async fn standings(
         &self,
         attempt: AttemptId,
@@ -61,21 +73,24 @@ impl Domain {
     }
 }
 
-/// Which states of the repository a comment is judged by.
+/// The snapshots that decide about one comment.
 struct Points<'a> {
     commented: &'a TurnSnapshot,
-    /// What its review's turn found.
+    /// What the review's turn began from: the last snapshot before that turn.
     found: &'a TurnSnapshot,
     newest: &'a TurnSnapshot,
-    /// The turn of its review has a snapshot.
+    /// True once the review's turn, or a later one, has a snapshot: only then can it have changed the
+    /// lines.
     has_ended: bool,
 }
 
 impl<'a> Points<'a> {
+    /// `None`: the turn of the comment has no snapshot of its repository.
     fn of(comment: &KeptComment, snapshots: &'a Snapshots) -> Option<Self> {
         let of_repo = || snapshots.iter().filter(|(_, snapshot)| snapshot.repo == comment.repo);
         let (last, newest) = of_repo().next_back()?;
         let (_, commented) = of_repo().find(|(turn, _)| *turn == comment.turn)?;
+        // Before its review has begun a turn, everything is before that turn.
         let delivered = comment.delivered.unwrap_or(u32::MAX);
         let is_before =
             |(turn, _): &&(u32, TurnSnapshot)| comment.turn <= *turn && *turn < delivered;
@@ -84,12 +99,15 @@ impl<'a> Points<'a> {
     }
 }
 
-/// Versions of a repository's files, each read once.
+/// Versions of a repository's files and the differences between them, each read once.
 struct Versions {
     repo: PathBuf,
     source: Source,
+    /// By commit and path.
     files: HashMap<(String, Vec<u8>), Option<Version>>,
+    /// By two commits: the new path of each renamed file, by its old path.
     renamed: HashMap<(String, String), HashMap<Vec<u8>, Vec<u8>>>,
+    /// By two blobs.
     differences: HashMap<(String, String), Difference>,
 }
 
@@ -99,6 +117,7 @@ impl Versions {
         Self { repo, source, files, renamed, differences }
     }
 
+    /// The positions of all comments of this repository.
     async fn stands<'c>(
         &mut self,
         comments: &[&'c KeptComment],
@@ -114,7 +133,8 @@ impl Versions {
         Ok(stands)
     }
 
-    /// Reads what most comments need, by one git process for each commit.
+    /// Reads in advance what most comments need: one git process for each commit, instead of one for each
+    /// file.
     async fn load(&mut self, judged: &[(&KeptComment, Points<'_>)]) -> Result<(), SnapshotError> {
         let mut wanted: HashMap<&str, BTreeSet<Vec<u8>>> = HashMap::new();
         for (comment, points) in judged {
@@ -138,6 +158,7 @@ impl Versions {
         Ok(())
     }
 
+    /// The position of one comment's lines, and the path to show for it.
     async fn stand(
         &mut self,
         comment: &KeptComment,
@@ -169,7 +190,7 @@ impl Versions {
         Ok((standing, quote::show(&comment.repo, &place)))
     }
 
-    /// A file as a later snapshot has it, also if it was renamed meanwhile; with its path there.
+    /// The file that a later snapshot has for `path`, and its path there; renames are followed.
     async fn later(
         &mut self,
         from: &TurnSnapshot,
@@ -196,6 +217,7 @@ impl Versions {
         Ok((new, version))
     }
 
+    /// The version of a file in a commit. `None`: the commit does not have the file.
     async fn version(
         &mut self,
         commit: &str,
@@ -210,6 +232,7 @@ impl Versions {
         Ok(found)
     }
 
+    /// What differs between two versions. `None` on one side only means that everything differs.
     async fn between(
         &mut self,
         old: Option<&Version>,
@@ -232,7 +255,7 @@ impl Versions {
     }
 }
 
-/// The path in the repository of one that is shown with the repository's name before it.
+/// The path inside the repository, from a shown path that begins with the repository's name.
 fn path_in(comment: &KeptComment, shown: &str) -> Vec<u8> {
     let mut bytes = quote::read(shown);
     bytes.drain(..bytes.len().min(comment.repo.len() + 1));

@@ -1,4 +1,5 @@
-//! A piece of a file in an attempt's worktree.
+//! `get_attempt_file`: a piece of a file in an attempt's worktree, by lines or by bytes. The file is
+//! opened beneath the worktree without following links, because the agent can write there.
 
 use crate::api::placed::Needs;
 use crate::api::{Caller, Code, Refusable, Refusal};
@@ -103,8 +104,7 @@ impl Domain {
         })
     }
 
-    /// The refusal of a path at which there is nothing: with the one that is meant, if
-    /// there is something like it in a worktree.
+    /// The refusal for a path at which nothing is, with the path that was probably meant.
     async fn elsewhere(&self, workspace: Workspace, given: &str, path: Vec<u8>) -> Refusal {
         let refusal = workspace.file_not_found(given);
         match self.artifacts.reading(move || meant(&workspace, &path)).await {
@@ -114,10 +114,11 @@ impl Domain {
     }
 }
 
+/// The repository, the path in it, and what was read there.
 type Found = (String, Vec<u8>, Result<Piece, FileError>);
 
-/// Reads from the first of these places, a repository and a path in it, at which there
-/// is something; else from the first.
+/// Reads the first of these candidates (a repository and a path in it) that exists; if none does, the
+/// first of all, whose error the caller shows.
 fn read(
     worktrees: &Path,
     folder: &str,
@@ -140,8 +141,8 @@ fn read(
     Ok((repo, path, piece))
 }
 
-/// The path that is meant by one at which there is nothing: in another repository, with
-/// the `a/` or `b/` of a patch's head before it, or slightly off.
+/// Guesses the path that was meant: the same path in another repository, the path without the `a/` or
+/// `b/` that git writes in a patch, or the nearest name.
 fn meant(workspace: &Workspace, path: &[u8]) -> Option<String> {
     let headless = [&b"a/"[..], b"b/"].into_iter().find_map(|head| path.strip_prefix(head));
     let open = |name: &str| Tree::open(&workspace.worktrees, &workspace.view.folder, name).ok();
@@ -166,7 +167,7 @@ fn meant(workspace: &Workspace, path: &[u8]) -> Option<String> {
         .find_map(|(repo, tree, rest)| Some(quote::show(&repo.name, &tree.nearest(rest, like)?)))
 }
 
-/// The answer or the refusal about a place where there is something else than a file.
+/// The answer or the refusal for a path that is no readable file.
 fn unreadable(given: &str, shown: &str, error: FileError) -> Refusable<GetAttemptFileOutput> {
     let another = || use_another(TOOL, "path");
     let (reason, hint) = match error {
@@ -188,6 +189,7 @@ fn unreadable(given: &str, shown: &str, error: FileError) -> Refusable<GetAttemp
     Ok(blocked(given, reason, hint))
 }
 
+/// The hint for a path that is a folder: its entries, of which those that end with `/` are folders.
 fn folder_hint(folder: &str, names: &[String]) -> String {
     let folder = folder.trim_end_matches('/');
     if names.is_empty() {
@@ -200,6 +202,8 @@ fn folder_hint(folder: &str, names: &[String]) -> String {
     format!("Call {TOOL} again with path, that of a file{such}. The folder has: {names}.")
 }
 
+/// The part to read. Offsets win over lines; a caller that names `line_count` gets up to the limit
+/// `most`, every other caller at most [`DEFAULT_BYTES`] unless it sets `max_bytes`.
 fn range(input: &GetAttemptFileInput, most: usize) -> Range {
     let default = DEFAULT_BYTES.min(most);
     if input.offset.is_some() || input.max_bytes.is_some() {
@@ -220,6 +224,8 @@ fn path_hint(right: &str) -> String {
     format!("Call {TOOL} again with path = {}.", serde_json::json!(right))
 }
 
+/// The answer with a piece. If something is left, the hint says how to read on: by the next line, or by
+/// the next byte if a line is longer than one answer.
 fn found(
     path: String,
     range: Range,
@@ -233,6 +239,7 @@ fn found(
         }
         Range::Bytes { .. } => (None, None),
     };
+    // Complete only if all lines asked for were read and the last one was not cut inside.
     let left = line_count.map(|count| (count.get() as u64).saturating_sub(piece.lines));
     let is_done = left == Some(0) && !piece.in_line;
     let truncated = next_offset.is_some() && !is_done;
@@ -264,7 +271,8 @@ fn found(
     }
 }
 
-/// Text as it is. JSON would make six bytes of each NUL, which no text has.
+/// Text as UTF-8, everything else as Base64. A file with a NUL is no text, and JSON would write six bytes
+/// for each NUL.
 fn encode(bytes: Vec<u8>) -> (String, Encoding) {
     if bytes.contains(&0) {
         return (BASE64_STANDARD.encode(bytes), Encoding::Base64);

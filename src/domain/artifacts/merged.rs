@@ -1,4 +1,5 @@
-//! What a merge brought: shown instead of what is new since then, if nothing is.
+//! After a merge, an attempt has no changes against its target any more. This file then shows what the
+//! last merge brought, until there is something new.
 
 use std::path::Path;
 
@@ -17,7 +18,8 @@ use crate::api::artifacts::MergedWork;
 use crate::domain::Domain;
 
 impl Domain {
-    /// The workspace with the changes to show.
+    /// The workspace with the spans to show: what the last merge brought if everything was merged and
+    /// `turns` asks for all of the work, else what `turns` names.
     pub(super) async fn changed(
         &self,
         tool: &str,
@@ -40,7 +42,8 @@ impl Domain {
 }
 
 impl Workspace {
-    /// Whether anything is new since it was merged, or may be: what can't be read counts as new.
+    /// True if anything is new since the last merge. What can't be read counts as new: then the plain
+    /// comparison is shown, whose error tells why.
     async fn has_news(&self, tool: &str, is_there: bool) -> bool {
         for repo in &self.view.repos {
             let read = async |compared: Compared| compared.changes().await;
@@ -59,7 +62,8 @@ impl Workspace {
         false
     }
 
-    /// Whether something of a collected worktree was not merged.
+    /// True if a collected attempt left work that was not merged: a snapshot kept at its collection, or
+    /// commits on its branch after the last merged one.
     async fn left(&self, repo: &AttemptRepo) -> Result<bool, GitError> {
         let path = Path::new(&repo.path);
         let saved = format!("refs/provost/snapshots/{}", self.attempt);
@@ -72,7 +76,8 @@ impl Workspace {
         Ok(since.as_ref() != Some(&tip))
     }
 
-    /// Compares what the last merge brought in each repository.
+    /// Replaces the spans by what the last merge brought in each repository. Nothing changes if none was
+    /// merged.
     async fn show_merged(&mut self, tool: &str) -> Result<(), Refusal> {
         let (mut spans, mut merged) = (self.spans.clone(), Vec::new());
         for repo in &self.view.repos {
@@ -91,13 +96,13 @@ impl Workspace {
                     });
                     Span::Between(since, commit)
                 }
-                // Nothing of it was merged, and it has no changes.
+                // This repository has no merge and no changes: an empty span.
                 None => Span::Between(repo.base_commit.clone(), repo.base_commit.clone()),
             };
             spans.insert(repo.name.clone(), span);
         }
         if !merged.is_empty() {
-            // The commits are there, whether or not the worktrees are.
+            // Merged commits are in the repository, also after the worktrees were collected.
             (self.spans, self.merged, self.is_made) = (spans, merged, true);
         }
         Ok(())

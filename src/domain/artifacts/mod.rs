@@ -1,5 +1,13 @@
-//! What an attempt made, as clients may see it: bounded, with a hint how to read on. Paths come
-//! from the store, everything else from git and the worktrees; no actor is asked.
+//! What an attempt made, as clients see it: bounded, with a hint how to read on. Paths come from the
+//! store, everything else from git and the worktrees; no actor is asked. A call goes this way:
+//!
+//! ```text
+//!  forward_read         another host has the files, and its daemon answers
+//!    -> workspace       rows; the turns to compare (`turns`); the board's copy if the host is away
+//!                       (`away`); the last merge if nothing is new since then (`merged`)
+//!    -> turn            a permit, because git runs in a few calls at once only
+//!    -> read            `Compared::take`, tried again while the agent changes the files
+//! ```
 
 mod away;
 mod blob;
@@ -41,19 +49,21 @@ use crate::store::WorkspaceView;
 pub(super) use commented::Lines;
 use turns::Turns;
 
-/// Calls that run git at once; each runs one git at a time.
+/// How many calls may run git at the same time; each of them runs one git process at a time.
 const GIT_AT_ONCE: usize = 8;
 
-/// Files that are read at once. It is few, so that threads are left for all else.
+/// How many files may be read at the same time. The limit leaves blocking threads for everything else.
 const FILES_AT_ONCE: usize = 8;
 
-/// When a worktree is read again that git failed to read.
+/// Pauses before a worktree is read again after git failed there: the agent works on meanwhile, and a
+/// file may change or vanish while git reads it.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200)];
 
+/// The size of a patch or a piece of a file if the caller names none; the guards can only lower it.
 const DEFAULT_BYTES: usize = 16_384;
 
-/// What these calls have in common.
+/// The limits that all calls of this folder share.
 pub(super) struct Artifacts {
     guards: Guards,
     git: Semaphore,
@@ -61,12 +71,14 @@ pub(super) struct Artifacts {
 }
 
 impl Artifacts {
+    /// Takes the `[guards]` of the configuration: above them, a call has to ask for less, or set `force`.
     pub fn new(guards: Guards) -> Self {
         let files = Arc::new(Semaphore::new(FILES_AT_ONCE));
         Self { guards, git: Semaphore::new(GIT_AT_ONCE), files }
     }
 
-    /// Does what reads files on a thread of its own, in its turn.
+    /// Runs `work`, which reads files, on a blocking thread once one of the [`FILES_AT_ONCE`] permits is
+    /// free.
     async fn reading<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -80,11 +92,13 @@ impl Artifacts {
         .await
     }
 
+    /// Waits for one of the [`GIT_AT_ONCE`] permits. The caller holds it while its git processes run.
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Refusal> {
         self.git.acquire().await.map_err(|closed| Refusal::internal(closed.to_string()))
     }
 }
 
+/// One attempt as a call reads it: its rows, and the commits that are compared.
 struct Workspace {
     attempt: AttemptId,
     /// The attempt's folder.
@@ -93,18 +107,20 @@ struct Workspace {
     worktrees: PathBuf,
     scratch: PathBuf,
     provision: Provision,
-    /// There is something to look at: worktrees, or the snapshot of a turn.
+    /// True if there is something to read: worktrees, the snapshot of a turn, or merged commits.
     is_made: bool,
-    /// What is compared, by repository; since the merge base for one that is not in it.
+    /// What is compared, by repository. A repository that is not in it is compared with its merge base.
     spans: HashMap<String, Span>,
     histories: Histories,
-    /// What the spans show, if that is what was merged.
+    /// The merges that the spans show; empty if the spans show unmerged work.
     merged: Vec<MergedWork>,
-    /// The host that has the files and is away, and the turn that is shown as the board has it.
+    /// If the board's copy is shown: the host that is away (empty: none has the attempt), and the turn of
+    /// the copy.
     away: Option<(String, u32)>,
 }
 
 impl Domain {
+    /// The workspace of an attempt whose worktrees were not collected, or of turns that have snapshots.
     async fn workspace(
         &self,
         tool: &str,
@@ -123,7 +139,8 @@ impl Domain {
         Ok(workspace)
     }
 
-    /// The same, also of worktrees that were collected.
+    /// Like [`workspace`](Self::workspace), but collected worktrees are no error: a merge of them can be
+    /// shown.
     async fn looked_up(
         &self,
         tool: &str,
@@ -135,7 +152,7 @@ impl Domain {
         let turns = away.as_ref().map_or(turns, |(_, turn)| Turns::until(*turn));
         let histories = self.store.histories(&[attempt]).await?;
         let spans = self.spans(tool, attempt, turns).await?;
-        // The snapshots are in the repository, and need no worktrees.
+        // A snapshot is a commit in the repository, so it can be read without worktrees.
         let is_made = turns.to.is_some()
             || attempt::has_worktrees(&self.world, attempt)
                 .await
@@ -159,7 +176,7 @@ impl Domain {
     }
 }
 
-/// Its worktrees were taken away; its branch was not.
+/// The refusal for an attempt whose worktrees were collected: its branch is still there.
 fn collected(attempt: AttemptId, view: &WorkspaceView) -> Refusal {
     let message = format!(
         "the worktrees of attempt {attempt} were collected (`provost gc`); its work is on branch {}",
@@ -179,8 +196,8 @@ fn collected(attempt: AttemptId, view: &WorkspaceView) -> Refusal {
 }
 
 impl Workspace {
-    /// What `read` finds in a repository's worktree. The agent works on meanwhile,
-    /// so git may meet a file that changes under its hands: then it looks afresh.
+    /// What `read` finds in a repository, by the span of the workspace. Tried again after [`PAUSES`]
+    /// while the error may pass: the agent works on meanwhile.
     async fn read<T, F: Future<Output = Result<T, SnapshotError>>>(
         &self,
         tool: &str,
@@ -191,6 +208,7 @@ impl Workspace {
         self.read_in(tool, repo, span, read).await
     }
 
+    /// Like [`read`](Self::read), for any span.
     async fn read_in<T, F: Future<Output = Result<T, SnapshotError>>>(
         &self,
         tool: &str,
@@ -217,6 +235,7 @@ impl Workspace {
         }
     }
 
+    /// What git needs to compare this repository of the attempt.
     fn source(&self, repo: &AttemptRepo) -> Source {
         Source {
             repo: PathBuf::from(&repo.path),
@@ -238,6 +257,7 @@ impl Workspace {
         self.histories.get(&(self.attempt, repo.board_path.clone()))
     }
 
+    /// The refusal for a failed comparison, with the way out for each kind of error.
     fn refusal(&self, tool: &str, repo: &AttemptRepo, error: &SnapshotError) -> Refusal {
         let AttemptRepo { path, target_branch: target, base_commit: base, .. } = repo;
         let place = shell_word(path);
@@ -272,19 +292,20 @@ impl Workspace {
         refusal.detail("repo_name", repo.name.as_str()).detail("path", path.as_str())
     }
 
+    /// The repository that a path names, and the path in it.
     fn locate<'p>(&self, path: &'p [u8]) -> Option<(&AttemptRepo, &'p [u8])> {
         self.view.repos.iter().find_map(|repo| Some((repo, below(repo, path)?)))
     }
 
-    /// The paths in a repository that a path may name: what follows the repository's
-    /// name, and in the attempt's only repository the path itself.
+    /// The candidates for a path in this repository: what follows the repository's name, and, in the
+    /// attempt's only repository, also the path itself.
     fn within<'p>(&self, repo: &AttemptRepo, path: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
         let bare = (self.view.repos.len() == 1).then_some(path);
         below(repo, path).into_iter().chain(bare)
     }
 
-    /// The paths without the slashes that some of them begin with, if there is
-    /// something at each of those then.
+    /// The given paths without their leading slashes, if something exists at each of them: many clients
+    /// write paths from the root of the worktree with a slash.
     async fn without_slash(&self, given: &[String]) -> Result<Option<Vec<String>>, Refusal> {
         let mut there = Vec::new();
         for path in given.iter().filter(|path| path.starts_with('/')) {
@@ -320,8 +341,8 @@ fn below<'p>(repo: &AttemptRepo, path: &'p [u8]) -> Option<&'p [u8]> {
     }
 }
 
-/// The bytes of a path that a client gave, without what says nothing; `None` if it leads, or
-/// may lead, out of the worktree.
+/// The bytes of a client's path, without empty and `.` parts. `None` if the path leads out of the
+/// worktree (absolute or `..`) or into a `.git`.
 fn plain(path: &str) -> Option<Vec<u8>> {
     let bytes = quote::read(path);
     if bytes.starts_with(b"/") {
@@ -335,12 +356,12 @@ fn plain(path: &str) -> Option<Vec<u8>> {
     Some(parts.join(&b'/'))
 }
 
-/// The hint where what a field names is not to be had.
+/// The hint for a path that can't be read.
 fn use_another(tool: &str, field: &str) -> String {
     format!("Call {tool} again with {field} from get_attempt_changes.")
 }
 
-/// `by_setup`: what the setup changed.
+/// A change as clients see it. `by_setup` has the paths that the setup of the worktree changed.
 fn changed_file(repo: &str, change: &Change, by_setup: &[String]) -> ChangedFile {
     let path = quote::show(repo, &change.path);
     ChangedFile {

@@ -1,5 +1,5 @@
-//! The patch of some of the files that an attempt changed: whole files only, so
-//! that the patch always applies.
+//! `get_attempt_patch`: the patch of some of the changed files. It contains whole files only, so that the
+//! patch always applies; a file that does not fit is named as omitted, with the call that gets it.
 
 use crate::api::placed::Needs;
 use crate::api::{Caller, Refusable, Refusal};
@@ -94,24 +94,33 @@ impl PatchTool for Domain {
 
 const TOOL: &str = "get_attempt_patch";
 
+/// The answer while it grows, repository by repository.
 #[derive(Clone, Default)]
 struct Patch {
     text: String,
     files: Vec<ChangedFile>,
+    /// The limit that this call asked for, in bytes.
     asked: usize,
+    /// The bytes of `asked` that are still free.
     room: usize,
+    /// The limit of every call, from the guards.
     most: usize,
-    /// Changed, and fit into another call.
+    /// Changed files that a call of their own can get.
     left: Vec<String>,
+    /// The size of the longest of `left`: another call needs at least this `max_bytes`.
     longest: usize,
-    /// Changed, and fit into no call.
+    /// Changed files that are longer than `most`.
     giant: Vec<String>,
+    /// How to read the first of `giant` otherwise.
     way: Option<String>,
+    /// Paths that are not among the changes, as they were given.
     unchanged: Vec<String>,
 }
 
 impl Patch {
-    /// Adds what was asked for of one repository, whose paths begin with `below`.
+    /// Adds the wanted files of one repository. `below` is the repository's name, which its paths begin
+    /// with where the attempt has several. Takes `self` by value: a failed try leaves nothing behind, and
+    /// can be repeated.
     async fn with(
         mut self,
         mut compared: Compared,
@@ -159,9 +168,10 @@ impl Patch {
         Ok(self)
     }
 
+    /// The answer, with one hint for each kind of file that the patch lacks.
     fn answer(self, workspace: &Workspace) -> GetAttemptPatchOutput {
         let Self { text, files, left, giant, way, unchanged, most, .. } = self;
-        // Less than was asked for would only make for more calls.
+        // A smaller limit than this call's would only lead to more calls.
         let max_bytes = self.longest.max(self.asked);
         let mut hints = Vec::new();
         if !left.is_empty() {
@@ -193,7 +203,8 @@ impl Patch {
     }
 }
 
-/// `end` is the commit that is compared with the base, if not the worktree is.
+/// How to read a file that no patch can hold. `end` is the commit that is compared with the base; `None`
+/// if the worktree itself is compared.
 fn way(repo: &AttemptRepo, base: &str, end: Option<&str>, change: &Change, shown: &str) -> String {
     let has_it = if change.status == Status::Deleted { Some(base) } else { end };
     let Some(commit) = has_it else {
@@ -203,8 +214,8 @@ fn way(repo: &AttemptRepo, base: &str, end: Option<&str>, change: &Change, shown
     format!("Run `git -C {} show {object}`", shell_word(&repo.path))
 }
 
-/// The patch of changes that go together; `None` beyond the limit. That of a file added is no
-/// shorter than the file, so one beyond the limit needs no reading.
+/// The patch of changes that belong together (see `Groups`); `None` if it is longer than `limit`. The
+/// patch of an added file is at least as long as the file, so a file beyond the limit is not read at all.
 async fn part(
     compared: &mut Compared,
     group: &[&Change],
@@ -221,6 +232,7 @@ async fn part(
     compared.patch(&paths, below, limit).await
 }
 
+/// The refusal if none of the given paths has changed, with the path that was probably meant.
 async fn unchanged(workspace: &Workspace, given: &str) -> Refusal {
     let mut refusal = workspace.file_not_found(given).hint(use_another(TOOL, "paths"));
     refusal.message = format!("Attempt {} did not change {given}.", workspace.attempt);

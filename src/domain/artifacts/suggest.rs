@@ -1,15 +1,16 @@
-//! Guesses the changed file that a wrong path means: one with the `a/` or `b/` of a patch's head,
-//! without its repository or its folders, in the wrong case, or with a slip. Pure.
+//! Guesses which changed file a wrong path means: one with the `a/` or `b/` of a patch, without its
+//! repository or its folders, in the wrong case, or with a typing error. Pure.
 
 use provost_actors::nearest::nearest;
 
-/// The one of the changed paths, `<repository>/<path>`, that is meant.
+/// The changed path that is meant, from paths of the form `<repository>/<path>`. `None` if several fit
+/// equally.
 pub fn meant<'c>(given: &str, changed: &[&'c str]) -> Option<&'c str> {
     let only = |is_it: &dyn Fn(&str) -> bool| {
         let mut those = changed.iter().filter(|path| is_it(path));
         those.next().filter(|_| those.next().is_none()).copied()
     };
-    // The longest end of what was given that is a path, with its repository or without.
+    // Tries the given path, then the path without its first folder, and so on: the longest end wins.
     for end in ends(given) {
         let is_end = |path: &str| {
             same(path, end) || path.split_once('/').is_some_and(|(_, rest)| same(rest, end))
@@ -22,6 +23,7 @@ pub fn meant<'c>(given: &str, changed: &[&'c str]) -> Option<&'c str> {
     only(&ends_with).or_else(|| nearest(given, changed.iter().copied()))
 }
 
+/// The path and each of its ends that begins after a slash, longest first.
 fn ends(path: &str) -> impl Iterator<Item = &str> {
     let after = path.match_indices('/').map(|(at, _)| &path[at + 1..]);
     std::iter::once(path).chain(after).filter(|end| !end.is_empty())

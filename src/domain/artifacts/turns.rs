@@ -12,14 +12,17 @@ use provost_actors::workspace::compared::Span;
 use crate::api::args::{FromTurn, ToTurn};
 use crate::domain::Domain;
 
-/// From the end of a turn, 0 or none being the merge base, to the end of one, or to now.
+/// The states to compare: from the end of turn `from` (`None`: the merge base) to the end of turn `to`
+/// (`None`: the worktrees as they are now).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
     from: Option<u32>,
+    /// `None`: the worktrees as they are now.
     pub to: Option<u32>,
 }
 
 impl Turns {
+    /// From the arguments of a call. `from_turn` 0 is the merge base, the same as none.
     pub fn new(from: Option<FromTurn>, to: Option<ToTurn>) -> Self {
         let number = |turn: i64| u32::try_from(turn).unwrap_or(u32::MAX);
         let from = from.map(|turn| number(turn.get())).filter(|turn| *turn > 0);
@@ -33,7 +36,7 @@ impl Turns {
         Self { from: None, to: Some(turn) }
     }
 
-    /// Whether these are all turns until now, or until the last one.
+    /// True if these are all turns until now, or until `last`: then they show the whole work.
     pub fn are_all(self, last: Option<u32>) -> bool {
         self.from.is_none() && self.to.is_none_or(|to| Some(to) == last)
     }
@@ -43,7 +46,10 @@ impl Turns {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Domain {
-    /// What is compared in each repository, by its name.
+    /// What is compared in each repository, by its name. Empty if no turn is given.
+    ///
+    /// # Errors
+    /// A turn has no snapshot, or `to` is before `from`.
     pub(super) async fn spans(
         &self,
         tool: &str,
@@ -66,7 +72,7 @@ impl Domain {
         Ok(spans(from, to))
     }
 
-    /// The snapshot of a turn, in each repository.
+    /// The snapshots of a turn, one for each repository. `field` is the argument that an error names.
     async fn end_of(
         &self,
         tool: &str,
@@ -74,7 +80,7 @@ impl Domain {
         attempt: AttemptId,
         turn: u32,
     ) -> Result<Vec<TurnSnapshot>, Refusal> {
-        // Of a turn that has just ended it may still be made.
+        // The snapshot of a turn that has just ended may still be in the making.
         self.store.snapshot_stands(attempt, PATIENCE).await?;
         let snapshot = self.store.turn_snapshot(attempt, turn).await?;
         if !snapshot.is_empty() {
@@ -85,6 +91,8 @@ impl Domain {
     }
 }
 
+/// The spans of the repositories that have a snapshot at the end of the comparison. Without turns, the
+/// map is empty, and everything is compared with its merge base.
 fn spans(from: Option<Vec<TurnSnapshot>>, to: Option<Vec<TurnSnapshot>>) -> HashMap<String, Span> {
     let mut spans = HashMap::new();
     match (from, to) {
@@ -92,6 +100,8 @@ fn spans(from: Option<Vec<TurnSnapshot>>, to: Option<Vec<TurnSnapshot>>) -> Hash
             let from: HashMap<String, String> =
                 from.into_iter().flatten().map(|it| (it.repo, it.commit_id)).collect();
             for TurnSnapshot { repo, commit_id, base_id, .. } in to {
+                // A repository without a snapshot at `from` was added later: it is compared from its
+                // base.
                 let since = from.get(&repo).cloned().unwrap_or(base_id);
                 spans.insert(repo, Span::Between(since, commit_id));
             }
@@ -111,7 +121,7 @@ fn reversed(tool: &str, from: u32, to: u32) -> Refusal {
         .detail("path", "to_turn")
 }
 
-/// The refusal that names the turns that there are.
+/// The refusal for a turn without a snapshot. It names the turns that have one.
 pub(super) fn no_turn(
     tool: &str,
     field: &str,

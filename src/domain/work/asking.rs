@@ -1,5 +1,5 @@
-//! What every way to ask has in common: who asks, in which task, and what the plan and
-//! earlier answers say.
+//! What all tools that ask have in common: who asks, about which task, what the plan and earlier answers
+//! say, and how a question gets into the inbox.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::store::{Asking, NewQuestion, Question};
 use crate::work::answer::{Answer, Hit, SHOWN, earlier};
 use crate::work::reply::Known;
 
-/// The refusal of a call that got no answer to its question in time.
+/// The refusal of a call whose question got no answer in time. The question stays in the inbox.
 pub(super) fn timed_out(question: &Question, waited: Duration) -> Refusal {
     let (handle, seconds) = (&question.handle, waited.as_secs());
     let message = format!(
@@ -26,7 +26,7 @@ pub(super) fn timed_out(question: &Question, waited: Duration) -> Refusal {
 }
 
 impl Domain {
-    /// Who asks, and in which task: the one named, or that of the attempt.
+    /// Who asks, and about which task: the one named, else the task of the caller's attempt.
     pub(super) async fn asking(
         &self,
         caller: &Caller,
@@ -37,15 +37,15 @@ impl Domain {
         self.store.asking(worker, task).await
     }
 
-    /// What the plan and earlier answers say; `names` are sections to look at first. Few
-    /// questions are looked up at once, so that other reads always find a connection.
+    /// What the plan and earlier answers say. `names` are sections to search first. Only `SEARCHES`
+    /// questions are searched at the same time, so that other reads always find a connection.
     pub(super) async fn known(
         &self,
         asking: &Asking,
         question: &str,
         names: &[String],
     ) -> Result<Known, Refusal> {
-        // Never closed.
+        // The semaphore is never closed, so this can't fail.
         let _turn = self.searches.acquire().await;
         let project = asking.worker.project_id;
         let search = self.store.search_plans(project, question, names, &asking.sections).await?;
@@ -53,10 +53,13 @@ impl Domain {
         let given = self.store.earlier_answers(project).await?;
         let mut has_earlier_answer = false;
         if let Some(same) = earlier::same(question, &given) {
-            // This reply delivers the answer to an agent that asked before.
+            // This reply delivers the answer, also to an agent that asked before: it must not be
+            // delivered again.
             self.store.take_answer(same.question_id, &asking.worker.agent).await?;
             let said = &same.said;
             has_earlier_answer = said.is_decision() || !answer.is_sure();
+            // A decision of a person or the orchestrator replaces the plan's answer; an executor's answer
+            // counts only where the plan is not sure.
             if said.is_decision() {
                 answer = said.to_answer();
             } else if has_earlier_answer {
@@ -69,7 +72,8 @@ impl Domain {
         Ok(Known { answer, has_earlier_answer, decisions, nearest })
     }
 
-    /// Puts a question into the inbox; the call waits for its answer for so long.
+    /// Puts a question into the inbox, or joins the same one there. `wait` is how long the call itself
+    /// will wait for the answer: until then, the answer is not delivered otherwise.
     pub(super) async fn pass_on(
         &self,
         asking: &Asking,
@@ -83,7 +87,7 @@ impl Domain {
         self.store.pass_on(&asking.worker, &new).await
     }
 
-    /// An executor's answer: the passage of the plan that it cites, if it does so verbatim.
+    /// An executor's answer. If it cites a passage of the plan word for word, the answer is that passage.
     pub(super) async fn executor_answer(
         &self,
         project: ProjectId,

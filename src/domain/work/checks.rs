@@ -1,4 +1,5 @@
-//! Done is checked: what a report delivers, and what the checks have found.
+//! The checks of a task that is reported as done: what is delivered is frozen before the report is
+//! written, and checked after it.
 
 use std::path::PathBuf;
 
@@ -14,11 +15,14 @@ use crate::domain::{Domain, blocking};
 use crate::work::Worker;
 use crate::work::report::Said;
 
+/// Longest end of a check's output that is returned, in bytes.
 const LOG_MAX: usize = 1 << 20;
 
 impl Domain {
-    /// What the caller reports done, as it is now, if it does and the report will be taken. The
-    /// report's transaction writes it down, and then [`reported`](Self::reported) has it checked.
+    /// Freezes what the caller reports as done, as it is now. `None`: it reports something else, or the
+    /// task is closed or not one whose work is checked. The report's transaction records it; after that,
+    /// [`reported`](Self::reported) has it checked. If the report fails, the value is dropped, and
+    /// removes what was frozen.
     pub(super) async fn freeze_submission(
         &self,
         worker: &Worker,
@@ -34,18 +38,19 @@ impl Domain {
         Box::pin(freezing).await.map(Some)
     }
 
-    /// A report has been written down: what was delivered with it is checked.
+    /// Starts the checks of a report that has just been written. A repeated call starts nothing.
     pub(super) fn reported<T>(&self, frozen: Option<FrozenSubmission>, answer: &Once<T>) {
         if let Some(frozen) = frozen
             && !answer.deduplicated
             && !frozen.submission.checks.is_empty()
         {
             frozen.keep();
-            // It ends with the daemon alone, and the next one looks for itself.
+            // A failure means that the daemon ends. The next daemon finds the planned run in the store.
             let _ = self.checks.send_message(checks::ChecksMessage::Planned);
         }
     }
 
+    /// What the checks of the last report found. Empty if the task was never reported as done.
     pub(in crate::domain) async fn checked_report(
         &self,
         task: TaskId,
@@ -54,6 +59,10 @@ impl Domain {
         Ok(last.map(to_output).unwrap_or_default())
     }
 
+    /// The end of the output of one check of the task's last run.
+    ///
+    /// # Errors
+    /// The last run has no such check, or the check has no output.
     pub(in crate::domain) async fn check_log(
         &self,
         params: CheckLogParams,
@@ -72,6 +81,7 @@ impl Domain {
     }
 }
 
+/// The checks of a report. With several repositories, the commit is `NAME@COMMIT` of each.
 fn to_output(run: CheckRun) -> CheckedReport {
     let commit = match run.repos.as_slice() {
         [only] => only.commit.clone(),

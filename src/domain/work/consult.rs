@@ -1,4 +1,4 @@
-//! `callCOEAgent`: a question to the executor that answers.
+//! `callCOEAgent`: a question to the executor that `[answers]` names, and the wait for its answer.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::domain::Domain;
 use crate::store::{Asking, Question};
 use crate::work::question::check_length;
 
+/// When a call that got no answer may be repeated, as its refusal says.
 const RETRY_AFTER_SECS: u64 = 10;
 
 #[async_trait]
@@ -58,8 +59,12 @@ impl ConsultTools for Domain {
 }
 
 impl Domain {
-    /// Asks the executor, and waits for so long. A later answer is recorded all the same and
-    /// delivered to the asker.
+    /// Asks the executor, and waits for its answer. The run is a task of its own: an answer after the
+    /// wait is recorded all the same, and delivered to the asker.
+    ///
+    /// # Errors
+    /// No executor answers; the asker answers questions itself, or runs in an unknown attempt; the
+    /// executor failed; or the wait is over.
     pub(super) async fn consult(
         &self,
         caller: &Caller,
@@ -80,7 +85,8 @@ impl Domain {
         let id = question.id;
         let asked_from = asking.worker.attempt_id;
         if caller.place.is_inside() && asked_from.is_none() {
-            // It may be an agent's in a sandbox, of whichever attempt.
+            // The caller may be an agent in a sandbox, of any attempt. The answerer could do what that
+            // sandbox forbids, so a person answers.
             self.store.wait_no_longer(id, &asking.worker.agent).await?;
             return Err(left_to_person("it is not known which attempt asks"));
         }
@@ -95,13 +101,13 @@ impl Domain {
                 Ok(consulted)
             }
             Ok(Ok(Err(refusal))) => {
-                // A person's answer is delivered.
+                // From now on, a person's answer is delivered to the asker.
                 self.store.wait_no_longer(id, &asking.worker.agent).await?;
                 Err(refusal)
             }
             Ok(Err(fault)) => Err(Refusal::internal(fault.to_string())),
             Err(_) => {
-                // From now on the answer is delivered.
+                // From now on, a late answer is delivered to the asker.
                 self.store.wait_no_longer(id, &asking.worker.agent).await?;
                 Err(timed_out(question, wait)
                     .hint("Call createTicket instead, or the tool again later.")
@@ -110,6 +116,7 @@ impl Domain {
         }
     }
 
+    /// The executor that answers questions. `None`: the configuration names none.
     pub(super) fn consultant(&self) -> Option<Answerer> {
         let Answers { executor, variant, timeout_secs, grace_secs, .. } = self.answers.clone();
         (!executor.is_empty()).then(|| Answerer {

@@ -1,4 +1,5 @@
-//! The inbox, and the answers that come out of it.
+//! Answers to questions: recorded for the person or the orchestrator who gives them, and delivered by the
+//! courier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +12,14 @@ use crate::api::worker::inbox::{AnswerQuestionInput, AnswerQuestionOutput};
 use crate::api::{Caller, Key, Once, Refusable, Refusal};
 use crate::domain::Domain;
 
-/// Changes within this time are looked at together.
+/// How long changes are collected before they are read together.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// Changes that are read at once.
+/// How many changes are read at once.
 const BATCH: usize = 500;
 
 impl Domain {
+    /// Records an answer, and has it delivered. It can be a first answer or a ruling that replaces
+    /// another one.
     pub(in crate::domain) async fn answer_question(
         &self,
         caller: &Caller,
@@ -32,8 +35,8 @@ impl Domain {
         Ok(answer)
     }
 
-    /// Takes up what an earlier daemon left: answers on their way, executors asked, plans
-    /// that were indexed otherwise.
+    /// Continues what an earlier daemon left: answers on their way, executors that were asked, and plans
+    /// that an earlier version indexed in another way. The daemon calls this once at its start.
     pub async fn take_up_answers(&self) {
         self.courier().take_up().await;
         if let Some(consultant) = self.consultant() {
@@ -46,8 +49,8 @@ impl Domain {
         }
     }
 
-    /// Delivers the answers that daemons of other hosts record from a change on. Ends at once where
-    /// there are none.
+    /// Delivers the answers that daemons of other hosts record after change `last`. Runs until the daemon
+    /// ends; returns at once if the board is not shared.
     pub async fn follow_answers(&self, mut last: u64) {
         if !self.world.host.has_lease {
             return;
@@ -61,6 +64,7 @@ impl Domain {
         }
     }
 
+    /// Delivers what was answered after change `last`, and moves `last` on.
     async fn deliver_after(&self, last: &mut u64) -> Result<(), Refusal> {
         loop {
             let changes = self.store.changes_after(*last, BATCH).await?;
@@ -79,6 +83,7 @@ impl Domain {
         }
     }
 
+    /// A courier holds no state: deliveries are rows, so every courier sees the same ones.
     pub(super) fn courier(&self) -> Courier {
         Courier { world: Arc::clone(&self.world), gateway: self.gateway.clone() }
     }

@@ -1,4 +1,5 @@
-//! Implements the worker API: who calls and in which project, then the store's one transaction.
+//! Implements the worker API: finds out who calls and in which project (`scope`), then makes the store's
+//! one transaction. The rules are in `crate::work`.
 
 mod asking;
 mod checks;

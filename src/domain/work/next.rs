@@ -1,4 +1,5 @@
-//! `getNextTask`.
+//! `getNextTask`: the next task for a worker, shown or claimed. It also delivers the answers that wait
+//! for the worker.
 
 use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! The methods behind `provost plan`: documents read, taken apart, and kept.
+//! The methods behind `provost plan`: documents are read, split into sections, and stored.
 
 use std::io;
 use std::path::Path;
@@ -13,10 +13,16 @@ use crate::domain::{Domain, blocking};
 use crate::store::{NewDocument, NewPlan};
 use crate::work::plan;
 
+/// Largest document of a plan, and largest plan, in bytes.
 const DOCUMENT_MAX: u64 = 8 << 20;
 const PLAN_MAX: u64 = 32 << 20;
 
 impl Domain {
+    /// Reads the files and adds them as a version of a plan: all of them, or nothing.
+    ///
+    /// # Errors
+    /// A name is not printable, a file is no regular file, too large or not readable as a document, or
+    /// the version exists.
     pub(in crate::domain) async fn add_plan(
         &self,
         add: AddPlanParams,
@@ -35,6 +41,8 @@ impl Domain {
         Ok(AddedPlan { status, name, version, documents })
     }
 
+    /// Removes one version of a plan, or without a version all of them. Answers that were given from it
+    /// stay.
     pub(in crate::domain) async fn remove_plan(
         &self,
         remove: RemovePlanParams,
@@ -44,12 +52,14 @@ impl Domain {
         Ok(RemovedPlan { name, versions })
     }
 
+    /// The plans of a project, without their contents.
     pub(in crate::domain) async fn list_plans(&self, list: PlansParams) -> Result<Plans, Refusal> {
         Ok(Plans { plans: self.store.plans(list.project_id).await? })
     }
 }
 
-/// Refuses a name or a version that does not fit into a line, or can't be typed again.
+/// Refuses a name or a version that is blank or has control characters: it would break a line of output,
+/// and a person could not type it.
 fn check(path: &str, value: &str) -> Result<(), Refusal> {
     let why = if value.trim().is_empty() {
         "is blank"
@@ -63,6 +73,7 @@ fn check(path: &str, value: &str) -> Result<(), Refusal> {
         .detail("path", path))
 }
 
+/// Reads and parses all files of a plan before anything is written. Blocking.
 fn read_all(files: &[PlanFile]) -> Result<Vec<NewDocument>, Refusal> {
     let mut left = PLAN_MAX;
     let mut documents: Vec<NewDocument> = Vec::new();
@@ -81,9 +92,10 @@ fn read_all(files: &[PlanFile]) -> Result<Vec<NewDocument>, Refusal> {
     Ok(documents)
 }
 
+/// Reads a file of bounded size. `source` is the name that errors use.
 fn read(path: &Path, source: &str) -> Result<Vec<u8>, Refusal> {
     let fault = |error: io::Error| refused(source, &format!("it can't be read: {error}"));
-    // Before it is opened: a pipe would hold the opener.
+    // Checked before the file is opened: `open` of a named pipe waits for its writer.
     let file = std::fs::metadata(path).map_err(fault)?;
     if !file.is_file() {
         return Err(refused(source, "it is not a regular file"));

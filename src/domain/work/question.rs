@@ -1,7 +1,21 @@
-//! `askQuestion`: what the plan or an earlier answer says. Where that is not sure, the
-//! question goes to the inbox, and first to the executor that answers, if there is one.
-//! `getImmediateAnswer`: the plan's answer, or else a wait for the inbox's. The tables are the
-//! truth: a wait registers, reads, and sleeps until the answer is announced.
+//! `askQuestion` and `getImmediateAnswer`: answers from the plan and earlier answers, else through the
+//! inbox.
+//!
+//! ```text
+//!  askQuestion      known for sure --------------------------------------------> answer
+//!                   else: into the inbox (or joins the same question there)
+//!                     +- ruled on in the meantime ------------------------------> that ruling
+//!                     +- an executor answers, and it has not answered this yet:
+//!                     |    it answers, or a person rules first -----------------> that answer
+//!                     |    no answer in time, or the daemon ends ---------------> refusal
+//!                     |    it fails -------------------------------------------+
+//!                     +- no executor ------------------------------------------+-> what is known so far;
+//!                                                                                  the answer comes later
+//!  getImmediate-    known for sure --------------------------------------------> answer
+//!  Answer           else: into the inbox; waits for the answer ----------------> answer, or a timeout
+//! ```
+//!
+//! A wait registers, reads the row, and sleeps until the answer is announced; then it reads again.
 
 use async_trait::async_trait;
 use std::time::Duration;
@@ -22,6 +36,7 @@ use crate::store::{Asking, Question};
 use crate::work::answer::earlier;
 use crate::work::question::check_length;
 
+/// True for refusals that mean only that the wait ended: the question is still open.
 fn is_of_the_wait(code: Code) -> bool {
     matches!(code, Code::Timeout | Code::DaemonRestarting | Code::ShuttingDown)
 }
@@ -41,7 +56,8 @@ impl AskTools for Domain {
         let (mut question_id, mut is_passed_on) = (None, false);
         if !known.answer.is_sure() {
             let context = input.context_json();
-            // A question that it answered already waits for a ruling.
+            // If the executor has answered this question before, only a ruling can still change the
+            // answer.
             let asks_executor = !self.answers.executor.is_empty()
                 && !asking.is_answering
                 && !known.has_earlier_answer;
@@ -51,7 +67,7 @@ impl AskTools for Domain {
                 self.pass_on(&asking, &input.question, context.as_ref(), urgency, waits).await?;
             (question_id, is_passed_on) = (Some(question.handle.clone()), true);
             if question.is_ruled() {
-                // It was ruled on meanwhile.
+                // A person or the orchestrator ruled between the search and `pass_on`.
                 known = self.known(&asking, &input.question, &names).await?;
                 (question_id, is_passed_on) = (None, false);
             } else if question.answered.is_none() && asks_executor {
@@ -70,7 +86,8 @@ impl AskTools for Domain {
                     Err(refusal) if is_of_the_wait(refusal.code) => {
                         return Err(known.shown_with(refusal));
                     }
-                    // It gave no answer: the question stays in the inbox.
+                    // The executor gave no answer. The question stays in the inbox, and the call returns
+                    // what is known.
                     Err(_) => {}
                 }
             }
@@ -108,6 +125,7 @@ impl ImmediateTools for Domain {
 }
 
 impl Domain {
+    /// Waits for an answer to a question in the inbox: its text, and where it is from.
     async fn wait_for_answer(
         &self,
         asking: &Asking,
@@ -125,7 +143,7 @@ impl Domain {
                 return Ok((answer, Some(format!("{} ({by})", now.handle))));
             }
             if is_over {
-                // From now on the answer is delivered.
+                // From now on, a late answer is delivered to the asker.
                 self.store.wait_no_longer(id, agent).await?;
                 return Err(timed_out(&now, wait)
                     .hint("Call createTicket instead.")

@@ -1,5 +1,5 @@
-//! What workers report of their work: each tool is one call of the store's. One that reports a
-//! task as done says what is delivered with it, and has that checked.
+//! The tools by which workers report: each is one transaction of the store. A tool that reports a task as
+//! done first freezes what is delivered, and has it checked after the transaction.
 
 use async_trait::async_trait;
 
@@ -17,6 +17,8 @@ use crate::domain::Domain;
 use crate::store::WorkerCall;
 
 impl Domain {
+    /// One call of a worker: freeze, record, check. The order matters: the report's row names the frozen
+    /// commits, and checks of a report that was refused must not run.
     async fn worker_call<C: WorkerCall>(
         &self,
         caller: &Caller,
@@ -36,7 +38,7 @@ impl Domain {
     }
 }
 
-/// Implements the tools, of which each is such a call.
+/// Implements the tools: each of them is one `Domain::worker_call`.
 macro_rules! worker_calls {
     ($($tool:ident($input:ty))*) => {
         #[async_trait]

@@ -1,4 +1,5 @@
-//! Who calls, and which project it works in.
+//! Which worker calls, in which project, and which task a handle means there. Handles are unique in a
+//! project only.
 
 use async_trait::async_trait;
 use std::path::Path;
@@ -44,8 +45,12 @@ impl TaskNames for Domain {
 }
 
 impl Domain {
-    /// The caller of a worker tool. `project` is what it named, if it did; a worker
-    /// inside an attempt reaches that attempt's project only.
+    /// The caller of a worker tool, with its project: the one of its attempt, else the one that it named,
+    /// else the one around its working directory. A worker inside an attempt reaches that attempt's
+    /// project only.
+    ///
+    /// # Errors
+    /// The project does not exist or is out of reach, or several are possible.
     pub(in crate::domain) async fn worker(
         &self,
         caller: &Caller,
@@ -68,6 +73,8 @@ impl Domain {
                 None => self.surrounding_project(caller.cwd.as_deref()).await?,
             },
         };
+        // Any call shows that an agent outside of attempts is alive, so its leases are renewed. Inside an
+        // attempt, a claim ends with the attempt.
         if caller.attempt.is_none() && caller.access >= Access::Write {
             self.store.renew_leases(&caller.agent).await?;
         }
@@ -79,6 +86,7 @@ impl Domain {
         })
     }
 
+    /// The project with this id, which must exist.
     async fn named_project(&self, text: &str) -> Result<ProjectId, Refusal> {
         let project: ProjectId = text.parse().map_err(|_| {
             Refusal::new(Code::InvalidArgument, format!("`{text}` is not the id of a project"))
@@ -89,7 +97,7 @@ impl Domain {
         Ok(project)
     }
 
-    /// The project whose repository the caller works in, or the only one.
+    /// The project whose repository the caller works in, else the only project that there is.
     async fn surrounding_project(&self, cwd: Option<&Path>) -> Result<ProjectId, Refusal> {
         let repositories = self.store.repositories().await?;
         if let Some(project) = around(cwd, &repositories) {
@@ -113,6 +121,7 @@ impl Domain {
     }
 }
 
+/// The refusal of a handle that several projects have.
 fn of_several(handle: &str, tasks: &[(TaskId, ProjectId, String)]) -> Refusal {
     const SHOWN: usize = 10;
     let named: Vec<String> = tasks
@@ -129,13 +138,15 @@ fn of_several(handle: &str, tasks: &[(TaskId, ProjectId, String)]) -> Refusal {
         .detail("tasks", ids)
 }
 
-/// The project of the innermost repository around a folder.
+/// The project of the innermost repository around a folder. A repository in several projects counts for
+/// the last of them.
 fn around(cwd: Option<&Path>, repositories: &[(ProjectId, String)]) -> Option<ProjectId> {
     let cwd = cwd?;
     let holds = repositories.iter().filter(|(_, path)| cwd.starts_with(path));
     holds.max_by_key(|(_, path)| path.len()).map(|(project, _)| *project)
 }
 
+/// The refusal to name another project from inside an attempt.
 fn beyond(own: ProjectId) -> Refusal {
     Refusal::new(
         Code::NotPermitted,

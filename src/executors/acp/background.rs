@@ -1,23 +1,23 @@
-//! What an agent has begun in the background and not seen the end of. The protocol has no word for it:
-//! it is known from the words of the tools that begin it, and from the agents' own notices. Pure.
+//! What an agent has begun in the background and what has not ended yet. The protocol has no message for
+//! it: the words of the tools that begin such work, and the agents' own notices, tell. Pure.
 
 use std::collections::BTreeMap;
 
 use crate::executors::prelude::*;
 
-/// How a tool's result begins that tells of work that goes on, another part of it, and what stands
-/// before the id of that work.
+/// Results of tools that begin work in the background: how the result begins, another part of it, and the
+/// text before the work's id.
 const BEGUN: [(&str, &str, &str); 3] = [
-    // Qwen Code 0.24: a command, a subagent.
+    // Qwen Code 0.24: a command, and a subagent.
     ("Background shell started.", "status file: ", "id: "),
     ("Background agent launched successfully.", "in the background", "task_id: "),
-    // Kimi Code 2.1: either, and a command that it has moved there after a minute.
+    // Kimi Code 2.1: either of them, and a command that it moves to the background after a minute.
     ("task_id: ", "automatic_notification: true", "task_id: "),
 ];
-/// What a result says of work that has ended.
+/// The status of ended work in a result.
 const ENDED: [&str; 5] = ["completed", "failed", "killed", "cancelled", "stopped"];
 
-/// Descriptions, by the agent's ids.
+/// The descriptions of work that runs, by the agent's ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Background(BTreeMap<String, String>);
@@ -27,12 +27,13 @@ impl Background {
         self.0.is_empty()
     }
 
-    /// Sorted by id.
+    /// The descriptions, in the order of the ids.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         self.0.values()
     }
 
-    /// Reads the result of a tool call.
+    /// Reads the result of a tool call: it may say that work has begun, or that work which the agent asked
+    /// about has ended.
     pub fn see_result(&mut self, text: &str) {
         let line = |before: &str| text.lines().find_map(|line| line.trim().strip_prefix(before));
         let is_begun =
@@ -44,7 +45,7 @@ impl Background {
                 let name = line("description: ").unwrap_or(begun);
                 self.0.insert(begun.to_owned(), name.to_owned());
             }
-            // Of one that the agent has asked about.
+            // The agent asked about the work with a tool, and the answer says that it has ended.
             None if line("status: ").is_some_and(|status| ENDED.contains(&status.trim())) => {
                 id("task_id: ").map(|ended| self.0.remove(ended));
             }
@@ -52,7 +53,8 @@ impl Background {
         }
     }
 
-    /// Reads the notice that Qwen Code puts beside a message. `true`: it is one.
+    /// Reads a message's metadata, in which Qwen Code announces the end of work. `true`: it is such a notice,
+    /// and no message of the model.
     pub fn see_notice(&mut self, meta: Option<&Map<String, Value>>) -> bool {
         let Some(task) = meta.and_then(|meta| meta.get("backgroundTask")) else { return false };
         if text(task, "status") != "running" {

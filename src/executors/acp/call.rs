@@ -1,4 +1,9 @@
-//! One tool call: what an agent reports of it step by step, and the entries made of it.
+//! One tool call: what an agent reports about it step by step, and the entries made of it.
+//!
+//! ```text
+//!  new ─merge─▶ reported step by step ─is_clear, or ended─▶ report: `tool_use`, once
+//!                    └─ask: a permission─▶ report ─merge─▶ ended ─▶ result: `tool_result`
+//! ```
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, Diff, EmbeddedResourceResource, Meta, ToolCall, ToolCallContent, ToolCallStatus,
@@ -10,30 +15,31 @@ use crate::executors::action::{self, is_empty, mcp, title};
 use crate::executors::call::is_tool_of;
 use crate::executors::prelude::*;
 
-/// How much is kept of the end of a call's terminal output, in bytes.
+/// How much of the end of a call's terminal output is kept, in bytes.
 const TERMINAL_MAX: usize = 256 * 1024;
 
-/// A call without a result.
+/// A call that has no result yet.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Call {
+    /// All that the agent has reported, merged.
     pub known: ToolCall,
     pub name: String,
-    /// Its `tool_use` entry has been made.
+    /// The `tool_use` entry has been made.
     reported: bool,
-    /// A permission has been asked for.
+    /// The agent has asked for permission.
     pub asked: bool,
-    /// The agent has reported on it since.
+    /// The agent has reported on the call since it asked; if it does not, the permission was denied.
     pub heard: bool,
-    /// What it wrote to its terminal.
+    /// The end of what the call wrote to its terminal.
     terminal: String,
     exit_code: Option<i32>,
-    /// Bytes of what is known of it.
+    /// The size of `known` as JSON, in bytes.
     #[serde(default)]
     size: usize,
 }
 
 impl Call {
-    /// The call that an update is about, which is to be merged into it.
+    /// A call about which nothing is known but its id and name; the caller merges the update.
     pub fn new(update: &ToolCallUpdate) -> Self {
         Self {
             name: name(update),
@@ -47,10 +53,12 @@ impl Call {
         }
     }
 
+    /// Whether the call has this id.
     pub fn is(&self, id: &str) -> bool {
         &*self.known.tool_call_id.0 == id
     }
 
+    /// Adds what an update reports.
     pub fn merge(&mut self, update: ToolCallUpdate) {
         self.heard = true;
         let meta = update.meta.as_ref();
@@ -62,16 +70,15 @@ impl Call {
         }
         let exit = of_terminal("terminal_exit")["exit_code"].as_i64();
         self.exit_code = exit.and_then(|code| i32::try_from(code).ok()).or(self.exit_code);
-        // A tool that a search found is called through another tool.
+        // Some agents call tools of servers through another tool; then only the title has the tool's name.
         if let Some(name) = update.fields.title.as_deref().and_then(of_server) {
             self.name = name;
         }
         self.update(update.fields);
     }
 
-    /// The agent asks for a permission. What it reports of the call now is what will be
-    /// done, whatever it reported before. Its texts are for the person who is asked, and
-    /// are no output.
+    /// The agent asks for permission. What it reports about the call now is what it will do, so it replaces
+    /// what was reported before. Its texts are for the person who decides, and are no output.
     pub fn ask(&mut self, fields: &ToolCallUpdateFields) {
         (self.asked, self.heard) = (true, false);
         let is_diff = |content: &ToolCallContent| matches!(content, ToolCallContent::Diff(_));
@@ -94,7 +101,7 @@ impl Call {
         self.update(asked);
     }
 
-    /// How much memory it takes, in bytes.
+    /// The memory that it takes, in bytes.
     pub fn weight(&self) -> usize {
         self.size + self.terminal.len()
     }
@@ -111,11 +118,11 @@ impl Call {
         }
     }
 
-    /// Whether the agent has reported what the call does, not only that it prepares it.
+    /// Whether the agent has reported what the call does, and not only that it prepares the call.
     pub fn is_clear(&self, is_new: bool) -> bool {
         let input = match &self.known.raw_input {
             Some(Value::Object(input)) if !input.is_empty() => input,
-            // Such a call begins with all that will be reported.
+            // A call without input that is in progress at once has no more to report.
             _ => return is_new && self.known.status == ToolCallStatus::InProgress,
         };
         self.known.kind != ToolKind::Execute
@@ -123,7 +130,7 @@ impl Call {
             || self.known.status != ToolCallStatus::Pending
     }
 
-    /// The `tool_use` entry, once.
+    /// The `tool_use` entry the first time, then `None`.
     pub fn report(&mut self, quirks: &Quirks) -> Option<Event> {
         if std::mem::replace(&mut self.reported, true) {
             return None;
@@ -137,13 +144,15 @@ impl Call {
         })
     }
 
+    /// A title made of the tool and what the call is about; the agent's own title where the former would
+    /// only be the tool's name.
     pub fn text(&self, action: &Action) -> String {
         let title = title(&self.name, action);
         let is_vague = title == self.name && !self.known.title.is_empty();
         (if is_vague { &self.known.title } else { &title }).trim().to_owned()
     }
 
-    /// Its arguments, which some agents report only as a text.
+    /// The call's arguments, which some agents report only as a text.
     fn input(&self) -> Value {
         match &self.known.raw_input {
             Some(input) => input.clone(),
@@ -151,9 +160,12 @@ impl Call {
         }
     }
 
+    /// What the call does. In this order: the agent's kind where that is certain, a tool of a server that we
+    /// gave it, the tool's name, a tool of another server, the agent's kind.
     pub fn action(&self, quirks: &Quirks) -> Action {
         let input = self.input();
-        // A model may have written the name, but the agent itself gives the kind.
+        // The model may have written the name, but the agent itself sets the kind: a command must not
+        // pass for something harmless.
         let sure = match self.known.kind {
             ToolKind::Execute if input["command"].is_string() => Some("bash"),
             ToolKind::Edit | ToolKind::Delete | ToolKind::Move => Some("edit"),
@@ -167,7 +179,7 @@ impl Call {
             return mcp(server, tool, &input);
         }
         let mut action = action::action(&self.name, &input);
-        // No agent gives its own tools such a name.
+        // No agent gives its own tools a name with a separator.
         let separator = quirks.mcp_separator.as_deref().unwrap_or("-");
         if action.kind == ActionKind::Other
             && (separator == "-" || self.known.kind == ToolKind::Other)
@@ -189,7 +201,7 @@ impl Call {
         self.completed(action)
     }
 
-    /// Adds details that are elsewhere than in the input.
+    /// Adds details that are not in the input: diffs, the path, the command. Cuts long texts.
     fn completed(&self, mut action: Action) -> Action {
         if action.kind == ActionKind::FileEdit {
             self.add_diffs(&mut action);
@@ -207,7 +219,7 @@ impl Call {
         action.bounded()
     }
 
-    /// The agent's own diffs are against what the files hold.
+    /// Replaces what the input says by the agent's own diffs, which are against the files' content.
     fn add_diffs(&self, action: &mut Action) {
         let files: Vec<_> = self
             .diffs()
@@ -241,6 +253,7 @@ impl Call {
         Some(path.to_string_lossy().into_owned())
     }
 
+    /// The `tool_result` entry: the first text that there is of output, content, terminal and changes.
     pub fn result(&self) -> Event {
         let output = self.known.raw_output.as_ref().unwrap_or(&Value::Null);
         let content = self.content();
@@ -263,14 +276,14 @@ impl Call {
         Event::ToolResult { text, tool_call_id, status, exit_code }
     }
 
-    /// The protocol has one status for failed and for denied calls.
+    /// Whether a failed call was denied: the protocol has one status for both, so the words decide.
     fn is_denied(&self, text: &str) -> bool {
         let text = text.to_lowercase();
         let words = ["reject", "refuse", "denied", "declined", "canceled by the user"];
         self.asked && words.iter().any(|word| text.contains(word))
     }
 
-    /// What it changed, for a call without any text.
+    /// The number of lines that it changed in each file, for a call without any text.
     fn changes(&self) -> String {
         let lines = |text: &str| text.lines().count();
         let one = |diff: &Diff| {
@@ -280,7 +293,7 @@ impl Call {
         self.diffs().map(one).collect::<Vec<_>>().join("\n")
     }
 
-    /// The texts of its content.
+    /// The texts of the call's content.
     fn content(&self) -> String {
         let texts = self.known.content.iter().filter_map(|content| match content {
             ToolCallContent::Content(content) => Some(text_of(&content.content)),
@@ -290,8 +303,7 @@ impl Call {
     }
 }
 
-/// The tool's own name, where the agent reports it. Otherwise a title of one word, or the
-/// kind of the tool.
+/// The tool's own name where the agent reports it; else a title of one word, or the tool's kind.
 fn name(update: &ToolCallUpdate) -> String {
     let fields = &update.fields;
     let is_word = |name: &&str| !name.is_empty() && !name.contains([' ', '/', '…', '(']);
@@ -310,7 +322,7 @@ fn name(update: &ToolCallUpdate) -> String {
         .unwrap_or_default()
 }
 
-/// `get_context (provost MCP Server): {}`
+/// Reads the title `get_context (provost MCP Server): {}` as `mcp__provost__get_context`.
 fn of_server(title: &str) -> Option<String> {
     let (tool, rest) = title.split_once(" (")?;
     let (server, _) = rest.split_once(" MCP Server)")?;
@@ -318,7 +330,7 @@ fn of_server(title: &str) -> Option<String> {
     (is_word(tool) && is_word(server)).then(|| format!("mcp__{server}__{tool}"))
 }
 
-/// The tool of a server, in a name such as `server-tool` or `mcp__server__tool`.
+/// The server and its tool, in a name such as `server-tool` or `mcp__server__tool`.
 fn tool_of<'a>(server: &'a str, name: &'a str) -> Option<(&'a str, &'a str)> {
     let name = name.strip_prefix("mcp").map_or(name, |rest| rest.trim_start_matches('_'));
     let rest = name.strip_prefix(server)?;
@@ -326,8 +338,9 @@ fn tool_of<'a>(server: &'a str, name: &'a str) -> Option<(&'a str, &'a str)> {
     (tool.len() < rest.len() && !tool.is_empty()).then_some((server, tool))
 }
 
-/// Whether a request is for a tool of our own server. Only the field decides that the
-/// agent itself fills with the tool's name: a model may have written the others.
+/// Whether a request is for a tool of our own server, which is allowed without asking. Only the field
+/// counts that the agent itself fills with the tool's name (`own_tools`): the model may have written the
+/// others to get its permission.
 pub fn is_own(request: &ToolCallUpdate, quirks: &Quirks) -> bool {
     let fields = &request.fields;
     let is_harmless = matches!(fields.kind, None | Some(ToolKind::Other));
@@ -344,7 +357,7 @@ pub fn is_own(request: &ToolCallUpdate, quirks: &Quirks) -> bool {
     is_harmless && quirks.servers.iter().any(names)
 }
 
-/// The text of a block of content; other content is named.
+/// The text of a content block; a name or an address for content of another kind.
 pub fn text_of(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
@@ -360,7 +373,7 @@ pub fn text_of(block: &ContentBlock) -> String {
     }
 }
 
-/// The text in an output of any shape.
+/// The text in an output of any shape, empty if there is none.
 fn words_of(output: &Value) -> String {
     const NAMES: [&str; 7] = ["output", "text", "content", "message", "error", "stdout", "result"];
     match output {

@@ -1,6 +1,18 @@
-//! The client's side of the conversation, up to the prompt. The client sends one request
-//! at a time, each after the answer to the one before: `initialize`, `session/new` (or `session/resume`, or `session/load`), the
-//! session's mode, model and options, `session/prompt`.
+//! The client's side of the conversation, up to the prompt. The client sends one request at a time, each
+//! after the answer to the one before.
+//!
+//! ```text
+//!  Initialize ─▶ Session ─────────────▶ Settings (each in turn) ─▶ Prompt ─stopReason─▶ Over
+//!                 │ ▲  session/new, /resume, /load or /fork          (normalize.rs)
+//!   auth required │ │ again
+//!                 ▼ │
+//!             Authenticate ─refused─▶ Over: a person has to sign in
+//!
+//!  Session, not resumed ─ unknown session ───────────▶ Over, SessionLost: the next turn begins a new one
+//!                       ├ method not found ──────────▶ Session again, by another method
+//!                       ├ agent lists its sessions ──▶ List ─ not in it ─▶ Over, SessionLost
+//!                       └ any other reason ──────────▶ Over: the next prompt tries again
+//! ```
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -16,7 +28,8 @@ use super::settings::{self, Setting};
 use super::{request, respond};
 use crate::executors::prelude::*;
 
-/// What the client says to a process. Kept with the process.
+/// What the client has to say to a process. It is stored with the process, so that the next daemon can
+/// continue the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dialogue {
@@ -24,45 +37,46 @@ pub struct Dialogue {
     pub cwd: PathBuf,
     /// The agent's id of the session to resume.
     pub resumes: Option<String>,
-    /// The session is another attempt's: this one goes on in a copy.
+    /// The session is another attempt's, so this one continues in a copy of it.
     pub forks: bool,
     pub mcp_servers: Vec<McpServer>,
-    /// `mode`, `model`, and the agent's own options, in the order in which they are set.
+    /// Names and values of `mode`, `model` and the agent's own options, in the order in which they are set.
     pub settings: Vec<(String, String)>,
-    /// The authentication method to use if the agent demands one.
+    /// The id of the authentication method to use if the agent demands authentication.
     pub auth_method: Option<String>,
-    /// The id under which a session is loaded, with `{id}` for its own.
+    /// The form of the id under which a session is loaded, with `{id}` for the session's id.
     pub load_as: Option<String>,
     pub quirks: Quirks,
 }
 
-/// In what an agent differs from the protocol.
+/// In what an agent differs from the protocol; all of it is configured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Quirks {
-    /// The names of the MCP servers that it got.
+    /// The names of the MCP servers that we gave it.
     pub servers: Vec<String>,
-    /// A message with this prefix is a failure of the model.
+    /// A message with this prefix reports a failure of the model.
     pub failure_prefix: Option<String>,
-    /// A message with one of these prefixes, between `|`, is from the agent, not from the model.
+    /// A message with one of these prefixes, separated by `|`, is from the agent and not from its model.
     pub notice_prefix: Option<String>,
-    /// A turn that ends without a message is a failure of the model.
+    /// A turn that ends without a message has failed: the agent does not report failures of its model.
     pub silence_is_failure: bool,
-    /// It says nothing of what it does after its answer, when work in the background has ended.
+    /// It reports nothing about what it does after its answer, when its work in the background has ended. So
+    /// it is asked to wait for that work within the turn.
     pub is_silent_between: bool,
-    /// What it says when it does not know a session; empty: what most agents say.
+    /// Phrases with which it says that it does not know a session; empty: those of most agents.
     pub lost: Vec<String>,
-    /// It does not know a session that it does not list.
+    /// A session that is not in its list is unknown to it.
     pub lists_sessions: bool,
     /// Which field of its permission requests the agent itself fills with the tool's name:
     /// `meta`, `title` or `id`. `None`: no field.
     pub own_tools: Option<String>,
-    /// What separates a server's name from its tool's, if not a dash.
+    /// What separates a server's name from the name of its tool; `None`: a dash.
     pub mcp_separator: Option<String>,
 }
 
 impl Quirks {
-    /// The failure of the model that a message reports, if it does.
+    /// The failure of the model that a message reports; `None`: it reports none.
     pub fn failure(&self, text: &str) -> Option<String> {
         let failure = text.strip_prefix(self.failure_prefix.as_deref()?)?;
         Some(failure.trim().to_owned())
@@ -89,7 +103,7 @@ pub enum DialogueStage {
     List,
     Settings,
     Prompt,
-    /// No answer: the turn has ended.
+    /// None: the turn has ended.
     Over,
 }
 
@@ -97,20 +111,20 @@ pub enum DialogueStage {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conversation {
-    /// `None`: the conversation of another client is read.
+    /// `None`: a recorded conversation of another client is read, and nothing is sent.
     pub dialogue: Option<Dialogue>,
     pub stage: DialogueStage,
     /// The agent's id of the session.
     pub session: Option<String>,
-    /// The session is resumed, and its first updates may be replays.
+    /// The session is resumed, so updates before the prompt may repeat earlier turns.
     pub replays: bool,
     agent: Option<InitializeResponse>,
-    /// What is still to be set; the request for the first has been sent.
+    /// The settings that are still to be made; the request for the first one has been sent.
     settings: VecDeque<Setting>,
     authenticated: bool,
-    /// Why the session was not resumed.
+    /// The agent's reason for not resuming the session, while its list is read.
     refusal: String,
-    /// Pages read of the list of sessions.
+    /// How many pages of the list of sessions were read.
     pages: u32,
 }
 
@@ -119,10 +133,10 @@ pub struct Conversation {
 const METHOD_NOT_FOUND: i64 = -32601;
 const AUTH_REQUIRED: i64 = -32000;
 
-/// Most pages to read of a list of sessions.
+/// Most pages that are read of a list of sessions.
 const PAGES_MAX: u32 = 50;
 
-/// Why a conversation can't continue.
+/// Why a conversation can't continue. The turn ends with it.
 #[derive(Debug, PartialEq)]
 pub struct Stuck {
     pub error: String,
@@ -137,10 +151,12 @@ impl From<String> for Stuck {
 }
 
 impl Conversation {
+    /// A conversation at its beginning.
     pub fn new(dialogue: Option<Dialogue>) -> Self {
         Self { dialogue, ..Self::default() }
     }
 
+    /// Sends the first request. This client offers no files and no terminal: the agent has its own tools.
     pub fn begin(&mut self, out: &mut Out) {
         let implementation = Implementation::new("provost", env!("CARGO_PKG_VERSION"));
         let request = InitializeRequest::new(ProtocolVersion::V1)
@@ -149,7 +165,7 @@ impl Conversation {
         self.ask("initialize", 1, AGENT_METHOD_NAMES.initialize, &request, out);
     }
 
-    /// An answer to a request other than the prompt.
+    /// Takes an answer to a request other than the prompt, and sends the next request.
     pub fn answered(&mut self, result: &Value, out: &mut Out) -> Result<(), Stuck> {
         match self.stage {
             DialogueStage::Initialize => {
@@ -168,7 +184,8 @@ impl Conversation {
         }
     }
 
-    /// An error, with its code, in answer to a request other than the prompt.
+    /// Takes an error in answer to a request other than the prompt. It may lead to another request; `Err`
+    /// ends the turn.
     pub fn refused(&mut self, error: &str, code: Option<i64>, out: &mut Out) -> Result<(), Stuck> {
         let is_auth = code == Some(AUTH_REQUIRED);
         let what = match self.stage {
@@ -188,7 +205,8 @@ impl Conversation {
         Err(Stuck { error: format!("{what}: {error}"), auth: is_auth })
     }
 
-    /// Interrupts the turn, and answers the agent's open requests, as the protocol wants.
+    /// The message that interrupts the turn. It also answers the agent's open requests (`asked` has their
+    /// ids) as cancelled, as the protocol demands. `None`: there is no session yet.
     pub fn cancel(&self, asked: &[Value]) -> Option<Message> {
         let id = self.session.clone()?;
         let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
@@ -199,6 +217,8 @@ impl Conversation {
         Some(Message { key: "cancel".to_owned(), line: lines.join("\n") })
     }
 
+    /// Opens the session: a new one, a copy, or the one to resume, by whichever method the agent offers.
+    /// `key` and `id` are those of the request.
     fn open_session(&mut self, key: &str, id: u32, out: &mut Out) -> Result<(), Stuck> {
         self.stage = DialogueStage::Session;
         let Some(dialogue) = self.dialogue.clone() else { return Ok(()) };
@@ -231,11 +251,11 @@ impl Conversation {
         Ok(())
     }
 
-    /// Only an agent that says that it does not know the session has lost it. Any other
-    /// reason may pass.
+    /// The agent did not resume the session. The session is given up only if the agent says that it does not
+    /// know it, because any other reason may be temporary.
     fn not_resumed(&mut self, error: &str, code: Option<i64>, out: &mut Out) -> Result<(), Stuck> {
         let quirks = self.dialogue.as_ref().map(|dialogue| &dialogue.quirks);
-        // Whatever the reason, a new session with a summary is as good as a later copy.
+        // A copy is not tried again, whatever the reason: a new session with a summary is as good.
         let forks = self.dialogue.as_ref().is_some_and(|dialogue| dialogue.forks);
         if forks || quirks.is_some_and(|quirks| quirks.is_lost(error)) {
             return Err(lost(error, out));
@@ -243,8 +263,8 @@ impl Conversation {
         if let Some(InitializeResponse { agent_capabilities: can, .. }) = &mut self.agent
             && code == Some(METHOD_NOT_FOUND)
         {
-            // Some agents offer a method that they lack. The session is loaded if that was
-            // not the method.
+            // Some agents announce a method that they do not have. If it was `session/resume`, the session
+            // is loaded instead; if it was `session/load`, no method is left.
             if can.session_capabilities.resume.take().is_none() {
                 can.load_session = false;
             }
@@ -263,6 +283,7 @@ impl Conversation {
         Err(self.not_now())
     }
 
+    /// The session was not resumed for a reason that may be temporary.
     fn not_now(&self) -> Stuck {
         let refusal = &self.refusal;
         format!("it did not resume its session, the next prompt tries again: {refusal}").into()
@@ -278,7 +299,8 @@ impl Conversation {
         self.ask(&key, id, AGENT_METHOD_NAMES.session_list, &params, out);
     }
 
-    /// Reads a page of the sessions that the agent knows.
+    /// Reads a page of the agent's list of sessions. The session is lost only if the whole list was read
+    /// without it.
     fn listed(&mut self, result: &Value, out: &mut Out) -> Result<(), Stuck> {
         let mut ids = items(result, "sessions").filter_map(|it| it["sessionId"].as_str());
         let is_known = ids.any(|id| self.session.as_deref() == Some(id));
@@ -294,6 +316,7 @@ impl Conversation {
         }
     }
 
+    /// The session is open: reports its id, and begins with the settings.
     fn opened(&mut self, result: &Value, out: &mut Out) -> Result<(), Stuck> {
         if let Some(id) = result["sessionId"].as_str() {
             self.session = Some(id.to_owned());
@@ -307,7 +330,8 @@ impl Conversation {
         }
         if let (Some(dialogue), Some(session)) = (dialogue, &self.session) {
             self.settings = settings::of(session, &dialogue.settings, result)?;
-            // Some agents go on replaying after this answer, but not after the next one.
+            // Some agents still replay earlier turns after this answer, but not after the next one. So
+            // there has to be a next one before the prompt.
             if self.replays && self.settings.is_empty() {
                 self.settings.extend(settings::same_mode(session, result));
             }
@@ -316,7 +340,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// The next setting, or else the prompt.
+    /// Sends the next setting, or the prompt if all are made.
     fn go_on(&mut self, out: &mut Out) {
         if let Some(next) = self.settings.front() {
             self.stage = DialogueStage::Settings;
@@ -332,7 +356,7 @@ impl Conversation {
         }
     }
 
-    /// Asks an agent to wait for its own work in the background, within the same turn.
+    /// Asks the agent with a second prompt to wait for its own work in the background, within the same turn.
     pub fn wait_for_background(&mut self, names: &str, out: &mut Out) {
         if let Some(session) = &self.session {
             let text = format!(
@@ -345,8 +369,8 @@ impl Conversation {
         }
     }
 
-    /// Uses the configured method, or one that takes a key from the environment: the others
-    /// need a person.
+    /// Authenticates once, with the configured method or one that takes a key from the environment. The
+    /// other methods need a person.
     fn authenticate(&mut self, error: &str, out: &mut Out) -> Result<(), Stuck> {
         let wanted = self.dialogue.as_ref().and_then(|dialogue| dialogue.auth_method.clone());
         let methods = self.agent.iter().flat_map(|agent| &agent.auth_methods);
@@ -376,6 +400,7 @@ impl Conversation {
         format!("it demands a sign-in: {error}; its methods: {}", ways.join(", "))
     }
 
+    /// Sends a request, unless a recording is read.
     fn ask(&self, key: &str, id: u32, method: &str, params: &impl Serialize, out: &mut Out) {
         if self.dialogue.is_some() {
             out.push(Observed::Say(request(key, id, method, params)));
@@ -383,7 +408,7 @@ impl Conversation {
     }
 }
 
-/// The agent lost the session; a turn in a new one follows.
+/// The agent does not know the session; the next turn begins a new one.
 fn lost(error: &str, out: &mut Out) -> Stuck {
     out.push(Observed::SessionLost);
     format!("it does not know its session any more: {error}").into()

@@ -1,6 +1,10 @@
-//! `acp`: agents that speak the Agent Client Protocol
-//! (<https://agentclientprotocol.com>), version 1: JSON-RPC 2.0, a message a line.
-//! Options say in what an agent differs from the protocol (`builtin.toml`).
+//! `acp`: agents that speak the Agent Client Protocol (<https://agentclientprotocol.com>), version 1:
+//! JSON-RPC 2.0, one message in each line. Options of the configuration say in what an agent differs from
+//! the protocol (`builtin.toml`).
+//!
+//! `conversation` has what the client says, `normalize` reads what the agent writes, `tools` and `call`
+//! keep tool calls, `question` reads questions, `background` and `usage` what the protocol has no words
+//! for, `settings` the session's options.
 
 mod background;
 mod call;
@@ -23,7 +27,8 @@ use super::call::{as_text, mcp_config};
 use super::prelude::*;
 use conversation::Dialogue;
 
-/// The command line of a turn.
+/// The launch of a turn. The daemon's MCP server is given with the session, or as an argument where the
+/// option `mcp_config_arg` names one. `Err`: the dialogue can't be serialized.
 pub fn launch(turn: &Turn, mut call: Call) -> Result<Launch, String> {
     let mut dialogue = Dialogue {
         prompt: as_text(&turn.prompt),
@@ -48,12 +53,13 @@ pub fn launch(turn: &Turn, mut call: Call) -> Result<Launch, String> {
     Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
 }
 
-/// Reads one process; a dialogue that is null is only read.
+/// The reader of one process. With a null dialogue it only reads, and sends nothing.
 pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     normalize::normalizer(Dialogue::deserialize(dialogue).ok())
 }
 
-/// The answer to a permission request. The protocol has no place for a reason.
+/// The answer to a permission request; the protocol has no field for a reason. A text that is none of the
+/// question's options rejects. `None`: the context is not that of an ACP request.
 pub fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
     let choice = Choice::deserialize(&request.context).ok()?;
     let mut answers = None;
@@ -80,19 +86,19 @@ pub fn answer(request: &Request, verdict: &Verdict) -> Option<Message> {
     Some(respond(&choice.id, &result))
 }
 
-/// What an answer to a permission request is made of.
+/// What is needed later to answer a permission request: the request's context.
 #[derive(Serialize, Deserialize)]
 struct Choice {
     /// The request's id.
     id: Value,
-    /// The option that allows it, this once if there is such an option.
+    /// The id of the option that allows it: once, or always if there is no such option.
     allow: Option<String>,
-    /// The one that rejects it.
+    /// The id of the option that rejects it; `None`: the answer is "cancelled".
     reject: Option<String>,
-    /// The answers to a question that are options of the request: their names and ids.
+    /// The names and ids of a question's answers, where each answer is an option of the request (Kimi Code).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     answers: Vec<(String, String)>,
-    /// Questions whose answers are texts beside the option (Qwen Code).
+    /// The number of questions whose answers are texts beside the option (Qwen Code); else 0.
     #[serde(default, skip_serializing_if = "is_none")]
     questions: usize,
 }
@@ -102,7 +108,8 @@ fn is_none(questions: &usize) -> bool {
     *questions == 0
 }
 
-/// A request of ours. Its parameters hold strings, numbers, and paths that came from JSON.
+/// A request of ours. Its parameters hold strings, numbers, and paths that came from JSON, so they can
+/// always be serialized.
 fn request(key: &str, id: u32, method: &str, params: &impl Serialize) -> Message {
     message(key, &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
 }
@@ -118,6 +125,7 @@ fn not_found(id: &Value, method: &str) -> Message {
     message(format!("answer:{id}"), &json!({ "jsonrpc": "2.0", "id": id, "error": error }))
 }
 
+/// The daemon's MCP server in the protocol's form.
 fn way_back(server: &WayBack) -> McpServer {
     let variable = |(name, value): (&String, &String)| EnvVariable::new(name, value);
     let stdio = McpServerStdio::new(server.name, server.command.clone());
@@ -126,8 +134,8 @@ fn way_back(server: &WayBack) -> McpServer {
 }
 
 impl Dialogue {
-    /// Some options say in what an agent differs. All others are set in the session, the
-    /// mode and the model first, because the rest depends on them.
+    /// Reads the configured options. Some say in what an agent differs from the protocol. All others are set
+    /// in the session, the mode and the model first, because agents offer the rest depending on them.
     fn with_options(options: &BTreeMap<String, String>) -> Self {
         let mut dialogue = Self::default();
         for (name, value) in options {

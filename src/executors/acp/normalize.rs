@@ -1,4 +1,16 @@
-//! What an agent writes, to entries. `conversation.rs` has what the client says.
+//! Reads what an agent writes. `conversation.rs` has what the client says.
+//!
+//! The states of a turn after its prompt:
+//!
+//! ```text
+//!  Prompt ─stopReason, nothing in the background──────────▶ Over: TurnEnded
+//!     ├───stopReason, work in the background ─▶ is_between: RoundEnded; the agent goes on by itself
+//!     │         │ the agent reports its rounds     ├ end of a round, nothing left ─▶ Over: TurnEnded
+//!     │         │                                  └ quiet after the last notice ──▶ TurnEnded
+//!     │         └ it does not (`is_silent_between`) ─▶ one more prompt, "wait for it" ─▶ Prompt
+//!     ├───error, refusal, limit ──────────────────────────▶ Over: failed
+//!     └───the process ends ───────────────────────────────▶ failed
+//! ```
 
 use agent_client_protocol_schema::v1::{
     CLIENT_METHOD_NAMES, ContentChunk, PROTOCOL_LEVEL_METHOD_NAMES, PermissionOptionKind,
@@ -13,38 +25,41 @@ use super::usage::TurnUsage;
 use super::{Choice, answer, not_found, question, respond};
 use crate::executors::prelude::*;
 
-/// Most permission requests that wait for an answer; further ones are denied.
+/// Most permission requests that wait for an answer; further ones are denied, so that an agent can't fill
+/// the memory with them.
 const ASKED_MAX: usize = 100;
 
-/// `None`: only reads what an agent wrote to another client.
+/// The reader of one process. With `None` it reads a recording of another client, and sends nothing.
 pub fn normalizer(dialogue: Option<Dialogue>) -> Box<dyn Normalizer> {
     let conversation = Conversation::new(dialogue);
     Json::reader(Acp { conversation, ..Acp::default() })
 }
 
+/// The state of one turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Acp {
     conversation: Conversation,
     calls: Calls,
     streamed: Streamed,
-    /// The message being streamed, with the agent's id of it.
+    /// The text that is streaming: its kind, and the agent's id of the message.
     open: Option<(StreamKind, Option<String>)>,
-    /// Permission requests whose calls the agent has not reported on since.
+    /// Permission requests that are open: the agent has not reported on their calls since.
     asked: Vec<OpenRequest>,
     /// The model has written a message since the last tool call.
     spoke: bool,
-    /// What the agent itself, not its model, has said last.
+    /// The last notice of the agent itself, which is not from its model.
     notice: String,
     used: TurnUsage,
     plan: String,
     background: Background,
-    /// The agent has answered, and goes on when what runs in the background has ended.
+    /// The agent has answered, and begins another round when its work in the background has ended.
     is_between: bool,
-    /// It was asked to wait for that.
+    /// It was asked to wait for that work; it is asked once.
     was_asked_to_wait: bool,
 }
 
+/// A permission request that has no answer yet.
 #[derive(Debug, Serialize, Deserialize)]
 struct OpenRequest {
     /// The request's id.
@@ -72,7 +87,7 @@ impl Dialect for Acp {
         self.used.report(out);
         match (self.is_between, self.background.is_empty()) {
             (true, false) => out.push(vocabulary::cut_off(self.background.names())),
-            // It had nothing more to say.
+            // It ended between two rounds without work in the background: the answer was its last.
             (true, true) => out.push(Observed::TurnEnded(TurnEnded::default())),
             _ if self.conversation.stage == DialogueStage::Over => {}
             _ => out.push(vocabulary::unended()),
@@ -81,6 +96,8 @@ impl Dialect for Acp {
 }
 
 impl Acp {
+    /// An answer to a request of ours. One with a `stopReason` answers the prompt, whatever its id: so
+    /// recordings can be read too.
     fn answer(&mut self, message: &Value, at: Timestamp, out: &mut Out) -> bool {
         let (result, error) = (message.get("result"), message.get("error"));
         let step = match (result, error) {
@@ -112,6 +129,7 @@ impl Acp {
         true
     }
 
+    /// A request of the agent. Unknown methods get "method not found", as JSON-RPC demands.
     fn request(&mut self, id: &Value, method: &str, params: &Value, out: &mut Out) -> bool {
         if method == CLIENT_METHOD_NAMES.session_request_permission
             && let Ok(request) = RequestPermissionRequest::deserialize(params)
@@ -119,7 +137,7 @@ impl Acp {
             self.permission(id, &request, out);
             return true;
         }
-        // Qwen Code begins another round by itself.
+        // Qwen Code asks whether it may begin another round after work in the background.
         if method == "_qwencode/start_turn" && self.is_between {
             out.push(Observed::EndsIfQuiet(None));
             out.push(Observed::Say(respond(id, &json!({ "accepted": true }))));
@@ -128,7 +146,7 @@ impl Acp {
         if self.conversation.dialogue.is_some() {
             out.push(Observed::Say(not_found(id, method)));
         }
-        // Of Qwen Code, after each tool call.
+        // Qwen Code sends it after each tool call, too often for a system message.
         if method == "craft/drainMidTurnQueue" {
             return true;
         }
@@ -136,6 +154,7 @@ impl Acp {
         true
     }
 
+    /// A request for permission. Our own tools are allowed at once; anything else waits for a verdict.
     fn permission(&mut self, id: &Value, request: &RequestPermissionRequest, out: &mut Out) {
         self.close(out);
         let quirks = self.quirks();
@@ -197,11 +216,12 @@ impl Acp {
         method == "qwen/notify/session/mode-update"
     }
 
+    /// An update of the session. `false`: no entry, or not a complete one, can be made of it.
     fn updated(&mut self, params: &Value, out: &mut Out) -> bool {
         let update = &params["update"];
         let is_early =
             !matches!(self.conversation.stage, DialogueStage::Prompt | DialogueStage::Over);
-        // A replay of earlier turns, of which only the cost counts.
+        // A replay of earlier turns: the log has them, and only the cost counts.
         if is_early && self.conversation.replays {
             if update["sessionUpdate"] == "usage_update" {
                 self.used.costed(&update["cost"]);
@@ -229,7 +249,8 @@ impl Acp {
         }
     }
 
-    /// `false`: no entry can be made of it.
+    /// An update that is no tool call; `is_early`: it came before the prompt was sent. `false`: no entry can
+    /// be made of it.
     fn update(&mut self, update: SessionUpdate, is_early: bool, out: &mut Out) -> bool {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) if is_early => {
@@ -249,7 +270,7 @@ impl Acp {
             SessionUpdate::AgentThoughtChunk(chunk) => {
                 self.chunk(StreamKind::Thinking, &chunk, out);
             }
-            // An echo of the prompt.
+            // The agent echoes the prompt, which the log has already.
             SessionUpdate::UserMessageChunk(chunk) => {
                 let text = text_of(&chunk.content);
                 let dialogue = self.conversation.dialogue.as_ref();
@@ -272,7 +293,7 @@ impl Acp {
                     self.used.costs(cost.amount, self.conversation.replays);
                 }
             }
-            // What can be chosen, and titles of the session.
+            // Lists of what can be chosen, and titles of the session.
             SessionUpdate::CurrentModeUpdate(_)
             | SessionUpdate::AvailableCommandsUpdate(_)
             | SessionUpdate::ConfigOptionUpdate(_)
@@ -287,7 +308,8 @@ impl Acp {
         true
     }
 
-    /// Work in the background has ended. Qwen Code says so twice, the second time as it goes on.
+    /// Work in the background has ended. Qwen Code says so twice, the second time when it begins another
+    /// round; only the first becomes an entry.
     fn noticed(&mut self, chunk: &ContentChunk, out: &mut Out) {
         self.close(out);
         let source = chunk.meta.as_ref().and_then(|meta| meta.get("source"));
@@ -300,6 +322,7 @@ impl Acp {
         }
     }
 
+    /// A piece of a message or thought. Pieces belong together while kind and id stay the same.
     fn chunk(&mut self, kind: StreamKind, chunk: &ContentChunk, out: &mut Out) {
         let text = text_of(&chunk.content);
         let quirks = self.quirks();
@@ -324,6 +347,7 @@ impl Acp {
         self.streamed.add(kind, &text, out);
     }
 
+    /// An update of a tool call, which also says that its permission is no longer waited for.
     fn called(&mut self, update: ToolCallUpdate, out: &mut Out) {
         let before = self.asked.len();
         self.asked.retain(|asked| asked.tool_call_id != *update.tool_call_id.0);
@@ -349,12 +373,13 @@ impl Acp {
         dialogue.map(|dialogue| dialogue.quirks.clone()).unwrap_or_default()
     }
 
-    /// Makes an entry of what was streamed.
+    /// Makes an entry of what was streamed: anything else follows it in the log.
     fn close(&mut self, out: &mut Out) {
         self.open = None;
         self.streamed.flush(out);
     }
 
+    /// The interrupt names all open requests, so it changes with them.
     fn report_interrupt(&self, out: &mut Out) {
         if self.conversation.dialogue.is_some() {
             let asked: Vec<Value> = self.asked.iter().map(|asked| asked.id.clone()).collect();
@@ -362,7 +387,7 @@ impl Acp {
         }
     }
 
-    /// The answer to the prompt.
+    /// The answer to the prompt: the end of the turn, or of a round.
     fn stopped(&mut self, result: &Value, at: Timestamp, out: &mut Out) {
         self.used.answer(result);
         let quirks = self.quirks();
@@ -411,7 +436,7 @@ impl Acp {
         vocabulary::fail_as(error.to_owned(), kind, None, out);
     }
 
-    /// The agent has answered; while something of it runs in the background its turn goes on.
+    /// A round has ended. The turn goes on while the agent has work in the background.
     fn round_ended(&mut self, out: &mut Out) {
         self.spoke = false;
         if self.background.is_empty() {
@@ -438,7 +463,7 @@ impl Acp {
         vocabulary::fail(error, status, None, at, out);
     }
 
-    /// The turn has ended.
+    /// Notes that the turn has ended.
     fn over(&mut self) {
         self.conversation.stage = DialogueStage::Over;
         self.spoke = false;
@@ -447,21 +472,21 @@ impl Acp {
     }
 }
 
-/// Whether the types hold all of an update: they leave out what they do not know.
+/// Whether the typed update has all that the message had: the types drop what they do not know.
 fn is_whole(update: &Value, read: &ToolCallUpdate) -> bool {
     let given = update["content"].as_array().map_or(0, Vec::len);
     given == read.fields.content.as_ref().map_or(0, Vec::len)
         && update["status"].is_string() == read.fields.status.is_some()
 }
 
-/// The message of an error, with the details that agents put into other places.
+/// The message of an error, with details, which agents put into different members.
 fn reason(error: &Value) -> String {
     let message = error["message"].as_str().unwrap_or_default();
     let data = &error["data"];
     let places =
         [data, &data["details"], &data["message"], &data["error"], &data["error"]["message"]];
     let details = places.into_iter().find_map(Value::as_str).unwrap_or_default();
-    // These are JSON-RPC's own names of codes.
+    // These messages are only JSON-RPC's names of codes, so the details say more.
     let names = ["Internal error", "Invalid params", "Invalid request", ""];
     let message = message.strip_prefix("Internal error: ").unwrap_or(message);
     match (names.contains(&message), details) {

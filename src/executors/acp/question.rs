@@ -1,6 +1,6 @@
-//! A question of an agent to its user, which comes as a request for permission. The protocol has no form
-//! for it: Qwen Code says so beside the request and takes the answers as texts beside the option; Kimi
-//! Code makes each answer an option that allows. Pure.
+//! A question of an agent to its user, which arrives as a request for permission, because the protocol
+//! has no form for it. Qwen Code marks it in the request's metadata, and takes the answers as texts beside
+//! the option; Kimi Code makes each answer an option that allows. Pure.
 
 use agent_client_protocol_schema::v1::{
     PermissionOption, PermissionOptionKind, RequestPermissionRequest,
@@ -9,17 +9,17 @@ use provost_actors::executor::AgentQuestion;
 
 use crate::executors::prelude::*;
 
-/// What an agent asks, as far as its request says so.
+/// A question as its request has it.
 pub struct Asked {
     pub question: AgentQuestion,
-    /// In a line each.
+    /// The questions, one in each line.
     pub text: String,
-    /// See [`super::Choice`].
+    /// The members of [`super::Choice`] with the same names, by which the answer is made.
     pub answers: Vec<(String, String)>,
     pub questions: usize,
 }
 
-/// Reads a request; `None`: it is one for permission.
+/// Reads a request; `None`: it asks for permission. Two options that allow once make it a question.
 pub fn read(request: &RequestPermissionRequest) -> Option<Asked> {
     let call = &request.tool_call;
     let meta = call.meta.as_ref();
@@ -56,7 +56,8 @@ fn text_of(option: &Value) -> String {
     text(option, "label").to_owned()
 }
 
-/// The answers to so many questions, by their numbers: a line each, and the last has the rest.
+/// The answers to several questions, by their numbers from "0": one line for each, and the last gets all
+/// further lines.
 pub fn answers(text: &str, questions: usize) -> Value {
     let lines = text.splitn(questions, '\n').enumerate();
     lines.map(|(number, line)| (number.to_string(), Value::from(line.trim()))).collect()

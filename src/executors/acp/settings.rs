@@ -1,5 +1,5 @@
-//! A session's mode, model and other options: the agent offers them when it opens the
-//! session, and these requests set them.
+//! A session's mode, model and other options: the agent offers them in its answer that opens the session,
+//! and each is set by a request.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,15 +13,16 @@ use agent_client_protocol_schema::v1::{
 use super::request;
 use crate::executors::prelude::*;
 
-/// The first id of the requests that set something.
+/// The JSON-RPC id of the first request that sets something; the others follow.
 const FIRST_ID: u32 = 10;
 
-/// An option to set.
+/// A setting, with the request that makes it. As text it is `name = "value" (it has a, b)`, for the message
+/// when the agent refuses it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setting {
     name: String,
     value: String,
-    /// The values that the agent offers.
+    /// The ids of the values that the agent offers; empty: unknown.
     known: Vec<String>,
     pub message: Message,
 }
@@ -34,16 +35,16 @@ impl fmt::Display for Setting {
     }
 }
 
-/// What an agent offers, in its answer that opens a session.
+/// What an agent offers in its answer that opens a session.
 struct Offer {
     modes: Option<SessionModeState>,
     config_options: Vec<SessionConfigOption>,
-    /// Ids of models, of agents from before there were options.
+    /// Ids of models, from agents that are older than the protocol's options.
     models: Option<Vec<String>>,
 }
 
-/// How to set these in a session that was opened with this answer. `Err` says
-/// what the agent does not have.
+/// The requests that make the configured settings in a session, which was opened with this answer. `Err`:
+/// the agent does not have one of these options.
 pub fn of(
     session: &str,
     settings: &[(String, String)],
@@ -63,7 +64,8 @@ pub fn of(
     (FIRST_ID..).zip(settings).map(one).collect()
 }
 
-/// Sets the mode that the session already has.
+/// A request that sets the mode which the session already has: it changes nothing, and its answer marks
+/// the end of a replay. `None`: the agent has no modes.
 pub fn same_mode(session: &str, answer: &Value) -> Option<Setting> {
     let offer = Offer::read(answer);
     let mode = offer.modes.as_ref()?.current_mode_id.to_string();
@@ -83,6 +85,7 @@ impl Offer {
         }
     }
 
+    /// The request for one setting: as a mode, an option or a model. `None`: the agent does not have it.
     fn set(&self, session: &str, id: u32, name: &str, value: &str) -> Option<Setting> {
         let setting =
             |known: Vec<(String, String)>, method: &str, params: &dyn Fn(&str) -> Value| {
@@ -120,7 +123,7 @@ impl Offer {
         ))
     }
 
-    /// The option with this id, or else one of this category.
+    /// The option with this id; for the mode and the model, else the option of that category.
     fn option(&self, name: &str) -> Option<&SessionConfigOption> {
         let category = match name {
             "mode" => Some(SessionConfigOptionCategory::Mode),
@@ -135,7 +138,7 @@ impl Offer {
     }
 }
 
-/// The ids and names of an option's values.
+/// The ids and names of an option's values; empty if it is not a choice.
 fn values(option: &SessionConfigOption) -> Vec<(String, String)> {
     let SessionConfigKind::Select(select) = &option.kind else { return Vec::new() };
     let all: Vec<_> = match &select.options {
@@ -148,8 +151,8 @@ fn values(option: &SessionConfigOption) -> Vec<(String, String)> {
     all.into_iter().map(|value| (value.value.to_string(), value.name.clone())).collect()
 }
 
-/// The id for a value of the configuration, which may be the id, the end of an id that is
-/// a URI, or a name. The agent may accept an id that it does not offer.
+/// The id for a configured value, which may be an id, the end of an id that is a URI, or a name. A value
+/// that is none of them is sent as it is, because an agent may accept an id that it does not offer.
 fn id_of<'a>(value: &'a str, known: &'a [(String, String)]) -> &'a str {
     let is_end =
         |id: &str| id.rsplit_once('#').is_some_and(|(_, end)| end.eq_ignore_ascii_case(value));

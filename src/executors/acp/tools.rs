@@ -1,6 +1,6 @@
-//! The tool calls of a turn. The updates of a call become one `tool_use`, as soon as they
-//! say what it does, and one `tool_result` when it ends. However many calls an agent
-//! begins, the memory for them is bounded.
+//! The tool calls of a turn. The updates of a call become one `tool_use`, as soon as they say what the
+//! call does, and one `tool_result` when it ends. The memory for calls is bounded, however many an agent
+//! begins.
 
 use std::collections::VecDeque;
 
@@ -10,24 +10,24 @@ use super::call::Call;
 use super::conversation::Quirks;
 use crate::executors::prelude::*;
 
-/// Most calls without a result, and most remembered ids of calls with one.
+/// Most calls without a result; also most ids that are remembered of calls with one.
 pub const CALLS_MAX: usize = 1000;
-/// Most bytes kept of calls without a result, not counting the newest.
+/// Most bytes that are kept of calls without a result; a single call may have more.
 const KEPT_MAX: usize = 4 * 1024 * 1024;
-/// The longest remembered id of a call with a result, in bytes.
+/// The longest id that is remembered of a call with a result, in bytes.
 const ID_MAX: usize = 1024;
 
 /// The tool calls of a turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Calls {
-    /// Those without a result, in the order they began.
+    /// Calls without a result, in the order in which they began.
     open: VecDeque<Call>,
-    /// Ids of the newest ones with a result: later updates of them are ignored.
+    /// Ids of the newest calls with a result; later updates of these calls are ignored.
     done: VecDeque<String>,
 }
 
 impl Calls {
-    /// The agent begins a call, or reports on one.
+    /// Takes an update, with which the agent begins a call or reports on one.
     pub fn update(&mut self, update: ToolCallUpdate, quirks: &Quirks, out: &mut Out) {
         let id = update.tool_call_id.to_string();
         if self.done.contains(&id) {
@@ -48,7 +48,8 @@ impl Calls {
         self.give_up_oldest(quirks, out);
     }
 
-    /// The agent asks permission for a call, in the request with this id.
+    /// The agent asks for permission, in the request with this id: what the person gets to decide. `context`
+    /// is what the answer will need.
     pub fn asks(
         &mut self,
         id: &Value,
@@ -68,7 +69,8 @@ impl Calls {
             key: id.to_string(),
             tool_call_id: Some(update.tool_call_id.to_string()),
             tool_name: call.name.clone(),
-            // In one line, so that a person who permits it sees all of it.
+            // One line, because places that show only the first would hide the rest from the person who
+            // decides.
             text: call.text(&action).trim().lines().collect::<Vec<_>>().join(" ⏎ "),
             action,
             question: None,
@@ -78,21 +80,21 @@ impl Calls {
         request
     }
 
-    /// A permission was given without asking anyone.
+    /// A permission was given without asking a person, so the call can't count as denied.
     pub fn allowed(&mut self, id: &str) {
         if let Some(call) = self.open.iter_mut().find(|call| call.is(id)) {
             call.heard = true;
         }
     }
 
-    /// Reports calls that were only being prepared.
+    /// Reports the calls that were still being prepared.
     pub fn report(&mut self, quirks: &Quirks, out: &mut Out) {
         let reports = self.open.iter_mut().filter_map(|call| call.report(quirks));
         out.extend(reports.map(Observed::Entry));
     }
 
-    /// The turn has ended by itself. A call that was asked for and not reported on again
-    /// was denied; there is nothing to say about the others.
+    /// The turn has ended, and was not interrupted. A call for which permission was asked, and which was not
+    /// reported on since, was denied; the others get no result.
     pub fn end(&mut self, quirks: &Quirks, out: &mut Out) {
         self.report(quirks, out);
         for call in std::mem::take(&mut self.open) {
@@ -118,7 +120,7 @@ impl Calls {
         (&mut self.open[at], known.is_none())
     }
 
-    /// Closes the oldest calls as unfinished while too much is open.
+    /// Closes the oldest calls as unfinished while too many are open, or take too much memory.
     fn give_up_oldest(&mut self, quirks: &Quirks, out: &mut Out) {
         let is_too_much = |open: &VecDeque<Call>| {
             let kept = || open.iter().map(Call::weight).sum::<usize>();

@@ -1,39 +1,40 @@
-//! The tokens of a turn, in the ways that agents report them.
+//! The tokens and cost of a turn, in the different ways in which agents report them.
 
 use agent_client_protocol_schema::v1::Usage;
 
 use crate::executors::prelude::*;
 
-/// What was reported so far.
+/// What the agent has reported about this turn so far.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnUsage {
     #[serde(flatten)]
     used: Tokens,
-    /// What a resumed session had cost before the turn, if the agent said so.
+    /// What the session had cost before this round, in US dollars; `None`: the agent did not say it.
     before_usd: Option<f64>,
-    /// No entry has it yet.
+    /// There is something that no entry has yet.
     is_news: bool,
-    /// A round before this one has an entry.
+    /// An earlier round of this turn has an entry.
     was_reported: bool,
 }
 
 impl TurnUsage {
-    /// Notes what a resumed session had cost before.
+    /// Notes what a resumed session had cost before this turn. Other currencies than US dollars are ignored.
     pub fn costed(&mut self, cost: &Value) {
         if cost["currency"] == "USD" {
             self.before_usd = cost["amount"].as_f64();
         }
     }
 
-    /// Notes the session's cost so far, which includes earlier turns of a resumed one.
+    /// Notes the session's cost so far. That of a resumed session includes earlier turns; if their cost
+    /// is not known, neither is this turn's.
     pub fn costs(&mut self, usd: f64, is_resumed: bool) {
         let before = if is_resumed || self.was_reported { self.before_usd } else { Some(0.0) };
         self.used.cost_usd = before.map(|before| (usd - before).max(0.0));
         self.is_news |= self.used.cost_usd > Some(0.0);
     }
 
-    /// Adds a request to the model.
+    /// Adds the usage of one request to the model.
     pub fn add(&mut self, usage: &Value, out: &mut Out) {
         let Some(more) = read(usage) else { return };
         self.used = self.used.plus(more);
@@ -41,7 +42,7 @@ impl TurnUsage {
         out.push(self.used.so_far());
     }
 
-    /// Notes the turn's usage from the answer to its prompt.
+    /// Notes the turn's usage from the answer to its prompt, which replaces the sum of the requests.
     pub fn answer(&mut self, answer: &Value) {
         let found = read(&answer["usage"]).or_else(|| {
             let count = &answer["_meta"]["quota"]["token_count"];
@@ -55,7 +56,8 @@ impl TurnUsage {
         }
     }
 
-    /// Makes an entry of it, once. What follows is of another round, which is added to this one.
+    /// Makes an entry of what no entry has yet. What is reported afterwards belongs to another round, which
+    /// gets an entry of its own.
     pub fn report(&mut self, out: &mut Out) {
         if std::mem::take(&mut self.is_news) {
             self.used.report(out);
@@ -67,8 +69,8 @@ impl TurnUsage {
     }
 }
 
-/// Agents differ in whether their input count includes cached tokens; the total shows
-/// which one it is.
+/// Reads the protocol's usage. Agents differ in whether their input includes cached tokens; the total
+/// shows which is the case.
 fn read(usage: &Value) -> Option<Tokens> {
     let usage = Usage::deserialize(usage).ok()?;
     let (read, write) = (usage.cached_read_tokens, usage.cached_write_tokens);

@@ -1,11 +1,11 @@
-//! The client's side of Claude Code's control protocol, line by line.
+//! The client's side of Claude Code's control protocol. Each function makes one line.
 
 use crate::executors::prelude::*;
 
-/// The log has this in place of a secret.
+/// The beginning of what the log has in place of a secret.
 const REDACTED: &str = "[redacted:";
 
-/// The first line. Hooks are left to the user's settings.
+/// The first message. `hooks: null`: those of the user's settings apply.
 pub fn initialize() -> Message {
     request("initialize", &json!({ "subtype": "initialize", "hooks": null }))
 }
@@ -19,13 +19,13 @@ pub fn prompt(text: &str) -> Message {
     message("prompt", &line)
 }
 
-/// Interrupts the turn and its running tool. There is one such request at most.
+/// Interrupts the turn and its running tool. Its id is fixed, so it is sent at most once to a process.
 pub fn interrupt() -> Message {
     request("interrupt", &json!({ "subtype": "interrupt" }))
 }
 
-/// The answer to `can_use_tool`. Older versions want the input back. An input with a
-/// redacted secret must not be run as it came.
+/// The answer to `can_use_tool`. Older versions need the input back, as `updatedInput`. An input in which a
+/// secret was redacted is not sent back: the CLI would run the redacted text.
 pub fn verdict(request: &Request, verdict: &Verdict) -> Message {
     let (id, input) = (&request.key, &request.context["input"]);
     let response = match verdict {

@@ -1,4 +1,5 @@
-//! `claude`: Claude Code, by its two-way stream-json.
+//! `claude`: Claude Code, by its two-way stream-json. `control` has what the client says, `normalize` reads
+//! what the CLI writes.
 
 mod control;
 mod normalize;
@@ -10,7 +11,7 @@ use super::prelude::*;
 pub use control::verdict as answer;
 pub use normalize::normalizer;
 
-/// The command line of a turn.
+/// The launch of a turn. The prompt is part of the dialogue, and is sent on standard input.
 pub fn launch(turn: &Turn, mut call: Call) -> Launch {
     let fixed = ["-p", "--verbose", "--include-partial-messages"];
     let formats = ["--input-format", "stream-json", "--output-format", "stream-json"];
@@ -19,7 +20,8 @@ pub fn launch(turn: &Turn, mut call: Call) -> Launch {
     call.option("effort", "--effort");
     call.option("permission_mode", "--permission-mode");
     if call.options.get("approvals").is_some_and(|asks| asks == "yes") {
-        // A question has more answers than yes and no, so this tool is forbidden.
+        // A permission can only be allowed or denied, and a question needs another answer. So the tool
+        // that asks questions is forbidden.
         let asks = ["--permission-prompt-tool", "stdio", "--disallowedTools", "AskUserQuestion"];
         call.args.extend(asks.map(ToOwned::to_owned));
     }
@@ -28,7 +30,7 @@ pub fn launch(turn: &Turn, mut call: Call) -> Launch {
         call.args.extend(turn.forks.then(|| "--fork-session".to_owned()));
     }
     if call.supports_mcp {
-        // The user's own servers stay available.
+        // It adds to the user's own servers, which stay available.
         let servers = mcp_config(&turn.mcp, "stdio").to_string();
         call.args.extend(["--mcp-config".to_owned(), servers]);
     }

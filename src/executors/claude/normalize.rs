@@ -1,4 +1,13 @@
-//! Claude Code's stream-json to entries, and its permission requests to requests.
+//! Reads Claude Code's stream-json: messages become entries, and permission requests become requests.
+//!
+//! ```text
+//!  begin ─initialize, the prompt─▶ `system/init` ─▶ messages, tools, requests ─▶ `result`
+//!                                       ▲                                           │
+//!                                       │      work in the background: RoundEnded ◀─┤
+//!                                       └── the CLI begins another round itself     │
+//!                 quiet after the end of that work: TurnEnded                       ▼
+//!                 the process ends during that work: failed              TurnEnded, or failed
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +16,7 @@ use crate::executors::action::{action, title};
 use crate::executors::call::is_tool_of;
 use crate::executors::prelude::*;
 
-/// Reads one process, and talks to it if its dialogue has a prompt.
+/// The reader of one process. It talks to the process only if the dialogue has a prompt.
 pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     let prompt = dialogue["prompt"].as_str().map(ToOwned::to_owned);
     Json::reader(StreamJson {
@@ -18,30 +27,32 @@ pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     })
 }
 
+/// The state of the conversation with one process.
 #[derive(Default, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact by itself")]
 struct StreamJson {
     is_two_way: bool,
-    /// The turn of our prompt has ended; the CLI may begin others by itself.
+    /// The turn of our prompt has ended; the CLI may still begin others by itself.
     is_answered: bool,
-    /// Still to be sent.
+    /// The prompt, until it is sent.
     prompt: Option<String>,
-    /// Our own server, whose tools need no permission.
+    /// The name of our own MCP server, whose tools need no permission.
     #[serde(default)]
     own_server: Option<String>,
     session: String,
     streamed: Streamed,
     turn: Turn,
-    /// What the agent has begun in the background and not seen the end of: descriptions by their ids.
+    /// Descriptions of what the agent has begun in the background and what has not ended, by their ids.
     #[serde(default)]
     background: BTreeMap<String, String>,
-    /// The CLI lists what runs in the background (since 2.1.3xx), so single notices do not count.
+    /// The CLI lists all that runs in the background (since 2.1.3xx), so notices about single tasks are
+    /// ignored.
     #[serde(default)]
     lists_background: bool,
-    /// It has answered, and goes on by itself when what runs in the background has ended.
+    /// The CLI has answered, and begins another round when its work in the background has ended.
     #[serde(default)]
     is_between: bool,
-    /// Dollars that the results before have named, where they name the sum of the process.
+    /// The cost that the last result named, in US dollars, where results name the sum of the process.
     #[serde(default)]
     cost_before: f64,
 }
@@ -56,9 +67,9 @@ struct Turn {
     is_cancelled: bool,
     /// Denied tool calls whose results are still to come.
     denied: BTreeSet<String>,
-    /// The CLI's own message on an error; the result will say more.
+    /// The CLI's own message about an error. It waits for the result, which says more.
     error: Option<String>,
-    /// When the limit ends that refused a request.
+    /// When the limit ends by which a request was refused.
     limit: Option<Timestamp>,
 }
 
@@ -102,7 +113,7 @@ impl Dialect for StreamJson {
 }
 
 impl StreamJson {
-    /// What is open will not be completed.
+    /// Makes entries of open texts and of an open error, because nothing will complete them.
     fn flush(&mut self, out: &mut Out) {
         self.streamed.flush(out);
         if let Some(text) = self.turn.error.take() {
@@ -112,6 +123,7 @@ impl StreamJson {
         }
     }
 
+    /// A message of the CLI itself. `false`: it is unknown.
     fn system(&mut self, message: &Value, out: &mut Out) -> bool {
         let notice = match text(message, "subtype") {
             "init" => {
@@ -120,7 +132,7 @@ impl StreamJson {
                 if std::mem::take(&mut self.is_between) {
                     out.push(Observed::EndsIfQuiet(None));
                 }
-                // From here on, a turn can be interrupted.
+                // The CLI accepts an interrupt only after `init`.
                 if self.is_two_way {
                     out.push(Observed::Interrupt(Some(control::interrupt())));
                 }
@@ -169,7 +181,7 @@ impl StreamJson {
         true
     }
 
-    /// News of one task. Only what the agent itself waits for keeps the turn open: a subagent waits
+    /// A notice about one background task. Only tasks of the main agent keep the turn open: a subagent waits
     /// for its own.
     fn task(&mut self, message: &Value, out: &mut Out) -> bool {
         let (id, described) = task(message);
@@ -186,7 +198,7 @@ impl StreamJson {
             "task_updated" => text(&message["patch"], "status"),
             _ => text(message, "status"),
         };
-        // The report of a task is for the agent: it says what is of interest.
+        // The task's report is for the agent, which will say what matters of it. So it is no entry.
         if !matches!(status, "" | "pending" | "running") && !self.lists_background {
             self.background.remove(&id);
             self.may_end(out);
@@ -194,8 +206,8 @@ impl StreamJson {
         true
     }
 
-    /// What ran in the background has ended after an answer: the CLI goes on by itself, or has
-    /// nothing more to say.
+    /// If all work in the background has ended after an answer, the CLI begins another round by itself, or
+    /// the turn has ended: then it stays quiet.
     fn may_end(&self, out: &mut Out) {
         if self.is_between && self.background.is_empty() {
             let ended = TurnEnded::default();
@@ -203,12 +215,13 @@ impl StreamJson {
         }
     }
 
+    /// A piece of a message that streams. Those of subagents are not shown.
     fn stream_event(&mut self, message: &Value, out: &mut Out) -> bool {
         let event = &message["event"];
         let is_subagents = message["parent_tool_use_id"].is_string();
         match text(event, "type") {
             _ if is_subagents => {}
-            // An open text belongs to a message that was abandoned.
+            // A text that is still open belongs to a message that the CLI gave up.
             "message_start" => self.flush(out),
             "content_block_start" => match text(&event["content_block"], "type") {
                 "text" => self.streamed.begin(StreamKind::Message),
@@ -224,7 +237,7 @@ impl StreamJson {
                     "thinking_delta" => {
                         self.streamed.add(StreamKind::Thinking, text(delta, "thinking"), out);
                     }
-                    // Arguments of tools and signatures come whole in the message.
+                    // Arguments of tools and signatures come whole with the message.
                     _ => {}
                 }
             }
@@ -234,6 +247,7 @@ impl StreamJson {
         true
     }
 
+    /// A whole message of the model, or, if it is synthetic, of the CLI itself.
     fn assistant(&mut self, message: &Value, out: &mut Out) -> bool {
         let is_subagents = message["parent_tool_use_id"].is_string();
         let is_synthetic = message["message"]["model"] == "<synthetic>";
@@ -272,8 +286,9 @@ impl StreamJson {
         true
     }
 
+    /// Results of tools, and what the CLI writes in the user's name.
     fn user(&mut self, message: &Value, out: &mut Out) -> bool {
-        // An echo of the user's message.
+        // The CLI echoes the user's message, which the log has already.
         if message["isReplay"] == true {
             return true;
         }
@@ -282,7 +297,7 @@ impl StreamJson {
             Value::String(text) => out.push(system(text.clone())),
             Value::Array(blocks) => {
                 for block in blocks {
-                    // The CLI wrote this in the user's name.
+                    // The CLI wrote this text in the user's name.
                     match block["text"].as_str() {
                         Some(text) if block["type"] == "text" => out.push(system(text.to_owned())),
                         _ => self.block(block, message, out),
@@ -294,7 +309,7 @@ impl StreamJson {
         true
     }
 
-    /// A call of a tool, or its result.
+    /// A content block: a tool call, or a result.
     fn block(&mut self, block: &Value, message: &Value, out: &mut Out) {
         let kind = text(block, "type");
         out.push(match (kind, block["id"].as_str(), block["tool_use_id"].as_str()) {
@@ -337,6 +352,7 @@ impl StreamJson {
         true
     }
 
+    /// A request of the CLI. Only permissions are supported.
     fn control_request(&self, message: &Value, out: &mut Out) -> bool {
         let (id, request) = (text(message, "request_id"), &message["request"]);
         let subtype = text(request, "subtype");
@@ -357,7 +373,7 @@ impl StreamJson {
             question: None,
             context: serde_json::json!({ "input": input }),
         };
-        // Our tools act for the attempt, not on the machine.
+        // Our own tools need no permission: they act for the attempt, not on the machine.
         if self.own_server.as_ref().is_some_and(|server| is_tool_of(server, tool_name)) {
             out.push(Observed::Say(control::verdict(&asked, &Verdict::Approve)));
         } else {
@@ -367,6 +383,7 @@ impl StreamJson {
         true
     }
 
+    /// The answer to a request of ours; only that to an interrupt says something.
     fn control_response(&mut self, response: &Value, out: &mut Out) -> bool {
         let what = &response["response"];
         self.turn.is_cancelled |= what["subtype"] == "interrupt" || what["still_queued"].is_array();
@@ -377,6 +394,8 @@ impl StreamJson {
         true
     }
 
+    /// The end of a turn or round. The order of the checks matters: an interrupted turn is also an error, and
+    /// work in the background only keeps a turn open that has not failed.
     fn result(&mut self, message: &Value, at: Timestamp, out: &mut Out) -> bool {
         let subtype = text(message, "subtype");
         let noted = self.turn.error.take();
@@ -387,7 +406,7 @@ impl StreamJson {
         let said = text(message, "result");
         let tokens = self.tokens(message);
         if !is_error && !self.turn.has_spoken && !said.is_empty() {
-            // The answer of one of the CLI's own commands is not the model's.
+            // Without tokens, one of the CLI's own commands answered, and not the model.
             let is_models = tokens != Tokens::default();
             let said = said.to_owned();
             out.push(if is_models { StreamKind::Message.entry(said) } else { system(said) });
@@ -415,10 +434,10 @@ impl StreamJson {
         true
     }
 
-    /// The tokens of the round that this result ends, with all its models and subagents.
+    /// The tokens of the round that this result ends, of all models and subagents.
     fn tokens(&mut self, result: &Value) -> Tokens {
         let mut tokens = tokens(result);
-        // Where it has no count since the last result, its cost is that of the process.
+        // A result without counts since the last one names the cost of the whole process.
         if result["model_usage_since_last_result"].is_null()
             && let Some(cost) = &mut tokens.cost_usd
         {
@@ -430,7 +449,7 @@ impl StreamJson {
     }
 }
 
-/// The id and the description of a task.
+/// The id and the description of a task; without a description, the id twice.
 fn task(task: &Value) -> (String, String) {
     let id = text(task, "task_id").to_owned();
     let described = Some(text(task, "description")).filter(|text| !text.is_empty());
@@ -438,6 +457,7 @@ fn task(task: &Value) -> (String, String) {
     (id, described)
 }
 
+/// The CLI no longer waits for a permission.
 fn withdraw(message: &Value, out: &mut Out) -> bool {
     let key = text(message, "request_id").to_owned();
     out.push(system("no longer asks for permission".to_owned()));
@@ -445,7 +465,7 @@ fn withdraw(message: &Value, out: &mut Out) -> bool {
     true
 }
 
-/// Version, model, mode and MCP servers, in a line.
+/// Version, model, mode and MCP servers in one line.
 fn introduction(init: &Value) -> String {
     let facts =
         ["claude_code_version", "model", "permissionMode"].map(|it| text(init, it).to_owned());
@@ -455,13 +475,13 @@ fn introduction(init: &Value) -> String {
     format!("begins: {}", facts.collect::<Vec<_>>().join(", "))
 }
 
-/// Whether the message says that the permission for this call was refused.
+/// Whether the message's metadata says that permission for this call was refused.
 fn is_rejected(message: &Value, id: &str) -> bool {
     items(message, "tool_result_meta")
         .any(|result| result["id"] == id && result["permission_decision"]["decision"] == "reject")
 }
 
-/// The exit code that a line of a failed command's output gives.
+/// The exit code in a line `Exit code N` of a failed command's output.
 fn exit_code(text: &str) -> Option<i32> {
     let code = |line: &str| {
         let (name, rest) = line.split_at_checked("Exit code".len())?;
@@ -471,7 +491,7 @@ fn exit_code(text: &str) -> Option<i32> {
     text.lines().find_map(code)
 }
 
-/// The tokens as the result names them.
+/// The tokens as the result names them: by model since the last result, or in older versions as one sum.
 fn tokens(result: &Value) -> Tokens {
     const MODEL: [&str; 4] =
         ["inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens"];
@@ -490,7 +510,7 @@ fn tokens(result: &Value) -> Tokens {
     }
 }
 
-/// What went wrong, if the result says so.
+/// The error's text; `None`: the result has none.
 fn error(result: &Value) -> Option<String> {
     let errors = items(result, "errors").filter_map(Value::as_str);
     let errors = errors.collect::<Vec<_>>().join("; ");

@@ -1,7 +1,13 @@
-//! The client's side of `codex app-server`, JSON-RPC without the `jsonrpc` member: `initialize`,
-//! `initialized`, `thread/start` (or `thread/resume`, or `thread/fork`), `turn/start`. The id of each request of ours
-//! is its key. Answers are recognised by their shape, so that recordings of other clients can
-//! be read, too.
+//! The client's side of `codex app-server`, JSON-RPC without the member `jsonrpc`. The id of each request
+//! of ours is its key. Answers are recognised by their shape, so that recordings of other clients can be
+//! read too.
+//!
+//! ```text
+//!  begin ─initialize─▶ ─initialized, thread/start | thread/resume | thread/fork─▶ ─turn/start─▶ turn
+//!                                        │ refused                                               │
+//!                    SessionLost if the thread is unknown, or was to be copied                   │
+//!  turn:  items, deltas, usage, requests ─▶ turn/completed: completed | interrupted | failed ◀───┘
+//! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,43 +18,44 @@ use super::requests;
 use super::usage::Meters;
 use crate::executors::prelude::*;
 
-/// Reads one process; a dialogue that is null is only read.
+/// The reader of one process. With a null dialogue it only reads, and sends nothing.
 pub fn normalizer(dialogue: &Value) -> Box<dyn Normalizer> {
     let dialogue = Deserialize::deserialize(dialogue).ok();
     Json::reader(AppServer { dialogue, ..AppServer::default() })
 }
 
-/// What the client says to a process. Kept with the process.
+/// What the client has to say to a process. It is stored with the process, so that the next daemon can
+/// continue the conversation.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Dialogue {
     pub prompt: String,
     pub cwd: PathBuf,
     /// The thread to resume.
     pub resume: Option<String>,
-    /// That thread stays as it is: the turn is one of a copy.
+    /// The turn continues in a copy of that thread, which itself does not change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forks: bool,
     /// `model`, `effort`, `sandbox`, `approval_policy`.
     pub options: BTreeMap<String, String>,
-    /// Overrides the user's configuration.
+    /// Configuration of the thread, which overrides the user's.
     pub config: Value,
 }
 
-/// Reads one process, and says what the client has to say.
+/// The state of the conversation with one process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct AppServer {
     dialogue: Option<Dialogue>,
     /// The main thread; all others belong to sub-agents.
     thread: Option<String>,
     turn: Option<String>,
-    /// The turn's prompt has been echoed as an item.
+    /// Codex has echoed the turn's prompt as an item; the log has it already.
     has_prompt: bool,
     items: Items,
     meters: Meters,
-    /// Requests that wait for a verdict.
+    /// The keys of requests that wait for a verdict.
     asked: BTreeSet<String>,
     errors: Errors,
-    /// Plans reported so far.
+    /// How many plans were reported, for their ids.
     plans: u32,
     has_ended: bool,
 }
@@ -57,7 +64,7 @@ impl Dialect for AppServer {
     fn begin(&mut self, out: &mut Out) {
         if self.dialogue.is_some() {
             let client = json!({ "name": "provost", "title": "Provost", "version": env!("CARGO_PKG_VERSION") });
-            // Codex 0.136 to 0.149 take `thread/resume.excludeTurns` for experimental.
+            // Codex 0.136 to 0.149 treat `thread/resume.excludeTurns` as experimental.
             let params =
                 json!({ "clientInfo": client, "capabilities": { "experimentalApi": true } });
             out.push(Observed::Say(request("initialize", "initialize", &params)));
@@ -89,15 +96,16 @@ impl Dialect for AppServer {
 }
 
 impl AppServer {
-    /// An answer to one of our requests.
+    /// An answer to one of our requests. Each step of the conversation follows from the answer before.
     fn answer(&mut self, id: &Value, answer: &Value, at: Timestamp, out: &mut Out) {
         let result = &answer["result"];
         if let Some(text) = answer["error"]["message"].as_str() {
             let is_vital = matches!(id.as_str(), Some("initialize" | "thread" | "turn"));
             let resumes = self.dialogue.as_ref().is_some_and(|it| it.resume.is_some());
             let forks = self.dialogue.as_ref().is_some_and(|it| it.forks);
-            // Other errors, such as a full disk, may pass: the thread is still there. What can't
-            // be copied, also because Codex is too old for that, gets a recap instead.
+            // After other errors, such as a full disk, the thread is still there, and the next turn tries
+            // again. Where a thread can't be copied, also because Codex is too old for it, a new one
+            // with a recap is as good.
             if *id == "thread" && resumes && (forks || vocabulary::is_lost_session(text)) {
                 out.push(Observed::SessionLost);
             }
@@ -120,6 +128,7 @@ impl AppServer {
         }
     }
 
+    /// Notes the main thread, and reports its id as that of the session.
     fn enter(&mut self, thread: &str, out: &mut Out) {
         if self.thread.as_deref() != Some(thread) {
             self.thread = Some(thread.to_owned());
@@ -127,6 +136,7 @@ impl AppServer {
         }
     }
 
+    /// A turn has begun. Both the answer and a notification say so, in either order; only the first counts.
     fn begin_turn(&mut self, turn: &str, out: &mut Out) {
         if self.turn.as_deref() == Some(turn) {
             return;
@@ -140,6 +150,8 @@ impl AppServer {
         out.push(Observed::Interrupt(Some(request("interrupt", "turn/interrupt", &params))));
     }
 
+    /// A request of Codex: a permission is passed on; anything else gets its answer at once, because no
+    /// person is at a terminal.
     fn request(&mut self, method: &str, id: &Value, params: &Value, out: &mut Out) {
         match requests::read(method, id, params, &self.items) {
             Ok(request) => {
@@ -155,6 +167,7 @@ impl AppServer {
         }
     }
 
+    /// A notification. `false`: it is unknown. Those of other threads belong to sub-agents.
     fn notification(&mut self, method: &str, params: &Value, at: Timestamp, out: &mut Out) -> bool {
         let text = |key: &str| params[key].as_str().unwrap_or_default();
         let is_main = match (&self.thread, params["threadId"].as_str()) {
@@ -208,9 +221,10 @@ impl AppServer {
         true
     }
 
+    /// An item that is complete.
     fn item(&mut self, item: &Value, is_main: bool, params: &Value, out: &mut Out) -> bool {
         match item["type"].as_str() {
-            // The log has the turn's own prompt, and the prompts of sub-agents, already.
+            // The log already has the turn's own prompt and the prompts of sub-agents.
             Some("userMessage") if !is_main || !self.has_prompt => {
                 self.has_prompt |= is_main;
                 true
@@ -225,7 +239,7 @@ impl AppServer {
         }
     }
 
-    /// Reports a plan as a call of the tool that makes it.
+    /// Reports a plan as a call of the tool with which the model makes it, and its result.
     fn plan(&mut self, params: &Value, out: &mut Out) {
         self.plans += 1;
         let tool_call_id = format!("plan-{}", self.plans);
@@ -244,7 +258,7 @@ impl AppServer {
         }));
     }
 
-    /// Notes when the limits end that are used up.
+    /// Notes when the used-up limits end: the latest of the windows that are at 100 %.
     fn limits(&mut self, limits: &Value) {
         let windows = [&limits["primary"], &limits["secondary"]];
         if windows.iter().all(|window| window.is_null()) {
@@ -256,6 +270,7 @@ impl AppServer {
             ends.map(|secs| Timestamp::from_millis(secs.saturating_mul(1000)));
     }
 
+    /// The turn has ended: open texts become entries, and open requests are withdrawn.
     fn end_turn(&mut self, turn: &Value, at: Timestamp, out: &mut Out) {
         self.items.flush(out);
         let asked = std::mem::take(&mut self.asked);
@@ -290,7 +305,7 @@ impl AppServer {
 }
 
 impl Dialogue {
-    /// Starts, resumes or copies the thread.
+    /// The request that starts, resumes or copies the thread.
     fn thread(&self) -> Message {
         let mut params = json!({
             "cwd": self.cwd,
@@ -307,7 +322,7 @@ impl Dialogue {
         request("thread", method, &params)
     }
 
-    /// Gives the prompt.
+    /// The request that gives the prompt.
     fn turn(&self, thread: &str) -> Message {
         let params = json!({
             "threadId": thread,
@@ -326,7 +341,7 @@ fn is_delta(params: &Value) -> bool {
     params["itemId"].is_string() && params["delta"].is_string()
 }
 
-/// Notifications that the items themselves report, or that do not concern the conversation.
+/// Notifications without an entry: the items report the same, or they do not concern the conversation.
 const SILENT: &str = "\
     account/updated app/list/updated item/commandExecution/outputDelta \
     item/fileChange/outputDelta item/fileChange/patchUpdated item/plan/delta \
@@ -337,11 +352,11 @@ const SILENT: &str = "\
     thread/settings/updated thread/started thread/status/changed turn/completed \
     turn/diff/updated turn/moderationMetadata turn/started";
 
-/// Makes a line of notifications that are worth one. `false`: it is unknown.
+/// Makes a system message of a notification that is worth one. `false`: it is unknown, or has no text.
 fn notice(method: &str, params: &Value, out: &mut Out) -> bool {
     let text = |key: &str| params[key].as_str().unwrap_or_default();
     let line = match method {
-        // Its retries too, and errors of sub-agents.
+        // Errors after which Codex retries, and errors of sub-agents: none of them ends the turn.
         "error" => {
             let error = &params["error"];
             let details = error["additionalDetails"].as_str();
@@ -368,7 +383,7 @@ fn notice(method: &str, params: &Value, out: &mut Out) -> bool {
         }
         "item/commandExecution/terminalInteraction" => format!("typed: {}", text("stdin")),
         _ if SILENT.split(' ').any(|silent| silent == method) => return true,
-        // Those of sub-agents, whose messages are reported when they are complete.
+        // Deltas of sub-agents: their messages are reported when they are complete.
         "item/agentMessage/delta"
         | "item/reasoning/summaryTextDelta"
         | "item/reasoning/textDelta" => return is_delta(params),

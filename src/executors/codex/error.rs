@@ -1,19 +1,20 @@
-//! Codex's errors: their message, their kind, and that each is reported once.
+//! Codex's errors: their message and kind. Each is reported once, also where Codex sends it both as a
+//! notification and with the end of the turn.
 
 use crate::executors::prelude::*;
 
 /// The errors of a turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Errors {
-    /// The last one reported.
+    /// The message of the last reported error.
     pub reported: Option<String>,
-    /// When the reached limits end, if Codex said so.
+    /// When the limits end that are reached, if Codex said so in `account/rateLimits/updated`.
     pub limited_until: Option<Timestamp>,
 }
 
 impl Errors {
-    /// Reports an error unless it was the last one. Returns its kind, and when the limit
-    /// ends that caused it. `info` is the protocol's `codexErrorInfo`.
+    /// Reports an error, unless the last report was the same. Returns its kind, and when the limit ends that
+    /// caused it. `info` is the protocol's `codexErrorInfo`.
     pub fn report(
         &mut self,
         message: &str,
@@ -32,7 +33,7 @@ impl Errors {
         (error_type, resume_at)
     }
 
-    /// Ends the turn with an error.
+    /// Ends the turn with an error, which is reported unless it was already.
     pub fn fail(&mut self, message: &str, info: &Value, at: Timestamp, out: &mut Out) {
         let (error_type, resume_at) = self.report(message, info, at, out);
         out.push(Observed::TurnEnded(TurnEnded {
@@ -44,8 +45,7 @@ impl Errors {
     }
 }
 
-/// The type of an error, by its kind (the protocol's `codexErrorInfo`) or else by the HTTP
-/// status in it or by its words.
+/// The type of an error: by its `codexErrorInfo`, else by the HTTP status in that, else by its words.
 fn type_of(info: &Value, message: &str) -> ErrorType {
     let variant = info.as_object().and_then(|variants| variants.iter().next());
     let status = variant.and_then(|(_, detail)| detail["httpStatusCode"].as_u64());

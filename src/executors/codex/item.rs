@@ -1,4 +1,5 @@
-//! Items: the tool calls and texts that a turn is made of.
+//! Items: the tool calls and texts of a turn. An item starts, may stream text, and completes; one that
+//! completes without a start is reported as if it had started too.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +15,12 @@ pub struct Items {
     texts: Streamed,
 }
 
-/// A tool call.
+/// A tool call that has begun.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     pub name: String,
     pub action: Action,
-    /// Its arguments that are not in the action.
+    /// Those of its arguments that are not in the action.
     text: String,
 }
 
@@ -45,19 +46,19 @@ impl Items {
             return true;
         }
         let streamed = self.texts.whole_of(id, out);
-        // An item that ends without its text has streamed it before.
+        // An item that completes without its text has streamed the text before.
         let entry = entry(item).or(streamed);
         let is_silent = entry.is_none() && item["text"].is_null();
         out.extend(entry);
         is_text(item) && !(is_silent && item["type"] == "agentMessage")
     }
 
-    /// More of an item's text has come.
+    /// More text of an item has come.
     pub fn delta(&mut self, id: &str, kind: StreamKind, delta: &str, out: &mut Out) {
         self.texts.add_to(id, kind, delta, out);
     }
 
-    /// What is open will not end any more: what came of the texts becomes entries.
+    /// The turn has ended, so open items will not complete: what came of their texts becomes entries.
     pub fn flush(&mut self, out: &mut Out) {
         self.calls.clear();
         self.texts.flush(out);
@@ -78,12 +79,12 @@ fn id(item: &Value) -> &str {
     text(item, "id")
 }
 
-/// The texts of an array, each a paragraph.
+/// The strings of an array as paragraphs.
 fn paragraphs(item: &Value, list: &str) -> String {
     items(item, list).filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The kinds that [`entry`] knows.
+/// The kinds of items that are no tool calls, which [`entry`] knows.
 const TEXTS: &str = "agentMessage reasoning error subAgentActivity contextCompaction \
     enteredReviewMode exitedReviewMode hookPrompt userMessage";
 
@@ -91,7 +92,7 @@ fn is_text(item: &Value) -> bool {
     TEXTS.split(' ').any(|kind| item["type"] == kind)
 }
 
-/// An item that is no tool call, as an entry.
+/// An item that is no tool call as an entry; `None`: it has no text, or its kind is unknown.
 fn entry(item: &Value) -> Option<Observed> {
     let texts =
         |list| items(item, list).map(|part| text(part, "text")).collect::<Vec<_>>().join("\n");
@@ -118,7 +119,7 @@ fn entry(item: &Value) -> Option<Observed> {
     Some(system(line))
 }
 
-/// The tool call that an item is, if it is one.
+/// The tool call that an item is; `None`: it is none.
 fn call(item: &Value) -> Option<Call> {
     let arguments = || match &item["arguments"] {
         Value::Null => String::new(),
@@ -151,14 +152,14 @@ fn call(item: &Value) -> Option<Call> {
     Some(Call { name: name(item), action, text: words })
 }
 
-/// The fields that have a value.
+/// The fields of an object that are not null.
 pub fn present(detail: Value) -> Map<String, Value> {
     let Value::Object(mut detail) = detail else { return Map::new() };
     detail.retain(|_, value| !value.is_null());
     detail
 }
 
-/// The tool's name, as the model knows it if the item has that.
+/// The tool's name as the model knows it, or else the item's kind.
 fn name(item: &Value) -> String {
     match text(item, "type") {
         "mcpToolCall" => format!("mcp__{}__{}", text(item, "server"), text(item, "tool")),
@@ -198,7 +199,7 @@ fn web(item: &Value) -> Value {
     json!({ "query": asked, "url": item["action"]["url"], "pattern": item["action"]["pattern"] })
 }
 
-/// How a tool call ended.
+/// The result of a completed tool call.
 fn result(item: &Value) -> Event {
     let exit_code = item["exitCode"].as_i64().and_then(|code| i32::try_from(code).ok());
     let failed = item["error"].is_object() || item["success"] == false;
@@ -235,7 +236,7 @@ fn output(item: &Value) -> String {
             lines.collect::<Vec<_>>().join("\n")
         }
         "imageGeneration" => text(item, "savedPath").to_owned(),
-        // This was unknown when the call began.
+        // What was searched is not known yet when the call begins.
         "webSearch" => {
             let asked = web(item);
             let parts = ["query", "url", "pattern"].map(|part| text(&asked, part).to_owned());
@@ -245,7 +246,7 @@ fn output(item: &Value) -> String {
     }
 }
 
-/// The texts among content blocks; others as they are.
+/// The texts of content blocks; a block without a text as JSON.
 fn content(value: &Value, list: &str) -> String {
     let text = |block: &Value| block["text"].as_str().map_or(block.to_string(), str::to_owned);
     items(value, list).map(text).collect::<Vec<_>>().join("\n")

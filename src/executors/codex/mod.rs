@@ -1,6 +1,9 @@
-//! `codex`: OpenAI's Codex CLI by `codex app-server`, JSON-RPC on standard input
-//! and output. A process has one turn; a follow-up resumes its thread in a new
-//! one. The way back is given with the thread, as configuration of its own.
+//! `codex`: OpenAI's Codex CLI as `codex app-server`, JSON-RPC on standard input and output. A process has
+//! one turn; a follow-up resumes the thread in a new process. The daemon's MCP server is part of the
+//! thread's own configuration.
+//!
+//! `app_server` has the conversation, `item` the tool calls and texts, `requests` the permissions, `usage`
+//! the tokens, `error` the errors.
 
 mod app_server;
 mod error;
@@ -16,7 +19,7 @@ use app_server::Dialogue;
 pub use app_server::normalizer;
 pub use requests::answer;
 
-/// The command line of a turn.
+/// The launch of a turn. `Err`: the dialogue can't be serialized.
 pub fn launch(turn: &Turn, call: Call) -> Result<Launch, String> {
     let dialogue = serde_json::to_value(Dialogue {
         prompt: turn.prompt.clone(),
@@ -30,9 +33,9 @@ pub fn launch(turn: &Turn, call: Call) -> Result<Launch, String> {
     Ok(Launch { dialogue, ..call.launch(Stdin::Open) })
 }
 
-/// Configuration of the thread alone, which overrides the user's: its worktree is trusted
-/// (Codex would otherwise write that into the user's own file), and this daemon is one of
-/// its servers. Our tools need no permission: they act for the attempt, not on the machine.
+/// Configuration for this thread only, which overrides the user's. The worktree is trusted (otherwise
+/// Codex would write that into the user's own file), and this daemon is one of the MCP servers. Its tools
+/// need no permission: they act for the attempt, not on the machine.
 fn config(turn: &Turn, has_way_back: bool) -> Value {
     let mut config =
         json!({ "projects": { turn.cwd.to_string_lossy(): { "trust_level": "trusted" } } });

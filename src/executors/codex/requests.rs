@@ -1,5 +1,5 @@
-//! The app server's requests: permissions wait for a verdict, and requests that need a
-//! person at a terminal are refused at once. Pure.
+//! Requests of the app server: permissions wait for a verdict, and requests that need a person at a
+//! terminal are refused at once. Pure.
 //!
 //! The shapes are those of `codex app-server generate-json-schema`.
 
@@ -9,8 +9,8 @@ use crate::executors::prelude::*;
 /// "Method not found", JSON-RPC 2.0 section 5.1.
 const METHOD_NOT_FOUND: i32 = -32601;
 
-/// Reads a request; `calls` has the tool call that it is about. `Err`: it gets this answer
-/// at once, for this reason.
+/// Reads a request; `calls` has the tool call that it is about. `Err`: the answer to send at once, and the
+/// reason for the log.
 pub fn read(
     method: &str,
     id: &Value,
@@ -75,6 +75,8 @@ fn action(kind: ActionKind, detail: Value) -> Action {
     Action { kind, detail: present(detail) }
 }
 
+/// A permission request. The tool call gives the name and action if it is known, and `otherwise` if it
+/// is not. `form` says in which shape the answer is given.
 fn permission(
     id: &Value,
     params: &Value,
@@ -87,7 +89,7 @@ fn permission(
     let call = item.and_then(|item| calls.calls.get(item));
     let (tool_name, asked) = otherwise;
     let tool_name = call.map_or(tool_name, |call| call.name.clone());
-    // The request's own details override those of the call.
+    // The request's own details override those of the call, which was reported before.
     let mut action = call.map_or_else(|| asked.clone(), |call| call.action.clone());
     action.detail.extend(asked.detail);
     let action = action.bounded();
@@ -113,13 +115,13 @@ fn permission(
     }
 }
 
-/// The key of the request with this id.
+/// The key of the request with this id, which is a string or a number.
 pub fn key(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// The answer to a permission. A denial has no place for a reason, so a message before it
-/// steers the turn: two lines, sent as one.
+/// The answer to a permission. The protocol has no field for the reason of a denial, so a `turn/steer`
+/// before it tells the model. Both lines are one message, so that neither is sent without the other.
 pub fn answer(request: &Request, verdict: &Verdict) -> Message {
     let context = &request.context;
     let approves = *verdict == Verdict::Approve;

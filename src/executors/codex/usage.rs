@@ -1,31 +1,32 @@
-//! The tokens of a turn. The app server reports totals of each thread since the thread
-//! began, over all its turns and processes; a turn's own tokens are what the main thread
-//! and those of its sub-agents have used since the turn began.
+//! The tokens of a turn. The app server reports totals of each thread since the thread began, over all
+//! turns and processes. A turn's own tokens are what the main thread and its sub-agents' threads have used
+//! since the turn began.
 
 use std::collections::BTreeMap;
 
 use crate::executors::prelude::*;
 
-/// Counts the tokens of one turn after the other.
+/// The meters of all threads, by their ids.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Meters(BTreeMap<String, Meter>);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Meter {
     total: Tokens,
-    /// The total before the turn, if it is known.
+    /// The total before the turn; `None` for a thread that has not been heard of in this process.
     before: Option<Tokens>,
 }
 
 impl Meters {
-    /// A turn begins.
+    /// A turn begins: what was used so far is not its own.
     pub fn begin(&mut self) {
         for meter in self.0.values_mut() {
             meter.before = Some(meter.total);
         }
     }
 
-    /// Notes a thread's `tokenUsage`; `is_of_turn`: the tokens are this turn's.
+    /// Notes a thread's `tokenUsage`. `is_of_turn`: the last request to the model belongs to this turn, so a
+    /// thread's total before the turn is the total without that request.
     pub fn note(&mut self, thread: &str, usage: &Value, is_of_turn: bool) {
         let total = read(&usage["total"]);
         let meter = self.0.entry(thread.to_owned()).or_default();
@@ -53,6 +54,7 @@ fn read(breakdown: &Value) -> Tokens {
     }
 }
 
+/// The difference, never below zero.
 fn less(all: Tokens, before: Tokens) -> Tokens {
     Tokens {
         input: all.input.saturating_sub(before.input),

@@ -1,5 +1,5 @@
-//! The output of programs: colours and styles of a terminal become CSS classes, all other control
-//! sequences go. Pure.
+//! The output of programs: a terminal's colours and styles become CSS classes, and all other control
+//! sequences are dropped. Pure.
 
 use std::fmt::Write;
 
@@ -7,6 +7,7 @@ use maud::{Markup, PreEscaped};
 
 use super::line;
 
+/// The classes of the eight colours; the bright ones (90 to 97) have the same.
 const COLOURS: [&str; 8] = [
     "ansi-black",
     "ansi-red",
@@ -21,7 +22,7 @@ const COLOURS: [&str; 8] = [
 /// Longest output that is shown, in bytes.
 const SHOWN_MAX: usize = 16 * 1024;
 
-/// A line, or a few.
+/// A text as markup. Each call begins without a style: styles do not carry over between log entries.
 pub fn show(text: &str) -> Markup {
     let shown = &text[..text.floor_char_boundary(SHOWN_MAX)];
     let mut markup = String::with_capacity(shown.len());
@@ -37,10 +38,11 @@ pub fn show(text: &str) -> Markup {
         // Writing to a string can't fail.
         let _ = write!(markup, "<span class=\"ctl\">… {left} more bytes</span>");
     }
-    // What `Style::write` wrote: classes are constants, and text went through `line`.
+    // Only `Style::write` wrote to it: classes are constants, and the text went through `line`.
     PreEscaped(markup)
 }
 
+/// The style of the text that follows. Backgrounds and other attributes are not shown.
 #[derive(Default)]
 struct Style {
     colour: Option<&'static str>,
@@ -53,7 +55,8 @@ impl Style {
         if text.is_empty() {
             return;
         }
-        // A carriage return begins a line of a terminal anew; here it begins another one.
+        // In a terminal, text after a carriage return overwrites the line (progress bars). Here it
+        // becomes another line, so that nothing is hidden.
         let shown = line::plain(&text.replace('\r', "\n")).into_string();
         let bold = self.is_bold.then_some("ansi-bold");
         let classes = [self.colour, bold, self.is_dim.then_some("ansi-dim")];
@@ -65,7 +68,8 @@ impl Style {
         };
     }
 
-    /// Takes the control sequence that a text begins with (ECMA-48 §5.4); what follows it.
+    /// Reads the control sequence at the beginning of a text (ECMA-48 §5.4), and returns the text
+    /// after it. Only "select graphic rendition" (`m`) has an effect.
     fn after_sequence<'t>(&mut self, text: &'t str) -> &'t str {
         let mut letters = text.chars();
         let kind = match letters.next() {
@@ -84,7 +88,8 @@ impl Style {
                 }
                 letters.as_str()
             }
-            // A string, such as a window's title, until it is ended. A link's text is none of it.
+            // A control string, such as a window's title or a link's target, up to its terminator. The
+            // text of a link is outside of the string and stays.
             Some(']' | 'P' | 'X' | '^' | '_') => {
                 let end = rest.find(['\u{7}', '\u{1b}', '\u{9c}']).unwrap_or(rest.len());
                 let after = &rest[end..];
@@ -100,13 +105,13 @@ impl Style {
                 after.as_str()
             }
             Some(c) if ('\u{30}'..='\u{7e}').contains(&c) => rest,
-            // Not a sequence: only the escape goes.
+            // Not a sequence: only the escape is dropped.
             Some(c) => &text[text.len() - rest.len() - c.len_utf8()..],
             None => "",
         }
     }
 
-    /// Changes it by the parameters of "select graphic rendition".
+    /// Applies the parameters of "select graphic rendition" (ECMA-48 §8.3.117). An empty one is 0.
     fn change(&mut self, parameters: &str) {
         let mut numbers = parameters.split([';', ':']).map(|it| it.parse().unwrap_or(0_usize));
         while let Some(number) = numbers.next() {
@@ -118,7 +123,8 @@ impl Style {
                 30..=37 => self.colour = COLOURS.get(number - 30).copied(),
                 90..=97 => self.colour = COLOURS.get(number - 90).copied(),
                 39 => self.colour = None,
-                // One of 256, of which the first 16 have names; or any, by three numbers.
+                // `5;N`: one of 256 colours, of which only the first 16 are shown. `2;R;G;B`: any colour,
+                // which is not shown.
                 38 | 48 => match numbers.next() {
                     Some(5) => {
                         let colour = numbers.next().filter(|it| *it < 16).map(|it| COLOURS[it % 8]);

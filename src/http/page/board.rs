@@ -1,4 +1,5 @@
-//! The board: tasks in columns that follow from facts, new tasks, and moves, by drag or by form.
+//! The board: tasks in columns that the service derives from facts, a form for new tasks, and moves,
+//! by drag or by form.
 
 use axum::extract::Query;
 use maud::{Markup, html};
@@ -17,26 +18,29 @@ use crate::api::window::{Board, BoardColumn, BoardInput, Card, Column, Why};
 use crate::http::RequestContext;
 use crate::http::page::Problem;
 
-/// Most cards of a column; the rest is on pages of its own.
+/// Most cards of a column; further ones are on pages of that column alone.
 const CARDS: usize = 30;
 
 /// Longest reason on a card, in characters.
 const REASON_MAX: usize = 160;
 
+/// The page's query.
 #[derive(Debug, Default, Deserialize)]
 pub struct Asked {
     project: Option<String>,
-    /// This column alone.
+    /// The only column to show; `None`: all.
     column: Option<Column>,
     #[serde(default)]
     skip: usize,
 }
 
 impl Asked {
+    /// The chosen project; `None` also for an id that is none, so that an old link shows all projects.
     fn project(&self) -> Option<ProjectId> {
         self.project.as_deref().and_then(|id| id.parse().ok())
     }
 
+    /// The address of this selection, as a whole page or as a part of it.
     fn path(&self, part: &str) -> String {
         let mut pairs = Vec::new();
         if let Some(project) = self.project() {
@@ -58,6 +62,7 @@ impl Asked {
     }
 }
 
+/// The whole page: forms for new tasks, and the columns.
 pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     let projects = projects::of(&desk).await?;
     let board = desk.service.board(&desk.caller, asked.input()).await?;
@@ -66,6 +71,8 @@ pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Ma
     Ok(shell::page("Board", Some(NavItem::Board), desk.as_of, &body))
 }
 
+/// The columns alone, which the browser reloads when something changes. The form for a new task is
+/// outside of them: a reload would discard what a person types.
 pub async fn fragment(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     let board = desk.service.board(&desk.caller, asked.input()).await?;
     let forms = Forms::new(&desk.caller, asked.path("/board"));
@@ -119,6 +126,7 @@ fn new_task(projects: &Projects, chosen: Option<ProjectId>, forms: &Forms) -> Ma
     }
 }
 
+/// A field for the priority, also of a task's page.
 pub fn priorities(chosen: Priority) -> Markup {
     const ALL: [Priority; 4] =
         [Priority::Critical, Priority::High, Priority::Medium, Priority::Low];
@@ -129,7 +137,7 @@ pub fn priorities(chosen: Priority) -> Markup {
     }
 }
 
-/// The form that a drop fills in: one for all cards.
+/// The hidden form of a drag and drop, which the script fills in: one for all cards.
 fn mover(forms: &Forms) -> Markup {
     let content = html! { input type="hidden" name="task_id"; input type="hidden" name="status"; (Button::new("Move").markup()) };
     html! { div #mover hidden { (Call::new("update_task").form(forms, "inline", None, &content)) } }
@@ -149,6 +157,7 @@ fn columns(board: &Board, asked: &Asked, forms: &Forms, now: Timestamp) -> Marku
     Live { id: "columns", path: &asked.path("/board/columns"), topics, of: None }.wrap(&content)
 }
 
+/// The column's heading.
 pub fn title(column: Column) -> &'static str {
     match column {
         Column::Waiting => "Waiting",
@@ -160,7 +169,8 @@ pub fn title(column: Column) -> &'static str {
     }
 }
 
-/// The status that a drop on a column gives. The other columns are what comes of facts.
+/// The status that a task gets when it is dropped on a column. `None`: no status leads to the column;
+/// only facts do, such as a running attempt.
 fn drop_status(column: Column) -> Option<TaskStatus> {
     match column {
         Column::Waiting => Some(TaskStatus::Todo),
@@ -225,7 +235,7 @@ fn card(card: &Card, names_project: bool, forms: &Forms, now: Timestamp) -> Mark
     }
 }
 
-/// Where a card leads: to the work, if there is some to look at.
+/// Where a card leads: to the review of finished work, else to the attempt, else to the task.
 fn place(card: &Card) -> String {
     match &card.attempt {
         Some(it) if it.phase == AttemptPhase::Settled && it.state == AttemptState::Completed => {
@@ -236,6 +246,7 @@ fn place(card: &Card) -> String {
     }
 }
 
+/// Why the task is in this column, with the attempt's failure or the task's reason.
 fn why(card: &Card) -> Markup {
     let Some(why) = card.why else { return html! {} };
     let failure = card.attempt.as_ref().and_then(|it| it.failure_summary.as_deref());

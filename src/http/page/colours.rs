@@ -1,6 +1,6 @@
-//! The colours of code, as names of CSS classes (`assets/colours.css` has the colours). Reading a
-//! syntax may take long for what an agent wrote, so a file is bounded by size and by time, and no
-//! async thread reads one.
+//! The colours of code, as names of CSS classes (`assets/colours.css` has the colours). An agent can
+//! write text for which a syntax takes very long, so files are bounded by size and time, and only
+//! blocking threads read them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,15 +12,15 @@ use tokio::sync::Semaphore;
 
 use super::patch::{Change, FilePatch, Hunk};
 
-/// Largest text that gets colours, in bytes and in lines; the longest line of it.
+/// The largest text that gets colours, in bytes and lines, and its longest coloured line in bytes.
 const BYTES_MAX: usize = 512 * 1024;
 const LINES_MAX: usize = 8000;
 const LINE_MAX: usize = 1000;
 
-/// How long the files of a page may take; what follows then stays plain.
+/// Time for all files of a page; lines that are not reached in it stay plain.
 const TIME_MAX: Duration = Duration::from_millis(600);
 
-/// Pages that are coloured at once. It is few, so that threads are left for all else.
+/// Pages that are coloured at once. They are few, so that blocking threads are left for other work.
 const AT_ONCE: usize = 2;
 
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
@@ -32,6 +32,7 @@ pub struct Coloured {
     pub class: &'static str,
 }
 
+/// The coloured parts of one line, in ascending order; text without a class has no part.
 pub type Line = Vec<Coloured>;
 
 /// The colours of the rows of a file's hunks, by hunk and row; empty for a plain file.
@@ -39,12 +40,14 @@ pub type Line = Vec<Coloured>;
 pub struct Colours(Vec<Vec<Line>>);
 
 impl Colours {
+    /// The parts of one row; empty where nothing is coloured.
     pub fn row(&self, hunk: usize, row: usize) -> &[Coloured] {
         self.0.get(hunk).and_then(|rows| rows.get(row)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Files and their colours.
+/// Colours the files of a page, one after the other within one time limit. Waits while other pages
+/// are coloured; a file for which that fails is returned plain.
 pub async fn of_patches(files: Vec<FilePatch>) -> Vec<(FilePatch, Colours)> {
     let plain = |files: Vec<FilePatch>| files.into_iter().map(|it| (it, Colours::default()));
     let Ok(_turn) = TURNS.acquire().await else { return plain(files).collect() };
@@ -54,11 +57,11 @@ pub async fn of_patches(files: Vec<FilePatch>) -> Vec<(FilePatch, Colours)> {
         let colours: Vec<Colours> = files.iter().map(|file| patch(file, until)).collect();
         files.into_iter().zip(colours).collect()
     };
-    // A syntax that fails only costs the colours.
+    // A panic in a syntax costs only the colours.
     tokio::task::spawn_blocking(colour).await.unwrap_or_else(|_| plain(kept).collect())
 }
 
-/// The colours of a text's lines, by the name of its file.
+/// The colours of a text's lines. The path says which syntax; an empty result means a plain text.
 pub async fn of_lines(path: String, text: String) -> Vec<Line> {
     let Ok(_turn) = TURNS.acquire().await else { return Vec::new() };
     let colour = move || {
@@ -79,7 +82,8 @@ fn patch(file: &FilePatch, until: Instant) -> Colours {
     Colours(file.hunks.iter().map(|hunk| of_hunk(syntax, hunk, until)).collect())
 }
 
-/// Each side is read as a text of its own: what is deleted does not change how the rest reads.
+/// Each side is read as a text of its own, so that a deleted quote, say, does not change how the new
+/// lines are read. An unchanged row is in both texts and takes its colours from the new one.
 fn of_hunk(syntax: &SyntaxReference, hunk: &Hunk, until: Instant) -> Vec<Line> {
     let side = |other: Change| {
         let rows = hunk.rows.iter().filter(|row| row.change != other);
@@ -97,13 +101,15 @@ fn of_hunk(syntax: &SyntaxReference, hunk: &Hunk, until: Instant) -> Vec<Line> {
 
 static SYNTAXES: LazyLock<SyntaxSet> = LazyLock::new(two_face::syntax::extra_newlines);
 
-/// Reads the syntaxes in a thread of its own, before the first file needs them.
+/// Begins to load the syntaxes in the background, once for the process. Pages call it from which a
+/// review is likely to follow, because loading takes a noticeable time.
 pub fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| drop(tokio::task::spawn_blocking(|| LazyLock::force(&SYNTAXES))));
 }
 
-/// The syntax of a file by its name, or by what follows a dot in it.
+/// The syntax for a file's name, or for an ending of it after a dot, longest first. `None`: a plain
+/// text.
 fn by_path(path: &str) -> Option<&'static SyntaxReference> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ends = name.match_indices('.').map(|(at, _)| &name[at + 1..]);
@@ -116,7 +122,8 @@ fn fits(lines: &[&str]) -> bool {
     lines.len() <= LINES_MAX && lines.iter().map(|line| line.len() + 1).sum::<usize>() <= BYTES_MAX
 }
 
-/// The colours of lines that follow each other.
+/// The colours of consecutive lines. The result is shorter than `lines` if the time was over or the
+/// syntax failed. A line that is too long gets no colours and is skipped for the lines after it too.
 fn of_syntax(syntax: &SyntaxReference, lines: &[&str], until: Instant) -> Vec<Line> {
     let (mut state, mut stack) = (ParseState::new(syntax), ScopeStack::new());
     let mut classes = HashMap::new();
@@ -144,6 +151,7 @@ fn of_syntax(syntax: &SyntaxReference, lines: &[&str], until: Instant) -> Vec<Li
     coloured
 }
 
+/// Adds a part, or extends the last one if it has the same class.
 fn push(parts: &mut Line, range: Range<usize>, class: Option<&'static str>) {
     let Some(class) = class.filter(|_| !range.is_empty()) else { return };
     match parts.last_mut() {
@@ -154,7 +162,7 @@ fn push(parts: &mut Line, range: Range<usize>, class: Option<&'static str>) {
     }
 }
 
-/// Scopes and their classes; the longest that a scope begins with counts.
+/// Beginnings of scopes and their classes; the longest that matches counts. An empty class means plain.
 const CLASSES: &[(&str, &str)] = &[
     ("comment", "hl-comment"),
     ("string", "hl-string"),
@@ -189,7 +197,7 @@ static SCOPES: LazyLock<Vec<(Scope, &str)>> = LazyLock::new(|| {
     scopes
 });
 
-/// The class of the innermost scope that has one.
+/// The class of the innermost scope that is on the list. `known` keeps what was looked up.
 fn class(
     stack: &ScopeStack,
     known: &mut HashMap<Scope, Option<&'static str>>,

@@ -1,5 +1,5 @@
-//! The attempts of one task side by side: what became of each, what it cost, and which files they
-//! all changed.
+//! The attempts of one task side by side: the outcome and cost of each, and which files several of
+//! them changed.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,18 @@ use crate::http::page::Problem;
 /// Most attempts side by side.
 const SIDE_BY_SIDE: usize = 6;
 
-/// Most files of the overlap.
+/// Most files of the table by file.
 const FILES_MAX: usize = 200;
 
-/// One attempt, a column.
+/// An attempt, which is one column.
 pub struct Side {
     status: AttemptStatus,
     outcome: Option<Outcome>,
-    /// `None`: its worktree can't be read any more.
+    /// `None`: the changes could not be read.
     changes: Option<GetAttemptChangesOutput>,
 }
 
+/// The whole page, with the table in it.
 pub async fn page(desk: RequestContext, Path(task_id): Path<TaskId>) -> Result<Markup, Problem> {
     let task = desk.service.get_task(&desk.caller, GetTaskInput { task_id }).await?.task.task;
     let title = format!("Compare {}", task.summary.handle);
@@ -45,6 +46,7 @@ pub async fn page(desk: RequestContext, Path(task_id): Path<TaskId>) -> Result<M
     Ok(shell::page(&title, Some(NavItem::Board), desk.as_of, &body))
 }
 
+/// The table alone, which the browser reloads when an attempt or a task changes.
 pub async fn fragment(
     desk: RequestContext,
     Path(task_id): Path<TaskId>,
@@ -67,11 +69,11 @@ async fn changes(desk: &RequestContext, attempt_id: AttemptId) -> Option<GetAtte
     desk.service.get_attempt_changes(&desk.caller, input).await.ok()
 }
 
-/// A file, and what each attempt did to it.
+/// A file, and how each attempt changed it.
 #[derive(Debug, PartialEq, Eq)]
 struct Shared<'a> {
     path: &'a str,
-    /// Lines added and deleted; `None`: that attempt left it alone.
+    /// Lines added and deleted, one item for each column; `None`: that attempt did not change the file.
     by: Vec<Option<(u64, u64)>>,
 }
 
@@ -81,7 +83,7 @@ impl Shared<'_> {
     }
 }
 
-/// All files that one of them changed: first those that most of them did.
+/// All files that an attempt changed; those that most attempts changed come first, then by path.
 fn overlap(sides: &[Side]) -> Vec<Shared<'_>> {
     let mut files: BTreeMap<&str, Vec<Option<(u64, u64)>>> = BTreeMap::new();
     for (at, side) in sides.iter().enumerate() {
@@ -110,6 +112,7 @@ fn compared(task: TaskId, sides: &[Side], total: usize, now: Timestamp) -> Marku
     Live { id: "compare", path: &path, topics: "attempt task", of: None }.wrap(&content)
 }
 
+/// A row of the table, with one cell for each attempt.
 fn row(name: &str, sides: &[Side], cell: impl Fn(&Side) -> Markup) -> Markup {
     html! { tr { th scope="row" { (name) } @for side in sides { td { (cell(side)) } } } }
 }

@@ -1,5 +1,5 @@
-//! The entries of a log as markup: messages as Markdown, tool calls and their results folded, and
-//! lines of output. Each is one element that names its index. Pure.
+//! The entries of a log as markup: messages as Markdown, tool calls and their results folded, and raw
+//! lines of output. Each is one element with its index (`data-index`). Pure.
 
 use maud::{Markup, html};
 use provost_actors::event::{
@@ -14,6 +14,7 @@ use crate::api::logs::LogEntry;
 /// Longest headline of a folded entry, in characters.
 const HEADLINE: usize = 140;
 
+/// The entry's place in its channel; it never changes.
 pub fn index(entry: &LogEntry) -> u64 {
     match entry {
         LogEntry::Raw(entry) => entry.entry_index,
@@ -21,6 +22,7 @@ pub fn index(entry: &LogEntry) -> u64 {
     }
 }
 
+/// An entry as a list item.
 pub fn entry(entry: &LogEntry) -> Markup {
     match entry {
         LogEntry::Raw(entry) => raw(entry),
@@ -28,7 +30,7 @@ pub fn entry(entry: &LogEntry) -> Markup {
     }
 }
 
-/// Whether it says that something went wrong.
+/// Whether an entry is shown under "Errors only".
 pub fn is_error(entry: &LogEntry) -> bool {
     match entry {
         LogEntry::Raw(entry) => entry.stream == Stream::Stderr,
@@ -96,11 +98,12 @@ fn event(event: &Event) -> (&'static str, Markup) {
     }
 }
 
-/// A prompt as it was written.
+/// A prompt as it was written: not as Markdown, so that nothing of it is hidden.
 pub fn prompt(text: &str) -> Markup {
     html! { div.said { (line::plain(text)) } }
 }
 
+/// Tokens in and out; the cost in US dollars, if it is known.
 pub fn tokens(input: u64, output: u64, cost: Option<f64>) -> Markup {
     html! {
         (amount(input)) " tokens in, " (amount(output)) " out"
@@ -108,7 +111,7 @@ pub fn tokens(input: u64, output: u64, cost: Option<f64>) -> Markup {
     }
 }
 
-/// How a process ended, or that it has not.
+/// A badge with how a process ended, or that it is planned or running.
 pub fn ended(status: ProcessStatus, exit_code: Option<i32>, exit_signal: Option<i32>) -> Markup {
     let tone = match status {
         ProcessStatus::Planned => Tone::Waits,
@@ -126,6 +129,7 @@ pub fn ended(status: ProcessStatus, exit_code: Option<i32>, exit_signal: Option<
     badge(tone, &how)
 }
 
+/// A tool call: its name and the argument that says most, and all arguments behind a fold.
 fn tool(name: &str, action: &Action) -> Markup {
     let about = ["command", "path", "query", "url", "description", "tool"];
     let about = about.iter().find_map(|name| action.detail.get(*name)?.as_str());

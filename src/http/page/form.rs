@@ -1,20 +1,24 @@
-//! Changes as forms: each posts a tool's arguments to `/do/TOOL`, with script or without. Pure.
+//! Changes as forms: each posts a tool's arguments to `/do/<tool>`, with or without script. Pure.
 
 use maud::{Markup, html};
 use uuid::Uuid;
 
 use crate::api::{Access, Caller};
 
-/// For whom a page is made, and where a change leads back to.
+/// What all forms of a page have in common: whether its reader may change things, and the page to
+/// return to.
 pub struct Forms {
-    /// A path on this site.
+    /// The path of this site to which a browser without script returns.
     back: String,
-    /// Whether the reader may change things: a page has no forms otherwise.
+    /// Whether the reader may change things. If not, [`Call::form`] writes nothing. The tool itself
+    /// checks the access again.
     pub may_write: bool,
+    /// Makes the request id of each form; tests replace it.
     request_id: fn() -> String,
 }
 
 impl Forms {
+    /// `back` is the path of the page that has the forms.
     pub fn new(caller: &Caller, back: impl Into<String>) -> Self {
         let may_write = caller.access >= Access::Write;
         Self { back: back.into(), may_write, request_id: || Uuid::now_v7().to_string() }
@@ -34,16 +38,17 @@ pub struct Button<'a> {
     /// The key that presses it while its item is in focus.
     pub key: Option<&'a str>,
     pub look: Look,
-    /// What to ask the person before.
+    /// The question that the browser asks before it sends the form.
     pub confirm: Option<&'a str>,
 }
 
+/// How a button looks, by what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// The first thing that a person would do here.
+    /// The usual next step.
     Primary,
     Plain,
-    /// It takes something away.
+    /// It removes, refuses or stops something.
     Danger,
 }
 
@@ -64,6 +69,7 @@ impl<'a> Button<'a> {
         Self { confirm: Some(question), ..self }
     }
 
+    /// A submit button, for the content of a form.
     pub fn markup(&self) -> Markup {
         let class = match self.look {
             Look::Primary => "primary",
@@ -91,19 +97,20 @@ impl<'a> Call<'a> {
         Self { tool, arguments: Vec::new() }
     }
 
-    /// An argument; of a list, one item.
+    /// Adds an argument. An array is given item by item, under the same name.
     #[expect(clippy::needless_pass_by_value, reason = "a value or a reference, as a page has it")]
     pub fn with(mut self, name: &'a str, value: impl ToString) -> Self {
         self.arguments.push((name, value.to_string()));
         self
     }
 
-    /// A form with one button and nothing to fill in.
+    /// A form with one button and no visible fields.
     pub fn button(&self, forms: &Forms, button: Button) -> Markup {
         self.form(forms, "inline", button.confirm, &button.markup())
     }
 
-    /// A form with fields and buttons of its own.
+    /// A form with fields and buttons; nothing for a reader who may not write. Each form has a request id
+    /// of its own, so that sending it twice is one call.
     pub fn form(
         &self,
         forms: &Forms,

@@ -1,4 +1,4 @@
-//! The first page: everything that needs a person, newest first, each answered in place.
+//! The first page: everything that needs a person, newest first. Each item can be answered in place.
 
 use axum::extract::{Path, Query};
 use maud::{Markup, html};
@@ -18,11 +18,12 @@ use crate::api::window::{Attention, AttentionInput};
 use crate::http::RequestContext;
 use crate::http::page::Problem;
 
-/// Most items of a page; older ones are on pages of their own.
+/// Most items of a page; older ones are on the next pages.
 const ITEMS: usize = 30;
 /// Files that an item lists.
 const FILES_MAX: usize = 20;
 
+/// The page's query.
 #[derive(Debug, Default, Deserialize)]
 pub struct Asked {
     project: Option<String>,
@@ -30,6 +31,7 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// The chosen project; `None` also for an id that is none.
     fn project(&self) -> Option<ProjectId> {
         self.project.as_deref().and_then(|id| id.parse().ok())
     }
@@ -45,6 +47,7 @@ impl Asked {
     }
 }
 
+/// The whole page. It also begins to load the syntaxes: a review is a likely next page.
 pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     colours::prepare();
     let projects = projects::of(&desk).await?;
@@ -53,6 +56,7 @@ pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Ma
     Ok(shell::page("Inbox", Some(NavItem::Inbox), desk.as_of, &body))
 }
 
+/// The list alone, which the browser reloads when something changes.
 pub async fn fragment(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     list(&desk, &asked).await
 }
@@ -65,7 +69,7 @@ async fn list(desk: &RequestContext, asked: &Asked) -> Result<Markup, Problem> {
     Ok(items(&found, asked, &forms, Timestamp::now()))
 }
 
-/// The number beside the inbox's name.
+/// The number beside the inbox's name: all items of all projects.
 pub async fn waiting(desk: RequestContext) -> Result<Markup, Problem> {
     let limit = Limit::of(1);
     let input = AttentionInput { limit, ..AttentionInput::default() };
@@ -73,7 +77,8 @@ pub async fn waiting(desk: RequestContext) -> Result<Markup, Problem> {
     Ok(shell::waiting(Some(found.total)))
 }
 
-/// The changed files of an attempt, in short.
+/// The changed files of an attempt, in short. An item asks for them when it is unfolded, because git
+/// has to compare the worktree.
 pub async fn files(
     desk: RequestContext,
     Path(attempt_id): Path<AttemptId>,

@@ -1,5 +1,5 @@
-//! A line of code or output as markup: coloured, with what differs marked, and with characters
-//! visible that would not show or would reorder what does. Pure.
+//! A line of code or output as markup: with colours, and with marks on what differs. Characters that
+//! are invisible, or that reorder text, are shown by their code. Pure.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -8,10 +8,11 @@ use maud::{Markup, PreEscaped, Render};
 
 use super::colours::Coloured;
 
-/// Longest line that is shown whole, in bytes.
+/// Longest part of a line that is shown, in bytes.
 const LINE_MAX: usize = 4000;
 
-/// The line, its coloured parts and its marks in ascending order.
+/// The line as markup. `colours` and `marks` are byte ranges of `text`, each in ascending order and
+/// without overlaps. A bound inside a character, or after the part that is shown, is ignored.
 pub fn show(text: &str, colours: &[Coloured], marks: &[Range<usize>]) -> Markup {
     let shown = &text[..text.floor_char_boundary(LINE_MAX)];
     let bounds = colours.iter().map(|it| &it.range).chain(marks);
@@ -40,19 +41,20 @@ pub fn show(text: &str, colours: &[Coloured], marks: &[Range<usize>]) -> Markup 
         let left = text.len() - shown.len();
         let _ = write!(markup, "<span class=\"ctl\">… {left} more bytes</span>");
     }
-    // All else in it went through `write`.
+    // All other text in it went through `write`, which escapes.
     PreEscaped(markup)
 }
 
-/// Text without colours, however long.
+/// Text without colours. Unlike [`show`], it does not cut.
 pub fn plain(text: &str) -> Markup {
     let mut markup = String::with_capacity(text.len());
     write(&mut markup, text);
-    // It went through `write`.
+    // All of it went through `write`, which escapes.
     PreEscaped(markup)
 }
 
-/// Writes text, each character of it visible.
+/// Appends escaped text in which every character is visible: a control character becomes its name or
+/// its code point.
 pub fn write(markup: &mut String, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.find(is_unseen) {
@@ -69,8 +71,8 @@ pub fn write(markup: &mut String, text: &str) {
     rest.render_to(markup);
 }
 
-/// Control characters, and those that reorder text or take no room: they can make code look
-/// like other code.
+/// Control characters, and those that reorder text or have no width: with them, code can look like
+/// other code ("Trojan Source", CVE-2021-42574).
 pub fn is_unseen(c: char) -> bool {
     match c {
         '\t' | '\n' => false,

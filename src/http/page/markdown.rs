@@ -1,6 +1,6 @@
-//! An agent's message as Markdown, made safe: of the events of the parser only a small set of tags
-//! is written, each from a constant; raw HTML is text; a link leads to another host only by a scheme
-//! on a list, and nothing is loaded from there. Size and nesting are bounded. Pure.
+//! An agent's message as Markdown, made safe. Only a small set of tags is written, each from a
+//! constant; raw HTML becomes text; a link leads to another host only with a scheme on a list; and
+//! the browser loads nothing from other hosts. Size and nesting are bounded. Pure.
 
 use std::fmt::Write;
 
@@ -11,10 +11,11 @@ use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEn
 /// Longest text that is read, in bytes.
 const TEXT_MAX: usize = 128 * 1024;
 
-/// Longest markup that is written, in bytes, without the tags that are open then.
+/// Most markup that is written, in bytes, except the end tags of what is open at that point. A short
+/// text can become much markup, such as a table with many empty cells.
 const MARKUP_MAX: usize = 1024 * 1024;
 
-/// Deepest nesting; what is nested deeper stands at this depth.
+/// Deepest nesting; what is nested deeper is shown at this depth.
 const DEPTH_MAX: usize = 24;
 
 const LINK_END: &str = "</a>";
@@ -22,7 +23,7 @@ const LINK_END: &str = "</a>";
 /// What a link may begin with, in any case.
 const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
 
-/// The message as markup.
+/// The message as markup; a message that is cut says so at its end.
 pub fn render(text: &str) -> Markup {
     let read = &text[..text.floor_char_boundary(TEXT_MAX)];
     let options =
@@ -40,27 +41,31 @@ pub fn render(text: &str) -> Markup {
     if !is_whole {
         page.markup.push_str("<p class=\"cut\">The message is longer than is shown here.</p>");
     }
-    // Every tag in it is one of our constants; all else went through `Page::text`.
+    // Every tag in it is one of our constants; all other text went through `Page::text`, and the
+    // address of a link was escaped.
     PreEscaped(page.markup)
 }
 
 /// An element that is open.
 enum Open {
-    /// What closes it.
+    /// Its end tag.
     Tag(&'static str),
-    /// A link that is shown as text, with where it leads after it.
+    /// A link that is shown as text, followed by its target.
     Target(String),
     /// Nothing was written for it.
     Nothing,
 }
 
+/// The markup so far, and the elements that are open in it. Every start event of the parser pushes one
+/// entry to `open`, and every end event pops one.
 #[derive(Default)]
 struct Page {
     markup: String,
     open: Vec<Open>,
-    /// Links within each other are no HTML.
+    /// HTML has no links within links, so an inner one becomes text.
     is_in_link: bool,
     is_in_head: bool,
+    /// The alignment of each column of the table that is open, and the next cell's column.
     columns: Vec<Alignment>,
     column: usize,
 }
@@ -122,7 +127,7 @@ impl Page {
         self.close();
     }
 
-    /// Writes the tag of an element, unless it is nested too deep.
+    /// Opens an element. `false`: it is nested too deep, and nothing was written.
     fn open(&mut self, begin: &'static str, end: &'static str) -> bool {
         let fits = self.open.len() < DEPTH_MAX;
         if fits {
@@ -153,7 +158,7 @@ impl Page {
         if self.is_in_link {
             self.open.push(Open::Nothing);
         } else if !leads_outside(target) {
-            // A path in the repository, mostly; as text it can't do harm.
+            // Mostly a path in the repository. As text, also any other target is harmless.
             self.open.push(Open::Target(format!(" ({target})")));
         } else if self.open("<a rel=\"noopener noreferrer nofollow\" href=\"", LINK_END) {
             self.is_in_link = true;
@@ -162,7 +167,8 @@ impl Page {
         }
     }
 
-    /// An image would be loaded from outside, so it is a link. Its description follows.
+    /// An image would be loaded from another host, so it becomes a link. The parser's next events are the
+    /// image's description, which is the link's text.
     fn image(&mut self, target: &str) {
         let is_alone = !self.is_in_link;
         self.link(target);
@@ -191,8 +197,8 @@ impl Page {
     }
 }
 
-/// The tags of an element without attributes of its own. A message is a part of a page with
-/// headings of its own, so its headings are paragraphs.
+/// The tags of an element that needs no attributes; `None`: only its content is shown. Headings become
+/// paragraphs, because the page around the message has an outline of its own.
 fn tags(tag: &Tag<'_>) -> Option<(&'static str, &'static str)> {
     Some(match tag {
         Tag::Paragraph => ("<p>", "</p>"),
@@ -213,8 +219,8 @@ fn tags(tag: &Tag<'_>) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Whether a link leads to another host by a scheme on the list. A browser drops control
-/// characters from an address, so one that has any is none.
+/// Whether a target has a scheme on the list. A browser drops control characters from an address, so a
+/// target with one could become another address, and counts as none.
 fn leads_outside(target: &str) -> bool {
     let has_scheme = |scheme: &&str| {
         target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))

@@ -1,5 +1,14 @@
-//! The pages: each is a few calls of the service, then a pure function from their answers to
+//! The pages. A handler makes a few calls of the service; a pure function turns their answers into
 //! markup.
+//!
+//! ```text
+//!  page (a whole document: shell)         fragment (one part: Live)
+//!    htmx asks for a part again ◂── `changed` ◂── provost.js ◂── /events: topic and id of a change
+//!    a form ▸ POST /do/<tool> ▸ http::form ▸ `done` or a refusal, in the element #said
+//! ```
+//!
+//! A refusal travels as an extension of an empty answer ([`refused`]); [`told`] writes it at the end,
+//! as a page or as a fragment, because only the outermost layer knows who asked.
 
 mod ansi;
 mod attempt;
@@ -60,7 +69,7 @@ pub fn routes() -> Router<Arc<HttpState>> {
         .merge(review::routes())
 }
 
-/// A refusal, where a page was asked for.
+/// The error of a page's handler. It lets handlers use `?` on calls of the service.
 pub struct Problem(Refusal);
 
 impl From<Refusal> for Problem {
@@ -75,6 +84,7 @@ impl IntoResponse for Problem {
     }
 }
 
+/// Answers every address that has no route, also those of programs: 404 as a page.
 pub async fn not_found() -> Response {
     let body = html! {
         h1 { "Nothing is here" }
@@ -83,17 +93,18 @@ pub async fn not_found() -> Response {
     (StatusCode::NOT_FOUND, shell::page("Not found", None, None, &body)).into_response()
 }
 
-/// A refusal where a page or a fragment was asked for: [`told`] writes it, which knows for which.
+/// The extension by which an answer carries its refusal to [`told`].
 #[derive(Clone)]
 pub struct Refused(Arc<Refusal>);
 
-/// An answer that says why something was refused.
+/// An empty answer with the refusal's status, which [`told`] fills.
 pub fn refused(refusal: &Refusal) -> Response {
     let told = Extension(Refused(Arc::new(refusal.clone())));
     (problem::status(refusal.code), told).into_response()
 }
 
-/// Writes the refusal of an answer, if it is one: for a script a fragment, else a page.
+/// Writes the refusal that an answer carries, if any: as a fragment for a script, else as a page. The
+/// answer keeps its status and headers, such as `WWW-Authenticate`.
 pub fn told(mut response: Response, is_script: bool) -> Response {
     let Some(Refused(refusal)) = response.extensions_mut().remove() else { return response };
     let (parts, _) = response.into_parts();
@@ -104,6 +115,7 @@ pub fn told(mut response: Response, is_script: bool) -> Response {
     Response::from_parts(told, body)
 }
 
+/// A refusal as a whole page.
 fn whole(refusal: &Refusal) -> Response {
     let body = html! {
         h1 { "That did not work" }
@@ -113,7 +125,7 @@ fn whole(refusal: &Refusal) -> Response {
     (problem::status(refusal.code), shell::page("Refused", None, None, &body)).into_response()
 }
 
-/// The same as a fragment of a page.
+/// A refusal as a fragment of a page.
 fn alert(refusal: &Refusal) -> Response {
     (problem::status(refusal.code), alert_of(refusal)).into_response()
 }
@@ -123,8 +135,8 @@ fn alert_of(refusal: &Refusal) -> Markup {
     html! { p role="alert" { (refusal.envelope()["message"].as_str().unwrap_or_default()) " " (hint) } }
 }
 
-/// A fragment that says what became of an action. One that ended otherwise than it was meant to is
-/// no refusal: its answer says so, and what is to be done is in the inbox.
+/// The fragment with the outcome of an action. A finish that ends with conflicts or failed checks is no
+/// refusal: its answer has the state, and the inbox has the next step.
 pub fn done(title: &str, answer: &Value) -> Response {
     let otherwise = match answer["state"].as_str() {
         Some("conflicts") => Some("it does not merge; nothing has changed"),
@@ -142,7 +154,7 @@ pub fn done(title: &str, answer: &Value) -> Response {
     .into_response()
 }
 
-/// A page that leads on to a path of this site.
+/// A page that forwards to a path of this site. The caller has checked the path (`login::local`).
 pub fn lead_to(path: &str) -> Markup {
     html! {
         (DOCTYPE)
@@ -158,6 +170,7 @@ pub fn lead_to(path: &str) -> Markup {
     }
 }
 
+/// The page after a logout. It has the navigation, but every link on it needs a new login.
 pub fn logged_out() -> Markup {
     shell::page(
         "Logged out",

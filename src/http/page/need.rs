@@ -1,4 +1,4 @@
-//! One thing that needs a person: what it is about, and the forms that end it in place. Pure.
+//! One item that needs a person: what it is about, and the forms that resolve it in place. Pure.
 
 use maud::{Markup, html};
 use provost_actors::event::{Action, ActionKind, Timestamp};
@@ -11,9 +11,12 @@ use crate::api::approvals::ApprovalSummary;
 use crate::api::window::{AttemptCard, FailedCheck, Need, NeedDetail, NeedKind, TaskLine};
 use crate::api::worker::inbox::{QuestionStatus, QuestionSummary};
 
-/// How long a page waits for a merge, in milliseconds: its end is news like any other.
+/// How long a call from a page waits for a finish, in milliseconds. A finish that takes longer goes on,
+/// and its end arrives as a change like any other.
 pub const FINISH_MS: u32 = 10_000;
 
+/// An item of the inbox, with its forms if the reader may write. Its id stays the same while the same
+/// thing needs a person, so that the browser keeps focus and typed text.
 pub fn item(need: &Need, forms: &Forms, now: Timestamp) -> Markup {
     html! {
         li.item #(need.id) data-item tabindex="-1" {
@@ -48,6 +51,7 @@ fn head(need: &Need, now: Timestamp) -> Markup {
     }
 }
 
+/// The badge of an item.
 fn label(need: &Need) -> (Tone, &'static str) {
     match need.kind {
         NeedKind::Approval => (Tone::Asks, "approval"),
@@ -81,7 +85,7 @@ fn title(need: &Need) -> Markup {
     }
 }
 
-/// The page on which it is seen in full.
+/// The page that shows the matter in full: the review where there is work to judge.
 fn place(kind: NeedKind, attempt: &AttemptCard) -> String {
     let of_work = matches!(kind, NeedKind::Review | NeedKind::Ready | NeedKind::Conflict);
     let page = if of_work { "/review" } else { "" };
@@ -124,7 +128,7 @@ fn attempt_body(kind: NeedKind, attempt: &AttemptCard, now: Timestamp) -> Markup
     }
 }
 
-/// The files of an attempt, which are read when somebody wants to see them.
+/// The changed files of an attempt, which the browser asks for when they are unfolded.
 fn changes(attempt: &AttemptCard) -> Markup {
     let path = format!("/inbox/files/{}", attempt.attempt_id);
     html! {
@@ -152,7 +156,8 @@ fn approval_body(approval: &ApprovalSummary, now: Timestamp) -> Markup {
     }
 }
 
-/// What a tool would do: the command, the patch, or all that it was given.
+/// What a tool call would do: the command, the patch or the new content; of any other kind, all its
+/// arguments. Everything is escaped visibly, because a person approves what they see.
 fn action(action: &Action) -> Markup {
     let text = |name: &str| action.detail.get(name).and_then(Value::as_str);
     let is_cut = action.detail.get("truncated") == Some(&Value::Bool(true));
@@ -204,6 +209,8 @@ fn pairs(value: &Value) -> Markup {
     }
 }
 
+/// The answer that waits for confirmation, if there is one, and the question's context, which is JSON
+/// or plain text.
 fn question_body(question: &QuestionSummary) -> Markup {
     let context = question.context.as_deref();
     let read = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
@@ -246,7 +253,7 @@ fn paths_body(paths: &[String]) -> Markup {
     }
 }
 
-/// A permission that an agent asks for, on a page of its attempt.
+/// An approval on the page of its attempt, which has no item around it.
 pub fn approval(approval: &ApprovalSummary, forms: &Forms, now: Timestamp) -> Markup {
     html! {
         div.item #{"approval-" (approval.approval_id)} data-item tabindex="-1" {
@@ -257,7 +264,7 @@ pub fn approval(approval: &ApprovalSummary, forms: &Forms, now: Timestamp) -> Ma
     }
 }
 
-/// What ends it by one key.
+/// The buttons of an item, each with a key.
 fn actions(need: &Need, forms: &Forms) -> Markup {
     let (task, attempt) = (need.task.as_ref(), need.attempt.as_ref());
     html! {
@@ -285,6 +292,7 @@ fn actions(need: &Need, forms: &Forms) -> Markup {
     }
 }
 
+/// Approve or deny; where the agent asks a question with options, the answers instead.
 fn decide(approval: &ApprovalSummary, forms: &Forms) -> Markup {
     let answer = |decision| {
         Call::new("answer").with("approval_id", approval.approval_id).with("decision", decision)
@@ -304,7 +312,8 @@ fn decide(approval: &ApprovalSummary, forms: &Forms) -> Markup {
     }
 }
 
-/// The answers to a question of an agent: those that it names, another one if it takes that, none.
+/// The answers to an agent's question: a button for each option, a field if it accepts other answers,
+/// and "No answer", which denies.
 fn reply(approval: &ApprovalSummary, question: &AgentQuestion, forms: &Forms) -> Markup {
     let answer = || Call::new("answer").with("approval_id", approval.approval_id);
     let other = html! {
@@ -321,6 +330,7 @@ fn reply(approval: &ApprovalSummary, question: &AgentQuestion, forms: &Forms) ->
     }
 }
 
+/// The button for a squash merge, which is the page's default strategy.
 pub fn merge(attempt: &AttemptCard, forms: &Forms) -> Markup {
     let merge = finish(attempt, "merge").with("strategy", "squash");
     merge.button(forms, Button::new("Merge").key("m").look(Look::Primary))
@@ -339,6 +349,7 @@ fn finish<'a>(attempt: &AttemptCard, action: &str) -> Call<'a> {
         .with("timeout_ms", FINISH_MS)
 }
 
+/// The button for a new attempt with the same executor and variant.
 fn start_again(task: &TaskLine, attempt: &AttemptCard, forms: &Forms) -> Markup {
     let mut start = Call::new("start_task_attempt")
         .with("task_id", task.task_id)
@@ -349,13 +360,14 @@ fn start_again(task: &TaskLine, attempt: &AttemptCard, forms: &Forms) -> Markup 
     start.button(forms, Button::new("New attempt").key("t"))
 }
 
+/// The button that sets the task's status.
 fn task_is(status: &str, label: &str, key: &str, task: Option<&TaskLine>, forms: &Forms) -> Markup {
     let Some(task) = task else { return html! {} };
     let update = Call::new("update_task").with("task_id", task.task_id).with("status", status);
     update.button(forms, Button::new(label).key(key))
 }
 
-/// What ends it by words: the answer, or another turn.
+/// The form for a text: the answer to a question, or a follow-up prompt. An approval has neither.
 fn replies(need: &Need, forms: &Forms) -> Markup {
     if let NeedDetail::Question(question) = &need.detail {
         return answer(question, need, forms);
@@ -379,6 +391,7 @@ fn replies(need: &Need, forms: &Forms) -> Markup {
     }
 }
 
+/// The form for an answer. The answer that waits for confirmation is filled in.
 fn answer(question: &QuestionSummary, need: &Need, forms: &Forms) -> Markup {
     let call = Call::new("answer").with("question_id", &question.question_id);
     let given = question.answer.as_deref().unwrap_or_default();
@@ -391,7 +404,7 @@ fn answer(question: &QuestionSummary, need: &Need, forms: &Forms) -> Markup {
     call.form(forms, "stack", None, &content)
 }
 
-/// What a person would ask for first.
+/// The prompt that is filled in: what a person would ask for first. Empty: they have to write it.
 fn prompt(need: &Need) -> String {
     match (&need.detail, need.kind) {
         (NeedDetail::Checks(checks), _) if !checks.is_empty() => {

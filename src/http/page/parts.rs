@@ -11,17 +11,18 @@ use crate::api::tasks::Priority;
 use crate::work::labels::steers;
 pub use crate::work::labels::{headline, word};
 
-/// What a badge means. Each tone has its own shape, so that colour is not needed.
+/// What a badge means. Each tone has its own shape, for readers who can't tell the colours apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Good,
     Bad,
     /// A person is needed.
     Asks,
-    /// Something works.
+    /// Work is under way.
     Busy,
-    /// It waits for something that passes by itself.
+    /// It waits, and continues without a person.
     Waits,
+    /// Nothing to do, and nothing wrong.
     Quiet,
 }
 
@@ -49,11 +50,13 @@ impl Tone {
     }
 }
 
+/// A short label. The shape is hidden from screen readers, which read the text.
 pub fn badge(tone: Tone, text: &str) -> Markup {
     html! { span class=(tone.class()) { span.shape aria-hidden="true" { (tone.shape()) } (text) } }
 }
 
-/// The state of an attempt, in a word and what it waits on.
+/// The state of an attempt in a word, and what it waits for. The phase comes first: while a turn runs,
+/// it says more than the state.
 pub fn attempt_badge(
     state: AttemptState,
     phase: AttemptPhase,
@@ -78,7 +81,7 @@ pub fn attempt_badge(
     badge(tone, on.as_deref().unwrap_or(text))
 }
 
-/// A priority other than the usual one.
+/// A priority; nothing for `medium`, which is the default.
 pub fn priority(priority: Priority) -> Markup {
     let (class, mark) = match priority {
         Priority::Critical => ("priority critical", "‼"),
@@ -89,14 +92,14 @@ pub fn priority(priority: Priority) -> Markup {
     html! { span class=(class) { span aria-hidden="true" { (mark) } (word(&priority)) } }
 }
 
-/// A moment, as the time since then.
+/// The time since a moment. The script keeps the text up to date (`data-ago`).
 pub fn ago(at: Timestamp, now: Timestamp) -> Markup {
     let seconds = now.since(at).as_secs();
     let text = if seconds < 10 { "now".to_owned() } else { format!("{} ago", span(seconds)) };
     html! { time datetime=(at) title=(at) data-ago { (text) } }
 }
 
-/// A number of seconds in its largest unit.
+/// A number of seconds in its largest unit, rounded down: 90 is `1m`.
 pub fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),
@@ -106,7 +109,7 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
-/// A large number in a few characters: 12.3k.
+/// A number in a few characters, rounded down: 12345 is `12.3k`.
 pub fn amount(number: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
     let unit = UNITS.iter().find(|(size, _)| number >= *size);
@@ -118,12 +121,13 @@ pub fn amount(number: u64) -> String {
     format!("{}.{}{name}", tenths / 10, tenths % 10)
 }
 
+/// US dollars to a cent; a cost above zero and below a cent is `< $0.01`.
 pub fn dollars(cost: f64) -> String {
     if cost > 0.0 && cost < 0.01 { "< $0.01".to_owned() } else { format!("${cost:.2}") }
 }
 
-/// Text whose control characters, and those that reorder it, are escaped: what a person reads
-/// before they approve it has to be what runs.
+/// Text whose control, reordering and invisible characters are escaped: a command that a person
+/// approves must look like what runs. Line breaks and tabs stay.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -136,7 +140,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Characters that steer, and those without width.
+/// Whether a character can change how its neighbours look, or has no width.
 fn hides(c: char) -> bool {
     let has_no_width =
         matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');

@@ -1,5 +1,8 @@
-//! A patch as git writes it, read into files, hunks and rows with the numbers of their lines. It
-//! takes any text: what is no patch has no files. Pure.
+//! A patch as git writes it, read into files, hunks and rows with their line numbers. Any text is
+//! accepted: text that is no patch has no files. Pure.
+//!
+//! `header` reads the lines before a file's hunks, `marks` finds what differs within a line, `view`
+//! writes the rows as tables.
 
 mod header;
 mod marks;
@@ -10,26 +13,28 @@ use std::ops::Range;
 use header::Header;
 pub use view::{Side, View, side_by_side, unified};
 
-/// A file in a patch.
+/// A file of a patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePatch {
     /// Paths without the `a/` and `b/` of the patch; one that is not UTF-8 is in quotes.
     pub old_path: String,
     pub new_path: String,
     pub kind: Kind,
-    /// Modes, such as 100755, of the sides that the patch names them of.
+    /// Modes, such as 100755. `None`: the patch does not name that side's mode.
     pub old_mode: Option<String>,
     pub new_mode: Option<String>,
-    /// Ids of the blobs; zeros where there is no file.
+    /// Ids of the blobs, perhaps abbreviated; zeros on the side that has no file. `None`: no content
+    /// changed.
     pub old_blob: Option<String>,
     pub new_blob: Option<String>,
-    /// How much of a renamed file is the same, in percent.
+    /// How similar both sides of a renamed or copied file are, in percent.
     pub similarity: Option<u8>,
     /// Its content is not text.
     pub is_binary: bool,
     pub hunks: Vec<Hunk>,
 }
 
+/// What happened to a file. A change of mode alone is `Modified`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     Added,
@@ -40,18 +45,19 @@ pub enum Kind {
     Copied,
 }
 
-/// Lines that follow each other.
+/// Changed lines with the unchanged ones around them. Lines count from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hunk {
     pub old_start: u64,
     pub old_count: u64,
     pub new_start: u64,
     pub new_count: u64,
-    /// The line that git shows to tell where it is, such as a function's head.
+    /// The line that git shows as context, such as a function's head; often empty.
     pub heading: String,
     pub rows: Vec<Row>,
 }
 
+/// On which sides a row's line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Same,
@@ -59,6 +65,7 @@ pub enum Change {
     Deleted,
 }
 
+/// A line of a hunk, without its sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub change: Change,
@@ -66,9 +73,10 @@ pub struct Row {
     pub old: Option<u64>,
     pub new: Option<u64>,
     pub text: String,
-    /// No newline follows: it is the end of the file.
+    /// The file ends with this line, without a newline.
     pub is_unended: bool,
-    /// What differs from the line on the other side, in bytes; empty if the whole line does.
+    /// The byte ranges that differ from the line on the other side. Empty: the line has no counterpart,
+    /// most of it differs, or it is too long to be compared.
     pub marks: Vec<Range<usize>>,
 }
 
@@ -95,19 +103,19 @@ pub fn parse(patch: &str) -> Vec<FilePatch> {
 }
 
 impl FilePatch {
-    /// The path to speak of: where the file is now, or was.
+    /// The file's path: the new one, or the old one of a deleted file.
     pub fn path(&self) -> &str {
         if self.kind == Kind::Deleted { &self.old_path } else { &self.new_path }
     }
 
-    /// How many rows all its hunks have.
+    /// The number of rows in all hunks, in which [`View::rows`] counts.
     pub fn row_count(&self) -> usize {
         self.hunks.iter().map(|hunk| hunk.rows.len()).sum()
     }
 }
 
 impl Hunk {
-    /// From `@@ -1,2 +3,4 @@ heading`.
+    /// Reads `@@ -1,2 +3,4 @@ heading`; `None`: the line begins no hunk.
     fn head(line: &str) -> Option<Self> {
         let (numbers, heading) = line.strip_prefix("@@ -")?.split_once(" @@")?;
         let (old, new) = numbers.split_once(" +")?;
@@ -116,7 +124,8 @@ impl Hunk {
         Some(Self { old_start, old_count, new_start, new_count, heading, rows: Vec::new() })
     }
 
-    /// Its rows: as many as its head says, whatever they look like.
+    /// Reads as many rows as the head says. Only the counts tell where a hunk ends: a deleted line
+    /// `-- x` looks like the header `--- x` of a next file.
     fn read<'l>(&mut self, lines: &mut std::iter::Peekable<impl Iterator<Item = &'l str>>) {
         let (mut old, mut new) = (self.old_start, self.new_start);
         let (old_end, new_end) = (end(old, self.old_count), end(new, self.new_count));
@@ -132,7 +141,7 @@ impl Hunk {
                 Some(b'+') if new < new_end => (Change::Added, &line[1..]),
                 Some(b'-') if old < old_end => (Change::Deleted, &line[1..]),
                 Some(b' ') if old < old_end && new < new_end => (Change::Same, &line[1..]),
-                // Some programs strip the space of an empty line.
+                // Some programs remove the space that is all of an empty unchanged line.
                 None if old < old_end && new < new_end => (Change::Same, ""),
                 _ => return,
             };
@@ -152,6 +161,7 @@ impl Hunk {
     }
 }
 
+/// The line after the last one. The numbers come from the patch, so they may be of any size.
 fn end(start: u64, count: u64) -> u64 {
     start.saturating_add(count)
 }

@@ -1,4 +1,4 @@
-//! The projects of a page: their names, and the choice of one.
+//! The projects of a page: their names, and the form that chooses one.
 
 use maud::{Markup, html};
 use provost_actors::ids::ProjectId;
@@ -8,9 +8,10 @@ use crate::api::projects::{ListProjectsInput, ProjectSummary};
 use crate::http::RequestContext;
 use crate::http::page::Problem;
 
-/// The newest ones.
+/// At most the newest 200 projects, sorted by name.
 pub struct Projects(pub Vec<ProjectSummary>);
 
+/// Reads the projects. It is one call of the service.
 pub async fn of(desk: &RequestContext) -> Result<Projects, Problem> {
     let input = ListProjectsInput { limit: Limit::of(200), cursor: None };
     let mut projects = desk.service.list_projects(&desk.caller, input).await?.projects;
@@ -19,7 +20,7 @@ pub async fn of(desk: &RequestContext) -> Result<Projects, Problem> {
 }
 
 impl Projects {
-    /// A form that shows a page for one project; nothing where there is no choice.
+    /// A form that shows `path` for one project; nothing where there are fewer than two and none is chosen.
     pub fn choice(&self, path: &str, chosen: Option<ProjectId>) -> Markup {
         if self.0.len() < 2 && chosen.is_none() {
             return html! {};

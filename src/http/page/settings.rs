@@ -1,5 +1,5 @@
-//! Settings: the daemon, the executors, and what applies to the worktrees of each project. They
-//! are read here and written in the configuration.
+//! Settings: the daemon, the executors, and what applies to the worktrees of each project. The page
+//! only shows them; they are changed in the configuration.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,13 @@ use crate::api::window::LoginsInput;
 use crate::http::RequestContext;
 use crate::http::page::Problem;
 
+/// The page without its slow sections, each of which the browser asks for ([`later`]).
 pub async fn page(desk: RequestContext) -> Result<Markup, Problem> {
     let info = info(&desk).await;
     Ok(shell::page("Settings", Some(NavItem::Settings), desk.as_of, &whole(info.as_ref())))
 }
 
-/// The executors, whose programs are asked for their versions.
+/// The table of executors. It takes a while: each program is started to ask for its version and login.
 pub async fn executors(desk: RequestContext) -> Result<Markup, Problem> {
     let found = desk.service.list_executors(&desk.caller, ListExecutorsInput {});
     let logins = desk.service.logins(&desk.caller, LoginsInput {});
@@ -30,13 +31,15 @@ pub async fn executors(desk: RequestContext) -> Result<Markup, Problem> {
     Ok(executor_table(&found.executors, &logins))
 }
 
-/// What the doctor finds, for the daemon's own user.
+/// The findings of `provost doctor`. Only the daemon's own user gets them; the page shows every failed
+/// call as if that was the reason.
 pub async fn findings(desk: RequestContext) -> Result<Markup, Problem> {
     let found = desk.service.call_method(&desk.caller, "provost/doctor", None).await;
     let found = found.ok().and_then(read::<Vec<Finding>>);
     Ok(finding_list(found.as_deref()))
 }
 
+/// The projects with their repositories, and what new worktrees of these get.
 pub async fn of_projects(desk: RequestContext) -> Result<Markup, Problem> {
     let mut shown = Vec::new();
     for project in projects::of(&desk).await?.0 {
@@ -50,11 +53,12 @@ pub async fn of_projects(desk: RequestContext) -> Result<Markup, Problem> {
     Ok(project_list(&shown))
 }
 
-/// `None` for a reader who is not the daemon's own user.
+/// Where the daemon runs; `None` for a reader who is not the daemon's own user.
 async fn info(desk: &RequestContext) -> Option<Info> {
     read(desk.service.call_method(&desk.caller, "provost/info", None).await.ok()?)
 }
 
+/// What is configured for the worktrees of a project; the error is what the page shows instead.
 async fn provisioned(desk: &RequestContext, project: &Value) -> Result<Vec<ShownRepo>, String> {
     let method = "provost/repo_settings";
     let found = desk.service.call_method(&desk.caller, method, Some(project.clone())).await;
@@ -89,7 +93,7 @@ fn whole(info: Option<&Info>) -> Markup {
     }
 }
 
-/// A section that takes a while to read.
+/// A section whose content the browser asks for after the page has loaded.
 fn later(name: &str, title: &str) -> Markup {
     let path = format!("/settings/{name}");
     html! {
@@ -188,7 +192,7 @@ fn project_list(projects: &[Project]) -> Markup {
     }
 }
 
-/// What is wrong or worth knowing comes first; `None`: the reader may not see it.
+/// Findings that are not `ok` come first, the others are folded. `None`: the reader may not see them.
 fn finding_list(findings: Option<&[Finding]>) -> Markup {
     let Some(findings) = findings else {
         return html! {

@@ -1,11 +1,11 @@
-//! What all pages have: the head, the navigation, the list of keys and the place where outcomes
-//! are announced. Pure.
+//! What all pages have: the head, the navigation, the list of keys, and the element that announces
+//! outcomes. Pure.
 
 use maud::{DOCTYPE, Markup, html};
 
 use crate::http::assets;
 
-/// The places of the navigation, each with the key that follows `g`.
+/// The entries of the navigation. Each has a key, which a person presses after `g`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NavItem {
     Inbox,
@@ -45,12 +45,13 @@ impl NavItem {
     }
 }
 
-/// Settings of htmx: it evaluates no text, adds no style, keeps no copies of pages, asks this
-/// site only, and shows the answers that say what went wrong.
+/// Settings of htmx: no `eval`, no inline styles (the policy forbids both), no copies of pages in the
+/// browser's storage, requests to this site only. It also swaps in answers with an error status, which
+/// htmx drops by default.
 const HTMX: &str = r#"{"allowEval":false,"allowScriptTags":false,"includeIndicatorStyles":false,"historyCacheSize":0,"selfRequestsOnly":true,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
-/// A whole page. `here` is the page's place in the navigation, or the place that it belongs to;
-/// `as_of`, the number of a change that it shows: what it lacks came later.
+/// A whole page. `here`: the entry of the navigation to which the page belongs. `as_of`: the number of
+/// the newest change that the page is sure to show; its event stream begins after it.
 pub fn page(title: &str, here: Option<NavItem>, as_of: Option<u64>, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -80,7 +81,7 @@ pub fn page(title: &str, here: Option<NavItem>, as_of: Option<u64>, body: &Marku
     }
 }
 
-/// A script, which runs once the page has been painted, after those named before it.
+/// A script, which `start.js` runs after the first paint, in the order of the page.
 pub fn script(name: &str) -> Markup {
     html! { link rel="preload" as="script" href=(assets::path(name)) data-run; }
 }
@@ -111,7 +112,8 @@ fn top(here: Option<NavItem>) -> Markup {
     }
 }
 
-/// How many things wait for a person, beside the inbox's name; asked for once the page is there.
+/// The number of items in the inbox, beside its name. `None`: not known yet; the browser asks for it
+/// when the page has loaded, so that no page waits for the count.
 pub fn waiting(count: Option<usize>) -> Markup {
     let trigger = if count.is_none() { "load, changed" } else { "changed" };
     let shown = count.filter(|count| *count > 0);
@@ -126,10 +128,11 @@ pub fn waiting(count: Option<usize>) -> Markup {
     }
 }
 
-/// The number above which the navigation says "more".
+/// The largest number that is shown; above it, the navigation shows `99+`.
 const WAITING_SHOWN: usize = 99;
 
-/// The shortcuts, by the place where they work.
+/// The shortcuts, by the page where they work. Buttons name their keys themselves (`data-key`): this
+/// is only the list that `?` shows.
 const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "Anywhere",
@@ -194,18 +197,20 @@ fn keys() -> Markup {
     }
 }
 
-/// A part of a page that asks for itself again when one of its topics changes: `*` is any.
+/// A part of a page that the browser reloads when one of its topics changes. The part's address must
+/// answer with the same wrapper, which replaces the old one.
 pub struct Live<'a> {
     pub id: &'a str,
     /// The address of the part alone.
     pub path: &'a str,
-    /// Topics of `/events`, separated by spaces.
+    /// Topics of `/events`, separated by spaces; `*` is every topic.
     pub topics: &'a str,
-    /// Only changes of the thing with this id, if it is given.
+    /// The id of the object whose changes count; `None`: those of every object.
     pub of: Option<&'a str>,
 }
 
 impl Live<'_> {
+    /// Puts the part into the element that is reloaded.
     pub fn wrap(&self, content: &Markup) -> Markup {
         html! {
             div id=(self.id) data-topic=(self.topics) data-id=[self.of]

@@ -1,23 +1,25 @@
-//! Stacked bars, a bar for each day. Sizes are attributes: a page has no inline style. Pure.
+//! Stacked bars, one for each day. Sizes are attributes, because the policy forbids inline styles.
+//! Pure.
 
 use maud::{Markup, html};
 use provost_actors::event::Timestamp;
 
-/// Colours that can be told apart; the last one is for all others.
+/// The number of colours (classes `s0` to `s6`); the last one stands for all further groups.
 pub const COLOURS: usize = 7;
 
+/// The coordinates of the drawing; the browser scales it to the page.
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 200.0;
-/// Room for the scale at the left and the days below.
+/// Space for the numbers at the left, the days below and the topmost number.
 const LEFT: f64 = 56.0;
 const BELOW: f64 = 22.0;
 const ABOVE: f64 = 8.0;
-/// Lines of the scale above zero.
+/// Grid lines above the one at zero.
 const LINES: u32 = 5;
-/// Days that are named.
+/// Most days that have a label.
 const NAMED: usize = 8;
 
-/// A day: its name, and the amount of each colour.
+/// A day's bar: its name, and the amount of each colour.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
     name: String,
@@ -29,6 +31,8 @@ impl Bar {
         Self { name, parts: [0.0; COLOURS] }
     }
 
+    /// Adds to a part of the bar. Colours beyond the last one count as the last one, and negative amounts
+    /// as nothing.
     pub fn add(&mut self, colour: usize, amount: f64) {
         self.parts[colour.min(COLOURS - 1)] += amount.max(0.0);
     }
@@ -38,14 +42,14 @@ impl Bar {
     }
 }
 
-/// The date of a day, counted from the first one.
+/// The month and day (`MM-DD`, in UTC) of the day that follows the first one after `number` days.
 pub fn day(first: Timestamp, number: usize) -> String {
     let millis = i64::try_from(number).unwrap_or_default() * 86_400_000;
     let date = Timestamp::from_millis(first.millis() + millis).to_string();
     date.get(5..10).unwrap_or_default().to_owned()
 }
 
-/// The end of the scale: the next one of 1, 2, 2.5 and 5 times a power of ten.
+/// The top of the scale: the smallest of 1, 2, 2.5, 5 or 10 times a power of ten that is no less.
 fn round_up(most: f64) -> f64 {
     if most <= 0.0 || !most.is_finite() {
         return 1.0;
@@ -55,6 +59,7 @@ fn round_up(most: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
+/// The plot. `shown` writes an amount, both at the scale and in a bar's tooltip.
 #[expect(clippy::cast_precision_loss, reason = "a plot")]
 pub fn bars(title: &str, bars: &[Bar], shown: impl Fn(f64) -> String) -> Markup {
     let top = round_up(bars.iter().map(Bar::total).fold(0.0, f64::max));
@@ -89,7 +94,7 @@ pub fn bars(title: &str, bars: &[Bar], shown: impl Fn(f64) -> String) -> Markup 
     }
 }
 
-/// Each colour that is there, with what is below it.
+/// The colours with an amount: the colour, the sum of the amounts below it, and its own.
 fn stacked(parts: &[f64; COLOURS]) -> Vec<(usize, f64, f64)> {
     let mut below = 0.0;
     let mut stacked = Vec::new();
@@ -100,6 +105,7 @@ fn stacked(parts: &[f64; COLOURS]) -> Vec<(usize, f64, f64)> {
     stacked
 }
 
+/// A square of a colour, for the legend.
 pub fn swatch(colour: usize) -> Markup {
     html! {
         svg.plot viewBox="0 0 10 10" aria-hidden="true" {
@@ -108,7 +114,7 @@ pub fn swatch(colour: usize) -> Markup {
     }
 }
 
-/// A coordinate, to a tenth.
+/// A coordinate with one decimal, which keeps the page small.
 fn at(place: f64) -> String {
     format!("{place:.1}")
 }

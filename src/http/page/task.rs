@@ -1,4 +1,4 @@
-//! A task: what it asks for, its attempts, and what can be done with it.
+//! A task: its description, its attempts, and what can be done with it.
 
 use axum::extract::Path;
 use maud::{Markup, html};
@@ -16,21 +16,23 @@ use crate::api::worker::report::CheckedReport;
 use crate::http::RequestContext;
 use crate::http::page::Problem;
 
-/// Attempts of a task that are shown.
+/// Most attempts of a task that are shown.
 pub const ATTEMPTS_MAX: usize = 20;
 
+/// The whole page. The section with the forms loads by itself.
 pub async fn page(desk: RequestContext, Path(task): Path<TaskId>) -> Result<Markup, Problem> {
     let has_tools = Forms::new(&desk.caller, "/").may_write;
     let (body, title) = read(&desk, task, has_tools).await?;
     Ok(shell::page(&title, Some(NavItem::Board), desk.as_of, &body))
 }
 
+/// The page's live part, which the browser reloads when something changes.
 pub async fn fragment(desk: RequestContext, Path(task): Path<TaskId>) -> Result<Markup, Problem> {
-    // What a person writes into stands apart from what is refreshed.
+    // The forms are outside of the live part: a reload would discard what a person types.
     Ok(read(&desk, task, false).await?.0)
 }
 
-/// What can be done with a task, for its page and for its card.
+/// The forms of a task, for its page and for its card on the board.
 pub async fn tools(desk: RequestContext, Path(task_id): Path<TaskId>) -> Result<Markup, Problem> {
     let task = desk.service.get_task(&desk.caller, GetTaskInput { task_id }).await?.task;
     let executors = desk.service.list_executors(&desk.caller, ListExecutorsInput {}).await?;
@@ -38,6 +40,7 @@ pub async fn tools(desk: RequestContext, Path(task_id): Path<TaskId>) -> Result<
     Ok(all_tools(&task, &executors.executors, &forms))
 }
 
+/// The live part and the page's title. `has_tools` adds the section for the forms.
 async fn read(
     desk: &RequestContext,
     task_id: TaskId,
@@ -50,7 +53,8 @@ async fn read(
     Ok((whole(&task, &attempts, has_tools, Timestamp::now()), title))
 }
 
-/// The newest attempts of a task, newest first.
+/// The newest attempts of a task, newest first, at most [`ATTEMPTS_MAX`]. A status that the service
+/// shortened, because the answer was too large, is left out.
 pub async fn attempts(desk: &RequestContext, task: TaskId) -> Result<Vec<AttemptStatus>, Problem> {
     use crate::api::args::{Limit, List};
     use crate::api::attempts::{GetAttemptStatusInput, ListTaskAttemptsInput};
@@ -76,6 +80,7 @@ pub async fn attempts(desk: &RequestContext, task: TaskId) -> Result<Vec<Attempt
     Ok(whole.collect())
 }
 
+/// A task's status as a badge.
 pub fn status_badge(status: TaskStatus) -> Markup {
     let (tone, text) = match status {
         TaskStatus::Todo => (Tone::Quiet, "to do"),
@@ -175,6 +180,7 @@ fn list(attempts: &[AttemptStatus], now: Timestamp) -> Markup {
     }
 }
 
+/// The members of a report that are not null.
 fn pairs(value: &serde_json::Value) -> Markup {
     let members = value.as_object().into_iter().flatten();
     html! {
@@ -196,6 +202,8 @@ fn all_tools(task: &CheckedTask, executors: &[ExecutorSummary], forms: &Forms) -
     }
 }
 
+/// The form that starts an attempt. The list of variants has those of all available executors, because
+/// without a script it can't follow the chosen one.
 fn start(task: &CheckedTask, executors: &[ExecutorSummary], forms: &Forms) -> Markup {
     let summary = &task.task.summary;
     let variants = executors.iter().filter(|it| it.available);

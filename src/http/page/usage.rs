@@ -1,4 +1,5 @@
-//! Tokens and cost by day, project and executor, as tables and as plots that the server draws.
+//! Tokens and cost by day, project and executor, as tables and as plots that the server draws. It
+//! works without a script.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +15,10 @@ use crate::api::window::{Usage, UsageInput, UsageRow};
 use crate::http::RequestContext;
 use crate::http::page::Problem;
 
-/// Days that a page can show.
+/// The periods of the page, in days.
 const DAYS: [usize; 4] = [7, 30, 90, 365];
 
-/// What a colour stands for.
+/// What one colour of the plots stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
@@ -34,6 +35,7 @@ impl By {
         }
     }
 
+    /// The row's group.
     fn of(self, row: &UsageRow) -> &str {
         match self {
             Self::Project => &row.project_name,
@@ -42,6 +44,7 @@ impl By {
     }
 }
 
+/// The page's query. Any other number of days than those of [`DAYS`] counts as 30.
 #[derive(Debug, Default, Deserialize)]
 pub struct Asked {
     days: Option<usize>,
@@ -49,6 +52,7 @@ pub struct Asked {
     by: By,
 }
 
+/// The page. The days are those of UTC.
 pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Markup, Problem> {
     let days = asked.days.filter(|days| DAYS.contains(days)).unwrap_or(30);
     let input = UsageInput { days: Limit::of(days) };
@@ -56,6 +60,7 @@ pub async fn page(desk: RequestContext, Query(asked): Query<Asked>) -> Result<Ma
     Ok(shell::page("Usage", Some(NavItem::Usage), desk.as_of, &whole(&usage, asked.by)))
 }
 
+/// The sum of a group, or of all rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     turns: u64,
@@ -75,7 +80,8 @@ impl Sum {
     }
 }
 
-/// The sums of all of a kind, the one that cost most first.
+/// The sum of each group, largest cost first, then most tokens: executors that report no cost come in
+/// the order of their tokens.
 fn sums(usage: &Usage, by: By) -> Vec<(&str, Sum)> {
     let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
     for row in &usage.rows {
@@ -127,6 +133,7 @@ fn whole_number(amount: f64) -> u64 {
     amount.round() as u64
 }
 
+/// The other grouping, for the second table.
 fn other(by: By) -> By {
     match by {
         By::Project => By::Executor,
@@ -158,6 +165,7 @@ fn choices(usage: &Usage, by: By) -> Markup {
     }
 }
 
+/// A stacked plot. `groups` are in the order of their colours; those beyond the last colour share it.
 fn plot(
     title: &str,
     usage: &Usage,

@@ -1,6 +1,6 @@
-//! What PostgreSQL has of its own: names of functions, and parameters of the types that the server
-//! finds a statement to need. Passages are found by `tsvector`s. The schema has the functions that
-//! the statements take from SQLite (`iif`, `->>` of a text).
+//! What only PostgreSQL has: other names of functions, and parameters in the types that the server finds
+//! for a statement. `tsvector`s find passages. The schema defines the functions of SQLite that the common
+//! statements use (`iif`, `->>` of a text).
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -23,6 +23,7 @@ use super::{Dialect, Terms, Words};
 use crate::store::Result;
 use crate::store::pg_transaction::answered;
 
+/// The statements of PostgreSQL.
 pub const DIALECT: Dialect = Dialect {
     holds_nul: false,
     now: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
@@ -70,22 +71,23 @@ const MATCH: &str = "WITH found AS MATERIALIZED (
          GROUP BY w.lexeme, w.said, w.rarity) o ON true
      GROUP BY f.rowid ORDER BY score, f.rowid LIMIT $2";
 
-/// What PostgreSQL calls differently.
+/// The names of SQLite in the common statements, each with PostgreSQL's name for the same.
 const NAMES: &[(&str, &str)] = &[
     ("json_group_array(", "json_agg("),
     ("json_object(", "json_build_object("),
     ("json_array(", "json_build_array("),
     ("json_each(", "json_items("),
-    // SQLite takes it as the order of the loops; here it would be another join.
+    // For SQLite, `CROSS JOIN` fixes the order of the loops; for PostgreSQL it would be another join.
     ("CROSS JOIN", "JOIN"),
 ];
 
+/// The common text of a statement as PostgreSQL understands it.
 fn text(sql: &str) -> String {
     NAMES.iter().fold(sql.to_owned(), |sql, (name, own)| sql.replace(name, own))
 }
 
-/// A document with the query of `to_tsquery`, and the words that it has: the plan's word has the
-/// weight C, those of headings B.
+/// A JSON document for the statements above: the query of `to_tsquery`, and the words in it. The word of a
+/// plan has the weight C, words of headings have B, words of the passage A.
 fn words(words: &Words<'_>) -> String {
     let mut parts = Vec::new();
     if !words.plans.is_empty() {
@@ -111,8 +113,8 @@ fn any(phrases: &[String], weight: &str, joint: &str) -> String {
     format!("({})", quoted.join(joint))
 }
 
-/// Phrases in lower case, without diacritics and punctuation: as the function `plain` of the schema
-/// makes them.
+/// Phrases in lower case, without diacritics and punctuation, exactly as the function `plain` of the schema
+/// makes them: index and query must agree.
 fn plain(phrases: &[String]) -> Vec<String> {
     let is_mark = |c: &char| ('\u{300}'..='\u{36f}').contains(c);
     let spaced = |c: char| if c.is_ascii() && !c.is_ascii_alphanumeric() { ' ' } else { c };
@@ -122,7 +124,7 @@ fn plain(phrases: &[String]) -> Vec<String> {
     phrases.iter().map(plain).collect()
 }
 
-/// What kind of values a type has, of those that the store reads and writes.
+/// The types of columns and parameters that the store reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Boolean,
@@ -130,13 +132,13 @@ pub enum Kind {
     Integer,
     Long,
     Float,
-    /// Also JSON, which is its text.
+    /// Also JSON, which is read and written as its text.
     Text,
     Other,
 }
 
 impl Kind {
-    /// By the number that each PostgreSQL has for the type (`pg_type.dat`).
+    /// The kind of a type, by the type's number, which is the same in each PostgreSQL (`pg_type.dat`).
     pub fn of(info: &PgTypeInfo) -> Self {
         match info.oid().map(|oid| oid.0) {
             Some(16) => Self::Boolean,
@@ -151,20 +153,21 @@ impl Kind {
     }
 }
 
-/// A statement as the server knows it.
+/// A statement that the server has prepared once.
 #[derive(Debug)]
 pub struct Known {
     text: Arc<str>,
-    /// Of each parameter.
+    /// The type of each parameter.
     kinds: Vec<Kind>,
 }
 
-/// Every statement that was asked, by its common text. There are as many as the source has.
+/// Every statement that was run, by its common text. The source has a limited number of statements, so
+/// the map does not grow without end.
 static KNOWN: LazyLock<Mutex<HashMap<String, Arc<Known>>>> = LazyLock::new(Mutex::default);
 
 impl Known {
-    /// The statement with this common text. The first time the server is asked for the types of its
-    /// parameters: they follow from the text alone.
+    /// The statement with this common text. Its first use asks the server for the types of its parameters;
+    /// they depend on the text alone.
     pub async fn of(sql: &SqlStr, connection: &mut PgConnection) -> Result<Arc<Self>> {
         if let Some(known) = lock(&KNOWN).get(sql.as_str()) {
             return Ok(Arc::clone(known));
@@ -181,7 +184,7 @@ impl Known {
         Ok(known)
     }
 
-    /// The statement with its parameters, each in the type that it has there.
+    /// The statement with its parameters, each in the binary form of its type. Refuses a text with U+0000.
     pub fn query(&self, values: Vec<Value>) -> Result<Query<'static, Postgres, PgArguments>> {
         let mut arguments = PgArguments::default();
         for (value, kind) in values.into_iter().zip(&self.kinds) {
@@ -192,12 +195,12 @@ impl Known {
     }
 }
 
-/// A parameter whose type the server finds; `None`: NULL.
+/// A parameter in the binary form of its type; `None`: NULL.
 struct Parameter(Option<Vec<u8>>);
 
 impl Type<Postgres> for Parameter {
     fn type_info() -> PgTypeInfo {
-        // `unknown`: the statement says what it is.
+        // `unknown`: the server takes the type from the statement.
         PgTypeInfo::with_oid(Oid(705))
     }
 }
@@ -210,9 +213,9 @@ impl Encode<'_, Postgres> for Parameter {
     }
 }
 
-/// A value in the binary form of a type.
+/// A value in the binary form of a type; `None`: NULL.
 fn bytes(value: &Value, kind: Kind) -> Result<Option<Vec<u8>>> {
-    // What is larger than a column can hold is as good as without end.
+    // A number beyond the column's range stands for "without end": the greatest one is stored.
     let number = |value: &Value| match value {
         Value::Bool(bool) => Some(i64::from(*bool)),
         Value::Number(number) if number.is_f64() => None,
@@ -236,7 +239,7 @@ fn bytes(value: &Value, kind: Kind) -> Result<Option<Vec<u8>>> {
     found.map(Some).ok_or_else(|| sqlx::Error::Encode(error().into()).into())
 }
 
-/// The refusal of a text that PostgreSQL has no place for.
+/// The refusal of a text with U+0000, which PostgreSQL can't store.
 fn nul() -> Refusal {
     let message = "a text contains the character U+0000, which PostgreSQL can't store";
     Refusal::new(Code::InvalidArgument, message)

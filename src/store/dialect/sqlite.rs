@@ -1,12 +1,13 @@
-//! What SQLite has of its own: its lock is taken by the begin of a write, and FTS5 finds passages.
+//! What only SQLite has: `BEGIN IMMEDIATE`, which takes the lock of writes, and the full-text index FTS5.
 
 use super::{Dialect, Terms, Words};
 
+/// The statements of SQLite.
 pub const DIALECT: Dialect = Dialect {
     holds_nul: true,
     now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-    // The lock is taken at once: a transaction that reads first and writes later could fail
-    // half-way.
+    // The lock is taken at once. A transaction that reads first and writes later could fail in the
+    // middle: `SQLITE_BUSY` when another connection has written between the two.
     begin_write: "BEGIN IMMEDIATE",
     begin_snapshot: "BEGIN",
     index_passages: "INSERT INTO plan_passages (rowid, plan, place, said)

@@ -1,5 +1,12 @@
-//! Check runs: planned with the report that they check, their receipts, and
-//! what they make of the task.
+//! Check runs: planned with the report or the finish that they check, then their receipts, then what their
+//! verdict makes of the task.
+//!
+//! ```text
+//!  planned ─a receipt for each check─▶ concluded (verdict) ─the attempt knows it─▶ closed
+//!     │                                   └─Verified: the task is done; Rework: it goes back to the worker;
+//!     │                                     Overruled: the task has changed since, nothing happens
+//!     └─no checks─▶ closed at once
+//! ```
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
@@ -18,14 +25,14 @@ use crate::work::{TaskKind, Worker};
 /// What a run of checks belongs to.
 pub struct NewRun {
     pub task: TaskId,
-    /// `None`: a report that the task is done.
+    /// The finish whose result is checked; `None`: a report that the task is done.
     pub finish: Option<FinishId>,
+    /// The report says that the tests have passed.
     pub claims_passed: bool,
 }
 
-/// Writes down what is reported done, or what a merge would give, within the transaction of its
-/// cause. Whether there is something to be checked: then a reported task is `reported` until it
-/// has been.
+/// Writes the row of a run, in the transaction of the report or finish that causes it. `true`: there are
+/// checks, so a reported task stays `reported` until they have run.
 pub async fn plan(db: Db<'_>, of: &NewRun, submission: &Submission) -> Result<bool> {
     let now = now();
     let is_checked = !submission.checks.is_empty();
@@ -36,7 +43,7 @@ pub async fn plan(db: Db<'_>, of: &NewRun, submission: &Submission) -> Result<bo
         "is_empty_diff": submission.is_empty_diff, "claims_passed": of.claims_passed,
         "planned_at": now, "closed_at": (!is_checked).then_some(now),
     });
-    // A finish may write it again.
+    // A finish that is continued may plan the same run a second time.
     db.insert_new("INTO check_runs", row).await?;
     Ok(is_checked)
 }
@@ -58,8 +65,8 @@ macro_rules! runs {
 }
 
 impl Store {
-    /// The task that a worker means, if a report that it is done would be one of work
-    /// that has changed something. This does not check whether it may report that.
+    /// The task that a worker's report names, if a report of `done` on it would have checks: work or an
+    /// investigation that is still open. Whether the worker may report on it is checked later.
     pub async fn to_be_checked(
         &self,
         worker: &Worker,
@@ -74,15 +81,14 @@ impl Store {
         .await
     }
 
-    /// What the last report that a task is done led to, if there was one.
+    /// The run of the last report that the task is done; `None`: there was none.
     pub async fn last_run(&self, task: TaskId) -> Result<Option<CheckRun>, Refusal> {
         let sql = runs!("r.task_id = $1 AND r.finish_id IS NULL ORDER BY r.run_id DESC LIMIT 1");
         self.read(async |db| db.find(sql, (task,)).await).await
     }
 }
 
-/// A run is planned with its report, then has a receipt for each check, is concluded, and is
-/// closed once its attempt knows. A daemon that dies in between goes on from the rows.
+/// A daemon that dies between two of these steps continues from the rows.
 #[async_trait]
 impl Checks for Store {
     async fn open_checks(&self) -> Result<Vec<CheckRun>, Refusal> {
@@ -119,6 +125,7 @@ impl Checks for Store {
     }
 }
 
+/// Writes a receipt; a check that has one already keeps it.
 async fn insert_receipt(db: Db<'_>, run: CheckRunId, receipt: &Receipt) -> Result<()> {
     let row = json!({
         "run_id": run, "name": receipt.name, "command": receipt.command,
@@ -130,8 +137,8 @@ async fn insert_receipt(db: Db<'_>, run: CheckRunId, receipt: &Receipt) -> Resul
     db.insert_new("INTO receipts", row).await.map(drop)
 }
 
-/// Ends the runs of a host that is lost: what has no receipt could not be run. Those of finishes wait for
-/// the host with their finish.
+/// Ends the runs of a lost host: each check without a receipt gets one that says that it could not run. Runs
+/// of finishes wait for the host, as their finishes do.
 pub async fn give_up(db: Db<'_>, host: &str) -> Result<()> {
     let open = runs!("r.closed_at IS NULL AND r.finish_id IS NULL AND r.host = $1");
     let open: Vec<CheckRun> = db.all(open, (host,)).await?;
@@ -169,6 +176,7 @@ pub async fn last_of(db: Db<'_>, attempt: AttemptId) -> Result<Option<CheckRun>>
     db.find(sql, (attempt,)).await
 }
 
+/// Finds the verdict of a run, and changes the task by it; a run of a finish changes no task.
 async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
     if run.finish_id.is_some() {
         let is_good = all_passed(&run.receipts);
@@ -192,7 +200,7 @@ async fn conclude(db: Db<'_>, run: &CheckRun) -> Result<CheckVerdict> {
     Ok(CheckVerdict::Rework)
 }
 
-/// Whether the task is as its last report left it, and this run is that report's.
+/// Whether the task is still as its last report left it, and that report belongs to this run.
 async fn stands(db: Db<'_>, run: &CheckRun) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM tasks WHERE task_id = $1 AND deleted_at IS NULL
                         AND status = $3 AND standing = $4)
@@ -205,8 +213,8 @@ fn becomes(status: TaskStatus, review: ReviewState) -> Becomes {
     Becomes { status, review: Some(review), is_let_go: false }
 }
 
-/// The attempt that reported the task holds it again, as long as it is active: its agent is
-/// sent the failures, and is the first to fix them.
+/// Gives the task back to the attempt that reported it, as long as that attempt is active: its agent gets the
+/// failures and is the first to fix them.
 async fn hand_back(db: Db<'_>, run: &CheckRun) -> Result<()> {
     let Some(attempt) = run.attempt_id else { return Ok(()) };
     let row = json!({

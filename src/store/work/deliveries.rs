@@ -1,5 +1,5 @@
-//! Answers on their way back to those who asked: each asker has a row, whose `delivery` says
-//! whether the answer is due, is being sent as a follow-up, or was delivered (`told`).
+//! How answers get back to those who asked. Each asker has a row; its `delivery` says whether the answer is
+//! due, is being sent as a follow-up, or was delivered (`told`).
 //!
 //! ```text
 //!   due ──a call of the asker takes it──────────────▶ told
@@ -7,8 +7,7 @@
 //!    └──────not sent───────────┘
 //! ```
 //!
-//! A daemon that dies while an answer is `sending` finds the row again at its next start and
-//! sends it once more.
+//! If a daemon dies while an answer is `sending`, the next daemon finds the row and sends the answer again.
 
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, QuestionId, TaskId};
@@ -19,14 +18,14 @@ use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
 use crate::work::Worker;
 
 impl Store {
-    /// The answers that have not reached a worker yet, to what it asked itself or what was
-    /// asked for the task. They count as delivered by this call.
+    /// The answers that have not reached a worker yet: to its own questions, and to questions that agents
+    /// outside of attempts asked for `task`. They count as delivered by this call.
     pub async fn deliver_answers(
         &self,
         worker: &Worker,
         task: Option<TaskId>,
     ) -> Result<Vec<LateAnswer>, Refusal> {
-        // Most calls find none: only one that finds some is a write.
+        // Most calls find no answer, and then nothing is written.
         if self.read(async |db| due(db, worker, task).await).await?.is_empty() {
             return Ok(Vec::new());
         }
@@ -34,7 +33,7 @@ impl Store {
             .await
     }
 
-    /// A call takes its answer, which is not delivered again.
+    /// Notes that a call returns this answer to the agent, so that it is not delivered again.
     pub async fn take_answer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM question_askers
                            WHERE question_id = $1 AND agent = $2 AND delivery = 'due')";
@@ -42,12 +41,12 @@ impl Store {
         if is_due { self.set_delivery(question, agent, "told", None).await } else { Ok(()) }
     }
 
-    /// A call no longer waits for the answer: now it comes by itself.
+    /// Notes that a call has stopped waiting for an answer: the answer is delivered when it comes.
     pub async fn wait_no_longer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
         self.set_delivery(question, agent, "due", None).await
     }
 
-    /// Sets the delivery of an answer to an asker, if it is `from` or that is not given.
+    /// Sets the delivery of an answer to an asker; with `from`, only if the delivery is `from` now.
     async fn set_delivery(
         &self,
         question: QuestionId,
@@ -91,7 +90,7 @@ impl Deliveries for Store {
         .await
     }
 
-    /// A ruling that came meanwhile has made the row `due` again, and it stays so.
+    /// A ruling that came meanwhile has made the row `due` again; then it stays `due`.
     async fn answer_sent(
         &self,
         question: QuestionId,
@@ -111,8 +110,8 @@ impl Deliveries for Store {
     }
 }
 
-/// The answers that were not delivered to a worker yet: to its own questions, and to those
-/// that were asked for its task by agents outside of attempts.
+/// The answers that have not reached a worker yet: to its own questions, and to questions that agents outside
+/// of attempts asked for `task`.
 async fn due(db: Db<'_>, worker: &Worker, task: Option<TaskId>) -> Result<Vec<LateAnswer>> {
     let sql = "SELECT q.handle AS questionId, q.question, q.answer, q.answered_by AS answeredBy
          FROM question_askers a JOIN questions q USING (question_id)
@@ -122,7 +121,7 @@ async fn due(db: Db<'_>, worker: &Worker, task: Option<TaskId>) -> Result<Vec<La
     db.all(sql, (worker.project_id, &worker.agent, task)).await
 }
 
-/// The answers of [`due`], which this call delivers. Part of a transaction.
+/// The answers of [`due`], which count as delivered from now on. Part of a transaction.
 pub async fn deliver_due(
     db: Db<'_>,
     worker: &Worker,

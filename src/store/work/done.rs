@@ -115,7 +115,7 @@ impl WorkerCall for ReportTaskStatusInput {
         })
     }
 
-    /// The tool's callers look at `cascaded` also where it failed.
+    /// Callers of this tool read `cascaded` also from a failure, so an internal error has it too.
     fn refused(refusal: Refusal) -> Refusal {
         match refusal.code {
             Code::Internal => refusal.detail("cascaded", json!(Cascaded::default())),
@@ -124,6 +124,7 @@ impl WorkerCall for ReportTaskStatusInput {
     }
 }
 
+/// Keeps the observations of a report as notes.
 async fn observe(
     db: Db<'_>,
     worker: &Worker,
@@ -149,6 +150,7 @@ async fn observe(
     Ok(processed)
 }
 
+/// Puts the follow-up tasks of a report on the board.
 async fn follow_up(
     db: Db<'_>,
     worker: &Worker,

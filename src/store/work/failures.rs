@@ -1,4 +1,5 @@
-//! `reportTestFailure`: logs a failure, explains it by similar ones, and orders an investigation.
+//! `reportTestFailure`: records a failure, explains it by similar ones, and orders an investigation. A second
+//! failure of the same test joins an investigation or an alert that is still open.
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
@@ -19,6 +20,7 @@ use crate::store::{Db, Result, Sql, dependencies, handles, now, word};
 use crate::work::cause::{self, Earlier};
 use crate::work::{TaskKind, Worker, signature};
 
+/// How many similar failures are read, newest first.
 const EARLIER: i64 = 20;
 
 #[async_trait]
@@ -57,7 +59,7 @@ impl WorkerCall for ReportTestFailureInput {
             self.alert(&task.handle, is_back, has_investigation, Timestamp::now());
         let alert = match &dashboard_alert {
             Some(alert) if alert.requires_human_attention => {
-                // One that still waits is of this failure too.
+                // An alert that is still open is about this failure too.
                 match same_test().find_map(|it| it.alert.clone()) {
                     Some(waiting) => Some(waiting),
                     None => Some(ask_a_person(db, worker, self, &alert.message).await?),
@@ -93,6 +95,7 @@ impl WorkerCall for ReportTestFailureInput {
     }
 }
 
+/// Earlier failures of the same test, or with the same error in another test.
 async fn earlier(
     db: Db<'_>,
     worker: &Worker,
@@ -118,6 +121,7 @@ async fn earlier(
     db.all(sql, (worker.project_id, &*input.test_name, &*input.test_file, signature, EARLIER)).await
 }
 
+/// Opens an alert that a person must resolve.
 async fn ask_a_person(
     db: Db<'_>,
     worker: &Worker,
@@ -135,7 +139,7 @@ async fn ask_a_person(
     tickets::open(db, worker, ticket).await
 }
 
-/// Puts the investigation on the board, before all other work.
+/// Puts an investigation on the board, with a priority above all other work.
 async fn investigate(
     db: Db<'_>,
     worker: &Worker,
@@ -165,8 +169,8 @@ async fn investigate(
     Ok((id, made))
 }
 
-/// Makes a task depend on an investigation, unless the task is closed, or the investigation
-/// depends on it.
+/// Makes a task wait for an investigation. `None`: the task is closed, or the investigation itself waits for
+/// the task, so nothing is changed.
 async fn block(
     db: Db<'_>,
     worker: &Worker,

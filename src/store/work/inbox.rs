@@ -1,5 +1,4 @@
-//! The inbox of the orchestrator and of people: open questions and tickets in one list,
-//! answered by one call.
+//! The inbox of orchestrators and people: open questions and tickets in one list, answered by one call.
 
 use provost_actors::ids::{AttemptId, ProjectId, QuestionId};
 use provost_actors::journal::{Key, Once};
@@ -11,7 +10,8 @@ use crate::api::worker::inbox::{
 };
 use crate::store::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, now, projects};
 
-/// Questions, and the tickets that no task resolves.
+/// Questions, and the tickets that a person resolves; an investigation's ticket is resolved by its task. An
+/// answer of an executor counts as `unruled` until a person or an orchestrator rules.
 const INBOX: &str = "SELECT *, id AS question_id, task AS task_id FROM (
     SELECT question_id AS id, handle, project_id, 'question' AS kind,
            CASE WHEN status = 'answered' AND answered_by NOT IN ('person', 'orchestrator')
@@ -32,7 +32,8 @@ const INBOX: &str = "SELECT *, id AS question_id, task AS task_id FROM (
                 (SELECT f.task_id FROM failures f WHERE f.alert = k.ticket_id))) AS task
     FROM tickets k WHERE kind <> 'investigation') i";
 
-/// What was reported and needs no answer. The whole report is with its task.
+/// What workers reported and what needs no answer: notes and test failures. A long report is left out here;
+/// it is with its task.
 const REPORTED: &str = "SELECT *, id AS question_id, task AS task_id FROM (
     SELECT note_id AS id, handle, project_id, kind, 'noted' AS status, severity AS priority,
            text AS question,
@@ -49,7 +50,7 @@ const REPORTED: &str = "SELECT *, id AS question_id, task AS task_id FROM (
     FROM failures f) i";
 
 impl Store {
-    /// What waits, newest first.
+    /// A page of the inbox, newest first.
     pub async fn inbox(
         &self,
         input: &ListQuestionsInput,
@@ -72,9 +73,10 @@ impl Store {
         .await
     }
 
-    /// Answers a question, or resolves a ticket. The ruling replaces the answer of an
-    /// executor. `inside` is the attempt that the caller's process is part of: an attempt
-    /// can't answer its own question. Gives the question too, where askers wait for it.
+    /// Answers a question, or resolves a ticket. The answer of a question is a ruling: it replaces the answer
+    /// of an executor. `inside` is the attempt that the caller's process is part of; an attempt can't answer
+    /// its own question. Returns the question's id too, because its askers wait for the answer; `None` for a
+    /// ticket.
     pub async fn answer_question(
         &self,
         key: Option<&Key>,
@@ -119,7 +121,7 @@ impl Store {
     }
 }
 
-/// By UUID; by handle where only one project has it, or the project is named.
+/// Finds an item by UUID, or by handle where the handle is unique or the project is named.
 async fn find(db: Db<'_>, project: Option<ProjectId>, name: &str) -> Result<QuestionSummary> {
     let sql = sqlx::AssertSqlSafe(format!(
         "{INBOX} WHERE (id = lower($1) OR handle = upper($1)) AND (project_id = $2 OR $2 IS NULL)
@@ -147,7 +149,7 @@ async fn find(db: Db<'_>, project: Option<ProjectId>, name: &str) -> Result<Ques
     }
 }
 
-/// The investigation that resolves a ticket, which no caller can answer.
+/// The investigation that resolves a ticket; no caller can answer such a ticket.
 async fn investigation(
     db: Db<'_>,
     project: Option<ProjectId>,

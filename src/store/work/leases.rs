@@ -1,4 +1,4 @@
-//! Leases: which worker claimed which task from the queue, and for how long.
+//! Leases: which worker has claimed which task, and until when.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ fn expiry(lasts: Duration) -> i64 {
     now().saturating_add(lasts)
 }
 
-/// Gives the worker a task that no other holds: as long as its attempt is active, or for a
-/// time where there is no attempt, because the daemon can't see when such a worker has gone.
+/// Gives a task to a worker. The lease holds as long as the worker's attempt is active. A worker without an
+/// attempt gets it for `lasts`, because the daemon can't see when such a worker has gone.
 pub async fn take(db: Db<'_>, worker: &Worker, task: TaskId, lasts: Duration) -> Result<()> {
     let expires_at = worker.attempt_id.is_none().then(|| expiry(lasts));
     let sql = "INSERT INTO leases (task_id, agent, attempt_id, taken_at, expires_at)
@@ -25,18 +25,18 @@ pub async fn take(db: Db<'_>, worker: &Worker, task: TaskId, lasts: Duration) ->
     Ok(())
 }
 
-/// Ends the lease of a task: any worker can claim it again.
+/// Ends the lease of a task, so that any worker can claim it.
 pub async fn let_go(db: Db<'_>, task: TaskId) -> Result<u64> {
     db.run("DELETE FROM leases WHERE task_id = $1", (task,)).await
 }
 
 impl Store {
-    /// Renews the leases of an agent outside of attempts, for it has called. A lease that is
-    /// nearly fresh is left as it is: otherwise every call of such an agent would be a write.
+    /// Renews the leases of an agent outside of attempts, because it has called. A lease with more than nine
+    /// tenths of its time left stays as it is: otherwise every call of such an agent would be a write.
     pub async fn renew_leases(&self, agent: &str) -> Result<(), Refusal> {
         let now = now();
         let lasts = self.times.claims;
-        // Expiries between these two are of leases that live and are due for a renewal.
+        // Leases that are still valid and have less than nine tenths of their time left.
         let values = (agent, now, expiry(lasts.mul_f64(0.9)));
         let sql = "SELECT EXISTS (SELECT 1 FROM leases WHERE agent = $1 AND attempt_id IS NULL
                                   AND expires_at > $2 AND expires_at < $3)";

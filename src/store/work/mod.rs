@@ -1,4 +1,4 @@
-//! What workers change: each call is one transaction, with all that follows from it.
+//! What workers change: each call is one transaction with all its consequences.
 
 pub(super) mod checks;
 mod deliveries;
@@ -34,20 +34,22 @@ use super::{Db, Patience, Refusal, Result, Store};
 use crate::work::Worker;
 use crate::work::report::Said;
 
-/// A worker's report or note on its work: each call is one transaction.
+/// A worker's report or note; each call is one transaction.
 #[async_trait]
 pub trait WorkerCall: Serialize + Sync {
-    /// The tool, which also names the crash points around the commit.
+    /// The name of the tool, which also names the crash points around the commit.
     const TOOL: &'static str;
 
+    /// The answer of the tool, kept under the call's key.
     type Output: Serialize + DeserializeOwned + Send;
 
-    /// The task that it reports on, and what it says of that.
+    /// The task that the call reports on, and what it says about the task; `None`: it is no report.
     fn reports_on(&self) -> Option<(&str, Said)> {
         None
     }
 
-    /// `submission` is what is reported done, if it could be frozen.
+    /// Makes all changes of the call. `submission` is the work that is reported done, if it could be
+    /// recorded.
     async fn take(
         &self,
         db: Db<'_>,
@@ -55,14 +57,14 @@ pub trait WorkerCall: Serialize + Sync {
         submission: Option<&Submission>,
     ) -> Result<Self::Output>;
 
-    /// What a refusal adds about this call.
+    /// Adds to a refusal what callers of this tool expect in it.
     fn refused(refusal: Refusal) -> Refusal {
         refusal
     }
 }
 
 impl Store {
-    /// Makes a worker's call. When any part of it fails, none of it was done.
+    /// Makes a worker's call. If any part of it fails, nothing is changed.
     pub async fn worker_call<C: WorkerCall>(
         &self,
         key: Option<&Key>,

@@ -23,19 +23,19 @@ struct Row {
     brief: Option<String>,
     reason: Option<String>,
     blocked_reason: Option<String>,
-    /// Whether this agent has a lease of it that lives, and until when.
+    /// Whether this agent has a valid lease of the task, and until when.
     has_lease: bool,
     expires_at: Option<Timestamp>,
 }
 
 impl Store {
-    /// `getNextTask`, which changes nothing.
+    /// `getNextTask`; changes nothing.
     pub async fn next_task(
         &self,
         worker: &Worker,
         input: &GetNextTaskInput,
     ) -> Result<GetNextTaskOutput, Refusal> {
-        // So that the queue and what is shown of its tasks fit together.
+        // One snapshot, so that the queue and the details of its tasks fit together.
         self.read_snapshot(async |db| {
             let open = queue::open(db, worker).await?;
             let (first, others) = pick(&open, input.filter, input.priority);
@@ -44,7 +44,7 @@ impl Store {
         .await
     }
 
-    /// `getNextTask` with `claim`: the first ready task is the worker's from now on.
+    /// `getNextTask` with `claim`: gives the first ready task to the worker.
     pub async fn claim_next_task(
         &self,
         key: Option<&Key>,
@@ -56,7 +56,7 @@ impl Store {
             let (first, others) = pick(&open, input.filter, input.priority);
             let mut first = first.cloned();
             if let Some(task) = &mut first {
-                // Its own is held by its attempt.
+                // The worker's own task is held by its attempt, without a lease.
                 if task.claim != Claim::Own {
                     leases::take(db, worker, task.task_id, self.times.claims).await?;
                     task.claim = Claim::Held;
@@ -71,6 +71,7 @@ impl Store {
     }
 }
 
+/// Sets a claimed task in progress.
 async fn begin(db: Db<'_>, task: &mut OpenTask) -> Result<()> {
     task.status = TaskStatus::InProgress;
     let sql = "UPDATE tasks SET status = $2, standing = nullif(standing, 'paused'), updated_at = $3
@@ -105,6 +106,8 @@ async fn show(
     })
 }
 
+/// Everything that a worker gets to know about its next task. Without a description, the title says what is
+/// to be made.
 async fn whole(
     db: Db<'_>,
     worker: &Worker,
@@ -157,7 +160,7 @@ async fn depends_on(db: Db<'_>, task: TaskId) -> Result<Vec<(String, bool)>> {
     db.all(sql, (task,)).await
 }
 
-/// Where a brief names no plan: the project's newest, if it has any.
+/// The project's newest plan, for a brief that names none; `None`: the project has no plan.
 async fn newest_plan(db: Db<'_>, project: ProjectId) -> Result<Option<PlanReference>> {
     let sql = "SELECT name, version FROM plans WHERE project_id = $1 ORDER BY plan_id DESC LIMIT 1";
     let newest: Option<(String, String)> = db.find(sql, (project,)).await?;

@@ -1,4 +1,4 @@
-//! `reportObservation` and `reportIssue`: notes, and the alerts and tasks that follow.
+//! `reportObservation` and `reportIssue`: notes, with the alerts and tasks that follow from them.
 
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
@@ -21,24 +21,28 @@ use crate::store::{Db, Result, Sql, handles, now};
 use crate::work::observation::Observed;
 use crate::work::queue::select;
 
+/// The length to which the title of an alert is cut, in characters.
 const TITLE_MAX: usize = 120;
 
-/// Something found, to be kept.
+/// Something that a worker found, to be stored.
 #[derive(Default)]
 pub struct Note<'a> {
-    /// Else it is an observation.
+    /// `false`: an observation.
     pub is_issue: bool,
     pub task: Option<TaskId>,
     pub text: &'a str,
-    /// The worker's word for what it is.
+    /// The worker's own word for what it found.
     pub category: Option<&'a str>,
     pub severity: Urgency,
+    /// The report that contains the note.
     pub report: Option<ReportId>,
+    /// The task that was made of the note.
     pub new_task: Option<TaskId>,
+    /// The ticket that was opened for the note.
     pub alert: Option<TicketId>,
 }
 
-/// Keeps a note; gives its handle.
+/// Stores a note; returns its handle.
 pub async fn keep(db: Db<'_>, worker: &Worker, note: &Note<'_>) -> Result<String> {
     let (kind, prefix) = if note.is_issue {
         ("issue", handles::ISSUE)
@@ -56,6 +60,7 @@ pub async fn keep(db: Db<'_>, worker: &Worker, note: &Note<'_>) -> Result<String
     Ok(handle)
 }
 
+/// Opens an alert for a person, if one is wanted.
 async fn alert(
     db: Db<'_>,
     worker: &Worker,
@@ -112,6 +117,7 @@ impl WorkerCall for ReportIssueInput {
     }
 }
 
+/// The task that a note names, which must exist.
 async fn named(db: Db<'_>, worker: &Worker, name: Option<&str>) -> Result<Option<TaskId>> {
     match name {
         Some(name) => Ok(Some(scope::task(db, worker, name).await?.task_id)),
@@ -180,6 +186,7 @@ impl WorkerCall for ReportObservationInput {
     }
 }
 
+/// Puts the task of an observation on the board, and says where the task is among the ready ones.
 async fn make(
     db: Db<'_>,
     worker: &Worker,

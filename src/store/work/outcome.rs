@@ -1,4 +1,4 @@
-//! What a report makes of its task: the one path for all tools that report on tasks.
+//! What a report makes of its task. All tools that report on tasks go through this file.
 
 use provost_actors::ids::{ReportId, TaskId};
 use provost_actors::journal::checks::Submission;
@@ -12,19 +12,19 @@ use crate::store::{Db, Result, Sql, dependencies, word};
 use crate::work::report::{Said, TaskReport, becomes, closed};
 use crate::work::{TaskKind, Worker};
 
-/// What a report brought about.
+/// The consequences of a report.
 pub struct ReportOutcome {
     pub task: WorkTask,
     pub report: ReportId,
-    /// The checks of the project hold the last word.
+    /// The project's checks run, and their verdict decides about the task.
     pub checks_run: bool,
     pub cascaded: Cascaded,
     pub verification: Option<VerificationTask>,
     pub warnings: Vec<String>,
 }
 
-/// Records a report, with all that follows from it. Part of its transaction: a worker that
-/// gets no answer calls again, and finds either everything done or nothing.
+/// Records a report with all its consequences. Part of the report's transaction: a worker that gets no answer
+/// calls again, and finds either everything done or nothing.
 pub async fn take<C: WorkerCall>(
     db: Db<'_>,
     worker: &Worker,
@@ -43,7 +43,7 @@ pub async fn take<C: WorkerCall>(
     }
     let (of, status) = (Some(task.task_id), Some(word(&given.status)));
     let report = reports::record(db, worker, call, of, status, &warnings).await?;
-    // A verification changes nothing that could be checked.
+    // A verification changes no files, so nothing could be checked.
     let checks_run = match submission {
         Some(submission) if is_done && task.kind != TaskKind::Verification => {
             let task = task.task_id;
@@ -67,16 +67,14 @@ pub async fn take<C: WorkerCall>(
     Ok(ReportOutcome { task, report, checks_run, cascaded, verification, warnings })
 }
 
-/// Where the work on a task is: the branch of the attempt that reports, or else of the
-/// task's newest.
+/// The branch with the work on a task: that of the reporting attempt, or else of the task's newest attempt.
 async fn branch(db: Db<'_>, worker: &Worker, task: TaskId) -> Result<Option<String>> {
     let sql = "SELECT branch FROM attempts WHERE attempt_id = $1 OR task_id = $2
          ORDER BY attempt_id IS NOT DISTINCT FROM $1 DESC, attempt_id DESC LIMIT 1";
     db.find(sql, (worker.attempt_id, task)).await
 }
 
-/// Warnings about a report of done: nothing was changed, or the task depends on others that
-/// are not done.
+/// Warnings about a report of done: nothing was changed, or tickets or other tasks still block the task.
 async fn odd_about_done(
     db: Db<'_>,
     task: &WorkTask,

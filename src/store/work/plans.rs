@@ -1,5 +1,4 @@
-//! Plans: added whole, version by version, and removed. The engine's full-text index holds
-//! their passages.
+//! Plans: each version is added and removed as a whole. The engine's full-text index holds their passages.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +13,24 @@ use crate::store::{Code, Db, Patience, Refusal, Result, Sql, Store, now, project
 use crate::work::answer::terms;
 use crate::work::plan::{self, Format, ParseError, Passage, Section, pack};
 
-/// Version of the index that [`insert`] writes. A change to what the index holds needs the
-/// next number: then the daemon indexes stored plans again.
+/// The version of the index that [`insert`] writes. Whoever changes what the index contains must raise it:
+/// then the daemon indexes stored plans again.
 pub const INDEX_VERSION: i64 = 2;
 
-/// A plan to be added.
+/// A version of a plan, to be added.
 #[derive(Clone, Debug)]
 pub struct NewPlan {
     pub name: String,
     pub version: String,
     pub documents: Vec<NewDocument>,
-    /// Takes the place of the same version with other content.
+    /// It may replace the same version with other content.
     pub replaces: bool,
 }
 
-/// A document of it, parsed and ready to be written: what takes long is done before the
-/// writing transaction begins.
+/// A document of a plan, parsed before the writing transaction begins, because parsing may take seconds.
 #[derive(Clone, Debug)]
 pub struct NewDocument {
+    /// The name of the file; its ending decides the format.
     pub source: String,
     content: String,
     sections: Vec<NewSection>,
@@ -43,13 +42,13 @@ struct NewSection {
     heading: String,
     above: String,
     passages: String,
-    /// Words of its headings, and of each passage, as a JSON array.
+    /// The normalized words of its headings, and of each passage as a JSON array.
     place_words: String,
     passage_words: String,
 }
 
 impl NewDocument {
-    /// Parses a document; of a large one it takes seconds.
+    /// Parses a document. A large one takes seconds, so call this on a thread that may block.
     pub fn parse(source: String, content: String) -> Result<Self, ParseError> {
         let sections = plan::sections(Format::of(&source), &content)?.into_iter();
         let section = |section: Section| {
@@ -65,14 +64,15 @@ impl NewDocument {
         Ok(Self { source, content, sections })
     }
 
-    /// How many sections it has.
+    /// How many sections the document has.
     pub fn sections(&self) -> usize {
         self.sections.len()
     }
 }
 
 impl Store {
-    /// Adds a plan; all of it or nothing.
+    /// Adds a version of a plan; all of it or nothing. Refused if the version exists with other content and
+    /// `replaces` is not set.
     pub async fn add_plan(&self, project: ProjectId, plan: &NewPlan) -> Result<PlanAdded, Refusal> {
         let hash = hash(plan);
         let sql = "SELECT plan_id, content_hash FROM plans
@@ -90,15 +90,15 @@ impl Store {
                 }
                 None => PlanAdded::Added,
             };
-            // With its id a replaced version keeps its place among the others.
+            // A replaced version keeps its id, and with it its place among the versions.
             insert(db, project, found.map(|(id, _)| (id, now())), plan, &hash).await?;
             Ok(added)
         })
         .await
     }
 
-    /// Removes a version of a plan, or all of them: the versions that were removed. What
-    /// was answered from them stays.
+    /// Removes a version of a plan, or all versions. Returns the removed versions. Questions that were
+    /// answered from them keep their answers.
     pub async fn remove_plan(
         &self,
         project: ProjectId,
@@ -122,7 +122,7 @@ impl Store {
         .await
     }
 
-    /// The plans of a project, newest first.
+    /// All versions of all plans of a project, newest first.
     pub async fn plans(&self, project: ProjectId) -> Result<Vec<Plan>, Refusal> {
         let sql = "SELECT name, version, sections, added_at,
                     (SELECT count(*) FROM plan_documents d WHERE d.plan_id = p.plan_id) AS documents,
@@ -137,7 +137,8 @@ impl Store {
     }
 }
 
-/// `kept`: the id and the time of addition of a version whose place this one takes.
+/// Writes a version with its documents, sections and index. `kept`: the id and the time of addition that it
+/// takes over from a version that it replaces.
 pub async fn insert(
     db: Db<'_>,
     project: ProjectId,
@@ -177,6 +178,8 @@ pub async fn insert(
     Ok(())
 }
 
+/// Removes a version with its documents, sections and index. Returns 1, or 0 if it does not exist. 64 is
+/// `ROWS_PER_SECTION`.
 pub async fn remove(db: Db<'_>, plan: i64) -> Result<u64> {
     let sql = "DELETE FROM plan_passages WHERE rowid IN
         (SELECT passage.rowid FROM plan_sections s JOIN plan_passages passage
@@ -208,7 +211,7 @@ fn is_taken(plan: &NewPlan) -> Refusal {
     .detail("path", "version")
 }
 
-/// A plan with an index of an older version.
+/// A version whose index is older than [`INDEX_VERSION`].
 #[derive(Deserialize)]
 struct OldPlan {
     plan_id: i64,
@@ -220,9 +223,9 @@ struct OldPlan {
 }
 
 impl Store {
-    /// Indexes each such plan again from its own documents, the newest first, and returns how many.
-    /// Each is a transaction of its own: a daemon that ends meanwhile leaves the rest to the next
-    /// one.
+    /// Indexes the versions with an old index again, from their stored documents, newest first. Returns how
+    /// many there were. Each is a transaction of its own, so a daemon that ends in between leaves the rest to
+    /// the next one.
     pub async fn renew_plans(&self) -> Result<usize, Refusal> {
         let sql = "SELECT * FROM plans WHERE index_version < $1 ORDER BY plan_id DESC";
         let old: Vec<OldPlan> = self.read(async |db| db.all(sql, (INDEX_VERSION,)).await).await?;
@@ -248,7 +251,7 @@ impl Store {
         let sql = "SELECT EXISTS (SELECT 1 FROM plans WHERE plan_id = $1 AND content_hash = $2
                                   AND index_version < $3)";
         self.write(Patience::Long, "renew_plan", async |db| {
-            // It may have been removed or replaced meanwhile.
+            // The version may have been removed or replaced meanwhile.
             if db.one(sql, (plan_id, &content_hash, INDEX_VERSION)).await? {
                 remove(db, plan_id).await?;
                 let kept = Some((plan_id, added_at));

@@ -1,4 +1,10 @@
-//! Questions that the plan does not answer: each asked once and answered once.
+//! Questions that the plan does not answer. Each is asked once and answered once, except that a ruling
+//! replaces the answer of an executor.
+//!
+//! ```text
+//!  open ─executor_answered─▶ answered by an executor ─rule─▶ answered by a person or an orchestrator
+//!    └──rule──────────────────────────────────────────────────▶ ▲
+//! ```
 
 use std::time::Duration;
 
@@ -22,21 +28,21 @@ use crate::store::{Code, Db, Patience, Refusal, Result, Sql, Store, WorkspaceVie
 use crate::work::answer::{EarlierAnswer, cite, earlier, terms};
 use crate::work::{TaskKind, Worker};
 
-/// Earlier answers that a question is compared with, newest first.
+/// How many earlier answers a question is compared with, newest first.
 const EARLIER: i64 = 500;
 
-/// A question for the inbox.
+/// A question to be put into the inbox.
 #[derive(Clone, Debug)]
 pub struct NewQuestion<'a> {
     pub question: &'a str,
     pub context: Option<&'a Value>,
     pub priority: Urgency,
     pub task: Option<TaskId>,
-    /// A call waits for the answer until then.
+    /// A call waits for the answer until this time; `None`: no call waits.
     pub waits_until: Option<Timestamp>,
 }
 
-/// A question as it is stored.
+/// A stored question.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Question {
     #[serde(rename = "question_id")]
@@ -45,7 +51,9 @@ pub struct Question {
     pub handle: String,
     #[serde(rename = "question")]
     pub text: String,
+    /// The asker's context as JSON.
     pub context: Option<String>,
+    /// The answer, and who gave it; `None`: the question is open.
     pub answered: Option<Consulted>,
 }
 
@@ -62,26 +70,26 @@ macro_rules! questions {
 }
 
 impl Question {
-    /// Whether a person or an orchestrator has decided it.
+    /// Whether a person or an orchestrator has answered it.
     pub fn is_ruled(&self) -> bool {
         self.answered.as_ref().is_some_and(|it| earlier::is_ruler(&it.executor))
     }
 }
 
-/// Who asks, and in which task.
+/// Who asks, and about which task.
 #[derive(Clone, Debug)]
 pub struct Asking {
     pub worker: Worker,
     pub task: Option<TaskId>,
-    /// The sections of the plan that the task's brief names.
+    /// The sections of the plan that the task's brief names; the search begins there.
     pub sections: Vec<String>,
-    /// The task is to answer a question.
+    /// The asker is itself an executor that answers a question.
     pub is_answering: bool,
 }
 
 impl Store {
-    /// Puts a question into the inbox, or joins the same one: one that is still open, that was
-    /// ruled on just now, or whose answer is not ruled on yet.
+    /// Puts a question into the inbox, or joins the asker to a question with the same words: an open one
+    /// first, then one with a ruling, then the newest.
     pub async fn pass_on(
         &self,
         worker: &Worker,
@@ -99,7 +107,7 @@ impl Store {
                 Some(there) => there,
                 None => insert(db, worker.project_id, new, &normal, &self.host).await?,
             };
-            // This call gives an answer without a ruling itself; a ruling is delivered later.
+            // This call itself returns an answer that no ruling confirms; a ruling is delivered later.
             let is_given = question.answered.is_some() && !question.is_ruled();
             let delivery = if is_given { "told" } else { "due" };
             let sql = "INSERT INTO question_askers (question_id, agent, attempt_id, task_id,
@@ -114,19 +122,19 @@ impl Store {
         .await
     }
 
-    /// Wakes when a question is answered.
+    /// A watch that wakes when the question is answered.
     pub fn watch_question(&self, question: QuestionId) -> ChangeWatch {
         self.changes.watch(&[question])
     }
 
-    /// A question by its id.
+    /// A question by its id; refused if it is unknown.
     pub async fn question(&self, question: QuestionId) -> Result<Question, Refusal> {
         let sql = questions!("WHERE question_id = $1");
         let found = self.read(async |db| db.find(sql, (question,)).await).await?;
         found.ok_or_else(|| not_found(&question.to_string()))
     }
 
-    /// The answered questions of a project, newest first.
+    /// The answered questions of a project, the last answered first.
     pub async fn earlier_answers(&self, project: ProjectId) -> Result<Vec<EarlierAnswer>, Refusal> {
         let sql = "SELECT question_id, json_object('questionId', handle, 'question', question,
                         'answer', answer, 'answeredBy', answered_by) AS said FROM questions
@@ -134,6 +142,7 @@ impl Store {
         self.read(async |db| db.all(sql, (project, EARLIER)).await).await
     }
 
+    /// The task by which an executor gets the question; made once.
     async fn answer_task(
         &self,
         question: &Question,
@@ -158,8 +167,8 @@ impl Store {
         .await
     }
 
-    /// When an executor's time to answer ends: `timeout` after its start or when the last call
-    /// stops waiting, whichever is later, and `grace` on top.
+    /// Until when an executor may answer: `timeout` after its start, or until the last call stops waiting,
+    /// whichever is later, and `grace` on top.
     async fn answering_until(
         &self,
         question: QuestionId,
@@ -191,7 +200,7 @@ impl Consultations for Store {
         let prompt = cite::consultation(&question.text, question.context.as_deref(), &passages);
         let task_id = self.answer_task(&question, &title, &prompt).await?;
         let repos = match asked_from {
-            // As the asker's last commits left them.
+            // The repositories as the last commits of the asker left them.
             Some(attempt) => {
                 let WorkspaceView { branch, repos, .. } = self.workspace(attempt).await?;
                 Some(repos.into_iter().map(|it| (it.repo_id, Some(branch.clone()))).collect())
@@ -275,7 +284,7 @@ impl Consultations for Store {
 }
 
 impl Store {
-    /// What a worker asks in: the task that it names, or that of its attempt.
+    /// Finds the task that a worker asks about: the one that it names, or that of its attempt.
     pub async fn asking(&self, worker: Worker, name: Option<&str>) -> Result<Asking, Refusal> {
         self.read(async |db| {
             let own = if let Some(name) = name {
@@ -288,7 +297,7 @@ impl Store {
                 Some(own) => scope::task(db, &worker, &own).await.map(Some),
                 None => Ok(None),
             };
-            // An attempt's task may have been deleted; only one that was named must exist.
+            // A named task must exist. The task of an attempt may have been deleted; then there is none.
             let task = if name.is_some() { task? } else { task.unwrap_or_default() };
             let brief = task.as_ref().and_then(|task| Brief::kept(task.brief.as_deref()?));
             let plan = brief.and_then(|brief| brief.plan_reference).unwrap_or_default();
@@ -303,8 +312,8 @@ impl Store {
     }
 }
 
-/// `normal` is the words of the question alone: the same question is recognised by them. `host` is
-/// the one whose daemon took the call.
+/// Writes a new question. `normal` holds the words of the question alone, by which the same question is found
+/// again. `host` is the host whose daemon took the call.
 async fn insert(
     db: Db<'_>,
     project: ProjectId,
@@ -330,6 +339,7 @@ async fn insert(
     Ok(question)
 }
 
+/// Closes the task by which an executor got the question, unless it is closed.
 async fn end_answer_task(db: Db<'_>, question: QuestionId, status: TaskStatus) -> Result<()> {
     let sql = "UPDATE tasks SET status = $2, updated_at = $3
          WHERE task_id = (SELECT answer_task FROM questions WHERE question_id = $1)
@@ -337,9 +347,9 @@ async fn end_answer_task(db: Db<'_>, question: QuestionId, status: TaskStatus) -
     db.run(sql, (question, status, now())).await.map(drop)
 }
 
-/// Records the ruling of a person or an orchestrator. It replaces an executor's answer and is
-/// delivered to everyone who asked, also to those who got the other answer. An executor that
-/// still works on the question is not needed any more.
+/// Records the ruling of a person or an orchestrator. It replaces the answer of an executor, and is delivered
+/// to all who asked, also to those who got the other answer. The task of an executor that still works on the
+/// question is cancelled.
 pub async fn rule(db: Db<'_>, question: QuestionId, answer: &str, by: &str) -> Result<()> {
     let sql = "UPDATE question_askers SET delivery = 'due', waits_until = NULL
          WHERE question_id = $1 AND EXISTS (SELECT 1 FROM questions q WHERE q.question_id = $1
@@ -352,6 +362,7 @@ pub async fn rule(db: Db<'_>, question: QuestionId, answer: &str, by: &str) -> R
     end_answer_task(db, question, TaskStatus::Cancelled).await
 }
 
+/// The refusal of a name that no question or ticket of the inbox has.
 pub fn not_found(name: &str) -> Refusal {
     Refusal::new(Code::QuestionNotFound, format!("there is no question or ticket {name}"))
         .hint("Call the tool again with question_id from list_inbox.")

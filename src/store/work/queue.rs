@@ -1,4 +1,4 @@
-//! The open tasks of a project, and its progress: part of the answer to every report.
+//! The open tasks of a project, and its progress; both are part of the answer to every report.
 
 use crate::api::worker::done::NextTaskPreview;
 use crate::api::worker::next::Filter;
@@ -8,8 +8,8 @@ use crate::work::Worker;
 use crate::work::queue::{OpenTask, select};
 use crate::work::report::percent;
 
-/// The open tasks of a worker's project, as the rules of the queue need them, without the tasks
-/// that only put a question to an executor: one row for all, because each row that crosses from the
+/// The open tasks of a worker's project, with the facts that the rules of the queue need; without tasks that
+/// put a question to an executor. All tasks come in one row, because each row that crosses from the
 /// database's thread costs more than the task in it.
 pub async fn open(db: Db<'_>, worker: &Worker) -> Result<Vec<OpenTask>> {
     let sql = "SELECT json_group_array(json_object(
@@ -37,15 +37,16 @@ pub async fn open(db: Db<'_>, worker: &Worker) -> Result<Vec<OpenTask>> {
     db.one(sql, (worker.project_id, &worker.agent, worker.attempt_id)).await
 }
 
-/// A project's state as a report leaves it.
+/// The state of a project after a report.
 pub struct Progress {
+    /// How many tasks are ready.
     pub ready: usize,
     pub dashboard: Dashboard,
-    /// The handle of the task that is next for the worker, and that task in short.
+    /// The handle of the next task for the worker, and the task in short; `None`: no task is ready.
     pub next: Option<(String, NextTaskPreview)>,
 }
 
-/// What the worker sees of its project now.
+/// The state of the worker's project now, as the worker sees it.
 pub async fn progress(db: Db<'_>, worker: &Worker) -> Result<Progress> {
     let open = open(db, worker).await?;
     let ready = select(&open, Filter::Ready);

@@ -1,4 +1,4 @@
-//! Every report as it was given: part of the transaction that it brings about.
+//! Every report as the worker gave it, written in the transaction of its consequences.
 
 use provost_actors::ids::{ReportId, TaskId};
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::api::worker::report::{Reported, TaskReport};
 use crate::store::{Db, Refusal, Result, Sql, Store, now};
 use crate::work::report_history::{self, SHOWN};
 
-/// Keeps a report on a task: what it says of the task in the tool's own word, and its
+/// Stores a report. `status` is what it says of the task in the tool's own word; `warnings` are its
 /// contradictions in sentences.
 pub async fn record<C: WorkerCall>(
     db: Db<'_>,
@@ -31,8 +31,8 @@ pub async fn record<C: WorkerCall>(
 }
 
 impl Store {
-    /// What was reported on a task and on those that verify it, newest first, and why a
-    /// report made it.
+    /// The reports on a task and on the tasks that verify it, newest first, and the reason for which a report
+    /// made the task.
     pub async fn reported(&self, task: TaskId) -> Result<Reported, Refusal> {
         let of_task = "r.task_id = $1 OR r.task_id IN
              (SELECT task_id FROM tasks WHERE about = $1 AND kind = 'verification')";
@@ -51,11 +51,11 @@ impl Store {
             "SELECT reason, (SELECT count(*) FROM reports r WHERE {of_task})
              FROM tasks WHERE task_id = $1"
         ));
-        // So that the reports and their number fit together.
+        // One snapshot, so that the reports and their number fit together.
         self.read_snapshot(async |db| {
             let mut reports: Vec<TaskReport> = db.all(newest, (task, SHOWN)).await?;
             for TaskReport { report, .. } in &mut reports {
-                // A column of any type is read as text.
+                // The column holds JSON as text, and a field of any type reads it as a string.
                 *report = serde_json::from_str(report.as_str().unwrap_or("null"))?;
             }
             let (reason, reports_total) = db.one(total, (task,)).await?;
@@ -65,7 +65,7 @@ impl Store {
     }
 }
 
-/// The files that a task's newest report about changes names.
+/// The changed files that the newest report with such a list names; empty: no report names any.
 pub async fn files_of(db: Db<'_>, task: TaskId) -> Result<Vec<String>> {
     let sql = "SELECT files FROM (
              SELECT coalesce(body ->> '$.filesModified', body ->> '$.files_modified') AS files,

@@ -17,6 +17,7 @@ pub struct WorkTask {
     pub status: TaskStatus,
     pub priority: Priority,
     pub kind: TaskKind,
+    /// The task that this one verifies or investigates.
     pub about: Option<TaskId>,
     #[serde(rename = "standing")]
     pub review: Option<ReviewState>,
@@ -29,7 +30,8 @@ fn not_found(name: &str) -> Refusal {
         .detail("task_id", name)
 }
 
-/// A task of the worker's project, by handle (`TASK-001`) or UUID, in any case.
+/// A task of the worker's project, by handle (`TASK-001`) or UUID, in any case. Refused if there is none, or
+/// if it is of another project.
 pub async fn task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let sql = "SELECT * FROM tasks WHERE deleted_at IS NULL
            AND (task_id = $1 OR (handle = upper($2) AND project_id = $3))";
@@ -45,8 +47,8 @@ pub async fn task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
         .into())
 }
 
-/// A task that this worker may change by a report. An agent inside an attempt may change the
-/// attempt's task and those that it has claimed, no others.
+/// A task that this worker may change by a report. An agent inside an attempt may change the attempt's task
+/// and the tasks that it has claimed, no others.
 pub async fn changeable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(db, worker, name).await?;
     if worker.attempt_id.is_none() || is_theirs(db, worker, &task).await? {
@@ -59,7 +61,7 @@ pub async fn changeable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<
         .into())
 }
 
-/// A task that this worker may report on: no other agent may hold it.
+/// A task that this worker may report on: changeable, and not held by another agent.
 pub async fn reportable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(db, worker, name).await?;
     let sql = "SELECT agent FROM task_holders WHERE task_id = $1
@@ -78,8 +80,8 @@ pub async fn reportable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<
     }
 }
 
-/// Whether a task is that of the worker's attempt, or was claimed by it. A claim that a
-/// report has ended still counts, so that the worker can correct its report.
+/// Whether a task is that of the worker's attempt, or was claimed by it. A claim that a report has ended
+/// still counts, so that the worker can correct its report.
 async fn is_theirs(db: Db<'_>, worker: &Worker, task: &WorkTask) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM attempts WHERE attempt_id = $2 AND task_id = $1)
              OR EXISTS (SELECT 1 FROM leases WHERE task_id = $1 AND attempt_id = $2)

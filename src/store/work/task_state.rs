@@ -1,5 +1,5 @@
-//! The status and review state of a task after a report, and what follows when a task is done or
-//! deleted: its tickets are resolved, and tasks that depended on it are free.
+//! The status and review state of a task after a report, and what follows when a task is done or deleted: its
+//! tickets are resolved, and tasks that waited for it become free.
 
 use provost_actors::ids::TaskId;
 
@@ -10,7 +10,8 @@ use crate::store::{Code, Db, Refusal, Result, Sql, now, word};
 use crate::work::ReviewState;
 use crate::work::report::Becomes;
 
-/// Gives a task the status and review state that a report makes of it.
+/// Gives a task the status and review state that a report makes of it. `reason` is stored only where the task
+/// is blocked, failed or needs rework.
 pub async fn set(
     db: Db<'_>,
     task: TaskId,
@@ -33,6 +34,7 @@ pub async fn set(
     Ok(())
 }
 
+/// The refusal of a report on a task that is closed; `why` continues the sentence `task X …`.
 pub fn taken_already(task: &WorkTask, why: &str) -> Refusal {
     Refusal::new(Code::InvalidState, format!("task {} {why}", task.handle))
         .hint("Call getNextTask instead.")
@@ -40,8 +42,8 @@ pub fn taken_already(task: &WorkTask, why: &str) -> Refusal {
         .detail("status", word(&task.status))
 }
 
-/// Open tasks of a list that nothing blocks any more. A task that was reported as blocked
-/// counts as free: its blocker is gone.
+/// The open tasks of a list that nothing blocks any more. A task that was reported as blocked becomes free,
+/// because its blocker is gone.
 const FREED: &str = "SELECT t.task_id FROM tasks t
     WHERE t.task_id IN (SELECT depended.task_id FROM task_dependencies depended
                         WHERE depended.depends_on = $1
@@ -53,13 +55,12 @@ const FREED: &str = "SELECT t.task_id FROM tasks t
       AND NOT EXISTS (SELECT 1 FROM tickets k
                       WHERE k.blocks_task_id = t.task_id AND k.status = 'open')";
 
-/// Resolves the tickets of a task whose status is `done` now, and frees the tasks that depended on
-/// it.
+/// Resolves the tickets of a task that is now `done`, and frees the tasks that waited for it.
 pub async fn after_done(db: Db<'_>, task: TaskId, handle: &str) -> Result<Cascaded> {
     free(db, task, &format!("{handle} is done.")).await
 }
 
-/// Resolves the tickets of a deleted task, and frees the tasks that would wait for it forever.
+/// Resolves the tickets of a deleted task, and frees the tasks that would otherwise wait for it forever.
 pub async fn after_removed(db: Db<'_>, task: TaskId) -> Result<Cascaded> {
     free(db, task, "The task that was to resolve it was deleted.").await
 }

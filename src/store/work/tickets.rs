@@ -1,4 +1,4 @@
-//! Tickets: opened by reports and workers, resolved when a task is done or by a person.
+//! Tickets: opened by reports and workers, resolved by a person or when a task is done.
 
 use async_trait::async_trait;
 use provost_actors::ids::{TaskId, TicketId};
@@ -10,20 +10,20 @@ use crate::api::worker::ticket::{
 };
 use crate::store::{Db, Result, Sql, handles, now};
 
-/// A ticket to be opened: as it is, it waits for a person, whatever becomes of the task it is
-/// about.
+/// A ticket to be opened. By default it waits for a person, whatever happens to the task that it is about.
 #[derive(Clone, Debug, Default)]
 pub struct NewTicket<'a> {
     pub kind: TicketKind,
     pub title: &'a str,
     pub description: Option<&'a str>,
     pub priority: Urgency,
-    /// The task whose doing resolves it.
+    /// The task that resolves the ticket when it is done.
     pub task: Option<TaskId>,
+    /// The task that the ticket blocks.
     pub blocks: Option<TaskId>,
 }
 
-/// Opens a ticket; gives its id and handle.
+/// Opens a ticket; returns its id and handle.
 pub async fn open(db: Db<'_>, worker: &Worker, new: NewTicket<'_>) -> Result<(TicketId, String)> {
     let id = TicketId::new();
     let handle = handles::next(db, worker.project_id, handles::TICKET).await?;
@@ -38,8 +38,8 @@ pub async fn open(db: Db<'_>, worker: &Worker, new: NewTicket<'_>) -> Result<(Ti
     Ok((id, handle))
 }
 
-/// Resolves the tickets that a task which is done now was to resolve, and those that blocked
-/// the task and that no other task resolves. Gives how many, and the tasks they blocked.
+/// Resolves the tickets that wait for this task, and those that blocked it and that no other task resolves.
+/// Returns how many, and the tasks that they blocked.
 pub async fn resolve_linked(
     db: Db<'_>,
     task: TaskId,
@@ -53,7 +53,7 @@ pub async fn resolve_linked(
     Ok((waited.len() as u64, waited.into_iter().flatten().collect()))
 }
 
-/// The open tickets that block a task.
+/// The handles of the open tickets that block a task.
 pub async fn blocking(db: Db<'_>, task: TaskId) -> Result<Vec<String>> {
     let sql = "SELECT handle FROM tickets WHERE blocks_task_id = $1 AND status = 'open'
          ORDER BY ticket_id";
@@ -74,12 +74,12 @@ impl WorkerCall for CreateTicketInput {
         self.check()?;
         let is_blocker = self.kind == TicketKind::Blocker;
         let task = match &self.task_id {
-            // A blocker holds up its task.
+            // A blocker stops its task, so the worker must be allowed to change the task.
             Some(name) if is_blocker => Some(scope::changeable_task(db, worker, name).await?),
             Some(name) => Some(scope::task(db, worker, name).await?),
             None => None,
         };
-        // A blocker is not resolved by the task that waits for it.
+        // A blocker must not be resolved by the very task that waits for it.
         let about = task.as_ref().map(|task| task.task_id);
         let new = NewTicket {
             kind: self.kind,

@@ -1,4 +1,4 @@
-//! Verifications: ordered when a task is reported as done, and what their results make of it.
+//! Verifications: ordered when a task is reported as done, and what their results make of the task.
 
 use std::fmt::Write;
 
@@ -23,8 +23,8 @@ use crate::work::report::{Becomes, TaskReport, closed};
 use crate::work::verification::{brief, why};
 use crate::work::{ReviewState, TaskKind, Worker};
 
-/// Puts the verification of a task on the board; one that is there already gets the newest
-/// report as its description. It depends on the task, so that the checks run first.
+/// Puts the verification of a task on the board. `None`: one is there already, and gets the newest report as
+/// its description. It depends on the task, so that the task's checks run first.
 pub async fn order(
     db: Db<'_>,
     worker: &Worker,
@@ -131,7 +131,8 @@ fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     Some(list).filter(|list| !list.is_empty())
 }
 
-/// Refuses unless this is the result of an open verification of a task that is done.
+/// Refuses the call unless it is the result of an open verification of a task that is done. A task that is
+/// not done can only get the verdict of rework.
 async fn refuse(
     db: Db<'_>,
     verification: &WorkTask,
@@ -160,7 +161,7 @@ async fn refuse(
     if let Some(why) = closed(verification.status, verification.review) {
         return Err(taken_already(verification, why).into());
     }
-    // A task that is not done can only be found wanting.
+    // A task that is not done yet can only be found to need rework.
     match original.status {
         TaskStatus::Cancelled => Err(taken_already(original, "was cancelled").into()),
         TaskStatus::Done => Ok(()),
@@ -169,7 +170,7 @@ async fn refuse(
     }
 }
 
-/// Warns of tasks that were begun already and depend on a task that needs rework.
+/// Warnings about tasks that depend on a task that needs rework, and that have been begun.
 async fn begun_upon(db: Db<'_>, original: &WorkTask) -> Result<Vec<String>> {
     let sql = "SELECT t.handle FROM task_dependencies d JOIN tasks t ON t.task_id = d.task_id
          WHERE d.depends_on = $1 AND t.kind = 'work' AND t.deleted_at IS NULL
@@ -179,6 +180,7 @@ async fn begun_upon(db: Db<'_>, original: &WorkTask) -> Result<Vec<String>> {
     Ok(begun.into_iter().map(warn).collect())
 }
 
+/// The summary of a verification and its issues, as the reason for rework.
 fn findings(input: &ReportVerificationResultInput) -> String {
     let mut text = input.verification.summary.to_string();
     for issue in input.issues() {
@@ -187,6 +189,7 @@ fn findings(input: &ReportVerificationResultInput) -> String {
     text
 }
 
+/// Gives the verified task the state of the verdict. `Done` changes nothing: the task stays done.
 async fn mark(
     db: Db<'_>,
     original: &WorkTask,
@@ -202,6 +205,7 @@ async fn mark(
     task_state::set(db, original.task_id, now, Some(summary), None).await
 }
 
+/// Stores the issues of a verification as notes.
 async fn keep_issues(
     db: Db<'_>,
     worker: &Worker,
@@ -236,6 +240,7 @@ async fn keep_issues(
     Ok(found)
 }
 
+/// Puts the suggested actions of a verification on the board.
 async fn follow_up(
     db: Db<'_>,
     worker: &Worker,

@@ -1,30 +1,37 @@
-//! What a question asks for by its first words, and whether a passage has it: "how long"
-//! needs a duration. Pure.
+//! What the first words of a question ask for, and whether a passage has it: "how long" needs a duration.
+//! Pure.
 
+/// Words that count as numbers.
 const NUMBERS: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen \
     fourteen fifteen sixteen eighteen twenty thirty forty fifty sixty ninety hundred thousand half \
     once twice none unlimited";
 
+/// Units of durations.
 const UNITS: &str = "second seconds minute minutes hour hours day days week weeks month months year \
     years ms s";
 
+/// Words that say how often.
 const REPEATS: &str = "every each daily weekly monthly hourly nightly yearly quarterly once twice per \
     never always";
 
+/// Words that say when.
 const TIMES: &str = "monday tuesday wednesday thursday friday saturday sunday mondays tuesdays \
     wednesdays thursdays fridays saturdays sundays weekday weekdays weekend weekends daily weekly \
     monthly nightly january february march april may june july august september october november \
     december before after when until once during every if only first last night noon midnight hour \
     week weeks month months year years";
 
+/// Words that introduce a reason.
 const REASONS: &str = "because since so why therefore reason due avoid otherwise";
 
-/// In how many of its first words a question says what it asks for.
+/// How many first words of a question are read for what it asks for.
 const HEAD: usize = 3;
 
+/// How many words apart a number and the counted noun may be.
 const NEAR: usize = 3;
 
-/// What a passage lacks of what the question asks for, if anything.
+/// What the question asks for and the passage does not have, such as "how long"; `None`: nothing is missing,
+/// or the question asks for nothing of this kind.
 pub fn lacks(question: &str, passage: &str) -> Option<&'static str> {
     let (asked, said) = (words(question), words(passage));
     let has = |list: &str| said.iter().any(|word| is_in(list, word));
@@ -48,6 +55,7 @@ pub fn lacks(question: &str, passage: &str) -> Option<&'static str> {
     (!fits).then_some(what)
 }
 
+/// Whether a number is near the noun, in singular or plural.
 fn is_counted(noun: &str, said: &[String]) -> bool {
     // Singular and plural have the same beginning.
     let length = noun.chars().count().saturating_sub(2).max(3);

@@ -1,5 +1,5 @@
-//! Citations of an executor that answers questions: it gets the best passages with their
-//! ids and names the one that answers; the daemon verifies its quote. Pure.
+//! Citations of an executor that answers a question: it gets the best passages with their ids, and names the
+//! one that answers. The daemon verifies the quoted words. Pure.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,13 @@ use super::Hit;
 /// How many passages an executor gets.
 pub const GIVEN: usize = 20;
 
+/// The least number of characters that a quote must have, unless it is the whole passage.
 const QUOTE_MIN: usize = 8;
 
+/// How the line begins by which an executor cites a passage.
 const MARK: &str = "PASSAGE ";
 
-/// The passages for an executor's prompt, and how it cites one; empty without passages.
+/// The part of an executor's prompt with the passages, and with how to cite one; empty without passages.
 pub fn prompt(passages: &[Hit]) -> String {
     let mut prompt = String::new();
     if passages.is_empty() {
@@ -32,7 +34,8 @@ pub fn prompt(passages: &[Hit]) -> String {
     prompt
 }
 
-/// What the executor that answers is asked, with the asker's context, if any, as JSON.
+/// The prompt of an executor that answers a question. `context` is the asker's context as JSON; `passages` is
+/// the text of [`prompt`].
 pub fn consultation(question: &str, context: Option<&str>, passages: &str) -> String {
     let context = context.map(|json| format!("\n\nThe asker's context, as JSON:\n{json}"));
     format!(
@@ -44,7 +47,7 @@ pub fn consultation(question: &str, context: Option<&str>, passages: &str) -> St
     )
 }
 
-/// What an executor cites.
+/// A passage that an executor cites, and the words that it quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Citation {
     pub id: i64,
@@ -52,7 +55,7 @@ pub struct Citation {
 }
 
 impl Citation {
-    /// The citation at the end of an executor's answer.
+    /// The citation in the last line of an executor's answer; `None`: there is none.
     pub fn of(answer: &str) -> Option<Self> {
         let line = answer.lines().rev().find(|line| !line.trim().is_empty())?;
         let (id, words) = line.trim().strip_prefix(MARK)?.split_once(':')?;
@@ -61,8 +64,8 @@ impl Citation {
         Some(Self { id, words: words.to_owned() })
     }
 
-    /// Whether these words stand verbatim in the passage and in its lines of the document.
-    /// A line break counts as a space.
+    /// Whether the words are in the passage verbatim, and in the passage's lines of the document. White space
+    /// counts as one space.
     pub fn is_verbatim(&self, hit: &Hit, document: &str) -> bool {
         let passage = hit.passage();
         let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,5 +1,5 @@
-//! Puts into an answer what the search found: the passage, its evidence, what the plan says
-//! beside it, and what is missing. Pure.
+//! Makes an answer of what the search found: the passage, its evidence, what the plan says besides, and what
+//! is missing. Pure.
 
 use provost_actors::text::cut;
 
@@ -7,17 +7,18 @@ use super::super::plan::{Passage, Section};
 use super::{Class, Hit, SHOWN, SURE, Search, Weighed, weigh};
 use crate::api::worker::question::{Evidence, Guidance};
 
-/// Confidence in an executor's answer that no one has ruled on and that cites no passage.
+/// The confidence in an executor's answer that has no ruling and cites no passage.
 const CONSULTED: f64 = 0.6;
 
-/// Confidence in a passage that an executor cited verbatim. It is not measured: it depends
-/// on the model.
+/// The confidence in a passage that an executor cited verbatim. It is not measured, because it depends on the
+/// model.
 const CITED: f64 = 0.9;
 
-/// How many other passages are related at most, and their length, in characters.
+/// How many other passages are shown as related, and their length in characters.
 const RELATED: usize = 3;
 const RELATED_MAX: usize = 200;
 
+/// The length to which an answer is cut, in characters.
 const ANSWER_MAX: usize = 1500;
 
 /// What is known about a question.
@@ -25,17 +26,17 @@ const ANSWER_MAX: usize = 1500;
 pub struct Answer {
     /// From 0 to 1, with two decimals.
     pub confidence: f64,
-    /// What the plan, a ruling or an executor says.
+    /// What the plan, a ruling or an executor says; `None`: nothing is known.
     pub text: Option<String>,
     pub evidence: Option<Evidence>,
     pub guidance: Option<Guidance>,
     pub related: Vec<String>,
-    /// What is missing, where it is not sure.
+    /// What is missing; `None`: the answer is sure.
     pub uncertainty: Option<String>,
 }
 
 impl Answer {
-    /// The answer of the plan.
+    /// The answer of the plan. Without a likely passage it has no text.
     pub fn of_plan(search: &Search) -> Self {
         let Weighed { class, best, doubt: uncertainty } = weigh(search);
         let confidence = class.confidence();
@@ -51,7 +52,7 @@ impl Answer {
         }
     }
 
-    /// The answer of an executor that no one has ruled on.
+    /// The answer of an executor that no ruling has confirmed.
     pub fn of_executor(answer: &str, executor: &str, question: &str) -> Self {
         Self {
             confidence: CONSULTED,
@@ -71,7 +72,7 @@ impl Answer {
         }
     }
 
-    /// A passage of the plan that an executor cited, after the citation was verified.
+    /// The answer by a passage of the plan that an executor cited, once the citation is verified.
     pub fn of_citation(cited: &Hit, words: &str) -> Self {
         Self::of_passage(cited, words.to_owned(), CITED)
     }
@@ -92,12 +93,13 @@ impl Answer {
         }
     }
 
+    /// Whether the answer needs no reservation.
     pub fn is_sure(&self) -> bool {
         self.confidence >= SURE
     }
 }
 
-/// Other passages that were found, in a line each.
+/// Other passages that were found, one line for each.
 fn related(search: &Search, answer: Option<&Hit>) -> Vec<String> {
     let best = search.best(SHOWN).into_iter();
     let others = best.filter(|hit| !answer.is_some_and(|answer| answer.overlaps(hit)));
@@ -108,7 +110,7 @@ fn related(search: &Search, answer: Option<&Hit>) -> Vec<String> {
     others.take(RELATED).map(line).collect()
 }
 
-/// What the section says under the names of guidance, and its code.
+/// The passages of the section that begin with the name of a guidance field, and the section's code.
 fn guidance(section: &Section, answer: &Passage) -> Option<Guidance> {
     let named = |name: &str| {
         let other =

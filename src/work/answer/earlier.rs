@@ -1,5 +1,5 @@
-//! Earlier answers: the same question gets the same answer again, and a similar one shows
-//! how it was decided. Pure.
+//! Earlier answers: the same question gets the same answer, and a similar question shows how it was decided.
+//! Pure.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,14 @@ use super::{Answer, terms};
 use crate::api::worker::question::Evidence;
 use crate::api::worker::report::LateAnswer;
 
+/// The confidence in a ruling.
 const RULED: f64 = 0.97;
 
-/// The share of words that makes two questions similar, and how many are shown.
+/// The share of common words from which on two questions are similar, and how many are shown.
 const SIMILAR: f64 = 0.5;
 const SIMILAR_MAX: usize = 3;
 
-/// The answer to a question of the project.
+/// An answered question of the project.
 #[derive(Clone, Debug, Deserialize)]
 pub struct EarlierAnswer {
     pub question_id: QuestionId,
@@ -24,12 +25,12 @@ pub struct EarlierAnswer {
 }
 
 impl LateAnswer {
-    /// Whether a person or an orchestrator decided it, not an executor.
+    /// Whether a person or an orchestrator gave the answer, not an executor.
     pub fn is_decision(&self) -> bool {
         is_ruler(&self.answered_by)
     }
 
-    /// The decision as the answer to its own question.
+    /// The ruling as the answer to the same question.
     pub fn to_answer(&self) -> Answer {
         Answer {
             confidence: RULED,
@@ -46,12 +47,12 @@ impl LateAnswer {
     }
 }
 
-/// Whether answers by this name are decisions.
+/// Whether an answer by this name is a ruling.
 pub fn is_ruler(by: &str) -> bool {
     matches!(by, "person" | "orchestrator")
 }
 
-/// The newest answer to the same question, word for word; a decision before any other.
+/// The earlier answer to the question with the same words: a ruling if there is one, else the newest.
 pub fn same<'a>(question: &str, earlier: &'a [EarlierAnswer]) -> Option<&'a EarlierAnswer> {
     let normal = terms::normal(question);
     let mut same = earlier.iter().filter(|it| terms::normal(&it.said.question) == normal);
@@ -59,7 +60,7 @@ pub fn same<'a>(question: &str, earlier: &'a [EarlierAnswer]) -> Option<&'a Earl
     same.find(|it| it.said.is_decision()).or(first)
 }
 
-/// How similar questions were decided, the most similar first.
+/// The answers to similar questions, the most similar first.
 pub fn similar(question: &str, earlier: &[EarlierAnswer]) -> Vec<LateAnswer> {
     let words = |text: &str| terms::terms(text).into_iter().collect::<BTreeSet<_>>();
     let asked = words(question);
@@ -69,6 +70,7 @@ pub fn similar(question: &str, earlier: &[EarlierAnswer]) -> Vec<LateAnswer> {
     similar.into_iter().take(SIMILAR_MAX).map(|(_, it)| it.said.clone()).collect()
 }
 
+/// The share of the words of both questions that they have in common.
 #[expect(clippy::cast_precision_loss, reason = "a question has few words")]
 fn share(one: &BTreeSet<String>, other: &BTreeSet<String>) -> f64 {
     one.intersection(other).count() as f64 / one.union(other).count().max(1) as f64

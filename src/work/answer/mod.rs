@@ -1,8 +1,8 @@
-//! Says what the plan answers to a question, and how sure that is. Pure: the store
-//! searches (`store/work/search/mod.rs`), and this module weighs what it found.
+//! Says what the plan answers to a question, and how sure the answer is. Pure: the store searches
+//! (`store/work/search/mod.rs`), and this module weighs what the search found.
 //!
-//! Every answer of the plan is a passage of it, verbatim. `tests/answers/held-out` measures how
-//! often the answers of each [`Class`] are right; `docs/workers.md` publishes the figures.
+//! Every answer of the plan is one of its passages, verbatim. `tests/answers/held-out` measures how often the
+//! answers of each [`Class`] are right; `docs/workers.md` publishes the figures.
 
 mod asks;
 pub mod cite;
@@ -28,26 +28,28 @@ pub const SHOWN: usize = 5;
 pub struct Hit {
     /// Row id of the passage in the search index.
     pub id: i64,
+    /// The document and the version of its plan.
     pub source: String,
     pub version: String,
     pub section: Arc<Section>,
     /// Index of the passage in its section.
     pub number: usize,
-    /// How well it matches (bm25): larger is better.
+    /// How well it matches (BM25); a larger score is better.
     pub score: f64,
 }
 
 impl Hit {
+    /// The passage itself; the section has it.
     pub fn passage(&self) -> &Passage {
         &self.section.passages[self.number]
     }
 
-    /// The JSON path of a value, or the breadcrumb of its section.
+    /// Where the passage is: the JSON path of a value, or else the breadcrumb of the section.
     pub fn place(&self) -> &str {
         self.passage().path.as_deref().unwrap_or(&self.section.breadcrumb)
     }
 
-    /// Whether both have a line in common.
+    /// Whether both passages have a line in common.
     pub fn overlaps(&self, other: &Self) -> bool {
         let (one, two) = (self.passage(), other.passage());
         self.source == other.source
@@ -55,8 +57,8 @@ impl Hit {
             && two.first_line <= one.last_line
     }
 
-    /// The longest passage of the section that contains this one: its paragraph, list or
-    /// table as a whole, or itself.
+    /// The longest passage of the section that contains this one: its whole paragraph, list or table. It is
+    /// the passage itself if none contains it.
     fn whole(&self) -> Self {
         let passages = &self.section.passages;
         let (first, last) = (self.passage().first_line, self.passage().last_line);
@@ -73,6 +75,7 @@ impl Hit {
         Self { id: self.id + ids, number, ..self.clone() }
     }
 
+    /// The passage in the form in which replies show what matches best.
     pub fn to_near(&self) -> Near {
         let passage = self.passage();
         Near {
@@ -85,23 +88,26 @@ impl Hit {
     }
 }
 
-/// What the search found for a question.
+/// The results of the search for a question.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     pub question: String,
+    /// Whether the project has a plan at all.
     pub has_plan: bool,
+    /// The words that the question is searched by.
     pub terms: Vec<String>,
-    /// Passages that contain all of them, or stand below headings that do, best first.
+    /// Passages that contain all terms, together with the headings above; best first.
     pub complete: Vec<Hit>,
-    /// Passages in a section that the asker names.
+    /// The best passages of the sections that the asker names.
     pub named: Vec<Hit>,
     /// Passages that contain any of the terms, best first.
     pub partial: Vec<Hit>,
+    /// The terms that the best of `partial` does not contain.
     pub missing: Vec<String>,
 }
 
 impl Search {
-    /// The best passages, whole paragraphs, lists or tables, that have no line in common.
+    /// The best passages without a common line, each as the whole paragraph, list or table that contains it.
     pub fn best(&self, count: usize) -> Vec<Hit> {
         let mut best: Vec<Hit> = Vec::new();
         for hit in self.named.iter().chain(&self.partial) {

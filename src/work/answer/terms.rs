@@ -1,17 +1,17 @@
-//! Texts as words, for SQLite's full-text index: SQLite lower-cases, removes diacritics
-//! and stems; this module makes Unicode normal forms equal and separates what SQLite would
-//! keep together. Pure.
+//! Texts as words, for the full-text index of the engine. The engine lower-cases words, removes diacritics
+//! and stems; this module makes Unicode's normal forms equal, and separates what the engine would take for
+//! one word. Pure.
 
 use std::collections::HashSet;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Most terms of a question: the cost of a search grows with them.
+/// The most terms of a question: a search costs more with each term.
 const TERMS_MAX: usize = 200;
 
-/// English words that say nothing by themselves. Words that compare or bound are not among
-/// them: "below" and "above" make different questions.
+/// English words that say nothing alone. Words that compare or limit are not among them: "below" and "above"
+/// make different questions.
 const STOP_WORDS: &str = "a about actually all also am an and any are as at be been being both but by can could \
     currently d did do does doing don down each either else exactly few for frequently from had \
     has have having he her here hers him his how i if in into is it its itself just kind let \
@@ -21,18 +21,18 @@ const STOP_WORDS: &str = "a about actually all also am an and any are as at be b
     those through to too up us use used uses using ve very want was we were what when where \
     whether which while who whom whose why will with would yes you your yours";
 
-/// The words of a text, separated by spaces, as the index gets them.
+/// The words of a text, separated by spaces, in the form that the index gets.
 pub fn indexed(text: &str) -> String {
     words(text).join(" ")
 }
 
-/// A text's words in lower case: equal for questions that differ in spelling only.
+/// A text's words in lower case. Equal for questions that differ only in spelling, punctuation and spaces.
 pub fn normal(text: &str) -> String {
     indexed(text).to_lowercase()
 }
 
-/// The words that a question is searched by, each once: those that say something, or all
-/// of them if none does.
+/// The words that a question is searched by, each once: all except the stop words, or all if only stop words
+/// are there.
 pub fn terms(question: &str) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut all: Vec<String> = words(question).iter().map(|word| word.to_lowercase()).collect();
@@ -46,13 +46,13 @@ pub fn terms(question: &str) -> Vec<String> {
     terms
 }
 
-/// A text's words in Unicode's NFKC form. `camelCase` and `768px` are two words each, and
-/// each ideograph is a word.
+/// A text's words in Unicode's NFKC form. `camelCase` and `768px` are two words each, and each ideograph is
+/// one word.
 fn words(text: &str) -> Vec<String> {
     let text: String = text.nfkc().collect();
     let mut words = Vec::new();
     for word in text.unicode_words().flat_map(|word| word.split(['\'', '’', '_'])) {
-        // `iOS` and `GraphQL` are names, `navigationStyle` is two words.
+        // `iOS` and `GraphQL` are one word each, `navigationStyle` is two.
         let is_camel = word.chars().take_while(|c| c.is_lowercase()).count() > 1;
         let mut start = 0;
         let mut last = ' ';

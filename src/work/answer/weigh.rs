@@ -5,40 +5,40 @@ use provost_actors::text::cut;
 use super::super::plan::Passage;
 use super::{Hit, Search, asks};
 
-/// From this confidence on an answer needs no reservation.
+/// An answer with at least this confidence needs no reservation.
 pub const SURE: f64 = 0.7;
 
 /// The share of the question's terms that a likely answer contains.
 const MOST: f64 = 0.6;
 
-/// A second passage is a rival from this share of the best one's score on.
+/// A second passage is a rival if its score is at least this share of the best score.
 const RIVAL: f64 = 0.8;
 
-/// How much of its text is shown, in characters.
+/// To how many characters the text of a rival is cut.
 const RIVAL_MAX: usize = 200;
 
-/// Marks of what is not decided yet, in a passage or in the headings above.
+/// Words in a passage, or in the headings above, that mark something as undecided.
 const OPEN_MARKS: &str = "tbd|tbc|todo|to be decided|to be determined|to be defined|to be confirmed|\
     undecided|not decided|not yet decided|no decision|open question|open questions|open issue|\
     open issues|open points|still open|unresolved|under discussion";
 
-/// Marks of headings above what does not hold.
+/// Words in headings that mark what is below as no longer valid.
 const REJECTED_MARKS: &str = "rejected|alternatives|deprecated|superseded|obsolete|decided against";
 
 /// How sure an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     None,
-    /// The best passage has some of the question's words, or is not decided.
+    /// The best passage has some of the question's words, or marks its matter as undecided.
     Weak,
-    /// It has most of them, or all but with a doubt.
+    /// The best passage has most of the words, or all of them with a doubt.
     Likely,
-    /// It alone has all of them.
+    /// The best passage has all of the words, and no other passage matches about as well.
     Sure,
 }
 
 impl Class {
-    /// The share of the held-out questions of this class whose best passage is right.
+    /// The confidence: the share of the held-out questions of this class whose best passage is right.
     pub fn confidence(self) -> f64 {
         match self {
             Self::None => 0.0,
@@ -49,17 +49,17 @@ impl Class {
     }
 }
 
-/// The best passage for a question.
+/// The best passage for a question, and how sure it is.
 #[derive(Clone, Debug)]
 pub struct Weighed {
     pub class: Class,
     pub best: Option<Hit>,
-    /// Why the answer is not sure, in a sentence; `None` where it is.
+    /// Why the answer is not sure, in a sentence; `None`: it is sure.
     pub doubt: Option<String>,
 }
 
-/// Weighs what was found. An answer is sure where one passage has all the question's
-/// terms and what it asks for, and no other passage matches about as well.
+/// Weighs what the search found. An answer is sure if one passage has all terms of the question and what the
+/// question asks for, is neither undecided nor rejected, and no other passage matches about as well.
 pub fn weigh(search: &Search) -> Weighed {
     let weighed = |class, best: Option<&Hit>, doubt: &str| {
         let doubt = (class != Class::Sure).then(|| doubt.to_owned());
@@ -103,6 +103,7 @@ fn listed(words: &[String]) -> String {
     }
 }
 
+/// Whether the best partial match contains enough of the question's terms to be a likely answer.
 #[expect(clippy::cast_precision_loss, reason = "a question has few words")]
 fn has_most(search: &Search) -> bool {
     search.missing.len() as f64 <= (1.0 - MOST) * search.terms.len() as f64

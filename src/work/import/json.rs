@@ -1,10 +1,11 @@
-//! Tasks as JSON: an array of objects, or an object whose `tasks` is one.
+//! Tasks as JSON: an array of objects, or an object with such an array as `tasks`.
 
 use serde_json::Value;
 
 use super::{Draft, Faults};
 use crate::lenient;
 
+/// The tasks of a JSON text, or all its faults. Slightly wrong JSON is read leniently.
 pub fn drafts(text: &str) -> Result<Vec<Draft>, Faults> {
     let value = serde_json::from_str(text)
         .or_else(|error| lenient::read(text.as_bytes()).ok_or(error))

@@ -1,15 +1,15 @@
-//! Tasks as Markdown: a heading of the second level begins one, those of the third
-//! level its sections. A list right below the heading may hold its fields.
+//! Tasks as Markdown. A heading of the second level begins a task, and headings of the third level begin its
+//! sections. A list below the heading may hold fields.
 //!
 //! ```text
-//! ## TASK-001: Make the parser            the id may be left out, or stand in [brackets]
+//! ## TASK-001: Make the parser            the id may be missing, or be in [brackets]
 //! - Priority: high
-//! - Depends on: TASK-000, The lexer
+//! - Depends on: TASK-000, lexer           ids in the file, or handles of the board
 //! - Estimate: 2.5h                        also: Complexity, Skills
-//! Whatever else stands here is the description.
+//! All other text is the description.
 //! ### Acceptance criteria                 a list; Requirements too
 //! - It parses
-//! ### Files                               by kind; a bare path is one to write
+//! ### Files                               by kind; a path without a kind is one to write
 //! - Read: grammar.md
 //! - src/parser.rs
 //! ### Context                             a text
@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Draft, Faults};
 
-/// A heading or what stands below it.
+/// A heading, or a block below it, with its range of bytes; a list also has the ranges of its items.
 #[derive(Debug)]
 enum Block {
     Heading(HeadingLevel, Range<usize>),
@@ -31,6 +31,7 @@ enum Block {
     Other(Range<usize>),
 }
 
+/// The tasks of a Markdown text, or all its faults.
 pub fn drafts(text: &str) -> Result<Vec<Draft>, Faults> {
     let blocks = blocks(text);
     let mut faults = Faults::new();
@@ -81,7 +82,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Reads on to the end of what has begun; where its contents stand.
+/// Reads to the end of the element that has begun. Returns the range of its contents.
 fn inside(events: &mut OffsetIter<'_>, start: usize) -> Range<usize> {
     let mut depth = 1;
     let mut contents: Option<Range<usize>> = None;
@@ -101,7 +102,7 @@ fn inside(events: &mut OffsetIter<'_>, start: usize) -> Range<usize> {
     contents.unwrap_or(start..start)
 }
 
-/// Reads a list to its end: where its items' contents stand.
+/// Reads to the end of a list. Returns the range of each item's contents.
 fn items(events: &mut OffsetIter<'_>) -> Vec<Range<usize>> {
     let mut items = Vec::new();
     while let Some((event, range)) = events.next() {
@@ -114,7 +115,7 @@ fn items(events: &mut OffsetIter<'_>) -> Vec<Range<usize>> {
     items
 }
 
-/// `[ID] Title`, `ID: Title` or `Title`. An id before a colon has a digit and no
+/// The id and title in `[ID] Title`, `ID: Title` or `Title`. An id before a colon must have a digit and no
 /// blank, so that `Fix: the parser` is a title.
 fn name(heading: &str) -> (Option<&str>, &str) {
     let heading = heading.trim();
@@ -132,14 +133,14 @@ fn name(heading: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The members of a task, of the blocks below its heading.
+/// The members of a task, from the blocks below its heading.
 fn members(text: &str, body: &[Block]) -> Result<Map<String, Value>, String> {
     let is_heading = |block: &Block| matches!(block, Block::Heading(HeadingLevel::H3, _));
     let mut members = Map::new();
     let mut description = String::new();
     let mut parts = body.chunk_by(|_, next| !is_heading(next)).peekable();
     let own = parts.next_if(|part| part.first().is_some_and(|first| !is_heading(first)));
-    // Lists of fields are taken out of the text, wherever they stand in it.
+    // Lists of fields are removed from the description, wherever they are.
     for block in own.unwrap_or_default() {
         let is_read = match block {
             Block::List(_, items) => {
@@ -180,15 +181,17 @@ fn append(description: &mut String, more: &str) {
     description.push_str(more);
 }
 
+/// An item without the box of a task list.
 fn unticked(item: &str) -> &str {
     let item = item.trim();
     let boxes = ["[ ]", "[x]", "[X]"];
     boxes.iter().find_map(|it| item.strip_prefix(it)).unwrap_or(item).trim()
 }
 
+/// The text of adjacent blocks.
 fn slice<'t>(text: &'t str, blocks: &[Block]) -> &'t str {
     let range = |block: &Block| match block {
-        // A heading's range is of its text alone.
+        // The range of a heading covers its text only, so the line's beginning is added.
         Block::Heading(_, range) => {
             text[..range.start].rfind('\n').map_or(0, |at| at + 1)..range.end
         }
@@ -203,7 +206,7 @@ fn slice<'t>(text: &'t str, blocks: &[Block]) -> &'t str {
 const FIELDS: [&str; 6] =
     ["priority", "depends on", "dependencies", "estimate", "complexity", "skills"];
 
-/// Reads a list of fields; `false`: it is none, for no item of it is a field.
+/// Reads a list of fields. `false`: the list has no field, so it belongs to the description.
 fn fields<'t>(
     items: impl Iterator<Item = &'t str> + Clone,
     members: &mut Map<String, Value>,
@@ -241,6 +244,7 @@ fn listed(value: &str) -> Vec<&str> {
     items.filter(|item| !item.is_empty() && !item.eq_ignore_ascii_case("none")).collect()
 }
 
+/// A number of hours such as `2.5h`, or the fault.
 fn hours(value: &str) -> Result<Value, String> {
     let number = value.trim_end_matches(|letter: char| letter.is_alphabetic() || letter == ' ');
     let unit = value[number.len()..].trim();
@@ -268,7 +272,7 @@ fn files(items: &[&str]) -> Value {
     files
 }
 
-/// The paths of an item, separated by commas, without a comment after a dash.
+/// The paths of an item, separated by commas; text after ` - ` is a remark.
 fn paths(item: &str) -> impl Iterator<Item = &str> {
     let named = item.split(" - ").next().unwrap_or(item);
     listed(named).into_iter().map(|path| path.trim_matches('`'))

@@ -1,5 +1,4 @@
-//! Tasks from a file: what a JSON or Markdown document plans, or what is wrong
-//! with the document and where. Pure.
+//! Tasks from a file: what a JSON or Markdown document plans, or what is wrong with it and where. Pure.
 
 mod json;
 mod markdown;
@@ -16,15 +15,18 @@ use crate::api::args::{Description, Title};
 use crate::api::brief::Brief;
 use crate::api::commands::ImportFormat as Format;
 
+/// The most tasks of one file.
 const TASKS_MAX: usize = 20_000;
 
+/// The most faults that a refusal lists.
 const FAULTS_MAX: usize = 20;
 
 /// A task that a file plans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// Where it stands in the file.
+    /// Where the task is in the file: its line or number, and its title.
     pub place: String,
+    /// The name by which other tasks of the file depend on it.
     pub id: Option<String>,
     pub title: String,
     pub description: Option<String>,
@@ -36,21 +38,22 @@ pub struct Planned {
 /// What a planned task depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
-    /// Another of the file, by its number.
+    /// Another task of the file, by its index.
     Planned(usize),
-    /// One of the board, by its handle or id.
+    /// A task on the board, by its handle or id.
     Board(String),
 }
 
-/// A task as either format gives it: where it stands, and its members by name.
+/// A task as either format gives it: where it is, and its members by name.
 struct Draft {
     place: String,
     members: Map<String, Value>,
 }
 
+/// Everything that is wrong with a file, each with its place.
 type Faults = Vec<String>;
 
-/// Reads a file's tasks, in its order. All faults are reported at once.
+/// Reads the tasks of a file, in their order. A refusal reports all faults at once.
 pub fn read(text: &str, format: Format) -> Result<Vec<Planned>, Refusal> {
     let drafts = match format {
         Format::Json => json::drafts(text),
@@ -70,6 +73,7 @@ fn refuse(faults: Faults) -> Refusal {
         .detail("faults", faults.into_iter().take(FAULTS_MAX).collect::<Vec<_>>())
 }
 
+/// Checks the tasks, and finds which of them depend on each other.
 fn plan(drafts: Vec<Draft>) -> Result<Vec<Planned>, Faults> {
     match drafts.len() {
         0 => return Err(vec!["there is no task in it".to_owned()]),
@@ -108,8 +112,8 @@ fn plan(drafts: Vec<Draft>) -> Result<Vec<Planned>, Faults> {
     if faults.is_empty() { Ok(planned) } else { Err(faults) }
 }
 
-/// The fault of a file whose tasks wait for each other. What is on the board can't
-/// depend on what is not yet.
+/// The fault of a file whose tasks wait for each other. Tasks on the board can't be part of a cycle, because
+/// they can't depend on tasks that do not exist yet.
 fn circle(planned: &[Planned]) -> Option<String> {
     let within = |on: &On| match on {
         On::Planned(number) => Some(*number),
@@ -123,7 +127,7 @@ fn circle(planned: &[Planned]) -> Option<String> {
     Some(format!("{}: the dependencies form a cycle: {names}", planned[path[0]].place))
 }
 
-/// Names of members that are no part of the brief, by their spellings.
+/// The members that are not part of the brief, with all accepted spellings.
 const SPELLINGS: [(&str, &[&str]); 6] = [
     ("id", &["id", "taskId", "task_id"]),
     ("title", &["title"]),
@@ -133,7 +137,7 @@ const SPELLINGS: [(&str, &[&str]); 6] = [
     ("brief", &["brief"]),
 ];
 
-/// A task from its members; what it depends on may still be of the file.
+/// A task from its members. All dependencies count as those of the board until the whole file is read.
 fn task(place: &str, members: Map<String, Value>) -> Result<Planned, String> {
     let mut known: HashMap<&str, Value> = HashMap::new();
     let mut rest = Map::new();
@@ -152,7 +156,7 @@ fn task(place: &str, members: Map<String, Value>) -> Result<Planned, String> {
         Some(Value::String(text)) => Ok(Some(text.trim().to_owned())),
         Some(_) => Err(format!("`{member}` must be a string")),
     };
-    // As create_task takes them.
+    // The same limits as in create_task.
     let title = Title::try_from(text("title")?.unwrap_or_default())
         .map_err(|_| "`title` must be a string of 1 to 1000 characters".to_owned())?
         .into();
@@ -169,7 +173,7 @@ fn task(place: &str, members: Map<String, Value>) -> Result<Planned, String> {
     Ok(Planned { place, id, title, description, priority, depends_on, brief })
 }
 
-/// A brief from its members beside the title, and those of one of its own.
+/// A brief from the members beside the title, and from the member `brief`, which counts more.
 fn brief(own: Option<Value>, mut beside: Map<String, Value>) -> Result<Brief, String> {
     match own {
         Some(Value::Object(own)) => beside.extend(own),
@@ -192,6 +196,7 @@ fn priority(word: &str) -> Result<Priority, String> {
     })
 }
 
+/// The names of tasks that a task depends on.
 fn names(given: Value) -> Result<Vec<On>, String> {
     let fault = || "`depends_on` must be an array of strings".to_owned();
     let Value::Array(items) = given else { return Err(fault()) };

@@ -1,7 +1,7 @@
-//! JSON: each object or array a section named by its path, each value a passage.
+//! JSON: each object or array is a section named by its path, and each value is a passage. Pure.
 //!
-//! `serde_json` reads it, level by level: a [`RawValue`] that borrows from the text
-//! keeps the position of its value. Pure.
+//! `serde_json` reads the text level by level: a [`RawValue`] borrows from the text, so the position of its
+//! value in the text is known.
 
 use std::collections::HashSet;
 
@@ -11,18 +11,20 @@ use serde_json::value::RawValue;
 use super::lines::{Lines, QUOTE_MAX, floor, sentences};
 use super::{LEAD_MAX, ParseError, Passage, Section};
 
-/// Deeper values are quoted as they stand: a level costs a reading of all below it.
+/// Values below this depth are quoted as they are: each level reads everything below it again.
 const DEPTH_MAX: usize = 48;
 
-/// Arrays of values that together are no longer than this are one passage, in bytes.
+/// An array of short values is one passage if it is no longer than this, in bytes.
 const SHORT_ARRAY: usize = 200;
 
-/// Most lines of an array that is quoted as a whole.
+/// An array with more lines is not quoted as a whole.
 const LIST_LINES: usize = 14;
 
-/// Members that name an object among others of its kind.
+/// Members whose value names the object they are in; case does not matter.
 const NAMES: [&str; 6] = ["name", "title", "id", "key", "label", "type"];
 
+/// The sections of a JSON document; empty for an empty text. Fails if the text is not JSON, or if one object
+/// has a name twice.
 pub(super) fn sections(text: &str) -> Result<Vec<Section>, ParseError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -39,18 +41,20 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, ParseError> {
     Ok(reader.sections)
 }
 
+/// A member of an object, or an element of an array, which has no name.
 struct Part<'a> {
     name: Option<String>,
     value: &'a RawValue,
 }
 
+/// Where the reader is in the document.
 #[derive(Clone, Default)]
 struct PathStep {
-    /// `design.colors[2]`.
+    /// The path so far: `design.colors[2]`.
     path: String,
-    /// The last name of the path, and what the object itself says that it is.
+    /// The last name of the path, and the values by which the object names itself.
     heading: String,
-    /// The names above.
+    /// The names above the last one.
     above: String,
     depth: usize,
 }
@@ -62,7 +66,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Refuses an object with the same name twice: it is unclear which value holds.
+    /// Refuses an object that has a name twice, because it is unclear which value counts.
     fn check(&self, parts: &[Part<'_>]) -> Result<(), ParseError> {
         let mut seen = HashSet::new();
         let again = parts.iter().find(|part| part.name.as_ref().is_some_and(|it| !seen.insert(it)));
@@ -71,13 +75,13 @@ impl Reader<'_> {
         Err(ParseError::SameName { name: name.clone(), line })
     }
 
-    /// Where a value begins, with its name.
+    /// The byte at which a value begins, with its name if it has one.
     fn begin(&self, value: &RawValue) -> usize {
         let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
         key_of(self.text, start).unwrap_or(start)
     }
 
-    /// An object or an array: its own values, then what is deeper.
+    /// Reads an object or an array: first its own values, then the sections below it.
     fn group(&mut self, place: &PathStep, parts: &[Part<'_>]) -> Result<(), ParseError> {
         self.check(parts)?;
         let mut place = place.clone();
@@ -115,7 +119,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An array of plain values as a whole answers what its name asks.
+    /// Adds an array of plain values as one passage, which answers a question about the array's name.
     fn whole(&mut self, place: &PathStep, value: &RawValue) {
         let end = value.get().as_ptr().addr() - self.text.as_ptr().addr() + value.get().len();
         let whole = self.lines.quote(self.begin(value)..end);
@@ -126,14 +130,14 @@ impl Reader<'_> {
         }
     }
 
-    /// A value; of a long text, each sentence.
+    /// The passages of a value: one for each sentence of a long text.
     fn passages(&self, key: &str, path: Option<&str>, value: &RawValue) -> Vec<Passage> {
         let start = value.get().as_ptr().addr() - self.text.as_ptr().addr();
         let whole = self.begin(value)..start + value.get().len();
         let (key, said) = (words(key), scalar(value));
         let ranges = sentences(&said);
         let mut passages = Vec::new();
-        // Sentences stand one after the other.
+        // Sentences follow each other in the text, so the search for one begins where the last one ended.
         let mut read = 0;
         for range in &ranges {
             let sentence = said[range.clone()].trim();
@@ -155,6 +159,7 @@ impl Reader<'_> {
     }
 }
 
+/// Where a sentence is in the JSON text, where some characters are escaped.
 fn written(json: &str, sentence: &str) -> Option<std::ops::Range<usize>> {
     let escaped = serde_json::to_string(sentence).ok()?;
     let escaped = escaped.trim_matches('"');
@@ -163,7 +168,7 @@ fn written(json: &str, sentence: &str) -> Option<std::ops::Range<usize>> {
 }
 
 impl PathStep {
-    /// Whether a value is a section of its own rather than a passage.
+    /// Whether a value becomes a section of its own instead of a passage.
     fn is_above(&self, value: &RawValue) -> bool {
         let text = value.get();
         let is_list_of_words = || {
@@ -175,6 +180,7 @@ impl PathStep {
             && !(text.starts_with('[') && is_list_of_words())
     }
 
+    /// The place of a member or an element of this place.
     fn deeper(&self, part: &Part<'_>, at: usize) -> Self {
         let mut place = Self {
             path: format!("{}{}", self.path, part.step(at, &self.path)),
@@ -182,7 +188,7 @@ impl PathStep {
             above: self.above.clone(),
             depth: self.depth + 1,
         };
-        // An element of an array goes by the array's name.
+        // An element of an array has no name; it keeps the heading of the array.
         if let Some(key) = &part.name {
             place.above = joined(&self.above, &self.heading);
             place.heading = words(&key[..floor(key, LEAD_MAX)]);
@@ -192,7 +198,7 @@ impl PathStep {
 }
 
 impl Part<'_> {
-    /// What it adds to the path of what it is part of.
+    /// What a part adds to the path.
     fn step(&self, at: usize, path: &str) -> String {
         match &self.name {
             Some(name) if path.is_empty() => name.clone(),
@@ -206,7 +212,7 @@ fn joined(one: &str, other: &str) -> String {
     format!("{one} {other}").trim().to_owned()
 }
 
-/// A name as words: `navigationStyle` and `nav_style` are two each.
+/// A name as words: `navigationStyle` and `nav_style` are two words each.
 fn words(key: &str) -> String {
     let mut words = String::new();
     let mut before = ' ';
@@ -224,7 +230,7 @@ fn words(key: &str) -> String {
     words
 }
 
-/// A value as text; that of a string is what it says.
+/// A value as text: the content of a string, the elements of a flat array, else the JSON text.
 fn scalar(value: &RawValue) -> String {
     let text = value.get();
     match text.bytes().next() {
@@ -233,26 +239,27 @@ fn scalar(value: &RawValue) -> String {
             let parts = parts(text).unwrap_or_default();
             parts.iter().map(|part| scalar(part.value)).collect::<Vec<_>>().join(", ")
         }
-        // Deeper than is read: as it stands.
+        // A value below the depth that is read: its JSON text.
         Some(b'[' | b'{') => text[..floor(text, QUOTE_MAX)].to_owned(),
         Some(b'n') | None => String::new(),
         Some(_) => text.to_owned(),
     }
 }
 
-/// Whether an array holds none, and no object.
+/// Whether an array contains neither arrays nor objects.
 fn is_flat(text: &str) -> bool {
     let is_plain = |part: &Part<'_>| !part.value.get().starts_with(['{', '[']);
     parts(text).is_some_and(|parts| parts.iter().all(is_plain))
 }
 
-/// Whether a value is short and no sentence.
+/// Whether a value is short: at most three words.
 fn is_word(value: &RawValue) -> bool {
     let text = value.get();
     !text.starts_with(['{', '[']) && text.split_whitespace().nth(3).is_none()
 }
 
-/// Where the name begins whose value begins at a byte.
+/// The byte at which the name of a value begins; `value` is the byte at which the value begins. `None`: no
+/// name.
 fn key_of(text: &str, value: usize) -> Option<usize> {
     let before = text[..value].trim_end().strip_suffix(':')?.trim_end().strip_suffix('"')?;
     let mut end = before.len();
@@ -266,7 +273,7 @@ fn key_of(text: &str, value: usize) -> Option<usize> {
     }
 }
 
-/// The members or elements of a value; `None` if it has none.
+/// The members or elements of a value; `None`: it is neither an object nor an array.
 fn parts(text: &str) -> Option<Vec<Part<'_>>> {
     if !text.starts_with(['{', '[']) {
         return None;

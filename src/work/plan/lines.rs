@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use super::Passage;
 
-/// Longest quote, in bytes. Of longer lines a piece is quoted.
+/// The longest quote, in bytes; of longer lines only a piece is quoted.
 pub(super) const QUOTE_MAX: usize = 1200;
 
+/// A text, and the byte at which each of its lines begins.
 #[derive(Default)]
 pub(super) struct Lines<'a> {
     text: &'a str,
@@ -20,13 +21,13 @@ impl<'a> Lines<'a> {
         Self { text, starts }
     }
 
-    /// The number of the line, from 1, that holds a byte.
+    /// The number of the line that contains a byte; the first line is 1.
     pub(super) fn number(&self, byte: usize) -> usize {
         self.starts.partition_point(|start| *start <= byte)
     }
 
-    /// The lines that hold a range of bytes, and the quote: all of them if they are
-    /// short enough, else the range itself, cut where it must be.
+    /// The lines that contain a range of bytes, with a quote: the whole lines if they are short enough, else
+    /// the range itself, cut to [`QUOTE_MAX`].
     pub(super) fn quote(&self, range: Range<usize>) -> Passage {
         let passage = |first_line, last_line, quote| Passage {
             first_line,
@@ -54,18 +55,19 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The range without the white space at its ends.
+/// The range without white space at its ends.
 pub(super) fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
     let slice = &text[range.clone()];
     let start = range.end - slice.trim_start().len();
     start..start + slice.trim().len()
 }
 
-/// Lines as `str::lines` gives them, joined by `\n`.
+/// The lines of a text, as `str::lines` splits it, joined by `\n`.
 fn joined(text: &str) -> String {
     text.lines().collect::<Vec<_>>().join("\n")
 }
 
+/// The last boundary of a character at or before a byte.
 pub(super) fn floor(text: &str, mut at: usize) -> usize {
     at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -74,7 +76,8 @@ pub(super) fn floor(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// The sentences of a text, as ranges of bytes that together are all of it.
+/// The sentences of a text, as ranges of bytes that together cover the text, except for white space at its
+/// end.
 pub(super) fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -100,6 +103,7 @@ pub(super) fn sentences(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
+/// Whether a full stop after this text belongs to an abbreviation.
 fn is_abbreviated(before: &str) -> bool {
     let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
     let word = word.to_lowercase();

@@ -1,4 +1,4 @@
-//! Markdown: each heading a section; each sentence, item, row and block of code a passage. Pure.
+//! Markdown: each heading begins a section; each sentence, item, row and block of code is a passage. Pure.
 
 use std::ops::Range;
 
@@ -7,15 +7,16 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use super::lines::{Lines, floor, sentences, trimmed};
 use super::{LEAD_MAX, Passage, Section};
 
-/// Most lines of a list that is quoted as a whole.
+/// A list or table with more lines is not quoted as a whole.
 const LIST_LINES: usize = 14;
 
-/// Most lines of a paragraph that is quoted as a whole, and of a block of code.
+/// A paragraph with more lines is not quoted as a whole, and a longer block of code not at all.
 const BLOCK_LINES: usize = 12;
 
-/// Most bytes of a column's name: it is repeated with every cell.
+/// The length to which a column's name is cut, in bytes, because each cell repeats the name.
 const COLUMN_MAX: usize = 100;
 
+/// The sections of a Markdown document that have passages.
 pub(super) fn sections(text: &str) -> Vec<Section> {
     let (lines, sections) = (Lines::of(text), vec![Section::default()]);
     let mut reader = Reader { lines, sections, ..Reader::default() };
@@ -30,29 +31,30 @@ pub(super) fn sections(text: &str) -> Vec<Section> {
     reader.sections
 }
 
+/// The plain text of a paragraph, a cell, an item or a block of code, while it is being read.
 #[derive(Default)]
 struct Block {
     plain: String,
-    /// For pieces of `plain`: where they begin, and what range of the document they are.
+    /// Where each piece of `plain` begins, and the range of the document that it comes from.
     pieces: Vec<(usize, Range<usize>)>,
 }
 
 impl Block {
     fn push(&mut self, text: &str, range: Range<usize>) {
-        // One space is left where what stood between two was struck out.
+        // If the text between two spaces was struck out, one of the spaces is dropped.
         let more = if self.plain.ends_with(' ') { text.trim_start_matches(' ') } else { text };
         let start = (range.start + text.len() - more.len()).min(range.end);
         self.pieces.push((self.plain.len(), start..range.end));
         self.plain.push_str(more);
     }
 
-    /// The range of the document that a range of `plain` comes from; it may be larger by as
-    /// much as its first and last pieces are longer.
+    /// The range of the document that a range of `plain` comes from. It may be a little larger, where its
+    /// first and last pieces contain escaped characters.
     fn source(&self, range: &Range<usize>) -> Option<Range<usize>> {
         let first = self.pieces.partition_point(|(at, _)| *at <= range.start).checked_sub(1)?;
         let last = self.pieces.partition_point(|(at, _)| *at < range.end.max(1)).checked_sub(1)?;
         let (at, piece) = &self.pieces[first];
-        // Within a piece of plain text both count alike; what was escaped is shorter.
+        // Plain text has the same length in both; escaped text is longer in the document.
         let start = (piece.start + (range.start - at)).min(piece.end);
         let (at, piece) = &self.pieces[last.max(first)];
         let end = (piece.start + (range.end - at)).min(piece.end);
@@ -60,10 +62,11 @@ impl Block {
     }
 }
 
-/// A list that is being read: what introduces it, and where it begins.
+/// A list that is being read.
 struct List {
+    /// The item or sentence that introduces the list.
     lead: String,
-    /// Where the list begins, with what introduces it.
+    /// Where the list begins, including its introduction.
     start: usize,
     items: Vec<String>,
 }
@@ -81,22 +84,23 @@ struct Reader<'a> {
     sections: Vec<Section>,
     headings: Vec<(usize, String)>,
     is_heading: bool,
-    /// How deep within what is struck out: that no longer says anything.
+    /// How deeply nested the current text is in struck-out text, which is dropped.
     struck: usize,
     block: Option<Block>,
-    /// The items that are open: what they say, and where they begin.
+    /// The items that are open: their text so far, and where they begin.
     items: Vec<(String, usize)>,
+    /// The lists that are open, from the outermost to the innermost.
     lists: Vec<List>,
     table: Option<Table>,
     code: Option<String>,
-    /// A last sentence that introduces what follows, and where it begins.
+    /// A last sentence that ends with a colon and introduces what follows, and where the sentence begins.
     lead: Option<(String, usize)>,
 }
 
 impl Reader<'_> {
     fn take(&mut self, event: Event<'_>, range: Range<usize>) {
         match event {
-            // In a heading the marks stay: all below it is struck out.
+            // In a heading the marks are kept: `weigh` then sees that everything below is struck out.
             Event::Start(Tag::Strikethrough) | Event::End(TagEnd::Strikethrough)
                 if self.is_heading =>
             {
@@ -191,7 +195,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What an item says so far is a block of its own.
+    /// Ends the text that an item has had so far: it becomes a block of its own.
     fn flush_item(&mut self) {
         if self.items.is_empty() || self.code.is_some() {
             return;
@@ -210,8 +214,8 @@ impl Reader<'_> {
         self.speak(&block, &lead);
     }
 
-    /// A block's sentences, and the block as a whole where it has several. A last
-    /// sentence that ends with a colon says nothing without what follows.
+    /// Adds a block's sentences as passages, and the whole block if it has several. A last sentence that ends
+    /// with a colon is only kept as the introduction of what follows.
     fn speak(&mut self, block: &Block, lead: &str) {
         self.lead = None;
         let said: Vec<_> = sentences(&block.plain)
@@ -242,7 +246,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A list as a whole answers what its introduction or its heading asks.
+    /// Adds a whole list as a passage, which answers a question about its introduction or heading.
     fn list(&mut self, end: usize) {
         let Some(list) = self.lists.pop() else { return };
         let mut whole = self.lines.quote(list.start..end);
@@ -256,6 +260,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Adds a row as a passage, in which each cell follows its column's name.
     fn row(&mut self, range: Range<usize>) {
         let Some(table) = &mut self.table else { return };
         let (head, row) = (short(&table.head.join(" ")), std::mem::take(&mut table.row));
@@ -272,7 +277,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A table as a whole answers what its head asks.
+    /// Adds a whole table as a passage, which answers a question about its head.
     fn table(&mut self, range: Range<usize>) {
         let Some(Table { head, rows, .. }) = self.table.take() else { return };
         let whole = self.lines.quote(range);
@@ -282,6 +287,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Adds a block of code as a passage, unless it is long.
     fn code(&mut self, range: Range<usize>) {
         let (language, block) = (self.code.take(), self.block.take().unwrap_or_default());
         let lead = self.lead.take().map(|(lead, _)| lead).unwrap_or_default();
@@ -293,6 +299,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Begins the section of a heading; its breadcrumb has the headings of lower levels above it.
     fn head(&mut self, level: usize, heading: String) {
         self.lead = None;
         self.headings.retain(|(other, _)| *other < level);

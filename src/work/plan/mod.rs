@@ -1,9 +1,9 @@
-//! Plan documents taken apart: sections with a breadcrumb, and in them the
-//! passages that can be quoted, each with the lines on which it stands. Pure.
+//! Plan documents taken apart: sections with a breadcrumb, and in them the passages that can be quoted, each
+//! with its lines in the document. Pure.
 //!
-//! A passage says one thing: a sentence, an item of a list, a row of a table, a
-//! value of a JSON document. Whatever it says only because of what stands around it
-//! is kept apart, since a question is answered by what is said, not by what is near.
+//! A passage says one thing: a sentence, an item of a list, a row of a table, a value of a JSON document.
+//! What the surroundings add to its meaning is stored separately (`asked`, `lead`), because a question is
+//! answered by what is said, not by what is near.
 
 mod json;
 mod lines;
@@ -13,12 +13,12 @@ mod text;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Most passages of a section, so that one is read quickly: a longer section is cut
-/// into several with the same breadcrumb.
+/// The most passages of a section, so that a section is read quickly. A longer one is split into several with
+/// the same breadcrumb.
 pub const PASSAGES_MAX: usize = 60;
 
-/// Most bytes of what introduces a passage, and of a heading: each is repeated with
-/// every passage or section below it.
+/// The length in bytes to which headings and introductions are cut, because every passage or section below
+/// repeats them.
 const LEAD_MAX: usize = 300;
 
 /// The format of a document.
@@ -30,7 +30,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The file name endings of plan documents, and what they mean.
+    /// The endings of plan documents' names, and the format of each.
     pub const ENDINGS: [(&'static str, Self); 4] = [
         (".md", Self::Markdown),
         (".markdown", Self::Markdown),
@@ -38,7 +38,7 @@ impl Format {
         (".txt", Self::Text),
     ];
 
-    /// Tells the format by a file's name; any other ending means text.
+    /// The format by a file's name; all other endings mean text.
     pub fn of(name: &str) -> Self {
         let name = name.to_lowercase();
         let known = Self::ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
@@ -57,41 +57,43 @@ pub enum ParseError {
     SameName { name: String, line: usize },
 }
 
-/// A part of a document under one heading or JSON path.
+/// The part of a document below one heading or JSON path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Where it stands, as answers show it: `Navigation > Mobile`, `design.colors`.
+    /// Where the section is, as answers show it: `Navigation > Mobile`, `design.colors`.
     pub breadcrumb: String,
+    /// The last heading, and the headings above it, each as words.
     pub heading: String,
     pub above: String,
     pub passages: Vec<Passage>,
 }
 
-/// What can be quoted.
+/// A piece of a document that can be quoted as an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
-    /// First and last line in the document, counted from 1.
+    /// The first and the last line in the document; the first line of a document is 1.
     pub first_line: usize,
     pub last_line: usize,
-    /// Verbatim what stands there: these lines joined by `\n`, or, where they are too
-    /// long to be quoted, a piece of them.
+    /// The text of these lines, verbatim and joined by `\n`; a piece of it, where the lines are too long to
+    /// be quoted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub quote: String,
+    /// What the passage says, in plain words: the text of an answer.
     pub text: String,
-    /// The words that a question is compared with, when they are others. Of a passage as a
-    /// whole, what introduces it: what is in it are passages too.
+    /// The words that a question is compared with, if they differ from `text`. For a whole, this is its
+    /// introduction, because its parts are passages too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// A list, a table or a paragraph as a whole; what is in it are passages too.
+    /// It is a whole list, table or paragraph; its parts are passages too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_whole: bool,
-    /// What introduces it: the item above, the sentence before its list, a table's head.
+    /// What introduces the passage: the item above, the sentence before the list, or a table's head.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lead: String,
-    /// Its own path, where that is longer than its section's.
+    /// The JSON path of the passage, if it is longer than the section's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The language of a block of code; empty if it has none.
+    /// The language of a block of code, or empty if none is named; `None`: it is no code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
 }
@@ -103,11 +105,11 @@ impl Passage {
     }
 }
 
-/// The text of a file, without a byte order mark. A lone carriage return ends a line
-/// where nothing else does.
+/// The text of a file, without a byte order mark. Where a text has no line feed, a lone carriage return ends
+/// a line.
 ///
 /// # Errors
-/// [`ParseError::NotUtf8`] with the first byte that is none.
+/// [`ParseError::NotUtf8`] with the offset of the first invalid byte.
 pub fn decode(bytes: Vec<u8>) -> Result<String, ParseError> {
     let text = String::from_utf8(bytes)
         .map_err(|error| ParseError::NotUtf8(error.utf8_error().valid_up_to()))?;
@@ -115,11 +117,11 @@ pub fn decode(bytes: Vec<u8>) -> Result<String, ParseError> {
     Ok(if text.contains('\n') { text } else { text.replace('\r', "\n") })
 }
 
-/// Takes a document apart. Sections without anything to quote are left out.
+/// Takes a document apart. Sections without passages are left out.
 ///
 /// # Errors
-/// [`ParseError::NotJson`] where the format is JSON and the text is not, and
-/// [`ParseError::SameName`] where one of its objects says two things under one name.
+/// [`ParseError::NotJson`] if the format is JSON and the text is not; [`ParseError::SameName`] if an object
+/// has a name twice.
 pub fn sections(format: Format, text: &str) -> Result<Vec<Section>, ParseError> {
     let sections = match format {
         Format::Markdown => markdown::sections(text),
@@ -129,6 +131,7 @@ pub fn sections(format: Format, text: &str) -> Result<Vec<Section>, ParseError> 
     Ok(sections.into_iter().flat_map(pieces).collect())
 }
 
+/// Splits a section into sections with at most [`PASSAGES_MAX`] passages.
 fn pieces(section: Section) -> Vec<Section> {
     let Section { breadcrumb, heading, above, passages } = section;
     let piece = |passages: &[Passage]| Section {
@@ -140,7 +143,8 @@ fn pieces(section: Section) -> Vec<Section> {
     passages.chunks(PASSAGES_MAX).map(piece).collect()
 }
 
-/// Passages of a section as JSON, in which a quote that several in a row share stands once.
+/// The passages of a section as JSON. If several passages in a row have the same quote, only the first one
+/// contains it.
 pub fn pack(passages: &[Passage]) -> String {
     let mut last = None;
     let packed = passages.iter().map(|passage| {
@@ -151,7 +155,7 @@ pub fn pack(passages: &[Passage]) -> String {
     json!(packed.collect::<Vec<_>>()).to_string()
 }
 
-/// The passages that [`pack`] packed.
+/// The passages that [`pack`] has packed.
 pub fn unpack(packed: &str) -> serde_json::Result<Vec<Passage>> {
     let mut passages: Vec<Passage> = serde_json::from_str(packed)?;
     let mut last = String::new();

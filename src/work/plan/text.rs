@@ -1,14 +1,14 @@
-//! Plain text: each paragraph a section, under the heading before it if a line
-//! looks like one. Pure.
+//! Plain text: each paragraph is a section, below the last line before it that looks like a heading. Pure.
 
 use std::ops::Range;
 
 use super::lines::{Lines, floor, sentences};
 use super::{LEAD_MAX, Passage, Section};
 
-/// Most words of a line that counts as a heading by standing alone.
+/// A line that stands alone counts as a heading if it has at most this many words.
 const HEADING_WORDS: usize = 6;
 
+/// The sections of a plain text. A section without a heading is named after its line.
 pub(super) fn sections(text: &str) -> Vec<Section> {
     let lines = Lines::of(text);
     let mut sections = Vec::new();
@@ -32,6 +32,7 @@ pub(super) fn sections(text: &str) -> Vec<Section> {
     sections
 }
 
+/// The ranges of the paragraphs, which blank lines separate.
 fn paragraphs(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let (mut at, mut start) = (0, None);
@@ -47,8 +48,8 @@ fn paragraphs(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The heading with which a paragraph begins, and the bytes that it takes up: a line
-/// that is underlined, in capitals, or short and alone.
+/// The heading at the beginning of a paragraph, and its length in bytes: a line that is underlined, in
+/// capitals, or short and alone. `None`: the paragraph begins with none.
 fn title(paragraph: &str) -> Option<(String, usize)> {
     let mut lines = paragraph.split_inclusive('\n');
     let (first, second) = (lines.next()?, lines.next());
@@ -71,6 +72,7 @@ fn title(paragraph: &str) -> Option<(String, usize)> {
     (is_title && words.chars().any(char::is_alphanumeric)).then(|| (words.to_owned(), length))
 }
 
+/// Whether a line begins an item of a list.
 fn begins_item(line: &str) -> bool {
     let line = line.trim_start();
     let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -78,7 +80,7 @@ fn begins_item(line: &str) -> bool {
         || number.len() < line.len() && number.starts_with([')', '.'])
 }
 
-/// What stands between the beginnings of items.
+/// The ranges of the items of a paragraph; a paragraph without items is one range.
 fn items(text: &str, body: Range<usize>) -> Vec<Range<usize>> {
     let mut items: Vec<Range<usize>> = Vec::new();
     let mut at = body.start;
@@ -115,7 +117,7 @@ fn passages(lines: &Lines<'_>, text: &str, body: Range<usize>) -> Vec<Passage> {
     passages
 }
 
-/// The words in one line, without the mark of an item.
+/// The text on one line, without the mark of an item.
 fn plain(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.trim_start_matches(['-', '*', '•', '+', ' ']).to_owned()

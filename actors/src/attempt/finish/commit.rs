@@ -1,4 +1,5 @@
-//! The step that commits what the worktree holds, once no other program has the lock of its index.
+//! The step that commits what the worktree holds, once no other program has the lock of its index. It
+//! writes to the attempt's own repository and to the attempt's branch in the person's.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +19,18 @@ use crate::workspace::merge::Signature;
 use crate::workspace::signing::Signing;
 
 impl FinishTask {
-    /// Who commits in a repository.
+    /// Who is the author and committer of what is committed in a repository.
+    ///
+    /// # Errors
+    /// The request has no signature, which only one that commits nothing may lack.
     pub(super) fn by(&self, at: usize) -> Result<Signature, Refusal> {
         let request = &self.finish.request;
         let by = request.repos[at].by.as_ref().or(request.by.as_ref()).cloned();
         by.ok_or_else(|| Refusal::internal("a finish that commits has no signature"))
     }
 
-    /// How what is committed there is signed.
+    /// How commits in a repository are signed: as the person's own configuration says. Read once for each
+    /// repository, because it notes whether signing has failed.
     pub(super) async fn signing(&mut self, at: usize) -> Result<Arc<Signing>, GitError> {
         if let Some(known) = self.signings.get(&at) {
             return Ok(Arc::clone(known));
@@ -35,11 +40,14 @@ impl FinishTask {
         Ok(Arc::clone(self.signings.entry(at).or_insert(signing)))
     }
 
-    /// Names the changes of git's files, for a daemon that continues them.
+    /// The text by which this finish recognizes its own locks and changes of git's files, in this daemon and
+    /// the next.
     pub(super) fn mark(&self) -> String {
         format!("provost {}", self.finish.finish_id)
     }
 
+    /// Commits what git does not ignore in the worktree, on the attempt's branch. The result is a function of
+    /// files, message and signature, so a step that is taken again finds the same commit.
     pub(super) async fn commit(&mut self, at: usize) -> Result<Stepped, Refusal> {
         let signing = self.signing(at).await;
         let linked = |sentence| Refusal::new(Code::WorkspaceFailed, sentence);
@@ -61,7 +69,8 @@ impl FinishTask {
         self.commit_unlocked(repo, what).await.map(Stepped::Committed).map_err(failed)
     }
 
-    /// Commits once no other program has the lock of the worktree's index.
+    /// Commits once no other program has the lock of the worktree's index. It sets aside a lock that a killed
+    /// git left, and waits `IN_TIME` for a lock that is held.
     async fn commit_unlocked(
         &self,
         repo: &AttemptRepo,
@@ -69,7 +78,7 @@ impl FinishTask {
     ) -> Result<String, CommitError> {
         let mut committed = self.commit_in_turn(repo, what.clone()).await;
         if matches!(committed, Err(CommitError::Locked)) {
-            // Mostly by the git of an agent that was stopped.
+            // Mostly a git of the agent left it, which a stop has killed.
             prepare::release_locks(&self.world, &self.attempt).await;
             committed = self.commit_in_turn(repo, what.clone()).await;
         }
@@ -81,6 +90,7 @@ impl FinishTask {
         committed
     }
 
+    /// Commits in the turn that the repository's owner grants.
     async fn commit_in_turn(
         &self,
         repo: &AttemptRepo,

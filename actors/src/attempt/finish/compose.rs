@@ -1,16 +1,17 @@
-//! The messages of commits: those that are given, and those that are made. Pure.
+//! The messages of commits, given or made, and the texts of pull requests. Pure.
 
 use crate::ids::AttemptId;
 use crate::journal::Receipt;
 use crate::text::cut;
 
-/// Most lines of the agent's last words, and most characters of one.
+/// How many lines of the agent's last message a commit message has, and how many characters of each.
 const LINES: usize = 20;
 const LINE_MAX: usize = 400;
-/// The longest first line, in characters.
+/// How many characters its first line has.
 const TITLE_MAX: usize = 120;
 
-/// The task's title, the agent's last words, and trailers that name the attempt and its agent.
+/// The message of a commit if the caller gives none: the task's title, the agent's last message, and the
+/// trailers of [`signed`].
 pub fn message(
     title: &str,
     last_words: Option<&str>,
@@ -28,8 +29,8 @@ pub fn message(
     signed(&parts.join("\n\n"), attempt, executor)
 }
 
-/// A message with trailers that name the attempt and its agent, as git can keep it: an argument
-/// has no NUL.
+/// A message with trailers that name the attempt and its agent, if it lacks them. A NUL is removed: git gets
+/// the message as an argument, which can't contain one.
 pub fn signed(message: &str, attempt: AttemptId, executor: &str) -> String {
     let message = message.replace('\0', "");
     let message = message.trim_end();
@@ -42,13 +43,14 @@ pub fn signed(message: &str, attempt: AttemptId, executor: &str) -> String {
     format!("{message}{gap}{}", trailers.join("\n")).trim().to_owned()
 }
 
-/// `Key: value`, as git-interpret-trailers(1) has it.
+/// `Key: value`, in the form of git-interpret-trailers(1).
 fn is_trailer(line: &str) -> bool {
     let key = line.split_once(": ").map_or("", |(key, _)| key);
     !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
-/// The title and the text of a pull request: those of the message, and what the checks found.
+/// The title and the text of a pull request: the first line and the rest of the commit message, and what the
+/// checks found.
 pub fn proposal(message: &str, receipts: &[Receipt]) -> (String, String) {
     let (title, text) = message.split_once('\n').unwrap_or((message, ""));
     let mut parts: Vec<String> = Vec::new();

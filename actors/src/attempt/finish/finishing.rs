@@ -1,11 +1,13 @@
-//! A finish that is under way, as the owner of its attempt holds it.
+//! The handle by which an attempt's owner holds a finish that is under way.
 
 use tokio::task::AbortHandle;
 
 use crate::ids::FinishId;
 
-/// A finish that is carried out. It ends with its owner: the next one begins it again.
+/// A finish that is under way. A drop aborts its task: it ends with its owner, and the next owner continues
+/// it from its row.
 pub struct Finishing {
+    /// The finish that the task carries out.
     pub finish: FinishId,
     task: AbortHandle,
 }
@@ -15,7 +17,7 @@ impl Finishing {
         Self { finish, task }
     }
 
-    /// Whether it is this finish, which has not come to its end.
+    /// Whether this is that finish, and its task still runs.
     pub fn goes_on_with(&self, finish: FinishId) -> bool {
         self.finish == finish && !self.task.is_finished()
     }

@@ -7,14 +7,17 @@
 //!             │    ▲                │ failed     │  │ in the way      ▲
 //!             │    └────────────────┼─ elsewhere ┘  ▼                 │
 //!             └─ conflicts ─────────┴─────────▶ Return, if it moved ──┘
+//!
+//!  Commit ─▶ Push ─▶ Propose ─▶ End      without a target branch; each step if it is asked for
+//!  Discard ─▶ DeleteBranch ─▶ End
 //! ```
 //!
 //! * No branch moves before all merges are computed and the checks passed on exactly those
-//!   commits. Where one can't move, those that did go back.
+//!   commits. If one can't move, those that did go back.
 //! * A discard begins with the owner, who collects the worktrees; a person may have the branches
 //!   deleted then. What is pushed or proposed is committed first.
 //! * Each result is in the receipt, and written down, before the next step begins. A step that
-//!   was cut off is taken again, and finds done what is done.
+//!   was cut off is taken again, and finds that its work is done.
 
 mod commit;
 pub mod compose;
@@ -33,58 +36,65 @@ use crate::journal::{
 };
 use crate::refusal::{Code, Refusal};
 
-/// How often a merge is computed anew because its target has moved.
+/// How often a merge is computed again because its target has moved; then the finish is refused.
 const RECOMPUTED_MAX: u32 = 5;
 
-/// A step; the number is its repository's place in the receipt.
+/// A step. The number is an index into the repositories of the request and of the receipt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Commits what is not committed, on the attempt's branch.
     Commit(usize),
-    /// Computes the commit that the target is to move to.
+    /// Computes the commit that the target branch is to move to. Writes objects only.
     Compute(usize),
-    /// Plans the checks on the computed commits.
+    /// Plans the checks on the computed commits, if there are checks.
     Plan,
+    /// Waits for the verdict of the checks.
     Await(CheckRunId),
-    /// Moves the target.
+    /// Moves the target branch to the computed commit.
     Move(usize),
-    /// Moves the target to where it was.
+    /// Moves the target branch back to where it was.
     Return(usize),
-    /// Takes the worktrees away.
+    /// Has the owner collect the worktrees, after a snapshot of what would be lost.
     Discard,
-    /// Deletes the attempt's branch.
+    /// Deletes the attempt's branch in the person's repository.
     DeleteBranch(usize),
-    /// Has a branch of a remote get the attempt's commits.
+    /// Pushes the attempt's commits to a branch of a remote.
     Push(usize),
-    /// Opens a pull request for them, or finds the one that is open.
+    /// Opens a pull request for them, or finds one that is open.
     Propose(usize),
+    /// Nothing is left to do; this is how the finish ends.
     End(Ending),
 }
 
-/// The result of a step.
+/// The result of a step. [`record`] says which results which step can have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stepped {
     /// The attempt's branch is at this commit.
     Committed(String),
+    /// Where the target was, and what it is to become.
     Computed(MergeReceipt),
+    /// The merge has conflicts: nothing moves.
     Conflicts(Conflicting),
+    /// The checks that were planned; passed already if there are none.
     Planned(ChecksReceipt),
     /// Whether all checks passed.
     Checked(bool),
+    /// The target is where the step was to bring it.
     Moved,
-    /// The worktrees are gone; what was saved of each repository.
+    /// The worktrees are gone. For each repository, the commit that has what would have been lost.
     Discarded(Vec<Option<String>>),
-    /// Whether the branch is gone, and the commit that keeps what it had.
+    /// Whether the branch is gone, and the commit that keeps what its target lacks, if it lacks anything.
     BranchDeleted(bool, Option<String>),
-    /// `false`: there was nothing to push.
+    /// Whether the remote has the commits; `false`: there was nothing to push.
     Pushed(bool),
     Proposed(PullRequest),
-    /// Another program has moved the target meanwhile.
+    /// Another program has moved the target meanwhile: the merge has to be computed again.
     Elsewhere,
+    /// The step can't be done: the finish ends with this.
     Refused(Refusal),
 }
 
-/// The next step of a finish.
+/// The next step of a finish, from its request and its receipt alone.
 pub fn next(finish: &Finish) -> Step {
     let Finish { request, receipt, .. } = finish;
     let repos = || receipt.repos.iter().enumerate();
@@ -118,14 +128,14 @@ pub fn next(finish: &Finish) -> Step {
     }
 }
 
-/// Whether all that is to be applied is committed, so that what follows is done on the host of the
-/// attempt whose branch gets the work.
+/// Whether all that is to be applied is committed. From then on the host of the attempt whose branch gets
+/// the work takes the steps (`gateway/apply.rs`).
 pub fn is_committed(finish: &Finish) -> bool {
     !matches!(next(finish), Step::Commit(_))
 }
 
-/// The next step of what leaves this machine. It can't be taken back, so that a repository where
-/// it is done stays so if it fails in another one.
+/// The next step of what leaves this machine. Such a step can't be undone: a repository where it is done
+/// stays so if the step fails in another one.
 fn outward(finish: &Finish) -> Step {
     let repos = finish.request.repos.iter().zip(&finish.receipt.repos).enumerate();
     let mut repos = repos.filter_map(|(at, (wanted, got))| Some((at, wanted.push.as_ref()?, got)));
@@ -144,7 +154,7 @@ fn outward(finish: &Finish) -> Step {
 pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
     receipt.waits_for = None;
     match (step, stepped) {
-        // The first reason stays the finish's.
+        // The ending that made this go back stays the finish's ending.
         (Step::Return(at), Stepped::Elsewhere | Stepped::Refused(_)) => {
             place(receipt, *at, TargetState::Left);
         }
@@ -178,7 +188,7 @@ pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
         (Step::Move(at), Stepped::Moved) => place(receipt, *at, TargetState::New),
         (Step::Move(at), Stepped::Elsewhere) => {
             receipt.repos[*at].merged = None;
-            // They were of another result.
+            // The checks ran on the old result.
             receipt.checks = None;
             receipt.recomputed += 1;
             if receipt.recomputed > RECOMPUTED_MAX {
@@ -190,12 +200,14 @@ pub fn record(receipt: &mut FinishReceipt, step: &Step, stepped: Stepped) {
     }
 }
 
+/// Notes where a target branch is.
 fn place(receipt: &mut FinishReceipt, at: usize, place: TargetState) {
     if let Some(merged) = &mut receipt.repos[at].merged {
         merged.place = place;
     }
 }
 
+/// The refusal after too many recomputations.
 fn keeps_moving() -> Refusal {
     let message = format!(
         "the target branch has moved {RECOMPUTED_MAX} times while the merge into it was computed"
@@ -204,7 +216,7 @@ fn keeps_moving() -> Refusal {
         .hint("Call the tool again when nothing else moves the target branch.")
 }
 
-/// Says of a refused finish that some branches have its work nevertheless.
+/// Adds to the refusal of a finish which repositories have its work in spite of it.
 fn with_left(mut refusal: Refusal, left: &[&str]) -> Refusal {
     if left.is_empty() {
         return refusal;

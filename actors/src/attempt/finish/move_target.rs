@@ -1,5 +1,6 @@
-//! The step that moves a target branch. Between its begin and its end the branch, and the checkouts
-//! that show it, may be anywhere on the way: it is tried again until that is known.
+//! The step that moves a target branch, by [`advance`]. Between the begin and the end of a move, the branch
+//! and the checkouts that show it may be anywhere on the way, so the step is tried again until that is
+//! known: an error of git does not end it.
 
 use std::path::PathBuf;
 
@@ -13,7 +14,10 @@ use crate::workspace::git::GitError;
 use crate::workspace::source::Source;
 
 impl FinishTask {
-    /// Moves a target to the result, or back to where it was.
+    /// Moves a target branch to the computed commit, or back (`is_return`) to where it was.
+    ///
+    /// # Errors
+    /// A checkout is in the way, the branch is gone, or the repository is. Nothing has moved then.
     pub(super) async fn move_target(
         &mut self,
         at: usize,
@@ -44,7 +48,7 @@ impl FinishTask {
             let (to, path) = (to.clone(), to.repo.clone());
             let moving = async move { Box::pin(advance(&to)).await };
             match self.world.repositories.in_turn(&path, moving).await {
-                // An error says nothing about where the branch is, or its checkouts are.
+                // An error does not say where the branch and its checkouts are now.
                 Err(error) if path.exists() => {
                     self.wait(failed(&error).message, &mut backoff).await;
                 }
@@ -66,7 +70,8 @@ impl FinishTask {
         }
     }
 
-    /// The repository of the attempt whose branch gets the work, if it is an attempt's.
+    /// The repository of the attempt whose branch gets the work: that attempt's own repository and its
+    /// worktree follow its branch. `None`: the target is a person's branch.
     async fn onto(&self, at: usize) -> Result<Option<Source>, Refusal> {
         let settings = &self.world.settings;
         let request = &self.finish.request;
@@ -85,7 +90,7 @@ impl FinishTask {
         source.map(Some).ok_or_else(gone)
     }
 
-    /// Has the status say why the step is not done yet, until its next try.
+    /// Shows in the attempt's status why the step is not done yet, and waits for its next try.
     async fn wait(&mut self, why: String, backoff: &mut Backoff) {
         if self.finish.receipt.waits_for.as_ref() != Some(&why) {
             self.finish.receipt.waits_for = Some(why.clone());
@@ -97,8 +102,8 @@ impl FinishTask {
     }
 }
 
-/// What ends the state of a checkout that can't follow, and where that is done. `None`: the hint of the
-/// code says it.
+/// The hint for a checkout that can't follow: what a person does about its state, and where. `None`: the
+/// error code has a hint of its own.
 fn way_out(why: &InTheWay, checkout: &str) -> Option<String> {
     match why {
         InTheWay::Locked { lock } => Some(format!(

@@ -1,5 +1,5 @@
-//! The owner's part in a finish: it begins one while no turn runs, and takes up the one that an
-//! earlier owner left, before any turn.
+//! The owner's part in a finish: it begins one while no turn runs, and before any turn it continues the one
+//! that an earlier owner left.
 
 use std::sync::Arc;
 
@@ -14,14 +14,20 @@ use crate::journal::{
 use crate::refusal::{Code, Refusal};
 use ractor::RpcReplyPort;
 
+/// Where the answer to a call that begins a finish goes. `Once`: an earlier call with this key may have
+/// begun it.
 pub type FinishPort = RpcReplyPort<Result<Once<FinishId>, Refusal>>;
 
 impl AttemptActorState {
-    /// Begins a finish. It has begun when it is written down.
+    /// Begins a finish, and answers once its row is written. The finish itself runs in a task.
     pub async fn finish(&mut self, key: Option<&Key>, request: FinishRequest, port: FinishPort) {
         let _ = port.send(self.begin_finish(key, request).await);
     }
 
+    /// Writes the finish's row and starts its task, or joins the finish under way if that asks for the same.
+    ///
+    /// # Errors
+    /// A turn runs or waits, another finish or a collection is under way, or the worktrees are lent.
     async fn begin_finish(
         &mut self,
         key: Option<&Key>,
@@ -68,14 +74,14 @@ impl AttemptActorState {
         Ok(begun)
     }
 
-    /// Goes on with a finish that an earlier owner left. Call it before any turn begins.
+    /// Continues the finish that an earlier owner left. To be called before any turn begins.
     pub fn resume_finish(&mut self) {
         let Some(finish) = self.attempt.finish.take() else { return };
         self.carry_out(finish);
     }
 
-    /// A snapshot or a turn that was stopped may still have the worktrees: it comes first, and
-    /// a turn that begins later waits.
+    /// Starts the task of a finish, with its place in the queue for the worktrees. A snapshot, or a turn
+    /// that was stopped, may still have them and comes first; a turn that begins later waits.
     fn carry_out(&mut self, finish: Finish) {
         let (world, myself) = (Arc::clone(&self.world), self.myself.clone());
         let (worktrees, lend) = (queue_for(&self.worktrees), Arc::clone(&self.lend));
@@ -85,7 +91,8 @@ impl AttemptActorState {
         }));
     }
 
-    /// Applies the work that another host's attempt has committed to this one, unless that is under way.
+    /// Applies the work that another host's attempt has committed to this attempt's branch, unless that
+    /// is under way. `gateway/apply.rs` calls this again each second until the row says that it is done.
     pub fn apply(&mut self, finish: Finish, port: RpcReplyPort<Result<(), Refusal>>) {
         let _ = port.send(Ok(()));
         let id = finish.finish_id;
@@ -117,6 +124,7 @@ impl AttemptActorState {
         }));
     }
 
+    /// The refusal of a finish that can't begin now.
     fn not_now(&self, why: &str) -> Refusal {
         let id = self.attempt.attempt_id;
         Refusal::new(Code::AttemptRunning, format!("attempt {id} can't be finished now: {why}"))
@@ -124,7 +132,8 @@ impl AttemptActorState {
     }
 }
 
-/// An attempt with its repositories in the order of a finish that applies work to it.
+/// This attempt with its repositories in the order of another attempt's finish, so that the indices of the
+/// finish's steps fit.
 fn onto_attempt(attempt: &Attempt, finish: &Finish) -> Attempt {
     let named = |request: &RepoRequest| {
         let name = request.onto.as_ref().map_or(&request.name, |onto| &onto.name);

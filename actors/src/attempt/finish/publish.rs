@@ -1,5 +1,5 @@
 //! The steps of a finish that leave the attempt's own repositories and worktrees: a push, a pull
-//! request, and the deletion of a branch, which a person asks for.
+//! request, and the deletion of the attempt's branch, which only a person asks for.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::workspace::parting;
 use crate::workspace::push::{PushError, RemoteBranch, shown};
 
 impl FinishTask {
-    /// Deletes the attempt's branch if it is where it was when a person asked for that, and no
-    /// checkout shows it. What its target lacks is kept under a reference.
+    /// Deletes the attempt's branch in the person's repository, if it is where it was when the person
+    /// asked for that and no checkout shows it. A reference keeps what its target branch lacks.
     pub(super) async fn delete_branch(&self, at: usize) -> Result<Stepped, Refusal> {
         let repo = &self.attempt.repos[at];
         let (path, target) = (PathBuf::from(&repo.path), repo.target_branch.clone());
@@ -51,13 +51,18 @@ impl FinishTask {
         })
     }
 
+    /// A repository and what is to be pushed from it.
     fn pushed(&self, at: usize) -> Result<(&AttemptRepo, &PushRequest), Refusal> {
         let wanted = self.finish.request.repos[at].push.as_ref();
         let wanted = wanted.ok_or_else(|| Refusal::internal("a push has no remote"))?;
         Ok((&self.attempt.repos[at], wanted))
     }
 
-    /// Has the remote's branch get the attempt's commit, unless it has it.
+    /// Pushes the attempt's commit to a branch of a remote, unless the branch is at that commit. With
+    /// `forces`, the branch is overwritten only if it is where it was when the call was made.
+    ///
+    /// # Errors
+    /// The remote can't be reached or rejects the push, or nothing could be proposed.
     pub(super) async fn push(&self, at: usize) -> Result<Stepped, Refusal> {
         let (repo, wanted) = self.pushed(at)?;
         let commit = self.finish.receipt.repos[at].commit.clone().unwrap_or_default();
@@ -82,7 +87,7 @@ impl FinishTask {
             let lease = wanted.forces.then(|| wanted.before.clone().unwrap_or_default());
             match branch.push(&commit, lease.as_deref()).await {
                 Ok(()) => {}
-                // An earlier daemon may have pushed, and others on top of it.
+                // An earlier daemon may have pushed the commit, and others may have pushed on top of it.
                 Err(PushError::Rejected(_)) if branch.has(&commit).await.unwrap_or(false) => {}
                 Err(PushError::Rejected(why)) => return Err(rejected(wanted, &why)),
                 Err(PushError::Git(error)) => return Err(unreachable(error)),
@@ -92,7 +97,7 @@ impl FinishTask {
         Ok(Stepped::Pushed(true))
     }
 
-    /// Opens the pull request, or finds it.
+    /// Opens a pull request for the branch that was pushed, or finds the one that is open.
     pub(super) async fn propose(&self, at: usize) -> Result<Stepped, Refusal> {
         let (repo, wanted) = self.pushed(at)?;
         let (forge, repository) = forge(&self.world.settings.forges, &wanted.url)?;
@@ -118,7 +123,10 @@ impl FinishTask {
     }
 }
 
-/// The configured host of a remote, and the repository there.
+/// The configured forge of a remote's host, and the repository's name there.
+///
+/// # Errors
+/// The URL names no repository of a host, or `config.toml` has no forge for that host.
 pub fn forge(forges: &BTreeMap<String, Forge>, url: &str) -> Result<(Forge, String), Refusal> {
     let shown = shown(url);
     let Some(place) = place(url) else {
@@ -138,6 +146,7 @@ pub fn forge(forges: &BTreeMap<String, Forge>, url: &str) -> Result<(Forge, Stri
     Ok((forge, place.repository))
 }
 
+/// The refusal of a push that failed before the remote judged it. A URL is shown without its secrets.
 fn not_pushed(wanted: &PushRequest, why: &str) -> Refusal {
     let PushRequest { remote, url, .. } = wanted;
     let message = format!("{remote} ({}) can't be pushed to: {why}", shown(url));
@@ -146,13 +155,14 @@ fn not_pushed(wanted: &PushRequest, why: &str) -> Refusal {
     )
 }
 
+/// The refusal of a push that the remote has rejected.
 fn rejected(wanted: &PushRequest, why: &str) -> Refusal {
     let PushRequest { remote, branch, .. } = wanted;
     let message = format!("{remote} does not take the commits for {branch}: {why}");
     Refusal::new(Code::WorkspaceFailed, message).hint(after_rejection(why))
 }
 
-/// What helps after a push that was refused: `why` begins with git's summary (git-push(1)).
+/// The hint after a rejected push. `why` begins with git's summary (git-push(1)), up to the `)`.
 fn after_rejection(why: &str) -> &'static str {
     let summary = why.split_once(')').map_or(why, |(summary, _)| summary);
     let says = |words: &[&str]| words.iter().any(|word| summary.contains(word));

@@ -1,6 +1,17 @@
-//! A finish whose work goes to an attempt of another host. The host of the finished attempt commits the work,
-//! and keeps the commits for other hosts; the host of the other attempt applies them; then the first one ends
-//! the finish. The row says whose turn it is, so each goes on with its part after a restart.
+//! A finish whose work goes to an attempt of another host. Two owners take its steps in turns, and its row
+//! says whose turn it is, so each continues with its part after a restart.
+//!
+//! ```text
+//!  host of the finished attempt (A)        the row                host of the target attempt (B)
+//!  commit, write the commits as bundles ─▶ all commits
+//!                                          `applied_by` = B    ◀─ begin_applying
+//!                                          the receipt         ◀─ compute, move: the steps, as on one host
+//!                                          `applied_at`        ◀─ end_applying
+//!  end the finish                       ◀─
+//! ```
+//!
+//! If B is given up, A takes the finish back and ends it with a refusal, unless a registered host has begun
+//! to apply it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +26,9 @@ use crate::refusal::{Code, Refusal};
 use crate::retry::{Backoff, noticing, outlasting_store, until_done};
 
 impl FinishTask {
-    /// Commits, and waits until another host has applied the work; then ends the finish: `false`. `true`:
-    /// the rest is to be done on this host.
+    /// A's part, if the target attempt is another host's: commits, waits until that host has applied the
+    /// work, and ends the finish; `false`. `true`: the target is on this host, which takes the other
+    /// steps too.
     pub(super) async fn delegate(&mut self) -> bool {
         let Some(onto) = self.finish.request.onto.filter(|_| self.world.host.has_lease) else {
             return true;
@@ -37,7 +49,7 @@ impl FinishTask {
                     }
                     continue;
                 }
-                // A commit was refused.
+                // The ending is in the receipt although commits are missing: a commit was refused.
                 Step::End(ending) if !self.has_all_commits() => Some(ending),
                 _ => self.other_hosts_ending(onto, host).await,
             };
@@ -49,11 +61,12 @@ impl FinishTask {
         }
     }
 
+    /// Whether A has done its part.
     fn has_all_commits(&self) -> bool {
         self.finish.receipt.repos.iter().all(|repo| repo.commit.is_some())
     }
 
-    /// How a finish ends that another host is to apply; `None`: it goes on.
+    /// How a finish that another host applies has ended; `None`: it has not.
     async fn other_hosts_ending(
         &mut self,
         onto: AttemptId,
@@ -86,7 +99,7 @@ impl FinishTask {
         })
     }
 
-    /// Has what the work conflicts with here, so that the agent can merge it.
+    /// After conflicts: gets the target's commit, so that the agent can merge it here.
     async fn have_targets(&mut self) {
         let Some(Ending::Conflicts(found)) = &mut self.finish.receipt.ending else { return };
         let repo = self.attempt.repos.iter().find(|repo| repo.name == found.repo);
@@ -98,7 +111,7 @@ impl FinishTask {
         }
     }
 
-    /// Commits the work in a repository where other hosts find it.
+    /// Commits the work in a repository, and writes the commits as a bundle for other hosts.
     async fn commit_for_others(&mut self, at: usize) -> Result<Stepped, Refusal> {
         let stepped = self.commit(at).await?;
         let Stepped::Committed(commit) = &stepped else { return Ok(stepped) };
@@ -108,6 +121,7 @@ impl FinishTask {
         Ok(stepped)
     }
 
+    /// Writes a bundle of a commit. `id`: the repository under which the other host looks for it.
     async fn keep_commit(
         &self,
         repo: &AttemptRepo,
@@ -122,7 +136,7 @@ impl FinishTask {
         })
     }
 
-    /// Applies the work of another host's attempt to the one that is here.
+    /// B's part: gets the commits of the other host's attempt, and takes the steps up to the end.
     pub(super) async fn apply(mut self) {
         if !self.begins().await {
             return;
@@ -138,7 +152,7 @@ impl FinishTask {
         self.take_steps().await;
     }
 
-    /// Has the finished attempt's host end it.
+    /// Writes that B has done its part. A ends the finish.
     pub(super) async fn applied(self) {
         let (journal, finish) = (&self.world.journal, &self.finish);
         let what = format!("attempt {}: applying work to it", self.attempt.attempt_id);
@@ -146,7 +160,7 @@ impl FinishTask {
         radar::look(&self.world, &[self.attempt.attempt_id]);
     }
 
-    /// Refuses to apply the work of another host's attempt.
+    /// B's part if B can't apply the work now: the receipt gets the refusal.
     pub(super) async fn refuse(mut self, refusal: Refusal) {
         if self.begins().await {
             self.finish.receipt.ending.get_or_insert(Ending::Refused(refusal));
@@ -154,14 +168,15 @@ impl FinishTask {
         }
     }
 
-    /// Notes that this host applies the work. `false`: the finish has ended, or the attempt is elsewhere.
+    /// Notes that this host applies the work. `false`: the finish has ended, or the target attempt is on
+    /// another host by now.
     async fn begins(&self) -> bool {
         let (journal, id) = (&self.world.journal, self.finish.finish_id);
         let what = format!("attempt {}: applying work to it", self.attempt.attempt_id);
         until_done(what, || journal.begin_applying(id)).await
     }
 
-    /// Has the commits here. `Err` is a sentence.
+    /// Gets the commits of the finished attempt. `Err` is a sentence.
     async fn have_work(&self) -> Result<(), String> {
         let attempt = &self.attempt;
         if attempt.repos.len() != self.finish.request.repos.len() {
@@ -176,8 +191,8 @@ impl FinishTask {
         Ok(())
     }
 
-    /// The commit of a target branch, where the attempt that is finished is on another host, which can get
-    /// it from the board then.
+    /// For conflicts on B: writes the target's commit as a bundle, so that A can get it. `None`: A has
+    /// the branch itself, or the bundle can't be written.
     pub(super) async fn kept_target(&self, repo: &AttemptRepo, commit: &str) -> Option<String> {
         if !self.is_other_hosts {
             return None;

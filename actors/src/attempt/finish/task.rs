@@ -1,6 +1,9 @@
 //! Carries out the steps of a finish, one after the other. It holds the attempt's worktrees, so
-//! a turn that begins meanwhile waits. Each step is idempotent by the finish's id or by the
-//! commits that it names, so that a daemon takes up what an earlier one left.
+//! a turn that begins meanwhile waits. Each step is idempotent, by the finish's id or by the
+//! commits that it names, so a daemon continues what an earlier one left.
+//!
+//! Order of locks: the attempt's worktrees (`spawn`), those of the target attempt (`borrow`), then the
+//! repository's turn (`Repositories::in_turn`) within a step.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,22 +32,25 @@ use crate::workspace::merge::{Merge, Merged, Strategy, merge};
 use crate::workspace::signing::Signing;
 use crate::world::World;
 
+/// One finish while it is carried out. `attempt` and `finish` have their repositories in the same order.
 pub struct FinishTask {
     pub(super) world: Arc<World>,
-    /// Whose finish it is. Of another host's: the one whose branch gets the work.
+    /// The attempt whose worktrees this task holds: the finished one, or, for a finish of another host's
+    /// attempt, the one whose branch gets the work.
     pub(super) attempt: Attempt,
     pub(super) finish: Finish,
-    /// The attempt that is finished is another host's, which has committed its work.
+    /// The finished attempt is another host's, which has committed its work.
     pub(super) is_other_hosts: bool,
     owner: ActorRef<AttemptMessage>,
     lend: LoanFn,
-    /// Checks that are to be written down with the receipt.
+    /// The checks that are to be written in the same transaction as the receipt.
     planned: Option<Submission>,
-    /// How commits are signed, by the place of their repository.
+    /// How commits are signed, by the index of their repository.
     pub(super) signings: BTreeMap<usize, Arc<Signing>>,
 }
 
 impl FinishTask {
+    /// `attempt` is the finished one, or the target of another host's attempt: the id in `finish` says which.
     pub fn new(
         world: Arc<World>,
         attempt: Attempt,
@@ -57,7 +63,8 @@ impl FinishTask {
         Self { world, attempt, finish, is_other_hosts, owner, lend, planned: None, signings }
     }
 
-    /// Does what is left, once it has the worktrees; `then` follows its end.
+    /// Starts the task. It takes the steps that are left once `worktrees` is ready, and calls `then` at
+    /// its end, when the worktrees are free again.
     pub fn spawn<L>(
         self,
         worktrees: impl Future<Output = L> + Send + 'static,
@@ -80,11 +87,12 @@ impl FinishTask {
         Finishing::new(finish, task.abort_handle())
     }
 
-    /// Ends it with a refusal.
+    /// Starts a task that ends the finish with a refusal. It needs no worktrees.
     pub fn spawn_refusal(self, refusal: Refusal) -> Finishing {
         Finishing::new(self.finish.finish_id, spawn(self.refuse(refusal)).abort_handle())
     }
 
+    /// The finish of this host's attempt, from where its receipt says to its end.
     async fn run(mut self) {
         snapshot::before_finish(&self.world, &self.attempt).await;
         if !self.delegate().await {
@@ -93,8 +101,8 @@ impl FinishTask {
         let what = format!("attempt {}: borrowing worktrees", self.attempt.attempt_id);
         let borrowed = while_store_fails(what, || self.borrow()).await;
         let _others = borrowed.unwrap_or_else(|refusal| {
-            // The next step is the end. What may have moved before a restart is still completed:
-            // a branch is moved safely also without the other attempt's worktrees.
+            // The next step is the end then. But a move that may have begun before a restart is completed:
+            // a branch moves safely also without the target attempt's worktrees.
             let receipt = &mut self.finish.receipt;
             if receipt.repos.iter().all(|repo| repo.merged.is_none()) {
                 receipt.ending.get_or_insert(Ending::Refused(refusal));
@@ -104,7 +112,8 @@ impl FinishTask {
         self.take_steps().await;
     }
 
-    /// Does what is left, step by step.
+    /// Takes the steps that are left, and writes the end. A step that fails while the store can't be used is
+    /// taken again.
     pub(super) async fn take_steps(mut self) {
         let mut backoff = Backoff::default();
         loop {
@@ -117,7 +126,7 @@ impl FinishTask {
                 };
             }
             match noticing(Box::pin(self.take(&step))).await {
-                // It is taken again: nothing of its own has failed.
+                // The store was away meanwhile, so this may be no failure of the step.
                 (Err(refusal), true) => {
                     let id = self.attempt.attempt_id;
                     backoff.wait(format!("attempt {id}: {step:?} of its finish"), refusal).await;
@@ -130,6 +139,7 @@ impl FinishTask {
         }
     }
 
+    /// Takes one step. `Err` is the refusal that the finish ends with.
     async fn take(&mut self, step: &Step) -> Result<Stepped, Refusal> {
         match step {
             Step::Commit(at) => self.commit(*at).await,
@@ -146,7 +156,7 @@ impl FinishTask {
         }
     }
 
-    /// Writes the result of a step down.
+    /// Adds the result of a step to the receipt, and writes the receipt.
     pub(super) async fn note(&mut self, step: &Step, stepped: Result<Stepped, Refusal>) {
         record(&mut self.finish.receipt, step, stepped.unwrap_or_else(Stepped::Refused));
         for (at, signing) in &self.signings {
@@ -156,12 +166,13 @@ impl FinishTask {
         self.keep().await;
     }
 
-    /// The worktrees of the attempt whose branch gets the work.
+    /// The worktrees of the attempt whose branch gets the work, on loan. `None`: the target is a person's
+    /// branch.
     async fn borrow(&self) -> Result<Option<WorktreeLoan>, Refusal> {
         let Some(onto) = self.finish.request.onto else { return Ok(None) };
         let id = self.finish.finish_id;
         let lent = (self.lend)(onto, id).await?;
-        // So it stays on this host until its branch has the work.
+        // This keeps the target attempt on this host until its branch has the work.
         let what = format!("attempt {onto}: applying work to it");
         if until_done(what, || self.world.journal.begin_applying(id)).await {
             return Ok(Some(lent));
@@ -170,7 +181,8 @@ impl FinishTask {
         Err(Refusal::new(Code::AttemptRunning, message).hint("Call the tool again."))
     }
 
-    /// Writes the receipt, and the run of checks that it names first.
+    /// Writes the receipt, and with it the run of checks that the receipt names. Tries until the store
+    /// takes it.
     pub(super) async fn keep(&mut self) {
         let Self { world, finish, attempt, planned, .. } = self;
         let finish = &*finish;
@@ -187,6 +199,8 @@ impl FinishTask {
         self.write_end(ending).await;
     }
 
+    /// Writes how the finish has ended, tries until the store takes it, and has the radar look at the
+    /// attempt.
     pub(super) async fn write_end(&mut self, ending: Ending) {
         self.finish.state = ending.state();
         if let Ending::Refused(refusal) = ending {
@@ -200,7 +214,8 @@ impl FinishTask {
         radar::look(world, &[id]);
     }
 
-    /// Has the owner take the worktrees away, if that is still to be done.
+    /// Has the owner collect the worktrees, unless that is done. The commits that were saved are read
+    /// from the references, because a collection before a restart may have saved them.
     async fn discard(&self) -> Result<Stepped, Refusal> {
         let id = self.attempt.attempt_id;
         let how = Collect { is_dry: false, snapshot: true, by_finish: true };
@@ -221,6 +236,10 @@ impl FinishTask {
         Ok(Stepped::Discarded(snapshots))
     }
 
+    /// Computes the commit that the target branch is to move to. No branch, index or file changes.
+    ///
+    /// # Errors
+    /// The target branch is gone, or the strategy does not fit: the refusal names one that does.
     async fn compute(&mut self, at: usize) -> Result<Stepped, Refusal> {
         let signing = self.signing(at).await;
         let repo = &self.attempt.repos[at];
@@ -276,11 +295,12 @@ impl FinishTask {
         }
     }
 
+    /// Plans the checks on the computed commits. The run is written with the receipt, in [`Self::keep`].
     async fn plan(&mut self) -> Result<Stepped, Refusal> {
         let attempt = &self.attempt;
         let project = (attempt.project_id, &*attempt.project_name);
         let nothing = ChecksReceipt { run_id: None, passed: Some(true) };
-        // Another attempt's branch is work in progress.
+        // Another attempt's branch is work in progress: its own checks come later.
         if self.finish.request.onto.is_some() {
             return Ok(Stepped::Planned(nothing));
         }
@@ -311,11 +331,11 @@ impl FinishTask {
         Ok(Stepped::Planned(ChecksReceipt { run_id, passed: None }))
     }
 
-    /// Whether the checks passed, once they have been run.
+    /// Waits for the verdict of a run of checks. `false` also if the run's row is gone.
     async fn verdict(&self, run: CheckRunId) -> bool {
         let World { journal, check_signals, .. } = &*self.world;
         loop {
-            // Before the look: a verdict that comes after it wakes us.
+            // Registered before the read, so that a verdict that comes after the read wakes this.
             let concluded = check_signals.concluded.notified();
             let found = until_done("reading a check run", || journal.check_run(run)).await;
             match found.map(|run| run.verdict) {

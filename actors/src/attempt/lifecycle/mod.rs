@@ -1,4 +1,5 @@
-//! The life of one turn, as a pure state machine: events in, effects out.
+//! The life of one turn, as a pure state machine: events in, effects out. The actor gives it the
+//! events (`state.rs`), the turn carries out the effects (`turn.rs`).
 //!
 //! ```text
 //!  Preparing ─prepared─▶ Spawning ─spawned─▶ Running ─exited─▶ Ended ─drained─▶ Settled
@@ -11,11 +12,12 @@
 //!                       └─ exited ─▶ SIGTERM ─ grace ──┘  └─ force
 //! ```
 //!
-//! An executor that lingers after its turn gets SIGTERM, then SIGKILL; what it left running
-//! lives on. A turn settles when its log is read to the last byte, for the executor's own
-//! report outranks its exit code; a stopped one when its tree is dead, after a moment's grace.
-//! If the disk takes no record of the leader's end, the stop is answered without it. A stop
-//! ends processes first and writes the row last: a failing write keeps no process alive.
+//! * An executor that lingers after its turn gets SIGTERM, then SIGKILL; what it started lives on.
+//! * A turn settles when its log is read to the last byte, because the executor's own report outranks
+//!   its exit code. A stopped turn settles when its tree is dead and its log has had a moment.
+//! * If the disk takes no record of the leader's end, a stop is answered without that record.
+//! * A stop during a setup is answered when the setup's script has ended; the task of the setup ends it.
+//! * A stop ends processes first and writes the row last: a failing write keeps no process alive.
 
 use crate::journal::Phase;
 use crate::process::records::{ExitRecord, StopKind};
@@ -23,55 +25,67 @@ use crate::process::records::{ExitRecord, StopKind};
 /// The name of a protocol's own interrupt among the signals of a stop.
 pub const INTERRUPT: &str = "interrupt";
 
+/// What happens to a turn. One that does not fit the turn's stage changes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LifeEvent {
     /// A setup script runs in the worktrees: a stop waits for its end.
     SettingUp,
+    /// The worktrees are made and set up.
     Prepared,
     /// The worktrees can't be made or set up, or the process can't be started.
     NotStarted(String),
+    /// The shim has reported that the executor runs.
     Spawned,
-    /// As the executor reported.
+    /// The executor has reported the end of its turn. Its process still runs.
     TurnEnded,
+    /// The leader has ended. Processes that it started may be alive.
     Exited(ExitRecord),
     /// The log holds everything up to the exit.
     Drained,
-    /// `by_message`: its protocol has an interrupt, which is sent instead of SIGINT.
+    /// A client stops the turn, or a later turn needs it to end. `by_message`: the executor's protocol
+    /// has an interrupt, which is sent instead of SIGINT.
     Stop {
         force: bool,
         by_message: bool,
     },
+    /// A timer that was armed before; it is never cancelled.
     Timer(Timer),
-    /// The tree has been killed, as far as it could be.
+    /// The tree has been killed as far as possible: how many processes got a signal, and how many live
+    /// on.
     Killed {
         signalled: u32,
         survivors: u32,
     },
-    /// This many processes got the SIGTERM after the exit.
+    /// So many processes got SIGTERM from [`Effect::Terminate`].
     Terminated(u32),
-    /// The shim has ended: no descendant is left.
+    /// The shim has ended, so no process of the tree is left.
     TreeGone,
-    /// Whether the shim waits for the disk: then no record of an end can come.
+    /// Whether the shim waits for the disk. While it does, no record of the leader's end can come.
     Stalled(bool),
 }
 
-/// The timers that the machine asks for.
+/// The timers that the machine asks for. `Turn::arm` says how long each takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
+    /// After half of `stop_grace`: SIGTERM.
     Terminate,
+    /// After `stop_grace`: the tree is killed.
     Kill,
-    /// How long an executor may take to end after its turn …
+    /// How long an executor may take to end after its turn (10 s).
     Linger,
-    /// … and after it was asked to.
+    /// How long it may take after the SIGTERM that follows (5 s).
     Outstay,
-    /// How long a stopped turn waits for its log.
+    /// How long a stopped turn waits for its log (250 ms).
     Drain,
 }
 
-/// What is to be done, in this order.
+/// What is to be done, in this order. [`Effect::Enter`], [`Effect::Settle`] and [`Effect::Answer`]
+/// concern the attempt, the others the turn's process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
+    /// Start the process.
     Spawn,
+    /// The attempt is in this phase now.
     Enter(Phase),
     /// The protocol's own interrupt, or SIGINT to the leader's process group.
     Interrupt {
@@ -79,49 +93,65 @@ pub enum Effect {
     },
     /// End of file on stdin, after all messages.
     CloseStdin,
+    /// SIGTERM to the leader's process group, which lingers after its turn.
     Dismiss,
+    /// SIGKILL to it.
     KillLeader,
-    /// SIGTERM to every descendant, and end of file on stdin.
+    /// SIGTERM to every process of the tree, and end of file on stdin.
     Terminate,
+    /// Kill every process of the tree; the answer is [`LifeEvent::Killed`].
     KillTree,
+    /// Read the log to the lengths that the record has, and close it; the answer is
+    /// [`LifeEvent::Drained`].
     Drain(ExitRecord),
+    /// Send the timer's event after its time.
     Arm(Timer),
     /// The turn is over: write its outcome and free the slot.
     Settle(Ending),
+    /// Answer the stop under way.
     Answer(TurnStopped),
 }
 
-/// What the outcome is made from, besides the executor's own report.
+/// What the outcome is made from, beside the executor's own report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
+    /// How the leader ended; `None`: nothing was started.
     pub exit: Option<ExitRecord>,
-    /// Why nothing ran.
+    /// Why nothing was started, if a failure is the reason.
     pub reason: Option<String>,
+    /// The stop under way; `None` also for a stop that came after the leader's own end.
     pub stopped: Option<StopFacts>,
 }
 
+/// What the calls that stop a turn have asked for and done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopFacts {
+    /// One of them asked for force.
     pub forced: bool,
+    /// In the order in which they were sent: [`INTERRUPT`], `SIGINT`, `SIGTERM`, `SIGKILL`.
     pub signals: Vec<&'static str>,
 }
 
 impl StopFacts {
+    /// As the shim records it in the record of the leader's end.
     pub fn kind(&self) -> StopKind {
         if self.forced { StopKind::Forced } else { StopKind::Soft }
     }
 }
 
-/// The facts of the answer to a stop.
+/// What one turn answers to a stop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnStopped {
     /// This stop ended something that ran.
     pub stopped: bool,
     pub facts: StopFacts,
+    /// `None`: nothing was started, or how the leader ended is not known yet.
     pub exit: Option<ExitRecord>,
+    /// How many processes lived through the kill.
     pub survivors: u32,
 }
 
+/// Where a turn is. `drained`: the log holds everything up to the exit.
 #[derive(Clone, Debug, PartialEq)]
 enum TurnStage {
     Preparing,
@@ -135,15 +165,17 @@ enum TurnStage {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Stop {
     facts: StopFacts,
-    /// The leader had ended by itself when the stop came.
+    /// The leader had ended before the stop came: the stop has not ended the turn.
     late: bool,
+    /// A kill of the tree is under way; its answer is still to come.
     killing: bool,
-    /// The kill is over; the number of survivors.
+    /// The kill has ended, and so many processes live on.
     survivors: Option<u32>,
-    /// The log has had its grace.
+    /// [`Timer::Drain`] is over: the answer waits for the log no longer.
     hurry: bool,
 }
 
+/// One turn: its stage, the stop under way, and what is known of its processes.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Life {
@@ -153,14 +185,14 @@ pub struct Life {
     pub tree: bool,
     /// The shim waits for the disk.
     stalled: bool,
-    /// A stop was answered with the tree dead and the record of the leader's end unwritten.
+    /// A stop was answered while the tree was dead and the disk took no record of the leader's end.
     dead: bool,
-    /// A setup script runs.
+    /// A setup script runs, or ran in this preparation.
     sets_up: bool,
 }
 
 impl Life {
-    /// A turn whose slot has been granted.
+    /// A turn whose slot has been granted, and of which nothing runs.
     pub fn preparing() -> Self {
         let stage = TurnStage::Preparing;
         Self { stage, stop: None, tree: false, stalled: false, dead: false, sets_up: false }
@@ -171,17 +203,18 @@ impl Life {
         Self { stage: TurnStage::Running, tree: true, ..Self::preparing() }
     }
 
-    /// A turn whose stop was under way when the daemon ended.
+    /// A turn whose stop was under way when the daemon ended, and whose tree is dead: the end of the leader,
+    /// which is still to be fed in, counts as the stop's.
     pub fn stopping() -> Self {
         Self { stop: Some(Stop { survivors: Some(0), ..Stop::default() }), ..Self::running() }
     }
 
-    /// Its process has not been started, nor is being started.
+    /// Its process neither runs nor is being started.
     pub fn is_preparing(&self) -> bool {
         self.stage == TurnStage::Preparing
     }
 
-    /// Its process turns out to have been started.
+    /// The disk shows that its process was started, which this daemon did not see.
     pub fn find_started(&mut self) {
         if self.stage == TurnStage::Preparing {
             self.stage = TurnStage::Spawning;
@@ -194,28 +227,29 @@ impl Life {
         Self { stage: TurnStage::Settled { exit: None }, tree: true, ..Self::preparing() }
     }
 
+    /// It has settled, nothing of it is alive, and no stop waits for it.
     pub fn is_over(&self) -> bool {
         matches!(self.stage, TurnStage::Settled { .. }) && !self.tree && self.stop.is_none()
     }
 
-    /// Its tree was killed; the record of the leader's end is still to come.
+    /// A stop was answered for a dead tree; the record of the leader's end is still to come.
     pub fn is_dead(&self) -> bool {
         self.dead && self.stage == TurnStage::Running
     }
 
-    /// How the stop under way has proceeded so far.
+    /// What the stop under way has asked for and done. `None` also for one that came after the leader's end.
     pub fn stop_facts(&self) -> Option<StopFacts> {
         self.stop.as_ref().filter(|stop| !stop.late).map(|stop| stop.facts.clone())
     }
 
-    /// Takes one step. Inputs that come too late, twice or out of turn change nothing.
+    /// Takes one step. An event that comes too late, twice or out of order has no effects.
     pub fn step(&mut self, input: LifeEvent) -> Vec<Effect> {
         match (input, &mut self.stage) {
             (LifeEvent::SettingUp, TurnStage::Preparing) => {
                 self.sets_up = true;
                 vec![]
             }
-            // The setup ended well just before the stop.
+            // The setup ended well just before the stop could end it.
             (LifeEvent::Prepared, TurnStage::Preparing) if self.stop.is_some() => {
                 self.settle(None, None)
             }
@@ -228,14 +262,14 @@ impl Life {
             }
             (LifeEvent::Spawned, TurnStage::Spawning) => self.spawned(),
             (LifeEvent::TurnEnded, TurnStage::Running) => {
-                // During a stop its ladder goes on.
+                // During a stop the timers of the stop decide instead.
                 let arm = self.stop.is_none().then_some(Effect::Arm(Timer::Linger));
                 [Effect::CloseStdin].into_iter().chain(arm).collect()
             }
             (LifeEvent::Exited(exit), TurnStage::Spawning | TurnStage::Running) => {
                 self.exited(exit)
             }
-            // Settled by an earlier daemon: the log may be the last to know.
+            // An earlier daemon has settled the turn and died before it read the log to the end.
             (LifeEvent::Exited(exit), TurnStage::Settled { .. }) => vec![Effect::Drain(exit)],
             (LifeEvent::Drained, stage) => {
                 if let TurnStage::Ended { drained, .. } = stage {
@@ -263,6 +297,7 @@ impl Life {
         }
     }
 
+    /// The process runs. A stop that waited for this begins its ladder now, with a signal.
     fn spawned(&mut self) -> Vec<Effect> {
         (self.stage, self.tree) = (TurnStage::Running, true);
         let mut effects = vec![Effect::Enter(Phase::Running)];
@@ -272,12 +307,13 @@ impl Life {
         effects
     }
 
+    /// The leader has ended. During a stop, what it started gets SIGTERM and the rest of the grace.
     fn exited(&mut self, exit: ExitRecord) -> Vec<Effect> {
         self.stage = TurnStage::Ended { exit: exit.clone(), drained: false };
         let mut effects = vec![Effect::Drain(exit)];
         if let Some(stop) = &self.stop {
             effects.push(Effect::Arm(Timer::Drain));
-            // Its descendants have the rest of the grace.
+            // They have the rest of the grace, which `Timer::Kill` ends.
             if !stop.killing && stop.survivors.is_none() {
                 effects.push(Effect::Terminate);
             }
@@ -285,6 +321,8 @@ impl Life {
         effects
     }
 
+    /// A stop, by the stage in which it comes. A second soft stop changes nothing; a second one by force
+    /// ends the grace of the first.
     fn stop(&mut self, force: bool, by_message: bool) -> Vec<Effect> {
         let asked_before = self.stop.is_some();
         let stop = self.stop.get_or_insert_default();
@@ -293,7 +331,7 @@ impl Life {
             return vec![];
         }
         match &self.stage {
-            // The task that runs the setup hears of the stop, and ends it.
+            // The task of the setup ends the script, and reports the end.
             TurnStage::Preparing if self.sets_up => {
                 let signal = if force { "SIGKILL" } else { "SIGTERM" };
                 if stop.facts.signals.last() != Some(&signal) {
@@ -338,6 +376,7 @@ impl Life {
         }
     }
 
+    /// A timer is over. It has an effect only in the state that it was armed for: timers are never cancelled.
     fn timer(&mut self, timer: Timer) -> Vec<Effect> {
         let (has_grace, is_running) = (self.has_grace(), self.stage == TurnStage::Running);
         match (timer, &mut self.stop) {
@@ -361,13 +400,14 @@ impl Life {
         }
     }
 
-    /// A soft stop has not killed the processes yet.
+    /// A soft stop is under way that has not killed the tree yet.
     fn has_grace(&self) -> bool {
         let waits = |stop: &Stop| !stop.killing && !stop.late && stop.survivors.is_none();
         matches!(self.stage, TurnStage::Running | TurnStage::Ended { .. })
             && self.stop.as_ref().is_some_and(waits)
     }
 
+    /// A kill of the tree has ended.
     fn killed(&mut self, signalled: u32, survivors: u32) -> Vec<Effect> {
         let Some(stop) = &mut self.stop else { return vec![] };
         if signalled > 0 {
@@ -376,7 +416,7 @@ impl Life {
         stop.killing = false;
         stop.survivors = Some(survivors);
         match &self.stage {
-            // Perhaps the leader; its end may still be on its way here.
+            // The leader may be one of them, or the report of its end may still be on its way.
             TurnStage::Running if survivors > 0 => vec![Effect::Arm(Timer::Drain)],
             TurnStage::Running => self.answer_unsettled(),
             TurnStage::Settled { .. } => self.answer(survivors),
@@ -384,7 +424,8 @@ impl Life {
         }
     }
 
-    /// A shim that has ended answers no pending kill; its tree needs none.
+    /// The tree is empty. A shim that has ended answers no kill any more, so this answers a kill that is
+    /// pending, and spares one that is still to come.
     fn tree_gone(&mut self) -> Vec<Effect> {
         self.tree = false;
         let is_killing = self.stop.as_ref().is_some_and(|stop| stop.killing);
@@ -392,9 +433,9 @@ impl Life {
         if is_killing || (has_ended && self.has_grace()) { self.killed(0, 0) } else { vec![] }
     }
 
-    /// Answers a stop without a report of the leader's end: it can't be killed
-    /// (uninterruptible sleep), and another stop may try again; or it is dead, and there
-    /// is no room for the record of its end.
+    /// Answers a stop without a report of the leader's end, in two cases: the leader can't be killed
+    /// (uninterruptible sleep), so another stop may try again; or the tree is dead, and the disk has no room
+    /// for the record of the leader's end.
     fn answer_unsettled(&mut self) -> Vec<Effect> {
         let Some(stop) = self.stop.as_ref().filter(|_| self.stage == TurnStage::Running) else {
             return vec![];
@@ -409,6 +450,8 @@ impl Life {
         }
     }
 
+    /// Settles a turn whose leader has ended: without a stop once the log is read, with a stop also once the
+    /// kill has ended and the log has had its time.
     fn settle_when_ready(&mut self) -> Vec<Effect> {
         let TurnStage::Ended { exit, drained } = &self.stage else { return vec![] };
         let ready = match &self.stop {
@@ -422,6 +465,7 @@ impl Life {
         self.settle(Some(exit), None)
     }
 
+    /// Settles the turn, and then answers the stop under way: the answer comes after the outcome.
     fn settle(&mut self, exit: Option<ExitRecord>, reason: Option<String>) -> Vec<Effect> {
         self.stage = TurnStage::Settled { exit: exit.clone() };
         let mut effects = vec![Effect::Settle(Ending { exit, reason, stopped: self.stop_facts() })];
@@ -431,6 +475,7 @@ impl Life {
         effects
     }
 
+    /// Ends the stop under way with an answer.
     fn answer(&mut self, survivors: u32) -> Vec<Effect> {
         let Some(stop) = self.stop.take() else { return vec![] };
         let (ended, exit) = match &self.stage {

@@ -1,5 +1,5 @@
 //! What an attempt's state begins with: copies of the person's settings, memory and commands, and
-//! links to what is too large for that. Nothing in a box can write either side yet. Blocking.
+//! links to what is too large for a copy. No sandboxed process can write either side yet. Blocking.
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use crate::sandbox::StatePlace;
 use crate::sandbox::places::{Person, real};
 
-/// Most bytes of what is copied, and most files and folders.
+/// The largest copy: in bytes, and in files and folders together.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 const ENTRIES_MAX: usize = 20_000;
-/// Folders in folders.
+/// How deep folders may be nested. Links are followed, so this also ends a cycle.
 const DEPTH_MAX: usize = 24;
 
-/// Fills an empty folder. Returns what was left out.
+/// Fills an empty folder. Returns the paths that were left out, because they are too large, too deep or
+/// can't be read. What the person does not have is no error.
 pub fn fill(folder: &Path, places: &[StatePlace], person: &Person<'_>) -> io::Result<Vec<String>> {
     let mut copying = Copying { bytes: BYTES_MAX, entries: ENTRIES_MAX, left_out: Vec::new() };
     for place in places {
@@ -36,7 +37,7 @@ pub fn fill(folder: &Path, places: &[StatePlace], person: &Person<'_>) -> io::Re
     Ok(copying.left_out)
 }
 
-/// What a place has the program read where it is: each name, with its real path.
+/// What the program reads where the person has it: each name, with its real path. Links lead there.
 fn read<'a>(
     place: &'a StatePlace,
     person: &Person<'_>,
@@ -44,12 +45,14 @@ fn read<'a>(
     there(place, &place.read, person)
 }
 
-/// What a box opens for a place for reading: settings name paths of what was copied, too.
+/// The paths of the person's that a sandbox opens for reading. What was copied is among them, because
+/// settings name its paths too.
 pub fn open(place: &StatePlace, person: &Person<'_>) -> Vec<PathBuf> {
     let all = there(place, &place.copy, person).chain(read(place, person));
     all.map(|(_, path)| path).collect()
 }
 
+/// Those of the names that the person has, each with its real path.
 fn there<'a>(
     place: &StatePlace,
     names: &'a [String],
@@ -59,6 +62,7 @@ fn there<'a>(
     names.iter().filter_map(move |name| Some((&**name, real(from.as_ref()?.join(name))?)))
 }
 
+/// What may still be copied, and what was left out so far.
 struct Copying {
     bytes: u64,
     entries: usize,
@@ -66,7 +70,8 @@ struct Copying {
 }
 
 impl Copying {
-    /// One file or folder of the list, if it is there. The person may have made it a link.
+    /// Copies one file or folder of the list, if the person has it and no place has copied it before. The
+    /// person may have made it a link, which is followed.
     fn copy(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let Ok(found) = fs::metadata(from) else { return Ok(()) };
         if to.symlink_metadata().is_ok() {
@@ -76,6 +81,8 @@ impl Copying {
         self.entry(from, to, &found, DEPTH_MAX)
     }
 
+    /// Copies a file, or a folder with what is in it, as far as the limits allow. Sockets, devices and
+    /// pipes are passed over.
     fn entry(&mut self, from: &Path, to: &Path, found: &Metadata, depth: usize) -> io::Result<()> {
         let size = if found.is_file() { found.len() } else { 0 };
         let room = self.bytes.checked_sub(size).zip(self.entries.checked_sub(1));
@@ -89,7 +96,7 @@ impl Copying {
             for name in fs::read_dir(from)? {
                 let name = name?.file_name();
                 let from = from.join(&name);
-                // What can't be looked at is no setting that the program could read either.
+                // The program could not read this either.
                 if let Ok(found) = fs::metadata(&from) {
                     self.entry(&from, &to.join(name), &found, depth - 1)?;
                 }
@@ -103,13 +110,14 @@ impl Copying {
             self.left_out.push(from.display().to_string());
             return Ok(());
         };
-        // The program may write its own copy; a script stays one.
+        // The program may write its copy, and a script stays executable.
         let mode = 0o600 | (found.permissions().mode() & 0o100);
         let mut copy = File::options().write(true).create_new(true).mode(mode).open(to)?;
         io::copy(&mut file, &mut copy).map(drop)
     }
 }
 
+/// Makes a folder for its owner alone, and those above it.
 pub fn private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

@@ -1,5 +1,6 @@
-//! What a renewal of a token changes in a file of credentials. An agent could write that file, so
-//! only the named fields are taken, and only as what they were before: texts and times. Pure.
+//! What a renewal of a token changes in a file of credentials. An agent can write the attempt's copy, so
+//! only the named fields are taken from it, and only if they have the types that they had: texts and
+//! times. Pure.
 
 use std::time::Duration;
 
@@ -8,17 +9,18 @@ use serde_json::{Map, Value};
 use crate::event::Timestamp;
 use crate::sandbox::Credentials;
 
-/// Most bytes of such a file.
+/// The largest file of credentials, in bytes. A larger one is left alone.
 pub const CREDENTIALS_MAX: u64 = 64 * 1024;
-/// Most bytes of one field.
+/// The longest text of one field, in bytes.
 const FIELD_MAX: usize = 16 * 1024;
-/// No token lives longer. A time beyond would keep a later renewal from counting as newer.
+/// How far ahead a time may be: no token lives longer. A later time would keep the person's next renewal from
+/// counting as newer.
 const AHEAD: Duration = Duration::from_hours(24 * 400);
-/// Numbers beyond are milliseconds, and not seconds.
+/// A larger number is a time in milliseconds, a smaller one a time in seconds.
 const SECONDS_MAX: f64 = 1e11;
 
-/// The person's credentials with what the attempt's have newer. `None`: there is nothing that
-/// may be taken.
+/// The person's credentials with what the attempt's copy has newer. `None`: nothing of it may be taken, or
+/// nothing is newer. Both files have to have the same top-level keys.
 pub fn renewed(of: &Credentials, person: &[u8], own: &[u8], now: Timestamp) -> Option<Vec<u8>> {
     let read = |bytes: &[u8]| serde_json::from_slice::<Map<String, Value>>(bytes).ok();
     let (mut kept, own) = (read(person)?, read(own)?);
@@ -27,7 +29,7 @@ pub fn renewed(of: &Credentials, person: &[u8], own: &[u8], now: Timestamp) -> O
         return None;
     }
     let mut is_changed = false;
-    // Each entry has its own token where a path begins with `*`.
+    // A path that begins with `*.` applies to each top-level entry, which has a token of its own.
     let has_entries = of.renewed.iter().any(|path| path.starts_with("*."));
     let entries: Vec<Option<String>> =
         if has_entries { kept.keys().cloned().map(Some).collect() } else { vec![None] };
@@ -46,6 +48,7 @@ pub fn renewed(of: &Credentials, person: &[u8], own: &[u8], now: Timestamp) -> O
     is_changed.then(|| serde_json::to_vec_pretty(&kept).ok()).flatten()
 }
 
+/// The same for one entry. All of its fields are taken or none.
 fn of_entry(
     of: &Credentials,
     person: &Map<String, Value>,
@@ -71,6 +74,7 @@ fn of_entry(
     (changed != *person).then_some(changed)
 }
 
+/// The value at a path of keys.
 fn at<'a>(root: &'a Map<String, Value>, path: &[String]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     rest.iter().try_fold(root.get(first)?, |value, part| value.as_object()?.get(part))
@@ -81,7 +85,8 @@ fn at_mut<'a>(root: &'a mut Map<String, Value>, path: &[String]) -> Option<&'a m
     rest.iter().try_fold(root.get_mut(first)?, |value, part| value.as_object_mut()?.get_mut(part))
 }
 
-/// A text for a text that is not empty, a number for a number.
+/// Whether a value may replace another one: a text that is not empty and not too long for a text, a number
+/// for a number.
 fn is_like(before: &Value, after: &Value) -> bool {
     match (before, after) {
         (Value::String(_), Value::String(text)) => !text.is_empty() && text.len() <= FIELD_MAX,
@@ -90,6 +95,8 @@ fn is_like(before: &Value, after: &Value) -> bool {
     }
 }
 
+/// Whether a time is later than another one, and not absurdly late. The fields of a file that has no time are
+/// taken without this.
 fn is_newer(before: &Value, after: &Value, now: Timestamp) -> bool {
     let latest = now.plus(AHEAD);
     match (before, after) {
@@ -102,7 +109,7 @@ fn is_newer(before: &Value, after: &Value, now: Timestamp) -> bool {
             let latest = latest.millis() as f64;
             after > before && millis < latest
         }
-        // Times in the form of RFC 3339 are in the order of their letters.
+        // Times in the form of RFC 3339 with the same offset sort as texts.
         (Value::String(before), Value::String(after)) => {
             after > before && *after < latest.to_string()
         }

@@ -1,5 +1,5 @@
-//! Files beneath a folder that an agent can write: nothing here follows a link, waits at a pipe, or
-//! leaves the folder. Blocking.
+//! Files beneath a folder that an agent can write. Nothing here follows a link, waits at a named pipe, or
+//! leaves the folder: see `workspace/beneath.rs`. Blocking.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,15 +14,16 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use crate::workspace::beneath::{self, Links, open_beneath};
 
-/// A folder, opened once: all paths are beneath it.
+/// A folder, opened once: all paths are beneath it, wherever it is moved.
 pub struct Root(OwnedFd);
 
 impl Root {
+    /// Opens a folder that no agent can replace.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(beneath::folder(path)?))
     }
 
-    /// A regular file. `None`: there is none.
+    /// A regular file, to be read. `None`: there is none, or a link, a pipe or a folder has its name.
     pub fn file(&self, path: &Path) -> io::Result<Option<File>> {
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW;
         let file = match open_beneath(self.0.as_fd(), path, flags, Links::Refuse) {
@@ -35,7 +36,7 @@ impl Root {
         Ok((kind == SFlag::S_IFREG).then(|| file.into()))
     }
 
-    /// The content of a regular file of at most so many bytes. `None`: there is none.
+    /// The content of a regular file. `None`: there is none, or it has more than `max` bytes.
     pub fn read(&self, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.file(path)? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -43,7 +44,8 @@ impl Root {
         Ok((bytes.len() as u64 <= max).then_some(bytes))
     }
 
-    /// Puts a file there, for its owner alone, in place of what stands there. Makes the folders.
+    /// Writes a file for its owner alone, in place of any file or link of that name; makes the folders
+    /// above it. A reader sees the old content or the new one.
     pub fn put(&self, path: &Path, mut content: impl Read) -> io::Result<()> {
         let name = path.file_name().ok_or(Errno::EINVAL)?;
         let folder = self.folder(path.parent().unwrap_or(Path::new("")))?;
@@ -60,7 +62,7 @@ impl Root {
         written
     }
 
-    /// Removes a file, or a link, if it is there.
+    /// Removes a file or a link, if there is one.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         let name = path.file_name().ok_or(Errno::EINVAL)?;
         let above = path.parent().unwrap_or(Path::new(""));
@@ -72,8 +74,8 @@ impl Root {
         }
     }
 
-    /// What is in a folder beneath: each name, and whether it is a folder, a regular file or
-    /// something else (`None`). Empty: it is no folder. At most so many.
+    /// What is in a folder, sorted: each name, and its kind; `None`: neither a folder nor a regular file.
+    /// Empty if it is no folder. At most `most` names, and none that is not UTF-8.
     pub fn list(&self, path: &Path, most: usize) -> io::Result<Vec<(String, Option<Kind>)>> {
         let Ok(folder) = open_folder(self.0.as_fd(), path) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -94,6 +96,7 @@ impl Root {
         self.folder(path).map(Self)
     }
 
+    /// Makes and opens the folders of a path one after the other, so that none can be a link.
     fn folder(&self, path: &Path) -> io::Result<OwnedFd> {
         let mut at = self.0.try_clone()?;
         for part in path.components() {
@@ -108,12 +111,14 @@ impl Root {
     }
 }
 
+/// What a name in a listed folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Folder,
     File,
 }
 
+/// Opens a folder beneath, without reading it (`O_PATH`).
 fn open_folder(root: BorrowedFd<'_>, path: &Path) -> nix::Result<OwnedFd> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;

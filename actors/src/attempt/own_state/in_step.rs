@@ -1,5 +1,15 @@
 //! Keeps the credentials of an attempt's state and the person's own in step: what the person has
-//! anew goes to the attempt, and a token that the program has renewed comes back. Blocking.
+//! renewed goes to the attempt, and a token that the program has renewed comes back. Blocking.
+//!
+//! ```text
+//!  for each file: is it still what it was when both were last in step?
+//!
+//!  the person's   the attempt's   then
+//!  changed        any             the person's goes to the attempt
+//!  the same       the same        nothing
+//!  the same       changed         what may be taken of it (credentials.rs) goes to the person, else nothing
+//!  any            missing         the person's goes to the attempt when a turn begins, else nothing
+//! ```
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +27,8 @@ use crate::sandbox::places::{Person, real};
 use crate::sandbox::{Credentials, StatePlace};
 use crate::workspace::regular;
 
-/// What both sides were when they were last in step: digests, by the file's path in the state.
+/// What both sides were when they were last in step: SHA-256 digests, by the file's path in the state. It
+/// lies outside of the state, so no agent can write it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Agreed(BTreeMap<String, Pair>);
@@ -28,16 +39,17 @@ struct Pair {
     own: String,
 }
 
-/// What a look at one file has led to.
+/// What is to be done about one file.
 enum Step {
     Nothing,
     ToAttempt,
     ToPerson(Vec<u8>),
-    /// What the attempt has is nothing that may be taken.
+    /// Nothing of what the attempt has may be taken.
     Refused,
 }
 
-/// `lays`: what is missing in the attempt's state is laid there.
+/// Compares all files of credentials once. `lays`: a file that is missing in the attempt's state is written
+/// there, because a turn begins.
 pub fn keep(
     root: &Root,
     places: &[StatePlace],
@@ -55,7 +67,7 @@ pub fn keep(
     Ok(())
 }
 
-/// Removes the attempt's copies.
+/// Removes the attempt's copies of credentials.
 pub fn forget(root: &Root, places: &[StatePlace]) -> io::Result<()> {
     let mut files = places.iter().flat_map(|place| {
         place.credentials.iter().map(move |of| Path::new(&place.folder).join(&of.file))
@@ -63,6 +75,7 @@ pub fn forget(root: &Root, places: &[StatePlace]) -> io::Result<()> {
     files.try_for_each(|file| root.remove(&file))
 }
 
+/// Compares one file.
 fn one(
     root: &Root,
     below: &Path,
@@ -71,7 +84,7 @@ fn one(
     agreed: &mut Agreed,
     lays: bool,
 ) -> io::Result<()> {
-    // The person may have made it a link.
+    // The person may have made it a link, which is followed. Without the file, there is nothing to keep.
     let Some((path, person)) = of_person(theirs) else { return Ok(()) };
     let own = root.read(below, CREDENTIALS_MAX)?;
     let key = below.to_string_lossy().into_owned();
@@ -109,13 +122,15 @@ fn one(
     Ok(())
 }
 
+/// The person's file and its real path. `None`: there is none, or it is too large.
 fn of_person(file: &Path) -> Option<(PathBuf, Vec<u8>)> {
     let path = real(file)?;
     let bytes = regular::read(&path, CREDENTIALS_MAX + 1).ok()?;
     (bytes.len() as u64 <= CREDENTIALS_MAX).then_some((path, bytes))
 }
 
-/// Replaces the person's file, if it still is what it was.
+/// Replaces the person's file, if it still is what it was. `false`: it has changed, and the next look
+/// decides.
 fn replaced(path: &Path, was: &str, content: &[u8]) -> io::Result<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.provost-{}", uuid::Uuid::now_v7()));
@@ -126,6 +141,7 @@ fn replaced(path: &Path, was: &str, content: &[u8]) -> io::Result<bool> {
     replaced
 }
 
+/// Writes the new file beside the old one, durably and with its rights, then renames it.
 fn swapped(path: &Path, temporary: &Path, was: &str, content: &[u8]) -> io::Result<bool> {
     let mut options = File::options();
     let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;

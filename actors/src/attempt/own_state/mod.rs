@@ -1,10 +1,10 @@
-//! The state that an attempt's executor has of its own in a box: settings, memory, credentials and
+//! The state that an attempt's executor has of its own in a sandbox: settings, memory, credentials and
 //! sessions. It begins as a copy of the person's; what the agent writes there is read by nothing
-//! outside of the boxes of this attempt. Two things leave it: a renewed token, as data, and the
+//! outside of the sandboxes of this attempt. Two things leave it: a renewed token, as data, and the
 //! session of an attempt that another one begins from.
 //!
 //! ```text
-//!  ~/.agent ──copies, at the first turn──▶ attempts/<id>/state/agent ◀──▶ the program, in its box
+//!  ~/.agent ──copies, at the first turn──▶ attempts/<id>/state/agent ◀──▶ the program, in its sandbox
 //!     │ ▲                                        │        ▲
 //!     │ └──── a renewed token, validated ────────┘        │ a session, for a fork
 //!     └────── what the person has renewed ──────▶         └── attempts/<other>/state
@@ -38,14 +38,15 @@ use crate::world::{ActorSettings, World};
 use files::Root;
 use in_step::Agreed;
 
-/// The state's folder, in the attempt's.
+/// The folder of the state, in the attempt's folder.
 const FOLDER: &str = "state";
-/// What is known of it, beside it: nothing in a box can write that.
+/// What is known of the state, beside it: no sandboxed process can write that file.
 const RECORD: &str = "state.json";
-/// Between two looks at the credentials while a turn runs.
+/// The pause between two comparisons of the credentials while a turn runs.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// Attempts share the person's credentials.
+/// All attempts share the person's credentials, so one of them is compared at a time. Held for moments, by
+/// blocking threads alone.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -54,20 +55,20 @@ struct Record {
     credentials: Agreed,
 }
 
-/// An attempt's state, for a turn.
+/// An attempt's state, made ready for a turn.
 #[derive(Debug)]
 pub struct OwnState {
     pub folder: PathBuf,
-    /// By these variables its program finds it.
+    /// The variables by which the program finds it.
     pub env: BTreeMap<String, String>,
-    /// What of the person's may be read where it is.
+    /// What of the person's may be read where the person has it.
     pub read: Vec<PathBuf>,
-    /// What of the person's was left out, in the turn that made it.
+    /// What of the person's the copy lacks. Only the turn that made the state knows it.
     pub left_out: Vec<String>,
 }
 
 impl OwnState {
-    /// What a box opens for it.
+    /// What a sandbox opens for this state.
     pub fn rules(&self) -> impl Iterator<Item = Rule> {
         let own = Rule { path: self.folder.clone(), access: Access::Write };
         let read = self.read.iter().cloned().map(|path| Rule { path, access: Access::Read });
@@ -75,7 +76,8 @@ impl OwnState {
     }
 }
 
-/// The session that a turn goes on with: where it is looked for, and its working folder now.
+/// The session that a turn resumes: the attempt in whose state it is looked for, the executor's id of it, and
+/// the working folder of the turn, which the name of its files may contain.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub of: AttemptId,
@@ -83,8 +85,8 @@ pub struct Session {
     pub cwd: PathBuf,
 }
 
-/// Makes the state, if it is not there; its credentials are the person's then, and the session is
-/// in it if it can be had. `None`: the executor has no state that is known. `Err` is a sentence.
+/// Makes the state if it is missing, brings its credentials up to date, and copies the session if it is
+/// elsewhere. `None`: the executor has no state that is known. `Err` is a sentence.
 pub async fn of_turn(
     world: &World,
     attempt: AttemptId,
@@ -103,6 +105,7 @@ pub async fn of_turn(
     made.await.map(Some).map_err(cannot)
 }
 
+/// The same, blocking. A state appears whole, by a rename: one that a crash left half made is made again.
 fn made(
     settings: &ActorSettings,
     attempt: AttemptId,
@@ -140,8 +143,8 @@ fn made(
     Ok(OwnState { folder, env, read, left_out })
 }
 
-/// Brings a session that is not there yet: from the state of its attempt, or else, if that has had
-/// none of its own, from the person's.
+/// Copies a session that is not there yet: from the state of its attempt, or else, if that attempt had no
+/// state of its own, from the person's.
 fn bring(
     settings: &ActorSettings,
     root: &Root,
@@ -169,12 +172,13 @@ fn bring(
     Ok(())
 }
 
-/// The patterns of a place, from the state's folder.
+/// The patterns of a place's sessions, relative to the state's folder.
 fn below(place: &StatePlace) -> Vec<String> {
     place.sessions.iter().map(|pattern| format!("{}/{pattern}", place.folder)).collect()
 }
 
-/// Whether a session is in an attempt's own state, where nothing without a box may read it.
+/// Whether a session is in an attempt's own state: only a sandboxed process may read it there. `false` also
+/// if that can't be read.
 pub async fn holds(world: &World, of: AttemptId, places: Vec<StatePlace>, id: String) -> bool {
     let folder = world.settings.attempt_dir(of).join(FOLDER);
     let looked = blocking(move || {
@@ -189,7 +193,7 @@ pub async fn holds(world: &World, of: AttemptId, places: Vec<StatePlace>, id: St
     looked.await.unwrap_or(false)
 }
 
-/// Keeps the credentials in step for as long as something of a turn is alive.
+/// Compares the credentials every 15 seconds, until nothing of a turn is alive; then once more.
 pub async fn keep_in_step(world: Arc<World>, attempt: Attempt, mut alive: watch::Receiver<()>) {
     loop {
         let is_over = timeout(LOOK, alive.changed()).await.is_ok();
@@ -200,7 +204,8 @@ pub async fn keep_in_step(world: Arc<World>, attempt: Attempt, mut alive: watch:
     }
 }
 
-/// Looks once whether a token was renewed on either side.
+/// Compares the credentials once: a token that was renewed on one side goes to the other. What fails is
+/// logged.
 pub async fn in_step(world: &World, attempt: &Attempt) {
     with_state(world, attempt, |root, places, person, dir| {
         let mut record = records::read::<Record>(dir, RECORD)?.unwrap_or_default();
@@ -214,12 +219,12 @@ pub async fn in_step(world: &World, attempt: &Attempt) {
     .await;
 }
 
-/// Removes the credentials and caches of an attempt that nothing runs of. Its next turn lays the
-/// credentials anew.
+/// Removes the credentials and caches of an attempt of which nothing runs. Its next turn writes the
+/// credentials again.
 pub async fn tidy(world: &World, attempt: &Attempt) {
     with_state(world, attempt, |root, places, person, dir| {
         for cache in places.iter().filter(|place| place.is_cache()) {
-            // Best effort: what stays there does no harm.
+            // Best effort: a cache that stays does no harm.
             let _ = removal::remove(&dir.join(FOLDER).join(&cache.folder));
         }
         let mut record = records::read::<Record>(dir, RECORD)?.unwrap_or_default();

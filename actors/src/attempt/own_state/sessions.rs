@@ -1,37 +1,41 @@
 //! The files of a session: found by the patterns of the configuration, and copied from one state to
 //! another one, under the name of the new working folder. Blocking.
+//!
+//! A pattern is a path with `*` for any characters, `{id}`, `{id8}` (the first 8 characters of the id) and
+//! `{cwd}` (the working folder, as the program spells it in a file name).
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::files::{Kind, Root};
 
-/// Most bytes of a session, and most files.
+/// The largest session: in bytes, and in files.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
 const FILES_MAX: usize = 10_000;
-/// Most names of a folder that are looked at.
+/// How many names of a folder are looked at.
 const NAMES_MAX: usize = 100_000;
-/// Folders in folders.
+/// How deep folders may be nested.
 const DEPTH_MAX: usize = 16;
-/// Characters of the beginning of an id that some file names have.
+/// The length of `{id8}`. A shorter id is not looked for.
 const SHORT: usize = 8;
 
-/// Whether an id is one that a file's name can have: it is what an agent said.
+/// Whether an id can be part of a file name. An agent has chosen it, so it may be any text.
 fn is_plain(id: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     (SHORT..=128).contains(&id.len()) && !id.starts_with('.') && id.chars().all(plain)
 }
 
-/// A working folder as its name stands in a state.
+/// A working folder as the name of a file in a state has it.
 fn encoded(cwd: &Path) -> String {
     let text = cwd.to_string_lossy();
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// Whether a state has the session.
+/// Whether a state has the session. If no pattern names the id, the files hold all sessions, and any such
+/// file counts.
 pub fn has(root: &Root, patterns: &[String], id: &str) -> io::Result<bool> {
     let own = patterns.iter().filter(|it| it.contains("{id"));
-    // Where no file is of one session alone, all have all.
+    // Without such a pattern, the files that there are hold all sessions.
     let own: Vec<&String> =
         if own.clone().next().is_some() { own.collect() } else { patterns.iter().collect() };
     for pattern in own {
@@ -42,8 +46,8 @@ pub fn has(root: &Root, patterns: &[String], id: &str) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Copies the session's files; what is there stays. A session that is too large is not copied whole,
-/// and its program will say that it does not know it.
+/// Copies the session's files; a file that is there already stays. A session beyond the limits is copied in
+/// part: its program will say that it does not know it.
 pub fn copy(from: &Root, to: &Root, patterns: &[String], id: &str, cwd: &Path) -> io::Result<()> {
     let mut room = (BYTES_MAX, FILES_MAX);
     for pattern in patterns {
@@ -54,6 +58,7 @@ pub fn copy(from: &Root, to: &Root, patterns: &[String], id: &str, cwd: &Path) -
     Ok(())
 }
 
+/// Copies a file, or a folder with what is in it. `room`: what may still be copied.
 fn copy_all(
     from: &Root,
     to: &Root,
@@ -84,13 +89,15 @@ fn copy_all(
     to.put(target, file.take(size))
 }
 
+/// A file or a folder that a pattern has matched.
 struct Found {
     path: PathBuf,
-    /// Where it belongs in a state for this working folder.
+    /// Where it belongs in a state for the new working folder.
     target: PathBuf,
     kind: Kind,
 }
 
+/// What a pattern matches, folder by folder. Nothing for an id that is not plain.
 fn found(root: &Root, pattern: &str, id: &str, cwd: &Path) -> io::Result<Vec<Found>> {
     if !is_plain(id) {
         return Ok(Vec::new());
@@ -113,7 +120,7 @@ fn found(root: &Root, pattern: &str, id: &str, cwd: &Path) -> io::Result<Vec<Fou
     Ok(at)
 }
 
-/// Whether a name is what a pattern with `*` for any characters says.
+/// Whether a name matches a pattern with `*` for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(start) else { return false };

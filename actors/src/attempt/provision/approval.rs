@@ -1,5 +1,16 @@
 //! Trust: a command of a repository's own file runs only once a person has approved exactly the
-//! commands of that file. Until then the attempt waits, as for any other approval.
+//! commands of that file, by their hash. Until then the attempt waits, as for any other approval.
+//!
+//! ```text
+//!  trusted? ─yes──────────────────────────────────────▶ on
+//!     │ no: Asked                                        ▲
+//!     ▼                                                  │
+//!  trusted meanwhile? ─yes: Withdrawn────────────────────┤
+//!     │ no                                               │
+//!     ├─ the verdict comes by `SetupSignals` ─ approve ──┤
+//!     ├─ another host's daemon has approved: Trusted ────┘
+//!     └─ denied, or a stop ─▶ the turn fails
+//! ```
 
 use serde_json::{Map, json};
 
@@ -14,26 +25,25 @@ use crate::repo_settings::RepoSettings;
 use crate::retry::while_store_fails;
 use crate::world::World;
 
-/// The tool of such a request.
+/// The name of the tool in such a request, which begins its key too.
 pub const TRUST: &str = "provost_trust";
 
-/// What is trusted: exactly these commands of a repository.
+/// What an approval trusts: exactly the commands with this hash, of this repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trusted {
-    /// The repository's path.
+    /// The repository's path on the board.
     pub repo: String,
     pub hash: String,
 }
 
-/// What the approval of a request would trust; `None` for an executor's request.
+/// What the approval of a request would trust; `None` for the request of an executor.
 pub fn trusted_by(request: &Request) -> Option<Trusted> {
     let text = |key: &str| Some(request.context[key].as_str()?.to_owned());
     (request.tool_name == TRUST).then_some(())?;
     Some(Trusted { repo: text("repo")?, hash: text("hash")? })
 }
 
-/// Whether all that the repository's own files want is approved, which is so where they want
-/// nothing.
+/// Whether a person has approved all that the repository's own files want. `true` if they want nothing.
 pub async fn is_trusted(
     world: &World,
     repo: &AttemptRepo,
@@ -43,7 +53,7 @@ pub async fn is_trusted(
     world.journal.is_trusted(&repo.board_path, &hash).await
 }
 
-/// The same for what can wait until the store can be read.
+/// The same, for work that can wait until the store can be read.
 pub(super) async fn is_trusted_by_then(
     world: &World,
     repo: &AttemptRepo,
@@ -53,12 +63,13 @@ pub(super) async fn is_trusted_by_then(
     while_store_fails(what, || is_trusted(world, repo, settings)).await
 }
 
-/// The command by which a person sees and approves exactly what an attempt waits for.
+/// The command, for a hint, by which a person sees and approves what an attempt waits for.
 pub fn trust_command(attempt: AttemptId) -> String {
     format!("`provost trust {}`", attempt.short())
 }
 
-/// Waits until the commands of a repository are trusted. `Err` is a sentence.
+/// Waits until a person has approved the commands of a repository. `Err` is a sentence: they were denied,
+/// or a stop came.
 pub(super) async fn wait(
     world: &World,
     attempt: &Attempt,
@@ -74,14 +85,16 @@ pub(super) async fn wait(
     let request = request(repo, settings);
     let key = request.key.clone();
     if is_trusted().await? {
-        // It may have been asked for before this daemon, and approved meanwhile at that of another host.
+        // An earlier daemon may have asked for it, and another host's daemon may have got the approval: the
+        // question that is open here is closed.
         if world.host.has_lease && settings.commands_hash().is_some() {
             handle.ask(|done| TurnEvent::Trusted(key, done)).await;
         }
         return Ok(());
     }
     handle.ask(|done| TurnEvent::Asked(Box::new(request), done)).await;
-    // An approval that came just before the request frees those whose requests it saw.
+    // An approval frees the requests that exist when it comes. One that came just before this request
+    // has not seen it.
     if is_trusted().await? {
         handle.ask(|done| TurnEvent::Withdrawn(key, done)).await;
         return Ok(());
@@ -106,7 +119,8 @@ pub(super) async fn wait(
     }
 }
 
-/// Waits until a person has approved the commands at the daemon of another host.
+/// Waits until a person has approved the commands at the daemon of another host. Never ends on a host without
+/// a lease.
 async fn trusted_elsewhere(world: &World, repo: &AttemptRepo, settings: &RepoSettings) {
     if !world.host.has_lease {
         return std::future::pending().await;
@@ -119,10 +133,11 @@ async fn trusted_elsewhere(world: &World, repo: &AttemptRepo, settings: &RepoSet
     }
 }
 
+/// The request for the commands of a repository. Its key has their hash: other commands are another question.
 fn request(repo: &AttemptRepo, settings: &RepoSettings) -> Request {
     let hash = settings.commands_hash().unwrap_or_default();
     let commands = settings.commands_text();
-    // In one line, so that a person who approves them sees all of them.
+    // In one line, so that a list of questions shows all of the commands.
     let shown = commands.lines().collect::<Vec<_>>().join(" ⏎ ");
     let mut detail = Map::new();
     detail.insert("command".to_owned(), json!(commands));

@@ -1,6 +1,14 @@
 //! Spares a setup whose results an earlier one has left in the cache or is about to, and keeps those
 //! of one that ran. Only a setup's own results are kept: before any agent has worked in the worktree,
 //! and of commits that are no agent's.
+//!
+//! ```text
+//!  look ─ an entry, and nothing at its paths ─▶ Restoring ─ copied ─▶ Restored: no setup
+//!    │                                              └─ failed ─▶ NotKept: the setup runs, nothing is kept
+//!    ├─ another attempt makes it ─▶ wait (claims.rs), then look again
+//!    └─ no entry ─ claim ─▶ NotKept: the setup runs ─ well ─▶ Kept
+//!                                                   └─ failed, or not to be kept ─▶ NotKept
+//! ```
 
 use std::time::Instant;
 
@@ -18,35 +26,38 @@ use crate::workspace::cache::{self, Cache, Recipe};
 use crate::workspace::folder_copy::{Copied, FolderError};
 use crate::world::World;
 
-/// What the cache has to do with a setup.
+/// What the cache did for a setup, for people and for the next daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheReceipt {
+    /// The hash of command, platform and key files; empty if there is none.
     pub key: String,
     pub state: CacheState,
     #[serde(flatten)]
     pub copied: Copied,
     pub ms: u64,
-    /// The attempt whose setup it waited for.
+    /// The attempt for whose setup this one waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_for: Option<AttemptId>,
-    /// Why it is neither restored nor kept.
+    /// Why the setup was neither restored nor kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
+/// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheState {
-    /// What is at its paths may be part of an entry.
+    /// A copy is under way: what lies at the paths may be part of an entry.
     Restoring,
-    /// In place of a setup.
+    /// The worktree has the results of an earlier setup.
     Restored,
     /// The setup ran, and its results are in the cache.
     Kept,
+    /// The setup runs, or its results are not in the cache.
     NotKept,
 }
 
-/// A setup that declares what it depends on and what it makes.
+/// A setup that declares what it depends on and what it makes, in one worktree.
 #[derive(Clone)]
 pub(super) struct Cached {
     cache: Cache,
@@ -58,22 +69,24 @@ pub(super) struct Cached {
 
 /// Whether the result of a setup that runs will be kept.
 pub(super) enum Keeping {
+    /// It will, and other attempts wait for it.
     Claimed(Claim),
-    /// If no other attempt is at it by then.
+    /// It will, unless another attempt is making the same entry by then.
     IfFree,
-    /// Why not.
+    /// It will not, and why.
     No(String),
 }
 
-/// What a setup begins with.
+/// What a setup finds in the cache.
 pub(super) enum Looked {
-    /// There is an entry for a worktree that has nothing of it yet.
+    /// An entry, for a worktree that has nothing at the entry's paths yet.
     There(CacheReceipt),
+    /// No entry that could be restored: the setup has to run.
     Missing(CacheReceipt, Keeping),
 }
 
 impl Cached {
-    /// `None`: nothing is to be cached.
+    /// `None`: the setup declares nothing to cache, or the cache is switched off.
     pub async fn of(
         world: &World,
         attempt: &Attempt,
@@ -98,14 +111,14 @@ impl Cached {
         Some(Self { cache, recipe, attempt: attempt.attempt_id, obstacle })
     }
 
-    /// Takes away what a restoration that was cut off has left.
+    /// Removes what a restoration that was cut off has left. `Err` is a sentence.
     pub async fn clear(&self) -> Result<(), String> {
         let it = self.clone();
         let cleared = blocking(move || cache::clear(&it.recipe)).await;
         cleared.map_err(|error| format!("part of a cached setup can't be removed: {error}"))
     }
 
-    /// Looks for an entry, and waits for an attempt that is about to make it: then the status says so.
+    /// Looks for an entry. If another attempt is about to make it, waits for that, and the status says so.
     /// `None`: a stop came.
     pub async fn look(&self, world: &World, signals: &SetupSignals) -> Option<Looked> {
         let mut waited_for = None;
@@ -151,7 +164,7 @@ impl Cached {
                 None => {
                     let keeping = self.claim(&key).await;
                     match keeping {
-                        // Another attempt was faster, or has just ended.
+                        // Another attempt was faster, or has just ended: look again.
                         Keeping::IfFree => {}
                         Keeping::Claimed(_) if is_clear && self.has(&key).await => {}
                         keeping => return missing(&key, keeping, waited_for),
@@ -161,7 +174,8 @@ impl Cached {
         }
     }
 
-    /// The right to keep the result of a setup, if it may be kept and no other attempt is at it.
+    /// Claims the entry for this setup's result, if the result may be kept and no other attempt has
+    /// claimed it.
     pub async fn claim(&self, key: &str) -> Keeping {
         if let Some(obstacle) = &self.obstacle {
             return Keeping::No(obstacle.clone());
@@ -172,7 +186,7 @@ impl Cached {
         }
     }
 
-    /// The key, whether there is an entry, and whether nothing stands at its paths yet.
+    /// The key, whether there is an entry, and whether nothing lies at its paths yet.
     async fn seen(&self) -> Result<(String, bool, bool), FolderError> {
         let it = self.clone();
         blocking(move || {
@@ -184,6 +198,7 @@ impl Cached {
         .await
     }
 
+    /// Whether there is an entry.
     async fn has(&self, key: &str) -> bool {
         let (it, key) = (self.clone(), key.to_owned());
         blocking(move || Ok::<_, std::io::Error>(it.cache.has(&it.recipe, &key)))
@@ -191,7 +206,7 @@ impl Cached {
             .unwrap_or(false)
     }
 
-    /// Copies the entry into the worktree. `Err`: nothing of it is left there.
+    /// Copies the entry into the worktree. `Err` says why not; nothing of the entry is left there then.
     pub async fn restore(&self, begun: CacheReceipt) -> Result<CacheReceipt, String> {
         let (it, key, began) = (self.clone(), begun.key.clone(), Instant::now());
         let taken = blocking(move || it.cache.take(&it.recipe, &key)).await;
@@ -208,7 +223,7 @@ impl Cached {
         }
     }
 
-    /// Puts what the setup has made into the cache.
+    /// Makes an entry of what the setup has made, and ends the claim.
     pub async fn keep(&self, looked: CacheReceipt, keeping: Keeping) -> CacheReceipt {
         let keeping = match keeping {
             Keeping::IfFree => self.claim(&looked.key).await,
@@ -244,8 +259,8 @@ impl Cached {
         }
     }
 
-    /// Has the disk take the new entry: no agent waits for that. A daemon that ends meanwhile leaves it
-    /// to the next boot to forget the entry.
+    /// Has the disk take the new entry, in a thread of its own: no agent waits for that. If the daemon
+    /// ends before, the entry counts until the next boot only.
     fn save(&self, key: &str) {
         let (it, key) = (self.clone(), key.to_owned());
         let save = move || {
@@ -259,14 +274,14 @@ impl Cached {
     }
 }
 
-/// Whether the setup runs after a restoration too.
+/// Whether the setup runs after a restoration too (`after_restore`).
 pub(super) fn runs_again(settings: &RepoSettings) -> bool {
     settings.setup.after_restore.as_ref().is_some_and(|it| it.value == AfterRestore::Run)
 }
 
-/// Why the results of a setup may not be kept. The commit of a fork is an agent's. A later turn may set
-/// up a worktree that was made anew from the branch that an earlier one worked on. What branches other
-/// than the default one run is of whoever wrote them.
+/// Why the results of a setup may not be kept: other attempts would get what an agent, or whoever wrote a
+/// branch that is not the default one, has had influence on. A fork begins with an agent's commit, and a
+/// later turn may set up a worktree that was made from the attempt's own branch.
 async fn obstacle(
     world: &World,
     attempt: &Attempt,
@@ -283,7 +298,7 @@ async fn obstacle(
     }
 }
 
-/// That an attempt waits, in its status, for as long as this lives.
+/// Shows in an attempt's status for whose setup it waits, and takes that back when dropped.
 struct Told<'a> {
     world: &'a World,
     attempt: AttemptId,

@@ -1,5 +1,5 @@
 //! The checks of an attempt's work: the project's own, and those that its repositories declare,
-//! as far as a person trusts them. Of one name, the project's counts.
+//! as far as a person trusts these. Of two with one name, the project's counts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use crate::journal::checks::PlannedCheck;
 use crate::repo_settings::RepoSettings;
 use crate::world::World;
 
-/// `Err` is a sentence: checks of a repository may not run, or its settings can't be read.
+/// The checks for a run. Without an attempt, only the project's own. `Err` is a sentence: the checks of a
+/// repository are not approved, or its settings can't be read.
 pub async fn planned(
     world: &World,
     project: (ProjectId, &str),
@@ -47,7 +48,8 @@ pub async fn planned(
     Ok(planned)
 }
 
-/// Adds the checks of the repositories. Of several repositories, each runs in its own.
+/// Adds the checks of the repositories. If there are several repositories, each check runs in its own,
+/// and its name begins with the repository's.
 fn merge(
     planned: &mut Vec<PlannedCheck>,
     settings: &BTreeMap<&str, &RepoSettings>,

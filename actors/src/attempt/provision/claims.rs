@@ -1,6 +1,6 @@
 //! One setup for one key: the first attempt claims the key and runs its setup, the others wait for
-//! what becomes of it. The claim is in memory, and its holder's id beside the entry of the cache: after
-//! a restart, an attempt whose setup runs on still holds it.
+//! its end. The claim is in memory, and its holder's id beside the entry of the cache: after a restart,
+//! an attempt whose setup runs on still holds it.
 //!
 //! ```text
 //!  no entry ─claim─▶ the setup runs ─kept─────▶ the others take the entry
@@ -23,48 +23,50 @@ use crate::ids::AttemptId;
 use crate::journal::Phase;
 use crate::world::World;
 
-/// How often a claim is looked at that is of before this daemon.
+/// The pause between two looks at a claim of before this daemon started.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What became of a claimed setup.
+/// How a claimed setup has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ClaimEnd {
+    /// Its result is in the cache.
     Kept,
-    /// The setup ran well, and why its result can't be kept.
+    /// The setup ran well, but its result can't be kept, and why.
     NotKept(String),
+    /// The setup failed: each of the others runs its own.
     Failed,
 }
 
-/// What is known of a key.
+/// What this daemon knows of a key.
 #[derive(Debug)]
 enum Known {
-    /// It is claimed; `None` until it has an end, and closed if it gets none.
+    /// An attempt has claimed it. The channel gets the end; it is closed without one if the claim is dropped.
     Claimed(AttemptId, watch::Receiver<Option<ClaimEnd>>),
     /// Why no setup with this key can be kept.
     Hopeless(String),
 }
 
-/// By the place of the entry.
+/// By the path of the entry. Never held over an await.
 static KNOWN: Mutex<BTreeMap<PathBuf, Known>> = Mutex::new(BTreeMap::new());
 
-/// The right to fill an entry. Dropped without an end, it is free for the next one.
+/// The right to make an entry. A drop without an end frees the key for the next attempt.
 #[derive(Debug)]
 pub(super) struct Claim {
     entry: PathBuf,
     end: watch::Sender<Option<ClaimEnd>>,
 }
 
-/// Whom a setup with the same key waits for.
+/// Whom a setup with the same key has to wait for.
 pub(super) enum Holder {
-    /// Its own claim tells its end.
+    /// An attempt whose claim is in memory: the channel gets its end.
     Here(AttemptId, watch::Receiver<Option<ClaimEnd>>),
-    /// Its setup runs on since before this daemon; nothing has taken it up yet.
+    /// An attempt whose setup has run since before this daemon started, and which no actor continues yet.
     Before(AttemptId),
-    /// No one, and no setup with this key can be kept.
+    /// No attempt, because no setup with this key can be kept.
     Hopeless(String),
 }
 
-/// Who holds the key of an entry, other than `own`.
+/// Who holds the key of an entry; `None`: the key is free, or `own` holds it since before this daemon.
 pub(super) async fn holder(world: &World, entry: &Path, own: AttemptId) -> Option<Holder> {
     match lock(&KNOWN).get(entry) {
         Some(Known::Claimed(by, end)) => return Some(Holder::Here(*by, end.clone())),
@@ -77,7 +79,7 @@ pub(super) async fn holder(world: &World, entry: &Path, own: AttemptId) -> Optio
     (by != own && sets_up(world, entry, by).await).then_some(Holder::Before(by))
 }
 
-/// Whether an attempt is in the midst of a setup for this entry.
+/// Whether an attempt is in the middle of a setup for this entry.
 async fn sets_up(world: &World, entry: &Path, attempt: AttemptId) -> bool {
     let Ok(Some(attempt)) = world.journal.attempt(attempt).await else { return false };
     let is_of_key = |key: &str| entry.file_name().is_some_and(|name| name == key);
@@ -90,13 +92,13 @@ async fn sets_up(world: &World, entry: &Path, attempt: AttemptId) -> bool {
     attempt.phase == Phase::Preparing && Provision::of(world, &attempt).await.is_ok_and(is_begun)
 }
 
-/// Beside the entry, whose folder appears whole.
+/// The file with the holder's id. It lies beside the entry, whose folder appears whole.
 fn file(entry: &Path) -> PathBuf {
     entry.with_extension("claim")
 }
 
 impl Holder {
-    /// The attempt that is waited for, if any is.
+    /// The attempt that a setup waits for, if any.
     pub fn attempt(&self) -> Option<AttemptId> {
         match self {
             Self::Here(by, _) | Self::Before(by) => Some(*by),
@@ -104,7 +106,7 @@ impl Holder {
         }
     }
 
-    /// Waits for the end; `None`: it has none, and who holds the key is to be asked again.
+    /// Waits for the end. `None`: there is none, and [`holder`] is to be asked again.
     pub async fn end(self) -> Option<ClaimEnd> {
         match self {
             Self::Here(_, mut end) => end.wait_for(Option::is_some).await.ok()?.clone(),
@@ -118,7 +120,7 @@ impl Holder {
 }
 
 impl Claim {
-    /// Claims the key of an entry; `None`: another attempt has it.
+    /// Claims the key of an entry. `None`: another attempt has claimed it.
     pub async fn take(entry: &Path, own: AttemptId) -> io::Result<Option<Self>> {
         let end = watch::Sender::new(None);
         {
@@ -138,14 +140,14 @@ impl Claim {
         Ok(Some(claim))
     }
 
-    /// The key is free again, and those who wait for it go on.
+    /// Ends the claim: the key is free, and the attempts that wait get this end.
     pub async fn end(self, end: ClaimEnd) {
-        // One that stays is of an attempt that sets nothing up.
+        // If the file stays, it names an attempt that runs no setup, so it holds nothing.
         let _ = tokio::fs::remove_file(file(&self.entry)).await;
         self.end.send_replace(Some(end));
     }
 
-    /// The same where no setup with this key can be kept, for as long as this daemon lives.
+    /// Ends the claim, and notes that no setup with this key can be kept, for as long as this daemon lives.
     pub async fn give_up(self, reason: String) {
         let entry = self.entry.clone();
         self.end(ClaimEnd::NotKept(reason.clone())).await;

@@ -1,5 +1,5 @@
 //! The cleanup of worktrees that are to be collected: one script for each repository that has one.
-//! The answer names one that fails; it keeps no worktree. If the worktrees are used again after
+//! A failure keeps no worktree; the collection's answer names it. If the worktrees are used again after
 //! all, they are set up again first.
 
 use tokio::sync::watch;
@@ -17,10 +17,10 @@ use crate::process::records::StopKind;
 use crate::repo_settings::ScriptSettings;
 use crate::world::World;
 
-/// Seconds that a cleanup may take unless its settings say otherwise.
+/// Seconds that a cleanup may take if its settings do not say.
 const TIMEOUT_SECS: u64 = 60;
 
-/// Whether any cleanup is still to be run before the worktrees go. What can't be read has none.
+/// Whether a cleanup is still to be run, or to be waited for. `false` if the settings can't be read.
 pub async fn is_due(world: &World, attempt: &Attempt) -> bool {
     let is_due = |provision: Provision| {
         provision.repos.values().any(|it| {
@@ -31,7 +31,8 @@ pub async fn is_due(world: &World, attempt: &Attempt) -> bool {
     Provision::of(world, attempt).await.is_ok_and(is_due)
 }
 
-/// Runs the cleanups that have not ended yet.
+/// Runs the cleanups that have not ended. `Err` is a sentence: a record can't be read or written. A
+/// script that fails is no error.
 pub async fn clean_up(world: &World, attempt: &Attempt) -> Result<(), String> {
     let mut provision = Provision::of(world, attempt).await?;
     for repo in &attempt.repos {
@@ -46,13 +47,14 @@ pub async fn clean_up(world: &World, attempt: &Attempt) -> Result<(), String> {
     Ok(())
 }
 
-/// Why cleanups failed, for whoever collects the worktrees.
+/// Why cleanups failed, for the answer of the collection.
 pub async fn failures(world: &World, attempt: &Attempt) -> Vec<String> {
     let provision = Provision::of(world, attempt).await.unwrap_or_default();
     provision.repos.into_values().filter_map(|it| it.cleanup?.reason).collect()
 }
 
-/// The worktrees are used again: what was cleaned up is to be set up anew.
+/// The worktrees are used again: forgets the cleanups that have run, so that the setups run again. A
+/// cleanup that may still run, since before this daemon, is ended first.
 pub(super) async fn undo(
     world: &World,
     attempt: &Attempt,
@@ -77,6 +79,7 @@ pub(super) async fn undo(
     if is_changed { provision.write(world, attempt).await } else { Ok(()) }
 }
 
+/// A cleanup as a script.
 fn script<'a>(
     (world, attempt, repo): (&'a World, &'a Attempt, &'a AttemptRepo),
     process_id: ProcessId,
@@ -98,6 +101,7 @@ fn script<'a>(
     }
 }
 
+/// Runs the cleanup of one repository, or waits for the one that an earlier daemon began.
 async fn run(
     world: &World,
     attempt: &Attempt,
@@ -122,7 +126,7 @@ async fn run(
         record(world, attempt, repo, provision, run).await?;
         failpoint::hit("cleanup", "next");
     }
-    // Nothing stops it but its time: no turn runs that could be stopped.
+    // Only its time limit stops it: no turn runs that a client could stop.
     let (_words, signals) = watch::channel(SetupWord::default());
     let (signals, place) = (SetupSignals(signals), (world, attempt, repo));
     let script = script(place, process_id, &command.value, &settings.cleanup, provision, &signals);
@@ -144,6 +148,7 @@ fn failed(process_id: ProcessId, reason: String) -> ScriptRun {
     ScriptRun::new(process_id, ScriptState::Failed, Some(reason))
 }
 
+/// Writes the run of a cleanup down. The setup before it does not count any more.
 async fn record(
     world: &World,
     attempt: &Attempt,
@@ -152,7 +157,7 @@ async fn record(
     run: ScriptRun,
 ) -> Result<(), String> {
     if let Some(provided) = provision.repos.get_mut(&repo.name) {
-        // Whoever works here next sets it up again; agents have worked here by then.
+        // The next turn here has to set the worktree up again, and agents have worked in it by then.
         (provided.setup, provided.cache, provided.used) = (None, None, true);
         provided.cleanup = Some(run);
     }

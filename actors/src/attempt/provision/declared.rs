@@ -1,5 +1,5 @@
-//! What the files of a repository, and the configuration over them, say of its worktrees: read
-//! from a commit that no agent wrote.
+//! What the files of a repository, and the configuration over them, say of its worktrees. The files are
+//! read from a commit that no agent wrote, never from a worktree in which an agent has worked.
 
 use std::path::{Path, PathBuf};
 
@@ -12,29 +12,33 @@ use crate::workspace::committed::{self, CommittedError};
 use crate::workspace::git::{self, GitError};
 use crate::world::World;
 
+/// Why the settings of a repository can't be had.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclaredError {
+    /// git can't read the file.
     #[error("{file}: {error}")]
     Unreadable { file: &'static str, error: CommittedError },
-    /// `why` names file, line and key.
+    /// The repository's file is wrong. `why` names file, line and key.
     #[error("{why} (in commit {commit})")]
     Faulty { why: String, commit: String },
-    /// The same, where the person's configuration stands.
+    /// The person's own configuration is wrong; the text names the place.
     #[error("{0}")]
     Configured(String),
 }
 
-/// A repository at a commit.
+/// A repository at a commit, to be read.
 pub struct Declared<'a> {
     pub repo: &'a Path,
     pub commit: &'a str,
-    /// A checkout of the commit, in which nothing has run. A look at it spares git where there is
-    /// no file.
+    /// A checkout of the commit, in which nothing has run. If it lacks a file, git need not be asked.
     pub checkout: Option<PathBuf>,
 }
 
 impl Declared<'_> {
-    /// What the repository's own files say, with the person's settings `over` it.
+    /// What the repository's own files say, with the person's settings `over` them, key by key.
+    ///
+    /// # Errors
+    /// A file can't be read or is wrong, or the keys contradict each other.
     pub async fn read(
         &self,
         config: &RepoConfig,
@@ -57,6 +61,7 @@ impl Declared<'_> {
         }
     }
 
+    /// The text of a file in the commit; `None`: there is no such file.
     async fn text(&self, file: &'static str) -> Result<Option<String>, DeclaredError> {
         if let Some(checkout) = &self.checkout
             && tokio::fs::symlink_metadata(checkout.join(file)).await.is_err()
@@ -68,8 +73,7 @@ impl Declared<'_> {
     }
 }
 
-/// What applies to a repository of an attempt, whatever its worktree has by now. `Err` is a
-/// sentence.
+/// The settings of a repository of an attempt, whatever its worktree has by now. `Err` is a sentence.
 pub async fn of(
     world: &World,
     attempt: &Attempt,
@@ -79,7 +83,7 @@ pub async fn of(
     read(world, attempt, repo, (&commit, None)).await
 }
 
-/// The same right after its worktree was made.
+/// The same right after the worktree was made, which spares git a look.
 pub(super) async fn of_made(
     world: &World,
     attempt: &Attempt,
@@ -116,8 +120,8 @@ fn failed(repo: &AttemptRepo, why: &str) -> String {
     format!("setup of {}: {why}", repo.name)
 }
 
-/// The commit whose files count: the attempt's base, or the tip of a person's branch if an agent
-/// wrote the base. `Err` is a sentence.
+/// The commit whose files count: the attempt's base, or, if an agent wrote that, the tip of a person's
+/// branch. `Err` is a sentence.
 pub async fn commit(
     world: &World,
     attempt: &Attempt,
@@ -138,7 +142,8 @@ pub async fn commit(
     tip.ok_or_else(|| format!("there is no branch {branch}, whose {REPO_FILE} counts"))
 }
 
-/// Whether an attempt begins with a commit of the repository's default branch.
+/// Whether the commit that an attempt begins from is on the default branch of the repository now. `Err` is a
+/// sentence.
 pub async fn is_on_default_branch(
     world: &World,
     attempt: &Attempt,
@@ -155,6 +160,7 @@ pub async fn is_on_default_branch(
     Ok(parted.await.map_err(|error| error.to_string())?.as_ref() == Some(base))
 }
 
+/// The default target branch that the project has for the repository now. `Err` is a sentence.
 async fn default_branch(
     world: &World,
     attempt: &Attempt,

@@ -6,9 +6,9 @@
 //!                    (declared.rs)        (nothing has run yet)        a script each, once
 //! ```
 //!
-//! Until the marker is there, a crash begins anew with new worktrees. From then on
-//! `provision.json` says what applies, whatever becomes of the files: the next turn and the next
-//! daemon go on from it. Without any setting it is not there.
+//! Before the marker is there, a crash leads to new worktrees. From then on `provision.json` says what
+//! applies, whatever happens to the repositories' files: the next turn and the next daemon continue from
+//! it. If nothing is configured, that file does not exist.
 
 mod approval;
 mod cached;
@@ -54,41 +54,44 @@ pub use script::is_script;
 pub use setup::set_up;
 pub use signals::{SetupSignals, SetupWord};
 
-/// In the attempt's folder.
+/// The file in the attempt's folder.
 const FILE: &str = "provision.json";
 
-/// Paths of a repository that the log names.
+/// How many paths of a repository an entry of the log names.
 const NAMED: usize = 3;
 
-/// What an attempt's worktrees have beside their commits.
+/// What an attempt's worktrees have beside their commits. It is written after each change, as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provision {
-    /// By the repository's name; only those for which anything is configured.
+    /// By the repository's name; only those for which something is configured.
     pub repos: BTreeMap<String, RepoProvision>,
-    /// By the names of their variables.
+    /// By the names of the variables that hold them.
     pub ports: BTreeMap<String, u16>,
 }
 
+/// The same of one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RepoProvision {
+    /// As they were when the worktree was made. Later changes of the files do not count.
     pub settings: RepoSettings,
-    /// `None`: no pattern is configured.
+    /// What was copied into the worktree; `None`: no pattern is configured.
     pub copied: Option<CopyReceipt>,
-    /// Hashes of the secrets in the copies.
+    /// SHA-256 of each secret that the copies had when they were made, so that a later value in those
+    /// files does not count as a secret.
     pub secrets: BTreeSet<String>,
-    /// The latest run of its setup, if any.
+    /// The latest run of its setup; `None`: none was begun since the last cleanup.
     pub setup: Option<ScriptRun>,
-    /// `None`: nothing is to be cached, or no setup was due yet.
+    /// What the cache did for the setup; `None`: nothing is to be cached, or no setup was due yet.
     pub cache: Option<CacheReceipt>,
-    /// The run of its cleanup since its worktree was used last, if any.
+    /// The run of its cleanup since the worktree was last used, if any.
     pub cleanup: Option<ScriptRun>,
-    /// An agent may have worked in it before its next setup.
+    /// An agent may have worked in the worktree before its next setup, so the cache keeps nothing of that.
     pub used: bool,
 }
 
-/// A script's process: the intent first, its end once that is known.
+/// A script's process: written before it starts, and again at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptRun {
     pub process_id: ProcessId,
@@ -96,10 +99,10 @@ pub struct ScriptRun {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of a setup: tracked files that it changed, each after its repository's name.
+    /// Of a setup: the tracked files that it changed, each path after its repository's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
-    /// Of a setup: settings of the person's repository that it changed.
+    /// Of a setup: the keys that it changed in the configuration of the person's repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configured: Vec<String>,
 }
@@ -110,49 +113,54 @@ impl ScriptRun {
     }
 }
 
+/// How far a script is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScriptState {
+    /// It runs, or is about to: the next daemon continues with it.
     Started,
     Done,
     Failed,
 }
 
 impl Provision {
-    /// Whether there is something to read; else it is empty.
+    /// Whether an attempt's folder has the file. Cheap; without the file the provision is empty.
     pub fn is_kept(dir: &Path) -> bool {
         dir.join(FILE).try_exists().unwrap_or(true)
     }
 
-    /// That of an attempt, from its folder; empty where nothing is configured. Blocking.
+    /// The provision in an attempt's folder; empty if nothing is configured. Blocking.
     pub fn read(dir: &Path) -> io::Result<Self> {
         Ok(records::read(dir, FILE)?.unwrap_or_default())
     }
 
+    /// The provision of an attempt. `Err` is a sentence.
     pub async fn of(world: &World, attempt: &Attempt) -> Result<Self, String> {
         let dir = world.settings.attempt_dir(attempt.attempt_id);
         blocking(move || Self::read(&dir)).await.map_err(|error| unreadable(&error))
     }
 
+    /// Writes the file durably. `Err` is a sentence.
     async fn write(&self, world: &World, attempt: &Attempt) -> Result<(), String> {
         let (dir, provision) = (world.settings.attempt_dir(attempt.attempt_id), self.clone());
         let written = blocking(move || records::write_durably(&dir, FILE, &provision)).await;
         written.map_err(|error| unreadable(&error))
     }
 
-    /// The files of credentials that a repository's worktree got a copy of.
+    /// The files of credentials that were copied into a repository's worktree: no snapshot or commit has
+    /// them.
     pub fn credentials(&self, repo: &str) -> &[String] {
         let copied = self.repos.get(repo).and_then(|it| it.copied.as_ref());
         copied.map_or(&[], |copied| &copied.credentials)
     }
 
-    /// The tracked files of a repository that its setup changed, each after the repository's name.
+    /// The tracked files of a repository that its setup changed, each path after the repository's name.
     pub fn changed_by_setup(&self, repo: &str) -> &[String] {
         let setup = self.repos.get(repo).and_then(|it| it.setup.as_ref());
         setup.map_or(&[], |run| &run.changed)
     }
 
-    /// What the worktrees got no copy of, and why, in a sentence for the log; `None`: nothing.
+    /// A sentence for the log: what was not copied into the worktrees, and why. `None`: everything was.
     pub fn left_out(&self) -> Option<String> {
         let copied = self.repos.iter().filter_map(|(name, it)| Some((name, it.copied.as_ref()?)));
         let copied = copied.filter(|(_, copied)| copied.left_out_count > 0);
@@ -168,13 +176,13 @@ impl Provision {
             .then(|| format!("Of the files that `copy` names, some were left out: {of_all}."))
     }
 
-    /// Whether a setup was begun that may not have ended.
+    /// Whether a setup was begun that may still run.
     pub fn has_script(&self) -> bool {
         let is_begun = |it: &ScriptRun| it.state == ScriptState::Started;
         self.repos.values().filter_map(|it| it.setup.as_ref()).any(is_begun)
     }
 
-    /// What was done for the worktrees, for people: without the settings.
+    /// What was done for the worktrees, as people see it: without settings and names of credential files.
     pub fn receipt(&self, preview: Option<&Preview>) -> Value {
         let repos = self.repos.iter().map(|(name, it)| {
             let mut copied = json!(it.copied);
@@ -197,9 +205,9 @@ impl Provision {
         receipt
     }
 
-    /// The secrets of the credentials that were copied, each with a name: read anew for each
-    /// process, and never on file. Of the worktree, only those that it had when it was made: an
-    /// agent could have other texts taken out of what a person reads.
+    /// The secrets in the credentials that were copied, each with a name: read for each process, and never
+    /// written down. From the worktree, only those that it had when it was made: an agent could otherwise add
+    /// texts to its files, and have them removed from what a person reads.
     pub async fn secrets(&self, world: &World, attempt: &Attempt) -> Vec<(String, String)> {
         let mut secrets = Vec::new();
         for repo in &attempt.repos {
@@ -216,17 +224,18 @@ impl Provision {
     }
 }
 
-/// The secrets in files.
+/// The secrets in the files that `read` returns. `read` blocks.
 async fn values(
     world: &World,
     read: impl FnOnce() -> Vec<(String, String)> + Send + 'static,
 ) -> Vec<(String, String)> {
-    // A panic is logged by its hook.
+    // A panic is logged by the panic hook.
     let texts = tokio::task::spawn_blocking(read).await.unwrap_or_default();
     let is_secret = |name: &str| world.settings.secret_names.name(name);
     texts.iter().flat_map(|(path, text)| file::values(path, text, is_secret)).collect()
 }
 
+/// The secrets in these files of a worktree.
 async fn values_of_worktree(
     world: &World,
     attempt: &Attempt,
@@ -237,12 +246,13 @@ async fn values_of_worktree(
     values(world, move || credentials_of_worktree((&worktrees, &below), &paths)).await
 }
 
+/// As [`RepoProvision::secrets`] has a secret.
 fn hash(value: &str) -> String {
     hex(&Sha256::digest(value))
 }
 
-/// One repository of an attempt, with its worktree: the credentials that it was given are in no
-/// commit.
+/// One repository of an attempt, with its worktree, for whoever makes snapshots or commits of it: it
+/// names the credentials that no commit may contain, and what is on record of the attempt's work.
 pub async fn source(
     world: &World,
     attempt: &Attempt,
@@ -265,7 +275,8 @@ fn below(attempt: &Attempt, repo: &AttemptRepo) -> PathBuf {
     Path::new(&attempt.folder).join(&repo.name)
 }
 
-/// Provides for new worktrees in which nothing has run. `Err` is a sentence.
+/// Provides for new worktrees in which nothing has run; waits for a person's approval if a file asks for what
+/// needs it before anything is copied. The setup is not part of this. `Err` is a sentence.
 pub async fn provide(
     world: &World,
     attempt: &Attempt,

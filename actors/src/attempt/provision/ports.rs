@@ -1,5 +1,5 @@
-//! The ports of an attempt: a block of its own from the configured range, recorded before it is
-//! used, so no two attempts get the same one; and free when it is handed out.
+//! The ports of an attempt: a block of its own from the configured range. The block is recorded before it
+//! is used, so no two attempts get the same one, and nothing listens there when it is handed out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,10 +20,11 @@ use crate::repo_settings::port_names;
 use crate::retry::while_store_fails;
 use crate::world::World;
 
-/// Blocks that may be in use by other programs before no further one is tried.
+/// How many blocks may be in use by other programs before the search ends.
 const TRIES: usize = 64;
 
-/// A port for each name. The same attempt gets the same block. `Err` is a sentence.
+/// A port for each name that the repositories use. The same attempt gets the same block again. `Err` is a
+/// sentence.
 pub(super) async fn take(
     world: &World,
     attempt: AttemptId,
@@ -56,7 +57,7 @@ pub(super) async fn take(
     ))
 }
 
-/// The names of all repositories' ports, which fit into a block.
+/// The names of all repositories' ports. `Err` is a sentence: they do not fit into a block.
 fn named(repos: &BTreeMap<String, RepoProvision>) -> Result<BTreeSet<String>, String> {
     let names = port_names(repos.values().map(|it| &it.settings));
     if names.len() <= usize::from(PORTS_IN_BLOCK) {
@@ -86,11 +87,12 @@ fn blocks(range: &RangeInclusive<u16>, home: &Path) -> Vec<u16> {
     blocks
 }
 
-/// Whether nothing uses any port of a block. Blocking.
+/// Whether nothing listens at any port of a block. Blocking.
 fn is_free(first: u16) -> bool {
     !(first..first.saturating_add(PORTS_IN_BLOCK)).any(is_taken)
 }
 
+/// Whether a port can't be bound at all addresses, over IPv4 or IPv6, because it is in use.
 fn is_taken(port: u16) -> bool {
     let any: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     // A machine without IPv6 has none of these addresses.
@@ -98,7 +100,7 @@ fn is_taken(port: u16) -> bool {
     any.into_iter().any(|all| TcpListener::bind((all, port)).is_err_and(is_in_use))
 }
 
-/// `Err` says who uses the port. Blocking.
+/// `Err` is a sentence that says which process uses the port. Blocking.
 pub(super) fn refuse_taken(port: u16) -> Result<(), String> {
     if !is_taken(port) {
         return Ok(());

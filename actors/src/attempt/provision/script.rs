@@ -1,5 +1,12 @@
 //! A script's process, from wherever an earlier daemon left it to its end: under a shim of its
 //! own, its output in the attempt's log, and all its descendants killed at its end.
+//!
+//! ```text
+//!  adopt ─ never started ─▶ row, log, start ─┐          ┌─ its shim has ended ─▶ rescue, as adopt
+//!    │  └─ live ─────────────────────────────┴▶ attend ─┤
+//!    │                                                  └─ no owner is left ─▶ Abandoned
+//!    └─ lost or ended ─▶ sweep ─▶ ended: log, row ─▶ Well or Failed
+//! ```
 
 use std::fs::DirBuilder;
 use std::io;
@@ -32,43 +39,50 @@ use crate::retry::{Backoff, until_done, while_store_fails};
 use crate::sandbox::{Level, Receipt};
 use crate::world::World;
 
-/// Marks a process's folder as a script's: its output has no protocol.
+/// The file that marks a process's folder as a script's: its output has no protocol.
 const FILE: &str = "script.json";
-/// Lines of its output in the reason why it failed, and most bytes of them.
+/// How many of its last lines the reason of a failure has, and how many bytes of them.
 const LAST_LINES: usize = 10;
 const LAST_BYTES: usize = 2048;
 
-/// Whether the process of this folder is a script. Blocking.
+/// Whether the process of this folder is a script, not an executor. Blocking.
 pub fn is_script(dir: &Path) -> bool {
     dir.join(FILE).exists()
 }
 
+/// A setup, a cleanup or a dev server, with what it needs to run.
 pub(super) struct Script<'a> {
     pub world: &'a World,
     pub attempt: &'a Attempt,
     pub repo: &'a AttemptRepo,
+    /// Chosen by the caller and written down before, so that the next daemon finds the process.
     pub process_id: ProcessId,
     pub run_reason: RunReason,
     pub command: &'a CheckCommand,
+    /// 0: no limit.
     pub timeout_secs: u64,
     pub provision: &'a Provision,
+    /// How a stop reaches it. Closed: its owner is gone.
     pub signals: &'a SetupSignals,
 }
 
+/// How a script has ended.
 pub(super) enum ScriptEnd {
+    /// With exit code 0.
     Well,
-    /// Why, as the rest of a sentence.
+    /// Otherwise, and why, as the rest of a sentence.
     Failed(String),
-    /// Its turn has no owner any more. The next one goes on with it.
+    /// It may run on, without an owner. The next owner continues with it.
     Abandoned,
 }
 
 impl Script<'_> {
+    /// The folder of its process.
     fn dir(&self) -> PathBuf {
         process_dir(&self.world.settings.attempt_dir(self.attempt.attempt_id), self.process_id)
     }
 
-    /// The table of the settings that it stands in.
+    /// The table of the settings that has its command.
     fn table(&self) -> &'static str {
         match self.run_reason {
             RunReason::CleanupScript => "cleanup",
@@ -77,8 +91,9 @@ impl Script<'_> {
         }
     }
 
-    /// Runs it to its end, unless it has run. `Err` says why it can't run; then nothing of it is
-    /// alive, and what is alive is attended also while its log can't be written.
+    /// Runs it to its end, or continues with one that runs, or reads the end of one that has run. `Err`
+    /// is the rest of a sentence: it can't run, and nothing of it is alive. A log that can't be written
+    /// now does not delay the supervision.
     pub async fn run(&self) -> Result<ScriptEnd, String> {
         let (dir, shims) = (self.dir(), &self.world.shims);
         let log = OnceCell::new();
@@ -90,7 +105,8 @@ impl Script<'_> {
             };
             match found {
                 Ok(Adopted::NeverStarted) => {
-                    // Its row before its folder: a folder without one is of a lost board.
+                    // The row is written before the folder: a folder without a row is taken for one of a
+                    // lost board.
                     self.record(ProcessStatus::Running, None, None, None).await?;
                     if let Err(error) = self.log(&log).await {
                         let (why, failed) = (error.to_string(), ProcessStatus::Failed);
@@ -131,7 +147,7 @@ impl Script<'_> {
         }
     }
 
-    /// The attempt's log, in which its process has begun.
+    /// The attempt's log, in which this process is begun at the first call.
     async fn log<'a>(
         &self,
         log: &'a OnceCell<Arc<AttemptLog>>,
@@ -144,11 +160,12 @@ impl Script<'_> {
         .await
     }
 
+    /// Its owner is gone, and no stop has come.
     fn is_abandoned(&self) -> bool {
         self.signals.stop().is_none() && self.signals.0.has_changed().is_err()
     }
 
-    /// Puts on record what holds it, and attends to it.
+    /// Records the sandbox that holds it, and supervises it.
     async fn held(
         &self,
         shim: Shim,
@@ -160,6 +177,7 @@ impl Script<'_> {
         Ok(self.attend(shim, log).await)
     }
 
+    /// Starts its process in the sandbox that the attempt's strictest turn had.
     async fn start(&self, log: &OnceCell<Arc<AttemptLog>>) -> Result<Shim, SpawnError> {
         let dir = self.dir();
         let boxed = sandbox_plan::around_script(self.world, self.attempt).await;
@@ -187,7 +205,7 @@ impl Script<'_> {
             self.note(log, boxed.notice()).await;
         }
         let cwd = settings.worktrees_dir.join(below(self.attempt, self.repo));
-        // As an agent's own processes; only their times are others.
+        // Limits as for an agent's processes; only the times are its own.
         let limits = self.world.executors.limits(&self.attempt.executor);
         let limits = Limits { wall_secs: self.timeout_secs, idle_secs: 0, ..limits };
         let hidden = self.provision.secrets(self.world, self.attempt).await;
@@ -198,8 +216,8 @@ impl Script<'_> {
         self.world.shims.spawn(&dir, &manifest, None, &secrets).await
     }
 
-    /// Waits until its tree or its shim has ended; returns what became of the process. `None`: the
-    /// turn has no owner any more.
+    /// Supervises it until its shim has ended. Returns what became of the process then; `None`: its owner
+    /// is gone, and the process runs on.
     async fn attend(
         &self,
         shim: Shim,
@@ -209,12 +227,12 @@ impl Script<'_> {
         let (mut is_growing, mut asked, mut kill_at) = (true, None, None);
         self.pump(log).await;
         loop {
-            // Far away where no kill is due.
+            // The branch that uses this is off while no kill is due.
             let due = kill_at.unwrap_or_else(|| Instant::now() + Duration::from_hours(24));
             tokio::select! {
                 event = events.recv() => match event {
                     Some(ShimEvent::Exited(_)) => {
-                        // Kills its leftovers; a shim that dies meanwhile is rescued.
+                        // Kills what it has left running. If the shim dies meanwhile, `rescue` does the rest.
                         let _ = control.kill_tree().await;
                     }
                     Some(ShimEvent::Stalled(_) | ShimEvent::Resumed | ShimEvent::Frozen(_)) => {}
@@ -226,7 +244,8 @@ impl Script<'_> {
                 }
                 stop = self.signals.stop_beyond(asked), if asked != Some(StopKind::Forced) => {
                     let Some(kind) = stop else {
-                        // Without a stop, the next owner goes on with it.
+                        // The owner is gone. Without a stop, the next owner continues with the process.
+                        // During a stop, the kill is still due.
                         asked?;
                         asked = Some(StopKind::Forced);
                         continue;
@@ -243,8 +262,8 @@ impl Script<'_> {
         Some(self.world.shims.rescue(&self.dir(), control).await)
     }
 
-    /// Ends it. Returns when it is to be killed, if that is still to be done. A shim that takes no
-    /// request has ended, or is replaced and asked again.
+    /// Ends it. Returns when the tree is to be killed; `None`: that was done. A shim that takes no
+    /// request has ended, or another one takes over and is asked again.
     async fn stop(&self, control: &Control, kind: StopKind) -> Option<Instant> {
         let _ = control.stopping(kind).await;
         if kind == StopKind::Forced {
@@ -255,14 +274,15 @@ impl Script<'_> {
         Some(Instant::now() + self.world.settings.stop_grace)
     }
 
-    /// Kills whatever is left of it. Returns how it ended, as far as that is known.
+    /// Kills whatever is left of it. Returns how it ended, as far as that is known. Tries until that has
+    /// worked.
     async fn sweep(&self) -> ExitRecord {
         let (dir, shims) = (self.dir(), &self.world.shims);
         let what = format!("{}: sweeping a script's process", dir.display());
         until_done(what, || shims.sweep(&dir, LOST)).await.record
     }
 
-    /// Puts its end on record, and decides what it means.
+    /// Writes its end into the log and its row, and decides what the end means.
     async fn ended(
         &self,
         log: &OnceCell<Arc<AttemptLog>>,
@@ -297,6 +317,7 @@ impl Script<'_> {
         Ok(reason.map_or(ScriptEnd::Well, ScriptEnd::Failed))
     }
 
+    /// Why it failed, with the last lines of its output.
     async fn with_last_lines(&self, how: &str) -> String {
         let dir = self.dir();
         let text = blocking(move || tail(&dir, LAST_BYTES)).await.unwrap_or_default().text;
@@ -305,6 +326,7 @@ impl Script<'_> {
         if last.is_empty() { how.to_owned() } else { format!("{how}; its last lines: {last}") }
     }
 
+    /// Writes its row, or what has become of it. `Err` is a sentence: the store refuses it for good.
     pub async fn record(
         &self,
         status: ProcessStatus,
@@ -329,6 +351,7 @@ impl Script<'_> {
         recorded.await.map_err(|refusal| refusal.message)
     }
 
+    /// Makes its folder, and begins its part of the log.
     async fn begin(&self, log: &Arc<AttemptLog>) -> Result<(), LogError> {
         let (log, process, turn) = (Arc::clone(log), self.process_id, self.attempt.process.turn);
         let text = self.command.to_string();
@@ -343,7 +366,7 @@ impl Script<'_> {
         .await
     }
 
-    /// Best effort: what it says is on record as well.
+    /// Adds an entry to its part of the log. Best effort: the text is on record elsewhere too.
     pub async fn note(&self, log: &OnceCell<Arc<AttemptLog>>, text: String) {
         let (process, turn) = (self.process_id, self.attempt.process.turn);
         let noted = async {
@@ -356,7 +379,7 @@ impl Script<'_> {
         }
     }
 
-    /// Takes in what it has written. The end is read in any case.
+    /// Reads what it has written into the log. Best effort: the end reads it in any case.
     async fn pump(&self, log: &OnceCell<Arc<AttemptLog>>) {
         let process = self.process_id;
         let taken = async {
@@ -372,6 +395,7 @@ impl Script<'_> {
         }
     }
 
+    /// Reads the rest of its output and writes the closing entry. Tries while a fault of the disk may pass.
     async fn finish(
         &self,
         log: &OnceCell<Arc<AttemptLog>>,
@@ -394,7 +418,7 @@ impl Script<'_> {
                 .await
             };
             match finished.await {
-                // Only a fault of the disk may pass.
+                // Only a fault of the disk may pass; all else would fail again.
                 Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 Err(error) => {
                     tracing::error!(%error, "the end of a script's log can't be written");

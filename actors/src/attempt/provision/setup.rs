@@ -1,6 +1,12 @@
 //! The setup of an attempt's worktrees: one script for each repository that has one, once, unless the
-//! cache spares it. The agent starts after all of them ended well. One that failed is run again by the
-//! next turn.
+//! cache spares it. The agent starts after all of them have ended well. A setup that failed is run again
+//! by the next turn.
+//!
+//! ```text
+//!  undo cleanups ─▶ for each repository: trust ─▶ cache ─ restored ─▶ done
+//!                                                   └─ not ─▶ Started ─ script ─▶ Done ─ into the cache
+//!                                                                              └─▶ Failed: the turn fails
+//! ```
 
 use tokio::sync::OnceCell;
 
@@ -22,10 +28,11 @@ use crate::journal::{Attempt, AttemptRepo};
 use crate::repo_settings::Sourced;
 use crate::world::World;
 
-/// Seconds that a setup may take unless its settings say otherwise.
+/// Seconds that a setup may take if its settings do not say.
 const TIMEOUT_SECS: u64 = 1800;
 
 impl RepoProvision {
+    /// Whether its setup has neither ended well nor been spared by the cache.
     fn needs_setup(&self) -> bool {
         let is_restored = |it: &CacheReceipt| it.state == CacheState::Restored;
         let is_done = |run: &ScriptRun| run.state == ScriptState::Done;
@@ -34,15 +41,16 @@ impl RepoProvision {
             && (runs_again(&self.settings) || !self.cache.as_ref().is_some_and(is_restored))
     }
 
-    /// Whether a person has to approve a command of its own file before the agent starts: the
-    /// setup runs then, and the checks have to be able to run once the agent has ended.
+    /// Whether a person has to approve a command of the repository's own file before the agent starts:
+    /// the setup runs then, and the checks have to be able to run once the agent has ended.
     fn asks_for_trust(&self) -> bool {
         let is_repos = |it: &Sourced<CheckCommand>| it.is_repos;
         self.settings.setup.run.iter().chain(self.settings.checks.values()).any(is_repos)
     }
 }
 
-/// Runs the setups that have not ended well yet. `Err` is a sentence.
+/// Runs the setups that have not ended well yet. The caller holds the lock of the worktrees. `Err` is a
+/// sentence.
 pub async fn set_up(
     world: &World,
     attempt: &Attempt,
@@ -59,13 +67,14 @@ pub async fn set_up(
             approval::wait(world, attempt, repo, &provided.settings, handle, signals).await?;
         }
         if provided.needs_setup() {
-            // Most turns have no setup to run, and no room for one.
+            // Boxed: most turns have no setup to run, and should not reserve memory for one.
             Box::pin(run(world, attempt, repo, &mut provision, handle, signals)).await?;
         }
     }
     Ok(())
 }
 
+/// The setup of one repository: by the cache, by a script, or by the script that an earlier daemon started.
 async fn run(
     world: &World,
     attempt: &Attempt,
@@ -128,7 +137,7 @@ async fn run(
     }
     match (keeping, &cached, &reason) {
         (Some(keeping), Some(cached), None) => keep(repo, provision, cached, keeping).await,
-        // After a stop the next attempt runs its own as if this one had never been.
+        // After a stop the claim is dropped without an end: the next attempt that needs this key claims it.
         (Some(Keeping::Claimed(claim)), _, Some(_)) if signals.stop().is_none() => {
             claim.end(ClaimEnd::Failed).await;
         }
@@ -138,7 +147,8 @@ async fn run(
     reason.map_or(Ok(()), Err)
 }
 
-/// A run that begins. No agent has worked there since an earlier one, so what that changed is the setup's.
+/// A run that begins. No agent has worked in the worktree since an earlier run, so what that one changed
+/// counts as the setup's too.
 fn next(repo: &AttemptRepo, provision: &Provision, process_id: ProcessId) -> ScriptRun {
     let run = ScriptRun::new(process_id, ScriptState::Started, None);
     match provision.repos.get(&repo.name).and_then(|it| it.setup.clone()) {
@@ -147,7 +157,7 @@ fn next(repo: &AttemptRepo, provision: &Provision, process_id: ProcessId) -> Scr
     }
 }
 
-/// Writes down that it is to run.
+/// Writes a run down that is to begin.
 async fn begin(
     world: &World,
     attempt: &Attempt,
@@ -161,16 +171,16 @@ async fn begin(
     Ok(process_id)
 }
 
-/// The claim of a setup that an earlier daemon began; `None`: its worktree is of the cache.
+/// The claim of a setup that an earlier daemon began. `None`: its worktree has its results from the cache.
 async fn claimed_again(provided: &RepoProvision, cached: &Cached) -> Option<Keeping> {
     let looked = provided.cache.as_ref()?;
     let is_new = looked.state == CacheState::NotKept && !looked.key.is_empty();
     if is_new { Some(cached.claim(&looked.key).await) } else { None }
 }
 
-/// Has the cache spare the setup: what else becomes of its result; `None`: it is restored. `Err`: a stop
-/// came, for example. What a restoration leaves when it is cut off is taken away by the next one: nothing
-/// else has written there yet.
+/// Lets the cache spare the setup. `None`: it has. `Some`: it has not, and what becomes of the setup's
+/// result. `Err` is a sentence: a stop came, or a record can't be written. What a restoration leaves when
+/// it is cut off is removed by the next one: nothing else has written there yet.
 async fn restored(
     world: &World,
     attempt: &Attempt,
@@ -208,7 +218,8 @@ async fn restored(
     Ok(keeping)
 }
 
-/// Before the setup counts as done, and so before any agent works in the worktree.
+/// Puts the results into the cache. Called before the setup counts as done, and so before any agent works in
+/// the worktree.
 async fn keep(repo: &AttemptRepo, provision: &mut Provision, cached: &Cached, keeping: Keeping) {
     let looked = provision.repos.get(&repo.name).and_then(|it| it.cache.clone());
     if let Some(looked) = looked {
@@ -216,12 +227,14 @@ async fn keep(repo: &AttemptRepo, provision: &mut Provision, cached: &Cached, ke
     }
 }
 
+/// Notes what the cache did.
 fn note(repo: &AttemptRepo, provision: &mut Provision, receipt: CacheReceipt) {
     if let Some(provided) = provision.repos.get_mut(&repo.name) {
         provided.cache = Some(receipt);
     }
 }
 
+/// Writes down how far the setup is.
 async fn record(
     world: &World,
     attempt: &Attempt,

@@ -1,5 +1,5 @@
-//! What a setup changed beside what it was to make: tracked files, which are part of the attempt's
-//! changes then, and the configuration of the person's repository.
+//! What a setup changed beside what it was to make: tracked files, which become part of the attempt's
+//! changes, and the configuration of the person's repository.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,16 +12,17 @@ use crate::workspace::quote;
 use crate::workspace::snapshot::{Snapshot, SnapshotError};
 use crate::world::World;
 
-/// Most paths and settings that are named.
+/// How many paths, and how many settings, are named at most.
 const NAMED: usize = 100;
 
-/// What a setup may change, as it was before. What can't be read is not compared.
+/// What a setup may change, as it was before. What can't be read (`None`) is not compared.
 pub(super) struct Before {
     tracked: Option<Vec<Change>>,
     settings: Option<BTreeSet<String>>,
 }
 
 impl Before {
+    /// Reads it as it is now.
     pub async fn look(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> Self {
         let tracked = tracked(world, attempt, repo).await.inspect_err(|error| {
             tracing::warn!(attempt = %attempt.attempt_id, %error, "what a setup changes can't be told");
@@ -29,7 +30,8 @@ impl Before {
         Self { tracked: tracked.ok(), settings: settings(Path::new(&repo.path)).await }
     }
 
-    /// Puts what is different now into the record of the setup's run. Returns a line for each kind of it.
+    /// Adds what differs now to the record of the setup's run. Returns a line for the log for each kind
+    /// of change.
     pub async fn compare(
         self,
         world: &World,
@@ -61,17 +63,20 @@ impl Before {
     }
 }
 
+/// Adds names, each once.
 fn add(to: &mut Vec<String>, names: Vec<String>) {
     to.extend(names);
     to.sort_unstable();
     to.dedup();
 }
 
+/// A line for the log; `None` if nothing has changed.
 fn line(what: &str, names: &[String]) -> Option<String> {
     (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
 }
 
-/// The tracked files of the worktree that are not as they were committed.
+/// The tracked files of the worktree that differ from the merge base with the target branch. An added file is
+/// not one of them.
 async fn tracked(
     world: &World,
     attempt: &Attempt,
@@ -84,7 +89,8 @@ async fn tracked(
     Ok(changes)
 }
 
-/// The settings in the repository's own file: its name and its value each.
+/// The settings in the repository's own configuration, each as name and value with a newline in between
+/// (git-config(1), `-z`).
 async fn settings(repo: &Path) -> Option<BTreeSet<String>> {
     let listed = git::run(repo, &["config", "--local", "--list", "-z"]).await.ok()?;
     Some(listed.split('\0').map(str::to_owned).collect())

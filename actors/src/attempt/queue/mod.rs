@@ -1,15 +1,20 @@
 //! A session's turns and the follow-ups that wait for them: one turn at a time,
-//! first in, first out. Pure; what a step changes is a [`Turnover`], written as a whole
+//! first in, first out. Pure; what a step changes is a [`Step`], written as a whole
 //! before it takes effect.
 //!
 //! ```text
-//!           send, queue                     turn ended, one waits
-//!   idle ───────────────▶ active ◀───────────────────────────────┐
-//!    ▲                      │ │                                   │
-//!    │                      │ └── queue: it waits ────────────────┘
-//!    └──────────────────────┘
-//!      turn ended, none waits, or a stop holds them
+//!  state    event         then
+//!  idle     send          active: the prompt begins, before those that wait
+//!  idle     queue         active: the first that waits begins, which is the prompt if none waited
+//!  active   send          refused: `TurnActive`
+//!  active   queue         the prompt waits; beyond `WAITING_MAX` refused: `RateLimited`
+//!  active   turn ended    active: the next one begins. idle: none waits, or `held`
+//!  active   stop          `held`: nothing begins when the turn ends
+//!  active   unqueued      idle and `held`: the prompt waits again, before all others
+//!  any      cancel        idle or active as before: those that wait are dropped
 //! ```
+//!
+//! A send, a queue and a cancel end `held`.
 
 use std::collections::VecDeque;
 
@@ -17,46 +22,62 @@ use crate::ids::QueueId;
 use crate::journal::FollowUp;
 use crate::refusal::{Code, Refusal};
 
-/// Most follow-ups that wait in one session.
+/// Most follow-ups that wait in one session; one more is refused.
 pub const WAITING_MAX: usize = 100;
 
+/// What happens to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueEvent {
+    /// A prompt to run now.
     Send(FollowUp),
-    /// A prompt to run after all waiting ones.
+    /// A prompt to run after all that wait.
     Queue(FollowUp),
+    /// Drops all prompts that wait. A turn that runs is left alone.
     Cancel,
+    /// A stop of the turn that runs: nothing begins after it without another call.
     Stop,
-    /// A stop took the turn out of the queue for a slot; its prompt waits again.
+    /// A stop took the turn that waited for a slot out of the gateway's queue. Its prompt waits again;
+    /// `None`: it was the prompt of the attempt's start, which is dropped.
     Unqueued(Option<FollowUp>),
+    /// The turn that ran is over.
     TurnEnded,
 }
 
-/// The result of a step: the turn that begins, and the changes of the queue's rows.
+/// The result of a step: the turn that begins, and what changes in the rows of the queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
+    /// The prompt of the turn that begins. `None`: none begins.
     pub begin: Option<FollowUp>,
+    /// A new row, behind all others.
     pub added: Option<FollowUp>,
+    /// Rows to delete: their prompts begin, or are cancelled.
     pub taken: Vec<QueueId>,
-    /// To be put before all others.
+    /// A new row, before all others.
     pub returned: Option<FollowUp>,
 }
 
+/// Whether a turn is under way, and the follow-ups that wait for its end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
     /// A turn runs, or waits for its slot.
     pub active: bool,
     pub waiting: VecDeque<FollowUp>,
-    /// A stop holds the waiting follow-ups, or would, until the next send or queue.
+    /// A stop was the last event: what waits does not begin by itself. A send, a queue or a cancel ends
+    /// this.
     pub held: bool,
 }
 
 impl Queue {
+    /// The queue as the attempt's row has it. `waiting`: the next one first.
     pub fn new(active: bool, waiting: Vec<FollowUp>, held: bool) -> Self {
         Self { active, waiting: waiting.into(), held }
     }
 
-    /// Takes one step. A refused one changes nothing.
+    /// Takes one step.
+    ///
+    /// # Errors
+    /// A send while a turn is active (`TurnActive`), or one prompt too many (`RateLimited`). Nothing has
+    /// changed then.
     pub fn step(&mut self, input: QueueEvent) -> Result<Step, Refusal> {
         match input {
             QueueEvent::Send(_) if self.active => {
@@ -81,7 +102,7 @@ impl Queue {
                 self.held = false;
                 self.waiting.push_back(follow_up.clone());
                 let mut step = self.next();
-                // What begins at once never gets a row.
+                // A prompt that begins at once never gets a row.
                 if step.begin.as_ref().is_some_and(|it| it.queue_id == follow_up.queue_id) {
                     step.taken.clear();
                 } else {
@@ -113,6 +134,7 @@ impl Queue {
         }
     }
 
+    /// Begins the first that waits, unless a turn is active or a stop holds the queue.
     fn next(&mut self) -> Step {
         if self.active || self.held {
             return Step::default();

@@ -1,5 +1,6 @@
-//! What concerns the boxes of all executors together: the box around a program that Provost asks
-//! about itself, outside of any attempt, and the programs that an agent in a box could replace.
+//! What concerns the sandboxes of all executors together: the sandbox around a program that Provost asks
+//! about itself (its version, its login), outside of any attempt; and the programs that an agent in a
+//! sandbox could replace, which therefore must not run outside of one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,30 +14,31 @@ use crate::sandbox::{self, Access, Level, Rule, Sandbox, Wanted};
 
 /// How many links lead to a file at most (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
-/// How many programs run a program at most: a script's interpreter may be a script.
+/// How many programs run a program at most: the interpreter of a script may be a script (execve(2)).
 const INTERPRETERS_MAX: usize = 4;
-/// How much of a script is read for its interpreter, in bytes, as the kernel does it.
+/// How many bytes of a script are read for its interpreter: as many as the kernel reads.
 const FIRST_LINE_MAX: u64 = 256;
 
-/// The machine and the configuration, as far as boxes of different executors meet there.
+/// The machine and the configuration, as far as the sandboxes of different executors have to know of each
+/// other.
 #[derive(Debug, Default)]
 pub struct Machine {
-    /// The daemon's own environment.
+    /// The daemon's own environment: where the person's home is, and what `PATH` has.
     pub environment: BTreeMap<String, String>,
-    /// The folders of Provost's home, which no box may open.
+    /// The folders of Provost's home, which no sandbox may open.
     pub private: Vec<PathBuf>,
-    /// Those in which agents and setups write.
+    /// The folders of Provost's home in which agents and setups write.
     pub written: Vec<PathBuf>,
-    /// The names of executors, and what their boxes may write.
+    /// The names of executors, and the paths that their sandboxes may write.
     pub writes: Vec<(String, Vec<String>)>,
 }
 
 impl Machine {
-    /// The box around a program of an executor that is asked about itself: what a turn writes
-    /// it may only read, and it writes its temporary folder alone. `Err` is a sentence.
+    /// The sandbox around a program of an executor that is asked about itself. It may only read what a
+    /// turn may write, and write its temporary folder alone.
     ///
     /// # Errors
-    /// The box can't be had.
+    /// A sentence: the machine has no sandbox, or the paths of the configuration don't fit.
     pub fn around(
         &self,
         wanted: &Wanted,
@@ -61,8 +63,9 @@ impl Machine {
         Ok(SandboxPlan { sandbox, env, told: None, state: None })
     }
 
-    /// Why a program must not run outside of a box, in a sentence without its full stop: an agent
-    /// could have replaced it, what leads to it, or what runs it.
+    /// Why a program must not run outside of a sandbox, in a sentence without its full stop: an agent
+    /// could have replaced the program, a folder or link on the way to it, or its interpreter. `None`: it
+    /// may run.
     pub fn replaceable(&self, program: &Path) -> Option<String> {
         let written = self.all_written();
         let mut program = program.to_owned();
@@ -79,8 +82,8 @@ impl Machine {
         None
     }
 
-    /// The folders of a search path in which agents write: a program planted there would run
-    /// outside of a box.
+    /// The folders of a search path that an agent could write: a program that is planted there would run
+    /// outside of a sandbox.
     pub fn replaceable_folders(&self, search: &str) -> Vec<PathBuf> {
         let written = self.all_written();
         let is_below = |folder: &PathBuf| {
@@ -90,7 +93,7 @@ impl Machine {
         std::env::split_paths(search).filter(|it| it.is_absolute()).filter(is_below).collect()
     }
 
-    /// Where agents write, and of which executor they are; `None`: of any.
+    /// Where agents write, without links, and of which executor they are; `None`: of any.
     fn all_written(&self) -> Vec<(PathBuf, Option<&str>)> {
         let person = Person::of(&self.environment);
         let mut all: Vec<_> = self.written.iter().map(|it| (resolved(it), None)).collect();
@@ -101,7 +104,7 @@ impl Machine {
         all
     }
 
-    /// The program that runs a script.
+    /// The program that runs a script, also behind `env`; `None`: it is no script, or can't be read.
     fn interpreter(&self, script: &Path) -> Option<PathBuf> {
         let mut text = Vec::new();
         File::open(script).ok()?.take(FIRST_LINE_MAX).read_to_end(&mut text).ok()?;
@@ -117,6 +120,7 @@ impl Machine {
     }
 }
 
+/// The sentence of [`Machine::replaceable`].
 fn refused(program: &Path, folder: &Path, executor: Option<&str>) -> String {
     let (program, folder) = (program.display(), folder.display());
     match executor {
@@ -132,7 +136,7 @@ fn refused(program: &Path, folder: &Path, executor: Option<&str>) -> String {
     }
 }
 
-/// Each place that the kernel passes on its way to a file: folders, links, and where these lead.
+/// Each path that the kernel passes on its way to a file: folders, links, and where the links lead.
 fn way_to(file: &Path) -> Vec<PathBuf> {
     let parts = |path: &Path| {
         let parts = path.components().map(|part| part.as_os_str().to_owned());
@@ -161,7 +165,7 @@ fn way_to(file: &Path) -> Vec<PathBuf> {
     passed
 }
 
-/// A path without links, as far as it is there.
+/// A path with its links resolved, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, real(above)?)));
     there.map_or_else(

@@ -1,5 +1,18 @@
-//! The boxes around the processes of an attempt: its agent, its scripts and dev server, and the
+//! The sandboxes around the processes of an attempt: its agent, its scripts and dev server, and the
 //! checks of its work. What each opens, and the text that describes it to the agent.
+//!
+//! ```text
+//!                    around (agent)        around_script          around_check
+//!  level             the turn's variant    the strictest turn so far (`strictest`)
+//!  machine, config   yes                   yes                    yes
+//!  worktrees         write                 write                  a checkout of its own: write
+//!  own repositories  what git needs        what git needs         no
+//!  borrowed objects  read                  read                   read
+//!  state of the CLI  write                 no                     no
+//!  temporary folder  write                 write                  write
+//! ```
+//!
+//! An agent with `reads_only` may only read its worktrees and its own repositories.
 
 mod asked;
 mod own;
@@ -25,10 +38,11 @@ use crate::workspace::git;
 use crate::workspace::own::held;
 use crate::world::{ActorSettings, World};
 
-/// The attempt's own temporary folder, in its folder.
+/// The name of the attempt's own temporary folder, in the attempt's folder.
 pub const TEMPORARY: &str = "tmp";
-/// Caches of tools that fail without one that they can write: the variable, and where the cache is
-/// in the home without it. In a box it is in the temporary folder, unless that place is open.
+/// The caches of tools that fail without a cache that they can write: the variable, and where the cache
+/// is in the home without it. A sandboxed process gets one in the temporary folder, unless that place is
+/// open to it.
 const CACHES: [(&str, &str); 4] = [
     ("npm_config_cache", ".npm"),
     ("PIP_CACHE_DIR", ".cache/pip"),
@@ -36,14 +50,14 @@ const CACHES: [(&str, &str); 4] = [
     ("GOCACHE", ".cache/go-build"),
 ];
 
-/// The text before the prompt of an agent in a box.
+/// The text before the first prompt of an agent with the level `workspace`.
 const SANDBOX_NOTICE: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
     write this working folder, its git repository, which is your own (commit, branch, rebase and \
     merge as you like), $TMPDIR and your own settings. The rest of the home folder and of the \
     machine, git hooks and git's configuration are closed to you: \"Permission denied\" or \
     \"Operation not permitted\" there is meant so. Do not try to get around it; if the task needs more, say what.";
 
-/// The same for `strict`.
+/// The same for the level `strict`.
 const TOLD_STRICT: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
     write this working folder, its git repository, which is your own (commit, branch, rebase and \
     merge as you like), $TMPDIR and your own settings. The rest of the home folder and of the \
@@ -58,24 +72,26 @@ const TOLD_TO_READ: &str = "You work in a sandbox in which you can read, not wri
     \"Permission denied\" or \"Operation not permitted\" elsewhere is meant so. Do not try to get \
     around it; if the task needs more, say what.";
 
+/// The variables by which programs find a proxy; some read only the one case or the other.
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
-/// A box, and what comes with it.
+/// A sandbox, and what its process gets with it.
 #[derive(Debug)]
 pub struct SandboxPlan {
     pub sandbox: Sandbox,
-    /// Variables that its process gets besides, or not (`None`).
+    /// Changes of the environment: variables that the process gets, or must not have (`None`).
     env: BTreeMap<&'static str, Option<String>>,
-    /// The text before the prompt; `None`: the executor is scripted and has no model.
+    /// The text before the prompt. `None`: the executor is scripted, or the process is no agent.
     pub told: Option<&'static str>,
-    /// The state that its agent has of its own; `None`: it is a script, or none is known of it.
+    /// The state of the agent's own. `None`: the process is no agent, or the executor has no state that
+    /// is known.
     state: Option<OwnState>,
 }
 
-/// The box that is asked for around the attempt's newest process, if any. Makes the folders that
-/// are missing, and brings the session that the process goes on with. `Err` is a sentence: it can't
-/// be had, so nothing may be started.
+/// The sandbox for the attempt's newest process, as the executor's variant asks for it. Makes the folders and
+/// the state that are missing, and brings the session that the process resumes. `None`: the variant asks for
+/// none. `Err` is a sentence: the sandbox can't be had, so nothing may be started.
 pub async fn around(
     world: &World,
     attempt: &Attempt,
@@ -108,7 +124,7 @@ pub async fn around(
     Ok(Some(SandboxPlan { told, state, ..boxed }))
 }
 
-/// The same rules with nothing to write but the temporary folder.
+/// The rules for an agent that may only read: of these, nothing but the temporary folder may be written.
 fn readable(mut rules: Vec<Rule>, temporary: &Path) -> Vec<Rule> {
     for rule in rules.iter_mut().filter(|rule| rule.path != temporary) {
         rule.access = Access::Read;
@@ -116,7 +132,8 @@ fn readable(mut rules: Vec<Rule>, temporary: &Path) -> Vec<Rule> {
     rules
 }
 
-/// The same around a script or the dev server of an attempt, if its agent has, or had, a box.
+/// The sandbox for a script or the dev server of an attempt: that of the strictest turn so far, because they
+/// run what agents may have written. `None`: no turn had one. `Err` is a sentence.
 pub async fn around_script(
     world: &World,
     attempt: &Attempt,
@@ -131,8 +148,9 @@ pub async fn around_script(
     hiding(world, boxed.await?).await.map(Some)
 }
 
-/// The same around a check of an attempt's work, which runs in a checkout of its own. `objects`
-/// are those that the checkout borrows, beside those of the repositories.
+/// The sandbox for a check of an attempt's work, which runs in a checkout of its own. `objects`: the
+/// folders of objects that the checkout borrows, beside those of the repositories. `None`: no turn had
+/// one. `Err` is a sentence.
 pub async fn around_check(
     world: &World,
     attempt: &Attempt,
@@ -151,8 +169,8 @@ pub async fn around_check(
     hiding(world, boxed.await?).await.map(Some)
 }
 
-/// The same box, which says what it hides: a package manager that can't read its configuration asks the
-/// public registry without a word.
+/// Notes in the plan which configuration the sandbox hides from package managers: one that can't read its
+/// configuration asks the public registry, and says nothing.
 async fn hiding(world: &World, mut boxed: SandboxPlan) -> Result<SandboxPlan, String> {
     let (environment, rules) = (world.settings.environment.clone(), boxed.sandbox.rules.clone());
     let hidden = blocking(move || Ok(hidden(&Person::of(&environment), &rules))).await;
@@ -160,10 +178,11 @@ async fn hiding(world: &World, mut boxed: SandboxPlan) -> Result<SandboxPlan, St
     Ok(boxed)
 }
 
-/// The box for what the attempt's agents have written, whichever turn wrote it; `None`: none had one.
+/// The sandbox for what the attempt's agents have written, whichever turn wrote it. `None`: no turn had
+/// one. `Err` is a sentence.
 async fn wanted(world: &World, attempt: &Attempt) -> Result<Option<Wanted>, String> {
     let Some(executor) = world.executors.get(&attempt.executor) else {
-        // It is not known any longer which box it is to have.
+        // Without the executor it is not known what the sandbox opens.
         return match &attempt.most_held {
             Some(held) if held.level > Level::None => {
                 Err(format!("executor {:?} is not configured any longer", attempt.executor))
@@ -179,7 +198,7 @@ async fn wanted(world: &World, attempt: &Attempt) -> Result<Option<Wanted>, Stri
     Ok(Some(wanted))
 }
 
-/// The box of the newest turn, or of the one before it that had more.
+/// The sandbox that the newest turn asks for, or that of an earlier turn with a stricter level.
 pub fn strictest(executor: &dyn Executor, attempt: &Attempt) -> Wanted {
     let newest = executor.sandbox(attempt.process.variant.as_deref());
     match &attempt.most_held {
@@ -190,11 +209,13 @@ pub fn strictest(executor: &dyn Executor, attempt: &Attempt) -> Wanted {
     }
 }
 
+/// The path of the attempt's temporary folder.
 fn temporary(world: &World, attempt: &Attempt) -> PathBuf {
     world.settings.attempt_dir(attempt.attempt_id).join(TEMPORARY)
 }
 
-/// Makes a box with the rules that are the process's own.
+/// Makes a plan: what is open to all processes of the executor, and the rules of this process (`own`).
+/// `Err` is a sentence.
 async fn made(
     world: &World,
     wanted: Wanted,
@@ -227,7 +248,7 @@ async fn made(
     Ok(SandboxPlan { sandbox, env, told: None, state: None })
 }
 
-/// Why this machine can't hold a box of a level, in a sentence without its full stop.
+/// Why this machine can't have a sandbox of a level, in a sentence without its full stop. `None`: it can.
 pub async fn obstacle(world: &World, level: Level) -> Option<String> {
     if level == Level::None {
         return None;
@@ -239,7 +260,7 @@ pub async fn obstacle(world: &World, level: Level) -> Option<String> {
 }
 
 impl SandboxPlan {
-    /// The box for its program. `Err` is a sentence.
+    /// The sandbox with the rules for the installation of its program. `Err` is a sentence.
     pub async fn holding(self, world: &World, program: PathBuf) -> Result<Sandbox, String> {
         let (environment, private) =
             (world.settings.environment.clone(), world.settings.private.clone());
@@ -250,7 +271,8 @@ impl SandboxPlan {
         Ok(sandbox)
     }
 
-    /// Changes the environment of its process. What it says of git and of caches stays.
+    /// Changes the environment of the process. Variables of git's configuration and of caches that the
+    /// executor's entry sets itself stay.
     pub fn change(&self, env: &mut BTreeMap<String, String>) {
         let keeps_git = env.contains_key("GIT_CONFIG_COUNT");
         for (name, value) in &self.env {
@@ -265,7 +287,7 @@ impl SandboxPlan {
         env.extend(self.state.iter().flat_map(|state| state.env.clone()));
     }
 
-    /// What the log says about it.
+    /// The entry of the log that says what is held, what is open, and what is missing.
     pub fn notice(&self) -> String {
         let receipt = self.sandbox.receipt();
         let left_out = self.state.iter().flat_map(|state| &state.left_out);
@@ -297,7 +319,7 @@ impl SandboxPlan {
     }
 }
 
-/// Changes of the environment; `rules` are those of the machine and of the configuration.
+/// The changes of the environment. `rules`: those of the machine and of the configuration.
 fn variables(
     person: &Person<'_>,
     rules: &[Rule],
@@ -317,9 +339,9 @@ fn variables(
     let caches = caches.map(|(name, _)| (*name, path(temporary.join("cache").join(name))));
     let own = [
         ("TMPDIR", path(temporary.to_owned())),
-        // Its keys are not to be used.
+        // An agent must not use the keys of the person's ssh-agent.
         ("SSH_AUTH_SOCK", None),
-        // The person's key is closed. What reaches a branch of theirs is signed there.
+        // The person's signing key can't be read. What reaches a branch of the person's is signed there.
         ("GIT_CONFIG_COUNT", text("2")),
         ("GIT_CONFIG_KEY_0", text("commit.gpgSign")),
         ("GIT_CONFIG_VALUE_0", text("false")),
@@ -329,20 +351,21 @@ fn variables(
     own.into_iter().chain(caches).collect()
 }
 
-/// The variables by which programs find the proxy. The loopback is the namespace's own, which leads to
-/// what of this machine's is allowed.
+/// The variables by which programs find the proxy. The loopback address is the network namespace's own: the
+/// proxy listens there, and also at the ports of this machine's loopback that are allowed, for which programs
+/// ask no proxy.
 fn proxied() -> Vec<(&'static str, Option<String>)> {
     let proxy = format!("http://{}:{}", Ipv4Addr::LOCALHOST, network::PORT);
     let proxy = PROXY_VARIABLES.iter().map(|name| (*name, proxy.clone()));
     let inside = "localhost,127.0.0.1,::1";
-    // Node.js takes no notice of them otherwise.
+    // Without `NODE_USE_ENV_PROXY`, Node.js ignores the others.
     let more = [("NO_PROXY", inside), ("no_proxy", inside), ("NODE_USE_ENV_PROXY", "1")];
     proxy.chain(more.map(|(name, it)| (name, it.into()))).map(|(k, v)| (k, Some(v))).collect()
 }
 
-/// The rules for what is open to all processes of an executor: the machine, and what its
-/// configuration opens. `others` is what all executors may write, and `most` what may be done to
-/// what this one may write.
+/// The rules for what is open to all processes of an executor: the machine, and what its configuration opens.
+/// `others`: what any executor may write. `most`: the access to what this one may write. `Err` is a sentence:
+/// a rule would open Provost's home.
 fn of_all(
     person: &Person<'_>,
     private: &[PathBuf],
@@ -369,8 +392,9 @@ fn of_all(
     Ok(rules)
 }
 
-/// What the executor's entry opens: its own state, and caches. What lies below a folder that an
-/// agent can write may be a link of the agent's to anywhere: it has no rule of its own.
+/// The rules for what the executor's configuration opens. A path below a folder that the agent can write
+/// gets no rule, because the agent could put a link there. `Err` is a sentence: agents of another
+/// executor could.
 fn declared(
     person: &Person<'_>,
     wanted: &Wanted,

@@ -1,9 +1,9 @@
-//! What is an attempt's own in its boxes, and what of its repositories.
+//! What is an attempt's own in its sandboxes, and what is of the person's repositories.
 //!
-//! An agent may write its worktrees, and of its own repositories what git needs for everyday work
-//! ([`Own::written`]); of the person's repositories it may read the objects that are borrowed, the hooks
-//! that its commits run, and nothing else. A script has the same. A check has a checkout of its own, and
-//! none of this.
+//! An agent may write its worktrees and, in its own repositories, what git needs for everyday work
+//! ([`Own::written`]). Of the person's repositories it may read git's configuration files, the objects that
+//! are borrowed and the hooks that its commits run, and nothing else. A script has the same. A check has a
+//! checkout of its own, may read the objects, and has none of the rest.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -16,14 +16,14 @@ use crate::workspace::own::{Own, held};
 use crate::workspace::{git, settings_files};
 use crate::world::{ActorSettings, World};
 
-/// A repository of the attempt.
+/// A repository of the attempt, with what of the person's it needs.
 pub struct Repository {
     own: Own,
-    /// What git reads of the person's for it.
+    /// What git reads of the person's repository: configuration files, hooks, and borrowed objects.
     read: Vec<PathBuf>,
 }
 
-/// The attempt's repositories. `Err` is a sentence.
+/// The attempt's repositories, as the rules need them. `Err` is a sentence.
 pub async fn repositories(world: &World, attempt: &Attempt) -> Result<Vec<Repository>, String> {
     let mut repos = Vec::new();
     for repo in &attempt.repos {
@@ -38,7 +38,7 @@ pub async fn repositories(world: &World, attempt: &Attempt) -> Result<Vec<Reposi
     Ok(repos)
 }
 
-/// What is open for the agent beside what every process of the attempt has.
+/// The rules for an agent: those of a script, and the files for its CLI. `Err` is a sentence.
 pub fn of_agent(
     settings: &ActorSettings,
     attempt: &Attempt,
@@ -46,12 +46,12 @@ pub fn of_agent(
     temporary: &Path,
 ) -> Result<Vec<Rule>, String> {
     let mut rules = of_script(settings, attempt, repos, temporary)?;
-    // Its files for the CLI, and the way back: its MCP server is this program.
+    // This program is readable because the agent starts it as its MCP server.
     rules.extend([settings.cli_dir(attempt), settings.program.clone()].map(read));
     Ok(rules)
 }
 
-/// What is open for a setup or cleanup script or a dev server.
+/// The rules for a setup, a cleanup or a dev server. Makes the temporary folder. `Err` is a sentence.
 pub fn of_script(
     settings: &ActorSettings,
     attempt: &Attempt,
@@ -69,7 +69,8 @@ pub fn of_script(
     Ok(rules)
 }
 
-/// What is open for a check: its checkout, and the objects that this borrows of the repositories.
+/// The rules for a check: its checkout, and the objects that the checkout borrows. Makes the temporary
+/// folder. `Err` is a sentence.
 pub fn of_check(
     checkout: PathBuf,
     objects: Vec<PathBuf>,
@@ -88,6 +89,7 @@ fn write(path: PathBuf) -> Rule {
     Rule { path, access: Access::Write }
 }
 
+/// Makes a folder for its owner alone, and those above it. `Err` is a sentence.
 pub fn private_folder(path: &Path) -> Result<(), String> {
     made(path, 0o700)
 }

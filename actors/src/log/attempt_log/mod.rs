@@ -1,5 +1,9 @@
-//! An attempt's log as the rest of the daemon sees it: one writer at a time (`writer` has
-//! the changes), and any number of readers beside it.
+//! An attempt's log as the rest of the daemon sees it: one writer at a time (`writer` has the changes), and
+//! any number of readers beside it.
+//!
+//! Locks: `writer` is held for a whole change, with its file access. A page takes it never: readers see
+//! what `Live` shows, and files that only grow or lose whole segments. `held` is locked while the oldest
+//! raw entry is searched for, `activity` for a moment; no two of the three are held at once.
 
 mod ship;
 mod writer;
@@ -26,40 +30,45 @@ use crate::event::{Channel, Timestamp};
 use crate::executor::InProgress;
 use crate::ids::{AttemptId, ProcessId};
 
+/// How often a page is read again when retention removes entries while it is read.
 const PAGE_TRIES: usize = 16;
 /// Logs that are not in use are closed when more than this many are open.
 const KEPT: usize = 32;
 
-/// The two log channels of one attempt, with one instance for an attempt's folder at a time.
-/// The methods read and write files and block, except `tip`, `known_activity_at`,
-/// `in_progress`, `changed` and `page_in_memory`.
+/// The two log channels of one attempt. An attempt's folder has at most one instance at a time ([`Logs`]
+/// sees to that): two writers would give one number twice. All methods access files and block, except
+/// `tip`, `in_progress`, `changed` and `page_in_memory`; `known_activity_at` needs one stat(2).
 pub struct AttemptLog {
     dir: PathBuf,
     limits: LogLimits,
     live: Arc<Live>,
-    /// Stale after a change that failed half-way: the files are the truth.
+    /// The writer, and whether it is stale: after a change that failed half-way the files are the truth, and
+    /// the next change opens them again.
     writer: Mutex<(LogWriter, bool)>,
     raw: RawReader,
     normalized: NormalizedReader,
-    /// By process: its first block from which on all of its blocks are held.
+    /// For each process the first block from which on all of its blocks are held: where the next search for
+    /// the oldest raw entry begins.
     held: Mutex<BTreeMap<ProcessId, u64>>,
     activity: Mutex<Option<Activity>>,
 }
 
-/// The last record of a process's spool, as long as it is the last.
+/// The time of the last record of a process's spool, valid while the spool's index has this length.
 struct Activity {
     process: ProcessId,
-    /// Of all records, in bytes.
+    /// Bytes of all records of the index.
     length: u64,
     at: Option<Timestamp>,
 }
 
 impl AttemptLog {
-    /// Opens the log in an attempt's folder, which it makes. Reads what the last checkpoint lacks.
+    /// Opens the log in an attempt's folder, and makes the folder. Reads again what came after the last
+    /// checkpoint.
     pub fn open(attempt_dir: &Path, limits: LogLimits) -> Result<Self, LogError> {
         Self::open_copied(attempt_dir, limits, None)
     }
 
+    /// The same; `grown` is where growth is noted so that the log is shipped.
     fn open_copied(
         attempt_dir: &Path,
         limits: LogLimits,
@@ -79,6 +88,7 @@ impl AttemptLog {
         })
     }
 
+    /// How far both channels are. Reads no file.
     pub fn tip(&self) -> Tip {
         self.live.tip()
     }
@@ -90,14 +100,16 @@ impl AttemptLog {
         }
         let Some(process) = self.live.newest_process() else { return Ok(None) };
         let mut spool = SpoolReader::open(&process_dir(&self.dir, process));
-        // Before the record is read: a later one is longer.
+        // Read before the record: if a record is added in between, the length no longer fits, and the time
+        // is read again.
         let length = spool.length()?;
         let at = spool.last_record()?.map(|record| Timestamp::from_millis(record.at_ms));
         *lock(&self.activity) = Some(Activity { process, length, at });
         Ok(at.max(self.live.tip().last_activity_at))
     }
 
-    /// The same without reading a file: `None` if something was written since it was last read.
+    /// The same without opening a file. The outer `None`: something was written since the last read, or the
+    /// spool can't be looked at, so the caller has to call [`last_activity_at`](Self::last_activity_at).
     pub fn known_activity_at(&self) -> Option<Option<Timestamp>> {
         let taken_in = self.live.tip().last_activity_at;
         let Some(process) = self.live.newest_process() else { return Some(taken_in) };
@@ -108,16 +120,21 @@ impl AttemptLog {
         Some(known.at.max(taken_in))
     }
 
-    /// The end of the message that is being streamed, at most 4 KiB; `None` after a restart.
+    /// The last 4 KiB of the message that the agent streams; `None` when none is streamed, and after a
+    /// restart until the agent writes more of it.
     pub fn in_progress(&self) -> Option<InProgress> {
         self.live.in_progress()
     }
 
+    /// A counter that grows when entries of either channel have been shown: waits and streams watch it.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.live.changed()
     }
 
     /// A page of a channel. Costs the page and one block of entries, however long the log is.
+    ///
+    /// # Errors
+    /// `Outrun` if retention removed entries during each of 16 tries.
     pub fn page(&self, channel: Channel, query: &Query) -> Result<Page, LogError> {
         for _ in 0..PAGE_TRIES {
             match self.try_page(channel, query) {
@@ -128,7 +145,8 @@ impl AttemptLog {
         Err(LogError::Outrun)
     }
 
-    /// The same page without a look at a file; `None`: not all of it is in memory.
+    /// The same page from memory alone, without blocking. `None`: the channel is the raw one, retention has
+    /// removed entries, or the ring lacks a part of the page.
     pub fn page_in_memory(&self, channel: Channel, query: &Query) -> Option<Page> {
         if channel == Channel::Raw || !self.live.is_whole() {
             return None;
@@ -172,7 +190,8 @@ impl AttemptLog {
         Ok(Page { entries, flags, in_progress })
     }
 
-    /// Runs a change. After one that failed or panicked, the next opens the files again.
+    /// Runs a change by the one writer. After a change that failed or panicked, the next one opens the files
+    /// again, with the normalizers of the failed writer.
     fn write<T>(
         &self,
         change: impl FnOnce(&mut LogWriter) -> Result<T, LogError>,
@@ -184,6 +203,7 @@ impl AttemptLog {
             anew.inherit(writer);
             *writer = anew;
         }
+        // Set before the change, so that a panic leaves it set.
         *is_stale = true;
         let done = change(writer);
         match &done {
@@ -194,30 +214,31 @@ impl AttemptLog {
     }
 }
 
-/// The open logs: one [`AttemptLog`] per attempt at a time, opened at its first use.
+/// The open logs: one [`AttemptLog`] per attempt at a time, opened at its first use and closed when unused.
 pub struct Logs {
     attempts_dir: PathBuf,
     limits: LogLimits,
     open: sync::Mutex<HashMap<AttemptId, Arc<OnceCell<Arc<AttemptLog>>>>>,
-    /// `None`: the logs stay here.
+    /// `None`: the database is of one home, and the logs stay on this host.
     copying: Option<Copying>,
 }
 
 impl Logs {
+    /// `attempts_dir` holds a folder for each attempt, named by its id.
     pub fn new(attempts_dir: PathBuf, limits: LogLimits) -> Self {
         Self { attempts_dir, limits, open: sync::Mutex::default(), copying: None }
     }
 
-    /// Has the logs [shipped](Self::keep_shipping) to rows, and brings those of attempts that were
-    /// moved here from there.
+    /// Ships the logs to rows ([`keep_shipping`](Self::keep_shipping)), and brings the logs of attempts that
+    /// were moved to this host from there. For a board that hosts share.
     #[must_use]
     pub fn copied_to(self, rows: Arc<dyn ShippedLogs>) -> Self {
         Self { copying: Some(Copying { rows, grown: Arc::new(Grown::default()) }), ..self }
     }
 
-    /// The log of an attempt, if anything was ever written to it.
+    /// The log of an attempt; `None` if the attempt has no folder on this host: nothing was ever written.
     pub async fn find(&self, attempt: AttemptId) -> Result<Option<Arc<AttemptLog>>, LogError> {
-        // Not by a thread: it takes longer to wake than to look whether a folder is there.
+        // On this thread: to wake one of the pool takes longer than to look whether a folder exists.
         match if_there(std::fs::metadata(self.dir(attempt)))? {
             Some(_) => self.get(attempt).await.map(Some),
             None => Ok(None),
@@ -228,9 +249,13 @@ impl Logs {
         self.attempts_dir.join(attempt.to_string())
     }
 
+    /// The log of an attempt, opened if it is not open. Where logs are shipped, first brings the copy into
+    /// the attempt's folder if that has more. Calls at the same time open the log once.
     pub async fn get(&self, attempt: AttemptId) -> Result<Arc<AttemptLog>, LogError> {
         let slot = {
             let mut open = self.open.lock().await;
+            // A slot that someone holds is about to be filled, and a log that someone holds may be written
+            // to: both stay. If one were dropped, the same folder would get a second writer.
             if open.len() > KEPT {
                 let is_used = |log: &Arc<AttemptLog>| Arc::strong_count(log) > 1;
                 open.retain(|_, slot| {

@@ -1,5 +1,13 @@
-//! Ships the logs that have grown: one batch for all attempts of the host, every few seconds and when
-//! a process has ended. A round is limited, so what an attempt writes beyond that waits on the disk.
+//! Ships the logs that have grown: one batch for all attempts of the host, every few seconds and when a
+//! process has ended. A round is limited in bytes; what an attempt writes beyond that is shipped by later
+//! rounds from the disk.
+//!
+//! ```text
+//!  start: lagging() ─▶ noted ─┐
+//!  log grows ─────────────────┴▶ Grown ─every 5 s, or a process ended─▶ ship() ─▶ done
+//!                                  ▲                                      │
+//!                                  └───── has more, or the store failed ──┘
+//! ```
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +23,20 @@ use crate::log::shipped::{CHUNK_BYTES, Chunk, Grown, Shipment, Shipped, ShippedL
 use crate::refusal::Refusal;
 use crate::retry::until_done;
 
+/// The longest time that output is on this host alone, unless a round is full.
 const SHIP_EVERY: Duration = Duration::from_secs(5);
-/// Compressed bytes of a round: of all attempts, and of one channel.
+/// Most compressed bytes of a round, of all attempts …
 const ROUND_BYTES: usize = 4 * 1024 * 1024;
+/// … and of one channel.
 const CHANNEL_BYTES: usize = 1024 * 1024;
 
-/// Where logs are copied to.
+/// Where logs are copied to, and which of them have grown.
 pub(super) struct Copying {
     pub rows: Arc<dyn ShippedLogs>,
     pub grown: Arc<Grown>,
 }
 
-/// What a channel has from a place on.
+/// What a channel has from an entry on, as far as a round takes it.
 struct Cut {
     chunks: Vec<Chunk>,
     oldest: u64,
@@ -35,8 +45,8 @@ struct Cut {
 }
 
 impl Logs {
-    /// Ships what the logs of this host's attempts have, and then what they grow by, for ever. Returns
-    /// at once where logs are not copied.
+    /// Ships what the logs of this host's attempts have and the rows lack, and then what they grow by. Never
+    /// returns, except at once where logs are not copied.
     pub async fn keep_shipping(&self) {
         let Some(copying) = &self.copying else { return };
         let left = until_done("looking for logs to ship", || self.lagging(&*copying.rows)).await;
@@ -50,7 +60,7 @@ impl Logs {
         }
     }
 
-    /// Ships once what has grown.
+    /// One round: ships what has grown. What could not be shipped is noted again.
     pub(in crate::log) async fn ship_grown(&self) {
         let Some(copying) = &self.copying else { return };
         let grown = copying.grown.take();
@@ -66,7 +76,8 @@ impl Logs {
         }
     }
 
-    /// The attempts of this host whose logs have more than the rows: their daemon has ended first.
+    /// The attempts of this host whose logs have more than the rows: their daemon ended before it shipped
+    /// that.
     async fn lagging(&self, rows: &dyn ShippedLogs) -> Result<Vec<AttemptId>, Refusal> {
         let attempts = rows.of_this_host().await?;
         let standing = rows.standing(&attempts).await?;
@@ -85,7 +96,7 @@ impl Logs {
         looked.await.map_err(|error| Refusal::internal(error.to_string()))
     }
 
-    /// Ships what these attempts' logs have. Returns those that have more.
+    /// Ships what these attempts' logs have. Returns the attempts that have more, or failed for now.
     async fn ship(
         &self,
         rows: &dyn ShippedLogs,
@@ -96,7 +107,8 @@ impl Logs {
         let share = (ROUND_BYTES / attempts.len().max(1)).min(CHANNEL_BYTES);
         for attempt in attempts {
             if !standing.here.contains(attempt) {
-                // Another host goes on with its log. If it comes back, the copy is looked at again.
+                // Another host continues this log. The open log is closed: if the attempt is moved back,
+                // `get` has to bring the copy first.
                 self.open.lock().await.remove(attempt);
                 continue;
             }
@@ -106,6 +118,7 @@ impl Logs {
             }
             for channel in [Channel::Normalized, Channel::Raw] {
                 let before = standing.of(*attempt, channel);
+                // The copy is of another home's log: only `bring` may take it over.
                 if before.is_some_and(|copy| copy.home != standing.home) {
                     continue;
                 }
@@ -116,6 +129,7 @@ impl Logs {
                     }
                     Err(error) => {
                         tracing::warn!(%attempt, %error, "its log is not shipped now");
+                        // Damage stays: another try would fail in the same way every five seconds.
                         if !matches!(error, LogError::Damaged(_)) {
                             left.push(*attempt);
                         }
@@ -133,6 +147,7 @@ impl Logs {
     }
 
     /// What the copy of a channel lacks, with its compressed length, and whether there is more.
+    /// `None`: the copy lacks nothing.
     async fn cut(
         &self,
         attempt: AttemptId,
@@ -170,6 +185,8 @@ impl Logs {
 }
 
 impl AttemptLog {
+    /// Lines of the normalized channel as they are on file, with their origins. Where retention removed what
+    /// the copy lacks, the cut begins at the oldest line held.
     fn cut_normalized(&self, from: Mark, room: usize) -> Result<Cut, LogError> {
         let end = self.live.tip().normalized.map_or(0, |latest| latest + 1);
         let oldest = self.normalized.oldest_mark()?.unwrap_or(from);
@@ -197,8 +214,8 @@ impl AttemptLog {
         Ok(Cut { chunks, oldest: oldest.entry, next: at, has_more: at.entry < end })
     }
 
-    /// Its lines are cut from the spool, so offsets count the text that was shipped. `oldest` is that of
-    /// the copy: it may have what another host had.
+    /// Raw entries as JSON, cut from the spool; offsets count the text that was shipped, because no file
+    /// has it. `oldest` is the copy's: it may have entries of another host, from before this log begins.
     fn cut_raw(&self, from: Mark, oldest: u64, room: usize) -> Result<Cut, LogError> {
         let begin = self.raw.begin()?.unwrap_or(oldest);
         let mut cut = Cut { chunks: Vec::new(), oldest, next: from, has_more: true };

@@ -1,6 +1,17 @@
-//! The one writer of an attempt's channels: reads what the spools hold, numbers it,
-//! normalizes it, puts it on file and shows it to the readers, in that order. After an error
-//! a writer is opened anew, from the files.
+//! The one writer of an attempt's channels. After an error a writer is opened again, from the files.
+//!
+//! ```text
+//!  of a process   begin ──▶ pump … ──▶ finish ──▶ pump …: each line of a leftover process
+//!                   │                    │         is a `system_message`
+//!                   opening events       closing events, all of it synced
+//!
+//!  of a batch     lines of the spool ─▶ a number each (raw.idx on file) ─▶ raw entries are shown
+//!                   ─▶ the normalizer ─▶ normalized entries on file ─▶ these are shown, readers wake
+//!                   ─▶ a checkpoint, if one is due ─▶ retention, if it is over its limit
+//! ```
+//!
+//! The order of a batch is what a restart relies on: an entry that a reader has seen is on file, and an
+//! entry on file names its origin, so that the next writer derives the rest and skips what is there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,23 +31,28 @@ use crate::log::source::{ALL, ProcessLines, ReadStep};
 use crate::log::spool::read::SpoolReader;
 use crate::log::{LogError, LogLimits};
 
-/// So few that what is made of them stays in the processor's cache.
+/// Bytes of a batch: so few that what is made of them stays in the processor's cache.
 const BATCH_BYTES: u64 = 32 * 1024;
+/// Bytes of one `pump`: after so many the caller may do something else.
 const PUMP_BYTES: u64 = 1024 * 1024;
-/// Raw bytes that a restart may have to normalize again.
+/// Bytes after which a checkpoint is due: a restart may have to normalize as many raw bytes again.
 const CHECKPOINT_BYTES: u64 = 8 * 1024 * 1024;
 
+/// The state behind the changes of an [`AttemptLog`]: what of each process is on file.
 pub struct LogWriter {
     dir: PathBuf,
     live: Arc<Live>,
     pub raw: RawWriter,
     pub normalized: NormalizedWriter,
-    /// Boxed: a node of the tree has room for eleven, and most attempts have one or two.
+    /// Boxed, because a node of a B-tree has room for eleven values, and most attempts have one or two.
     processes: BTreeMap<ProcessId, Box<LoggedProcess>>,
+    /// Number of the first raw entry of this host, where another host had the attempt before.
     raw_from: Option<u64>,
+    /// Raw bytes that were read since the last checkpoint.
     unsaved: u64,
 }
 
+/// A process of the attempt as its log knows it.
 struct LoggedProcess {
     progress: Progress,
     normalizer: Option<Box<dyn Normalizer>>,
@@ -44,7 +60,7 @@ struct LoggedProcess {
     lines: Option<ProcessLines>,
 }
 
-/// A normalizer's output, without what is on file already.
+/// What a normalizer has made of some raw entries, without what is on file already.
 #[derive(Default)]
 struct Said {
     drafts: Vec<Draft>,
@@ -52,8 +68,8 @@ struct Said {
 }
 
 impl AttemptLog {
-    /// A process begins: the opening events enter the normalized channel. A second call with the
-    /// same `turn` and `opening` adds nothing that is there already.
+    /// Begins a process: `opening` are its first entries in the normalized channel. Repeated with the same
+    /// `turn` and `opening`, as by a daemon that adopts the process, it adds only what is not on file yet.
     pub fn begin(
         &self,
         id: ProcessId,
@@ -78,10 +94,12 @@ impl AttemptLog {
         })
     }
 
-    /// Reads what the process's spool holds beyond what was read, some 1 MiB at most.
-    /// [`LogError::NotBegun`] for a process that neither was begun nor had finished. After
-    /// [`finish`](Self::finish), each line of a leftover process becomes a `system_message`.
-    /// Returns whether there is more.
+    /// Reads what the process's spool holds beyond what was read, about 1 MiB at most. Returns whether
+    /// there is more. After [`finish`](Self::finish), each line of a leftover process becomes a
+    /// `system_message`.
+    ///
+    /// # Errors
+    /// `NotBegun` for a process that neither was begun nor has finished.
     pub fn pump(&self, id: ProcessId) -> Result<bool, LogError> {
         self.write(|log| {
             log.attach(id)?;
@@ -97,9 +115,8 @@ impl AttemptLog {
         })
     }
 
-    /// The process has ended, having written so many bytes (stdout, stderr): reads the rest and
-    /// appends the closing events. All of it is on the disk when this returns. Further calls
-    /// change nothing.
+    /// The process has ended, and has written so many bytes (stdout, stderr): reads the rest and appends the
+    /// closing events. All of it is on the disk when this returns. Further calls change nothing.
     pub fn finish(
         &self,
         id: ProcessId,
@@ -132,7 +149,8 @@ impl AttemptLog {
         Ok(())
     }
 
-    /// Appends an entry of the daemon's own to the normalized channel, whole or not at all.
+    /// Appends an entry of the daemon's own to the normalized channel, whole or not at all. Unlike a
+    /// verdict, it is appended again when the call is repeated.
     pub fn append(
         &self,
         process: ProcessId,
@@ -147,7 +165,8 @@ impl AttemptLog {
         })
     }
 
-    /// Appends the verdict on an approval to the normalized channel, once for each approval.
+    /// Appends the verdict on an approval to the normalized channel; for each approval once, so that the
+    /// call can be repeated after a crash.
     pub fn append_verdict(
         &self,
         id: ProcessId,
@@ -169,7 +188,7 @@ impl AttemptLog {
 }
 
 impl LogWriter {
-    /// Finds from the files where everything stands, and tells `live`.
+    /// Finds from the files how far both channels and all processes are, and shows that to the readers.
     pub fn open(dir: &Path, limits: LogLimits, live: Arc<Live>) -> Result<Self, LogError> {
         fs::create_dir_all(dir)?;
         let Checkpoint { blocks, normalized: from, processes: mut known, raw_from, .. } =
@@ -206,6 +225,7 @@ impl LogWriter {
         Ok(Self { dir: dir.to_owned(), live, raw, normalized, processes, raw_from, unsaved: 0 })
     }
 
+    /// Takes the normalizers of a writer that failed: they can't be made from the files.
     pub fn inherit(&mut self, failed: &mut Self) {
         for (id, process) in &mut failed.processes {
             if let Some(heir) = self.processes.get_mut(id) {
@@ -218,7 +238,8 @@ impl LogWriter {
         Ok(self.processes.get_mut(&id).ok_or(LogError::NotBegun(id))?)
     }
 
-    /// Makes a process ready to be read: its normalizer gets what was numbered since a checkpoint.
+    /// Makes a process ready to be read. Its normalizer gets the raw entries that were numbered since the
+    /// checkpoint; what it makes of them is filed unless it is on file.
     fn attach(&mut self, id: ProcessId) -> Result<(), LogError> {
         let dir = process_dir(&self.dir, id);
         let process = self.process(id)?;
@@ -243,6 +264,7 @@ impl LogWriter {
                         read.retain(|entry| entry.entry_index >= next);
                         self.normalize(id, read)?;
                     }
+                    // Retention removed this block's bytes: the normalizer can't get them any more.
                     Err(LogError::Outrun) => {}
                     Err(error) => return Err(error),
                 }
@@ -253,7 +275,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Reads a batch. Returns how many bytes it has, and whether there is no more.
+    /// Reads a batch. Returns how many bytes it has, and whether there is nothing more.
     fn take_in(&mut self, id: ProcessId, until: [u64; 2]) -> Result<(u64, bool), LogError> {
         let lines = self.processes.get_mut(&id).and_then(|it| it.lines.as_mut());
         let lines = lines.ok_or(LogError::NotBegun(id))?;
@@ -283,6 +305,7 @@ impl LogWriter {
         self.commit(id, said)
     }
 
+    /// Files what a normalizer said, notes the origins, and then shows the entries.
     fn commit(&mut self, id: ProcessId, said: Said) -> Result<(), LogError> {
         let origins: Vec<Origin> = said.drafts.iter().map(|(origin, _)| *origin).collect();
         let entries = self.normalized.append(said.drafts)?;
@@ -296,7 +319,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes a due checkpoint, and always one before retention drops entries.
+    /// Writes a checkpoint if one is due, and always one before retention drops entries: without it a
+    /// restart would look for its place in entries that no longer exist.
     fn settle(&mut self) -> Result<(), LogError> {
         if self.normalized.is_over_limit() {
             self.save(false)?;
@@ -309,6 +333,8 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Writes a checkpoint of all processes. `durably`: both channels are synced first, so that the
+    /// checkpoint is never ahead of them on the disk.
     fn save(&mut self, durably: bool) -> Result<(), LogError> {
         if durably {
             self.raw.sync()?;
@@ -332,7 +358,7 @@ impl LoggedProcess {
         Self { progress, normalizer: None, lines: None }
     }
 
-    /// Brings the progress up to date, all raw entries below `next` being given.
+    /// Brings the progress up to date: the process has been given all of its raw entries below `next`.
     fn update_progress(&mut self, next: u64) {
         if let (Some(lines), Some(normalizer)) = (&self.lines, &self.normalizer) {
             self.progress.position = lines.position();
@@ -346,6 +372,7 @@ impl LoggedProcess {
         }
     }
 
+    /// Events of this process's turn as entries that have no number yet.
     fn drafts(
         &self,
         id: ProcessId,
@@ -356,6 +383,8 @@ impl LoggedProcess {
         events.map(|(at, event)| (origin, draft(id, turn, at, event))).collect()
     }
 
+    /// Gives raw entries to the normalizer. Skips the results that are on file, of which there are some
+    /// only after a restart.
     fn normalize(&mut self, id: ProcessId, entries: Vec<RawEntry>) -> Said {
         let mut said = Said { drafts: Vec::with_capacity(entries.len()), ..Said::default() };
         let mut out = Vec::new();
@@ -375,6 +404,9 @@ impl LoggedProcess {
         said
     }
 
+    /// Sets the normalizer of a process that is begun. It continues from the state of an earlier one. For a
+    /// finished process it is only restored: the caller shares its summary, and leftovers are read as plain
+    /// lines.
     fn normalize_with(&mut self, mut normalizer: Box<dyn Normalizer>) {
         if self.progress.finished {
             if !self.progress.normalizer.is_null() {
@@ -388,7 +420,7 @@ impl LoggedProcess {
         self.normalizer = Some(normalizer);
     }
 
-    /// What the normalizer makes of the end, at the time of the last raw entry.
+    /// What the normalizer makes of the process's end, at the time of the last raw entry.
     fn end(&mut self, id: ProcessId, ended_at: Timestamp) -> Said {
         let mut said = Said::default();
         let mut out = Vec::new();
@@ -414,7 +446,7 @@ fn draft(
     NormalizedEntry { entry_index: 0, at, execution_process_id, turn, event }
 }
 
-/// The event of the channel that this is, if it is one; else it is noted.
+/// The event that becomes an entry; `None` for anything else, which is noted where it belongs.
 fn said_by(observed: Observed, streamed: &mut Streamed, facts: &mut Facts) -> Option<Event> {
     match observed {
         Observed::Entry(event) => return Some(event),

@@ -17,12 +17,16 @@ use crate::log::segments::Segments;
 pub struct OnFile(LineReader);
 
 impl OnFile {
+    /// Begins at the oldest entry that retention has left.
     pub fn open(dir: &Path) -> io::Result<Self> {
         let oldest = series(dir).starts()?.first().copied().unwrap_or(0);
         Ok(Self(LineReader::new(series(dir), oldest)))
     }
 
     /// The next entry; `None` after the last that is whole.
+    ///
+    /// # Errors
+    /// `Damaged` for a line that can't be parsed, `Outrun` where retention removed the entries.
     pub fn next_entry(&mut self) -> Result<Option<(Stored, Origin, Entry)>, LogError> {
         let Some(line) = self.0.next_line()? else { return Ok(None) };
         let damaged = || LogError::Damaged("an entry can't be read".to_owned());
@@ -31,21 +35,23 @@ impl OnFile {
     }
 }
 
+/// Reads entries by number, beside the writer. Clones share the index file.
 #[derive(Clone)]
 pub struct NormalizedReader {
     pub(super) dir: PathBuf,
     pub(super) index: RecordFile<Mark>,
-    /// The compressed segment that was read last, for the next page.
+    /// The compressed segment that was read last, with its decompressed frame, for the next page.
     pub(super) last: Arc<Mutex<Option<Segments>>>,
 }
 
 impl NormalizedReader {
-    /// The number of the oldest entry held; `next` when none is.
+    /// The number of the oldest entry held; `next` when none is held.
     pub fn oldest(&self, next: u64) -> io::Result<u64> {
         Ok(self.oldest_mark()?.map_or(next, |mark| mark.entry.min(next)))
     }
 
-    /// The oldest entry held, and where it begins.
+    /// The oldest entry held, and where it begins; `None` where the index has no mark for the oldest
+    /// segment.
     pub fn oldest_mark(&self) -> io::Result<Option<Mark>> {
         let offset = Segments::new(series(&self.dir)).oldest()?;
         if offset == 0 {
@@ -54,12 +60,15 @@ impl NormalizedReader {
         self.index.get(self.index.partition_point(|mark| mark.offset < offset)?)
     }
 
-    /// The lines from an offset on, as they are on file.
+    /// The lines from an offset on, as they are on file: JSON, a tab, and the origin.
     pub fn lines(&self, offset: u64) -> LineReader {
         LineReader::new(series(&self.dir), offset)
     }
 
-    /// The `wanted` entries between the marks around `entry`.
+    /// The `wanted` entries between the two marks of the index around `entry`.
+    ///
+    /// # Errors
+    /// `Outrun` if retention removed them meanwhile.
     pub fn block(&self, entry: u64, wanted: &Range<u64>) -> Result<Vec<Entry>, LogError> {
         let after = self.index.partition_point(|mark| mark.entry <= entry)?;
         let number = after.checked_sub(1).ok_or(LogError::Outrun)?;

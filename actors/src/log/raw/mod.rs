@@ -1,8 +1,8 @@
 //! The raw channel: the lines of all of an attempt's processes under one count.
 //!
-//! Each record of `raw.idx` begins a block: a run of one process's consecutive entries. A
-//! block is on file before readers see its entries, and its size is limited; so after a crash
-//! the last block, read again, holds all the entries that readers can have seen.
+//! Each record of `raw.idx` begins a block: a run of one process's consecutive entries. A block is on file
+//! before readers see its entries, and its size is limited. So after a crash the last block, read again
+//! from the spool, holds all the entries that readers can have seen.
 //!
 //! ```text
 //! raw.idx   | block 0: entry 0, P, start | block 1: entry 256, P, start | block 2: entry 300, Q, start |
@@ -27,27 +27,30 @@ use crate::ids::ProcessId;
 
 const INDEX: &str = "raw.idx";
 
-/// A block is full with this many entries or bytes. Part of the format.
+/// A block is full with so many entries or bytes. Part of the format: a restart finds the end of the last
+/// block by these limits.
 const BLOCK_ENTRIES: u64 = 256;
 const BLOCK_BYTES: u64 = 32 * 1024;
 
+/// A record of `raw.idx`: where a run of one process's entries begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Number of its first entry; a block without entries shares it with the next.
+    /// Number of the block's first entry. A block without entries has the same number as the next block.
     pub first: u64,
     pub process: ProcessId,
-    /// Where the process's reading stood before the first entry.
+    /// The position in the process's spool from which reading gives the block's first entry.
     pub start: Position,
     pub kind: BlockKind,
 }
 
+/// How a block's entries follow from the spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
     /// Lines that follow the process's last ones.
     Lines,
-    /// Lines after bytes that retention took unread; the number before `first` is left out.
+    /// Lines after bytes that retention removed unread. The number before `first` belongs to no entry.
     AfterGap,
-    /// The open lines, ended with the process: up to two entries.
+    /// The open lines, which ended with the process: up to two entries. `end`: where the streams ended.
     Tails { at: Timestamp, end: [u64; 2] },
 }
 
@@ -102,6 +105,7 @@ impl FixedRecord for Block {
     }
 }
 
+/// What the newest block has so far.
 struct Growing {
     process: ProcessId,
     entries: u64,
@@ -123,18 +127,19 @@ impl Growing {
     }
 }
 
-/// Numbers raw lines; the only writer of `raw.idx`.
+/// Numbers raw lines. The only writer of `raw.idx`.
 pub struct RawWriter {
     index: RecordFile<Block>,
     dir: PathBuf,
+    /// Number of the next raw entry.
     pub next: u64,
     growing: Option<Growing>,
 }
 
 impl RawWriter {
-    /// Opens an attempt's index and finds where the channel and its processes stand.
-    /// `positions` are those of when the index had `blocks` records, and are brought up to
-    /// date; with fewer records, the caller [numbers the rest again](Self::number_again).
+    /// Opens an attempt's index and finds how far the channel and its processes are. `positions` come from
+    /// a checkpoint that was made when the index had `blocks` records, and are brought up to date. If the
+    /// index has fewer records now, the caller has to [number the rest again](Self::number_again).
     pub fn open(
         dir: &Path,
         blocks: u64,
@@ -146,7 +151,7 @@ impl RawWriter {
         let mut from = blocks.saturating_sub(1);
         let len = raw.blocks()?;
         if len < blocks {
-            // A power cut took the end: what was known lies beyond it.
+            // A power cut took the end of the index: the positions of the checkpoint lie beyond it.
             for position in positions.values_mut() {
                 *position = Position::default();
             }
@@ -162,14 +167,18 @@ impl RawWriter {
         Ok(raw)
     }
 
+    /// Records of the index: for a checkpoint.
     pub fn blocks(&self) -> io::Result<u64> {
         self.index.len()
     }
 
+    /// A reader beside this writer. It stays valid when the writer is replaced.
     pub fn reader(&self) -> RawReader {
         RawReader::of(self.index.clone(), &self.dir)
     }
 
+    /// Gives a line its number. `before` is the process's position before the line was read: a new block,
+    /// which is put on file here, begins there.
     pub fn number(
         &mut self,
         process: ProcessId,
@@ -187,14 +196,15 @@ impl RawWriter {
         Ok(raw_entry(self.next - 1, process, line))
     }
 
-    /// Retention took bytes of the process before they were read; it now stands at `after`.
+    /// Retention removed bytes of the process before they were read, and reading continues at `after`. One
+    /// number is skipped, so that readers see that something is missing.
     pub fn gap(&mut self, process: ProcessId, after: Position) -> io::Result<()> {
         self.next += 1;
         self.start_block(process, after, BlockKind::AfterGap)
     }
 
-    /// Numbers all lines of a process again, when the end of the index was lost. They get
-    /// the numbers they had, unless other processes wrote at the same time.
+    /// Numbers all lines of a process again, after the end of the index was lost. They get the numbers they
+    /// had, unless several processes wrote at the same time. Returns the process's position after them.
     pub fn number_again(
         &mut self,
         process: ProcessId,
@@ -216,6 +226,7 @@ impl RawWriter {
         Ok(lines.position())
     }
 
+    /// Ends the process's open lines, and numbers them; nothing where both streams ended with a `\n`.
     pub fn end(
         &mut self,
         process: ProcessId,
@@ -227,6 +238,7 @@ impl RawWriter {
         let at = lines.last_at()?.unwrap_or_else(Timestamp::now);
         let kind = BlockKind::Tails { at, end: lines.wanted() };
         self.start_block(process, lines.position(), kind)?;
+        // A block of tails is complete: nothing is added to it.
         self.growing = None;
         let tails = lines.end().map(|(stream, line)| RawLine { at, stream, line });
         let entries: Vec<_> =
@@ -235,6 +247,7 @@ impl RawWriter {
         Ok(entries)
     }
 
+    /// Waits until the index is on the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.index.sync()
     }
@@ -257,7 +270,7 @@ impl RawWriter {
         })
     }
 
-    /// Where a block's process stands after it. For the last block this also finds `next`.
+    /// A block's process's position after the block. For the last block of the index this also finds `next`.
     fn position_after(&mut self, number: u64) -> Result<Position, LogError> {
         let block = self.block(number)?;
         let is_last = number + 1 == self.blocks()?;
@@ -280,7 +293,7 @@ impl RawWriter {
         Ok(lines.position())
     }
 
-    /// Reads the last block again, up to its full size.
+    /// Reads the last block again from the spool, until it is full: its entries are not counted on file.
     fn resume_block(&mut self, block: &Block, lines: &mut ProcessLines) -> Result<(), LogError> {
         let mut growing = Growing::new(block.process);
         self.next = block.first;
@@ -289,7 +302,8 @@ impl RawWriter {
                 ReadStep::Line(line) => growing.add(&line),
                 ReadStep::Idle if !lines.is_in_gap() => break,
                 ReadStep::Idle | ReadStep::Gap => {
-                    // The number of its entries is unknown: skip all numbers that it can have used.
+                    // Retention removed a part of the block, so how many numbers it used is unknown. Skip
+                    // all numbers that it can have used.
                     self.next = block.first + BLOCK_ENTRIES;
                     return Ok(self.gap(block.process, lines.position())?);
                 }
@@ -313,6 +327,7 @@ fn raw_entry(entry_index: u64, process: ProcessId, line: RawLine) -> RawEntry {
     }
 }
 
+/// The folder of a process within its attempt's: the spool, and the shim's files.
 pub fn process_dir(attempt_dir: &Path, process: ProcessId) -> PathBuf {
     attempt_dir.join(process.to_string())
 }

@@ -18,25 +18,31 @@ use crate::log::segments::SegmentRead;
 use crate::log::source::{ALL, ProcessLines, RawLine, ReadStep};
 use crate::log::spool::read::SpoolReader;
 
+/// Reads raw entries by number: the index says where, the spool has the text. Clones share the index file.
 #[derive(Clone)]
 pub struct RawReader {
     index: RecordFile<Block>,
     dir: PathBuf,
-    /// The process that was read last, and its spool, for the next page: a long one has many
-    /// segments, and to find one takes longer than to read it.
+    /// The process that was read last, and its spool, for the next page. A long spool has many segments: to
+    /// find one takes longer than to read it.
     last: Arc<Mutex<Option<(ProcessId, SpoolReader)>>>,
 }
 
 impl RawReader {
+    /// The channel in an attempt's folder; `NotFound` before its first entry.
     pub fn open(dir: &Path) -> io::Result<Self> {
         Ok(Self::of(RecordFile::open_for_reading(&dir.join(INDEX))?, dir))
     }
 
+    /// A reader over an index that the writer has opened.
     pub(super) fn of(index: RecordFile<Block>, dir: &Path) -> Self {
         Self { index, dir: dir.to_owned(), last: Arc::default() }
     }
 
     /// The block that holds `entry`, and the numbers of its entries below `below`.
+    ///
+    /// # Errors
+    /// `Outrun` if the index has no block for it.
     pub fn locate(&self, entry: u64, below: u64) -> Result<(Block, Range<u64>), LogError> {
         let after = self.index.partition_point(|block| block.first <= entry)?;
         let number = after.checked_sub(1).ok_or(LogError::Outrun)?;
@@ -45,7 +51,10 @@ impl RawReader {
         Ok((block, block.first..end))
     }
 
-    /// A block's entries with these numbers, which must be its first ones.
+    /// A block's entries with these numbers, which must begin at its first one.
+    ///
+    /// # Errors
+    /// `Outrun` if the spool does not hold all of them any more.
     pub fn read(&self, block: &Block, entries: Range<u64>) -> Result<Vec<RawEntry>, LogError> {
         let read = self.read_up_to(block, entries.end, ALL)?;
         let is_whole = entries.start + read.len() as u64 == entries.end;
@@ -60,14 +69,15 @@ impl RawReader {
         Ok(read.map(|raw| Entry::new(raw.entry_index, raw)).collect::<io::Result<_>>()?)
     }
 
-    /// The entries of one process; those not numbered yet must end before the offsets `until`.
+    /// The entries of one process from its first block on. Entries of the last block must end before the
+    /// offsets `until`, because the index does not say where that block ends.
     pub fn entries(&self, process: ProcessId, until: [u64; 2]) -> RawEntries {
         RawEntries { raw: self.clone(), process, until, block: 0, read: VecDeque::new() }
     }
 
-    /// The number of the oldest entry from which on all are held, to the precision of a block;
-    /// `next` when none is. `held` keeps what was found: for each process its first held block,
-    /// or the one after its last.
+    /// The number of the oldest entry from which on all are held, to the precision of a block; `next` when
+    /// none is held. `held` keeps, for each process, the first block that is held (or the one after its
+    /// last), so that the next search begins there.
     pub fn oldest(
         &self,
         held: &mut BTreeMap<ProcessId, u64>,
@@ -100,8 +110,8 @@ impl RawReader {
         Ok(self.index.get(newest)?.map_or(next, |block| block.first.min(next)))
     }
 
-    /// The number that the channel begins with: not 0 where another host had the attempt before.
-    /// `None` before its first entry.
+    /// The number that the channel begins with; not 0 where another host had the attempt before. `None`
+    /// before the first entry.
     pub fn begin(&self) -> io::Result<Option<u64>> {
         Ok(self.index.get(0)?.map(|block| block.end_before()))
     }
@@ -147,7 +157,7 @@ impl RawReader {
     }
 }
 
-/// An open line that was ended with its process: a stream's bytes between two offsets.
+/// A line without its `\n` that was ended with its process: a stream's bytes between two offsets.
 fn read_tail(
     spool: &mut SpoolReader,
     stream: Stream,
@@ -169,6 +179,7 @@ fn read_tail(
     }
 }
 
+/// The raw entries of one process, in order, as the replay needs them.
 pub struct RawEntries {
     raw: RawReader,
     process: ProcessId,
@@ -178,6 +189,10 @@ pub struct RawEntries {
 }
 
 impl RawEntries {
+    /// The next entry, if its number is below `below`; `None`: there is none below.
+    ///
+    /// # Errors
+    /// `Outrun` where retention removed the text.
     pub fn next_below(&mut self, below: u64) -> Result<Option<RawEntry>, LogError> {
         while self.read.is_empty() {
             let Some(block) = self.raw.index.get(self.block)? else { return Ok(None) };

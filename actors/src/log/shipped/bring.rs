@@ -1,12 +1,12 @@
-//! Brings the copy of a log into an attempt's folder, before the log is opened there: where the attempt
-//! was moved to this host, or this home has lost its log.
+//! Brings the copy of a log into an attempt's folder, before the log is opened there. That is needed where
+//! the attempt was moved to this host, or this home has lost its log.
 //!
 //! ```text
-//!  .log-copying ─all is there─▶ .log-copied ─what was there is put aside─▶ .log-ready ─▶ the folder
+//!  .log-copying ─all of the copy is there─▶ .log-copied ─the old log is put aside─▶ .log-ready ─▶ the folder
 //! ```
 //!
-//! A crash at any point leaves one of these folders. The next call discards the first and goes on
-//! from the others.
+//! A crash at any point leaves one of these folders. The next call discards `.log-copying` and continues
+//! from the other two.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,14 +25,14 @@ use crate::refusal::Refusal;
 const COPYING: &str = ".log-copying";
 const COPIED: &str = ".log-copied";
 const READY: &str = ".log-ready";
-/// Before the names of folders with logs that were put aside.
+/// Begins the names of the folders for logs that were put aside.
 const ASIDE: &str = "log-before-";
 
-/// Brings an attempt's log into its folder, if the rows have more of it than the folder, or go on
-/// with another host's.
+/// Brings an attempt's log into its folder if the attempt is on this host and the copy has more than the
+/// folder, or is of another home's log.
 ///
 /// # Errors
-/// The disk's; those of the store only where there is no log that can be opened without it.
+/// Faults of the disk. Faults of the store only if the folder has no log that could be opened instead.
 pub async fn bring(
     rows: &dyn ShippedLogs,
     dir: &Path,
@@ -63,7 +63,7 @@ pub async fn bring(
     let normalized =
         if is_own { normalized.cloned() } else { take_over(rows, &standing, attempt).await? };
     let raw_from = raw.map_or(0, |raw| raw.next_entry);
-    // Of a process that has written lines and no entry yet there is the raw channel alone.
+    // A process that has written lines but led to no entry yet has a raw channel alone.
     let empty = raw.map(|raw| Shipped { oldest: 0, next_entry: 0, next_offset: 0, ..raw.clone() });
     let Some(copy) = normalized.or(empty) else { return Ok(()) };
     tracing::info!(%attempt, host = copy.host, "its log is brought here from the copy");
@@ -76,7 +76,11 @@ fn of_rows(refusal: &Refusal) -> LogError {
     LogError::Copy(refusal.message.clone())
 }
 
-/// Makes the copy one of this home's log, which begins with an entry that says so.
+/// Makes the copy one of this home's log, beginning with an entry that says so. From then on the rows refuse
+/// what the former host ships. Returns the copy as it is now.
+///
+/// # Errors
+/// The copy has changed since `standing` was read.
 async fn take_over(
     rows: &dyn ShippedLogs,
     standing: &CopyState,
@@ -111,7 +115,8 @@ async fn take_over(
     Ok(standing.of(attempt, Channel::Normalized).cloned())
 }
 
-/// The entry that stands for what a copy lacks; `None` for one without entries, which has no turn.
+/// The entry that takes the place of what a copy may lack. `None` for a copy without entries: there is no
+/// process and turn to name.
 async fn gap(rows: &dyn ShippedLogs, copy: &Shipped) -> Result<Option<Chunk>, LogError> {
     let held = copy.oldest..copy.next_entry;
     let newest = rows.chunks(copy.attempt_id, copy.channel, held, true).await;
@@ -138,7 +143,7 @@ async fn gap(rows: &dyn ShippedLogs, copy: &Shipped) -> Result<Option<Chunk>, Lo
     Ok(Some(Chunk::of(copy.end(), 1, format!("{json}\t{origin}\n").as_bytes())?))
 }
 
-/// Writes the copy to a folder beside the log.
+/// Writes the copy to a folder beside the log, whole and on the disk, and then renames the folder.
 async fn copied(
     rows: &dyn ShippedLogs,
     dir: &Path,
@@ -185,8 +190,8 @@ async fn copied(
     .await
 }
 
-/// Moves a copied log to its place, as far as that is not done. What was there stays, in a folder
-/// of its own.
+/// Moves a copied log to its place, as far as an earlier call has not done it. The log that was there stays,
+/// in a folder of its own.
 fn install(dir: &Path) -> io::Result<()> {
     let (copied, ready) = (dir.join(COPIED), dir.join(READY));
     if copied.try_exists()? {
@@ -203,6 +208,7 @@ fn install(dir: &Path) -> io::Result<()> {
     fs::remove_dir(&ready)
 }
 
+/// Moves the files of the present log to a folder that nothing reads.
 fn put_aside(dir: &Path) -> io::Result<()> {
     let mut found = Vec::new();
     for file in fs::read_dir(dir)? {

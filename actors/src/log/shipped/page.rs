@@ -1,4 +1,5 @@
-//! Pages of a copy: cut by the same rules as those of a log on file.
+//! Pages of a copy, by the same rules as those of a log on file; and pages of a log that continues the copy
+//! of another host.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,6 +11,9 @@ use crate::log::{LogError, Page, PagePosition};
 use crate::refusal::Refusal;
 
 /// A page of a copy. Reads about as many chunks as the page needs.
+///
+/// # Errors
+/// `internal` if the copy lacks an entry that it should have, or is damaged.
 pub async fn page(rows: &dyn ShippedLogs, copy: &Shipped, query: &Query) -> Result<Page, Refusal> {
     let mut oldest = copy.oldest;
     loop {
@@ -18,7 +22,8 @@ pub async fn page(rows: &dyn ShippedLogs, copy: &Shipped, query: &Query) -> Resu
             Ok(page) => return Ok(page),
             Err(missing) => missing,
         };
-        // Older entries may have been removed since the copy was looked up.
+        // Entries may have been removed since the copy was looked up. Try again only if the copy begins
+        // later now: else the entry is missing for good.
         let standing = rows.standing(&[copy.attempt_id]).await?;
         let now = standing.of(copy.attempt_id, copy.channel).map_or(0, |copy| copy.oldest);
         if now <= oldest {
@@ -28,7 +33,7 @@ pub async fn page(rows: &dyn ShippedLogs, copy: &Shipped, query: &Query) -> Resu
     }
 }
 
-/// The page, or the entry that the rows lack.
+/// The page, or the number of the entry that the rows lack. Reads chunks until `cut` is satisfied.
 async fn page_of(
     rows: &dyn ShippedLogs,
     copy: &Shipped,
@@ -56,8 +61,8 @@ async fn page_of(
     }
 }
 
-/// A page of a log that goes on where the log of another host has ended: `here` is what the log itself
-/// gives, and the copy has the entries before its oldest.
+/// A page of a log that continues the log of another host. `here` is the page that the log on this host
+/// gives; the copy has the entries before its oldest. Never mixes both: a page ends at the boundary.
 pub async fn joined(
     rows: &dyn ShippedLogs,
     copy: &Shipped,
@@ -94,12 +99,13 @@ pub async fn joined(
     Ok(page)
 }
 
+/// Why a page can't be cut yet.
 enum Missing {
     Entry(u64),
     Other(LogError),
 }
 
-/// The page, if what was read suffices.
+/// The page, if the entries read so far suffice; else the number of the entry that is needed next.
 fn cut(
     read: &BTreeMap<u64, Entry>,
     held: &Range<u64>,

@@ -8,18 +8,22 @@ use crate::log::index::Fields;
 pub use crate::log::index::FixedRecord;
 use crate::log::segments::Series;
 
+/// Bytes of a record on disk, with its CRC-32.
 pub const RECORD_LEN: usize = Record::LEN + 4;
+/// The file of the records, in the process's folder.
 pub const INDEX: &str = "spool.idx";
-/// Both streams, each at its number as an index.
+/// Both streams. `stream as usize` is a stream's place in this array and in pairs `[stdout, stderr]`.
 pub const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
+/// Some bytes that the shim took from a pipe at once, or that `open` found beyond the last record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Milliseconds since 1970 when the bytes were taken from the pipe.
     pub at_ms: i64,
     pub stream: Stream,
+    /// Where in the stream the bytes start.
     pub offset: u64,
-    /// How many there are; never 0.
+    /// How many bytes there are; never 0, so zeros on disk are no record.
     pub len: u32,
 }
 
@@ -44,11 +48,13 @@ impl FixedRecord for Record {
 }
 
 impl Record {
+    /// The offset in the stream after the last byte.
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }
 }
 
+/// The segments of a stream in a process's folder.
 pub fn series(dir: &Path, stream: Stream) -> Series {
     let prefix = match stream {
         Stream::Stdout => "stdout",
@@ -57,15 +63,18 @@ pub fn series(dir: &Path, stream: Stream) -> Series {
     Series { dir: dir.to_owned(), prefix, suffix: "log" }
 }
 
+/// The file of the segment that starts at this offset.
 pub fn segment_path(dir: &Path, stream: Stream, offset: u64) -> PathBuf {
     series(dir, stream).path(offset)
 }
 
+/// The offsets at which a stream's segments start, in ascending order.
 pub fn segments(dir: &Path, stream: Stream) -> io::Result<Vec<u64>> {
     series(dir, stream).starts()
 }
 
-/// Bytes of a full segment: small enough that retention frees little more than it must.
+/// Bytes at which a segment is full, with this limit for all of them: so few that retention, which removes
+/// whole segments, frees little more than it must.
 pub fn segment_bytes(spool_max_bytes: u64) -> u64 {
     (spool_max_bytes / 16).clamp(64 * 1024, 16 * 1024 * 1024)
 }

@@ -12,8 +12,8 @@
 //!   spool.idx                32-byte records: when which bytes of which stream came in
 //! ```
 //!
-//! Only the shim, or the daemon while it holds `lock`, writes here. The order of the records
-//! is the order of the raw channel, which is a pure function of this folder.
+//! Only the shim, or the daemon while it holds `lock`, writes here. The order of the records is the order
+//! of the raw channel, which is a pure function of this folder.
 
 pub mod format;
 pub mod read;

@@ -1,5 +1,5 @@
-//! Reads a spool beside its writer: records by number, bytes by offset. A folder or file
-//! that isn't there yet counts as empty.
+//! Reads a spool beside its writer: records by number, bytes by offset. A folder or file that does not exist
+//! yet counts as empty.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -10,6 +10,7 @@ use crate::event::Stream;
 use crate::log::index::RecordFile;
 use crate::log::segments::{SegmentRead, Segments};
 
+/// Reads the spool of one process. It opens files when they are needed, and keeps the last ones open.
 pub struct SpoolReader {
     dir: PathBuf,
     index: Option<RecordFile<Record>>,
@@ -17,6 +18,7 @@ pub struct SpoolReader {
 }
 
 impl SpoolReader {
+    /// Opens no file, so it can't fail: `dir` is the process's folder.
     pub fn open(dir: &Path) -> Self {
         let streams = STREAMS.map(|stream| Segments::new(series(dir, stream)));
         Self { dir: dir.to_owned(), index: None, streams }
@@ -27,16 +29,18 @@ impl SpoolReader {
         self.index()?.map_or(Ok(None), |index| index.get(number))
     }
 
+    /// How many whole records there are.
     pub fn records(&mut self) -> io::Result<u64> {
         self.index()?.map_or(Ok(0), RecordFile::len)
     }
 
-    /// Bytes of all records; 0 without any. Opens nothing.
+    /// Bytes of the index; 0 without one. Opens no file: a change shows that there are new records.
     pub fn length(&self) -> io::Result<u64> {
         let index = if_there(fs::metadata(self.dir.join(INDEX)))?;
         Ok(index.map_or(0, |index| index.len()))
     }
 
+    /// The newest record that is whole; torn or damaged ones at the end are passed over.
     pub fn last_record(&mut self) -> io::Result<Option<Record>> {
         let mut number = self.records()?;
         while let Some(before) = number.checked_sub(1) {
@@ -48,6 +52,7 @@ impl SpoolReader {
         Ok(None)
     }
 
+    /// Reads bytes of a stream at an offset: at most one buffer full, never across the end of a segment.
     pub fn read_at(
         &mut self,
         stream: Stream,
@@ -57,7 +62,7 @@ impl SpoolReader {
         self.streams[stream as usize].read_at(offset, buffer)
     }
 
-    /// The first offset still held of stdout and of stderr.
+    /// The first offset that is still held of stdout and of stderr; 0 when nothing was ever written.
     pub fn oldest(&self) -> io::Result<[u64; 2]> {
         Ok([self.streams[0].oldest()?, self.streams[1].oldest()?])
     }

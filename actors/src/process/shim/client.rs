@@ -1,4 +1,5 @@
-//! One connection to the control socket. Never waits; a peer that does not read is dropped.
+//! One connection to the control socket, on the shim's side. It never waits, and drops a peer that does not
+//! read.
 
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -12,35 +13,43 @@ use nix::unistd::geteuid;
 use crate::process::attach::send_with_fds;
 use crate::process::wire::{self, ShimMessage, ShimRequest};
 
-/// Least time between two ticks: a flood of output must not cause a flood of wake-ups.
+/// The least time between two ticks: a flood of output must not wake the daemon as often.
 const TICK_FLOOR: Duration = Duration::from_millis(3);
-/// A peer that leaves more than this unread counts as gone, in bytes.
+/// A peer that leaves more bytes than this unread counts as gone.
 const UNREAD_MAX: usize = 1024 * 1024;
-/// Bytes of a read. Each shim has touched as many.
+/// Bytes of one read. Small, because every shim has touched that much memory.
 const READ_MAX: usize = 8 * 1024;
 
+/// A connected peer: mostly the daemon.
 pub struct Client {
     pub stream: UnixStream,
-    /// The peer's process when it connected.
+    /// The pid of the peer when it connected.
     pub pid: i32,
     inbox: Vec<u8>,
+    /// Bytes that the socket did not take yet.
     pub outbox: Vec<u8>,
+    /// The peer gets ticks and events.
     pub is_subscribed: bool,
-    /// A message for standard input waits in the inbox until there is room.
+    /// The next request is a message for standard input, and the queue is full. The shim does not read from
+    /// the peer meanwhile, so requests behind the message wait as well.
     pub is_parked: bool,
     pub tick: Tick,
+    /// The loop drops the connection at its next turn.
     pub is_gone: bool,
 }
 
+/// What the peer was told of the spool. Only one tick is on its way at a time.
 #[derive(Debug, Default)]
 pub struct Tick {
+    /// The lengths of the last tick.
     sent: [u64; 2],
     at: Option<Instant>,
+    /// The peer has not answered the last tick.
     pub is_unseen: bool,
 }
 
 impl Client {
-    /// Fails for a peer that is another user's, or gone already.
+    /// Fails for a peer of another user.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         let peer = getsockopt(&stream, PeerCredentials)?;
         if peer.uid() != geteuid().as_raw() {
@@ -59,6 +68,7 @@ impl Client {
         })
     }
 
+    /// Reads once into the inbox. At the end of the stream the connection counts as gone.
     pub fn receive(&mut self) {
         let mut buffer = vec![0; READ_MAX];
         match self.stream.read(&mut buffer) {
@@ -69,8 +79,9 @@ impl Client {
         }
     }
 
-    /// The next request that has arrived whole; one of an unknown kind is skipped. A message for
-    /// standard input, and whatever follows it, stays unless there `has_room`.
+    /// The next request that has arrived whole. Skips frames that can't be decoded. Without `has_room`, a
+    /// message for standard input stays in the inbox, and so do the requests after it: their order must not
+    /// change.
     pub fn next_request(&mut self, has_room: bool) -> Option<ShimRequest> {
         loop {
             let Ok(first) = wire::first_frame(&self.inbox) else {
@@ -85,7 +96,7 @@ impl Client {
             let request = ShimRequest::decode(frame);
             self.inbox.drain(..used);
             if self.inbox.is_empty() {
-                // Frees the room of a long message.
+                // Frees the memory of a long message.
                 self.inbox = Vec::new();
             }
             if let Ok(request) = request {
@@ -94,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Sends a message, at once or as soon as the peer reads.
+    /// Sends a message now, or when the socket has room. Drops the peer if too much waits.
     pub fn send(&mut self, message: &ShimMessage) {
         self.outbox.extend(message.encode());
         self.flush();
@@ -103,6 +114,7 @@ impl Client {
         }
     }
 
+    /// Writes what the socket takes now.
     pub fn flush(&mut self) {
         while !self.outbox.is_empty() && !self.is_gone {
             match self.stream.write(&self.outbox) {
@@ -113,18 +125,21 @@ impl Client {
         }
     }
 
-    /// Sends the pipes of stdout, stderr and stdin that are open, and the stages if there are any.
+    /// Sends duplicates of the open ones of these ends: stdout, stderr, stdin, and the two stages, of which
+    /// both are there or neither.
     pub fn send_pipes(&mut self, ends: [Option<BorrowedFd<'_>>; 5]) {
         let [stdout, stderr, stdin, staged, _] = ends.map(|end| end.is_some());
         let message =
             ShimMessage::Pipes { stdout, stderr, stdin, staged: wire::Staged(staged) }.encode();
         let fds: Vec<_> = ends.into_iter().flatten().collect();
-        // A peer asks for pipes right after it connected, and has nothing unread.
+        // The message must be first in the socket, since its descriptors come with it. A peer asks for the
+        // pipes right after the hello, so normally nothing is unread.
         self.is_gone |=
             !self.outbox.is_empty() || send_with_fds(&self.stream, &message, &fds).is_err();
     }
 
-    /// Sends new lengths when it is time. Returns when it will be time, if only that is missing.
+    /// Sends a tick if the lengths have changed, the last tick was answered, and [`TICK_FLOOR`] is over. If
+    /// only the last condition is missing, returns when it will hold.
     pub fn offer_tick(&mut self, lengths: [u64; 2], now: Instant) -> Option<Instant> {
         if !self.is_subscribed || self.tick.is_unseen || self.tick.sent == lengths {
             return None;
@@ -139,6 +154,7 @@ impl Client {
     }
 }
 
+/// Whether a later try may succeed.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

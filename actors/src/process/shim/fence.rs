@@ -1,6 +1,18 @@
-//! The shim's part of the lease: it stops its tree by itself when the lease of its host is late, and
-//! lets it go on when that is renewed. So nothing runs on when the host counts as lost, whatever has
-//! become of the daemon.
+//! The shim's part of the lease: it freezes its tree by itself when the lease of its host is late, and thaws
+//! it when the lease is renewed. So nothing of the tree runs when other hosts count this host as lost, even
+//! if the daemon hangs or is dead.
+//!
+//! ```text
+//!                late, policy freeze
+//!   running ───────────────────────────▶ frozen ──┐ late: freeze again, each 250 ms, since another
+//!     │  ▲                                │  ▲     │ process may have continued a member
+//!     │  └──────────── good ──────────────┘  └────┘
+//!     │                                   │
+//!     └── fenced; or late, policy kill ───┴──▶ kill, each 2 s until the tree is gone
+//! ```
+//!
+//! A timer of CLOCK_BOOTTIME drives it ([`Fence::look`]); so does each new connection. `frozen.json` keeps
+//! the set of stopped processes for a rescue shim.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,42 +33,45 @@ use crate::process::lease::{self, LeaseState, StartedUnder};
 use crate::process::records::{self, Manifest};
 use crate::process::tree::Tree;
 
-/// Between two looks at a lease that is late.
+/// The pause between two looks at a lease that is late.
 const AGAIN: Duration = Duration::from_millis(250);
-/// Between two kills of what survives one.
+/// The pause between two kills, while the tree has survivors.
 const KILL_AGAIN: Duration = Duration::from_secs(2);
-/// What was stopped: a shim that takes over lets it go on. It is there while the tree stands still.
+/// The file with the stopped processes. It exists while the tree is frozen, so that a rescue shim can
+/// continue them.
 const FILE: &str = "frozen.json";
 const LATE: &str = "the lease of its host was late, and on_lease_late is \"kill\"";
 const FENCED: &str = "its host was given up, because the lease was over";
 
+/// The fence of one tree. The supervisor asks it for the next step and carries the step out with it.
 pub struct Fence {
+    /// The lease under which the tree was started.
     under: StartedUnder,
     policy: OnLeaseLate,
     boot: u128,
-    /// Fires also when its time passes while the machine is suspended.
+    /// A timer that also counts suspended time: after a long suspension it fires at once.
     timer: OwnedFd,
     frozen: Option<Frozen>,
 }
 
 struct Frozen {
     since: Instant,
-    /// What stood still before is not among them.
+    /// Those that the freeze has stopped. Processes that were stopped before are not among them.
     stopped: BTreeSet<Process>,
 }
 
-/// What is to be done with the tree.
+/// What the supervisor has to do with the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Leave,
-    /// Also when it is frozen: another process may have continued one of it.
+    /// Comes also while the tree is frozen: another process may have continued a member.
     Freeze,
     Thaw,
-    /// For this reason.
+    /// The reason is for the exit record.
     Kill(&'static str),
 }
 
-/// Decides. Pure.
+/// Decides the next step. Pure.
 fn step(standing: LeaseState, policy: OnLeaseLate, is_frozen: bool) -> Step {
     match (standing, policy) {
         (LeaseState::Fenced, _) => Step::Kill(FENCED),
@@ -67,7 +82,7 @@ fn step(standing: LeaseState, policy: OnLeaseLate, is_frozen: bool) -> Step {
     }
 }
 
-/// When to look next, in nanoseconds of [`lease::now`]. Pure.
+/// When to look next, in nanoseconds of [`lease::now`]: at the end of a good lease, else after a pause. Pure.
 fn next_look(standing: LeaseState, step: Step, now: u64) -> u64 {
     let after = |pause: Duration| now + u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
     match (standing, step) {
@@ -78,12 +93,13 @@ fn next_look(standing: LeaseState, step: Step, now: u64) -> u64 {
 }
 
 impl Fence {
-    /// `None`: the host has no lease. Looks at once.
+    /// `None`: the manifest names no lease. The timer fires at once, for a first look. After a rescue,
+    /// continues with the freeze of the dead shim.
     pub fn new(manifest: &Manifest) -> io::Result<Option<Self>> {
         let Some(under) = manifest.lease.clone() else { return Ok(None) };
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
-        // An unreadable one: there is nothing to continue.
+        // A file that can't be read counts as missing: nothing is known to be continued.
         let stopped: Option<BTreeSet<Process>> =
             records::read(Path::new("."), FILE).unwrap_or_default();
         let frozen = stopped.map(|stopped| Frozen { since: Instant::now(), stopped });
@@ -93,10 +109,12 @@ impl Fence {
         Ok(Some(fence))
     }
 
+    /// To be polled: readable when a look is due. [`Self::look`] clears it.
     pub fn timer(&self) -> BorrowedFd<'_> {
         self.timer.as_fd()
     }
 
+    /// Whether the fence has frozen the tree and not thawed it. Also `true` while a frozen tree is killed.
     pub fn is_frozen(&self) -> bool {
         self.frozen.is_some()
     }
@@ -105,15 +123,15 @@ impl Fence {
     pub fn look(&self) -> Step {
         let standing = self.under.standing(self.boot);
         let step = step(standing, self.policy, self.is_frozen());
-        // It can fail only for a wrong argument.
+        // timerfd_settime(2) fails only for wrong arguments.
         let _ = self.arm(next_look(standing, step, lease::now()));
         step
     }
 
-    /// Also discards that it has fired.
+    /// Sets the timer to an absolute time. That also clears an expiration that was not read.
     fn arm(&self, at: u64) -> io::Result<()> {
         let secs = i64::try_from(at / 1_000_000_000).unwrap_or(i64::MAX);
-        // 0 would disarm it.
+        // A value of 0 would disarm the timer.
         let nanos = i64::try_from(at % 1_000_000_000).unwrap_or_default().max(1);
         let value = Timespec { tv_sec: secs, tv_nsec: nanos };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
@@ -121,17 +139,17 @@ impl Fence {
         Ok(())
     }
 
-    /// Stops what runs of the tree.
+    /// Stops the running members of the tree, and records them before that.
     pub fn freeze(&mut self, tree: &Tree) {
         let new = || Frozen { since: Instant::now(), stopped: BTreeSet::new() };
         let frozen = self.frozen.get_or_insert_with(new);
         freeze_tree(tree, &mut frozen.stopped, &mut |stopped| {
-            // Without the file only a shim that takes over can't continue them.
+            // Best effort: if the write fails, only a rescue shim could not continue them.
             let _ = serde_json::to_vec(stopped).map(|bytes| fs::write(FILE, bytes));
         });
     }
 
-    /// Continues what was stopped. Returns how long it stood still.
+    /// Continues the stopped processes. Returns how long the tree was frozen, as far as this shim knows.
     pub fn thaw(&mut self, tree: &Tree) -> Duration {
         let Some(Frozen { since, stopped }) = self.frozen.take() else { return Duration::ZERO };
         thaw_tree(tree, &stopped);

@@ -1,5 +1,11 @@
-//! Enforces a process's limits: sets those that the kernel enforces, watches the others, and
-//! decides when the tree has to end.
+//! Enforces a process's limits. [`Bounds`] sets those that the kernel enforces, in the child before its exec.
+//! [`Guard`] takes samples for the others, and says when the tree has to end:
+//!
+//! ```text
+//!  watching ──Terminate──▶ SIGTERM was sent ──grace over, or the leader ended──▶ Kill
+//!     │  └─────Kill──────────────────────────────────────────────────────────────▶ Kill
+//!     └─the leader ended──▶ only memory and processes are watched ──exceeded──▶ Kill
+//! ```
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,24 +23,32 @@ use crate::process::records::Manifest;
 use crate::process::tree::Tree;
 use crate::process::watch::{LimitWatch, Measure, Sample};
 
-/// Tasks beyond a limit of processes: threads are tasks, and agents have a dozen each.
+/// The kernel counts tasks, and every thread is a task. Agents have a dozen threads each, so the kernel's
+/// limit is this many tasks for each process, and [`TASKS_MORE`]. The exact limit of processes is watched.
 const TASKS_EACH: u64 = 16;
 const TASKS_MORE: u64 = 64;
 
+/// Watches the limits of one tree for the supervisor.
 pub struct Guard {
     limits: Limits,
     pub cgroup: Option<Cgroup>,
+    /// From SIGTERM to SIGKILL.
     grace: Duration,
+    /// The leader's start, moved by the time in which the tree was frozen.
     began: Instant,
     watch: LimitWatch,
+    /// When the next sample is due. `None`: none is needed, or a measure was taken.
     look_at: Option<Instant>,
-    /// Why the tree has to end.
+    /// Why the shim has ended the tree, for the exit record. The fence sets it too.
     pub reason: Option<String>,
+    /// When the grace of a SIGTERM is over.
     kill_at: Option<Instant>,
+    /// The leader has ended.
     is_over: bool,
 }
 
 impl Guard {
+    /// `age`: how long the leader has run; above zero after a rescue.
     pub fn new(manifest: &Manifest, age: Duration) -> Self {
         let now = Instant::now();
         let watch = LimitWatch::new(manifest.limits, Sample { at: age, ..Sample::default() });
@@ -52,25 +66,26 @@ impl Guard {
         }
     }
 
-    /// While the tree is frozen only a kill is due.
+    /// When [`Self::look`] is due. While the tree is frozen no sample is due, only a kill.
     pub fn due(&self, is_frozen: bool) -> Option<Instant> {
         self.look_at.filter(|_| !is_frozen).or(self.kill_at)
     }
 
-    /// The tree was frozen for so long, which counts for no limit of time.
+    /// The tree was frozen for this long. That time does not count for the limits of time.
     pub fn stood_still(&mut self, pause: Duration) {
         self.began += pause;
         self.look_at = self.look_at.map(|at| at + pause);
     }
 
-    /// The leader has ended: leftovers only obey the limits of memory and processes.
+    /// The leader has ended. For what it left behind, only the limits of memory and processes remain. Later
+    /// calls do nothing.
     pub fn leader_ended(&mut self) {
         if self.is_over {
             return;
         }
         self.is_over = true;
         let sample = self.sample(0, false, None);
-        // Lack of memory may have killed it.
+        // The kernel may have killed it for lack of memory: then that is the reason for the record.
         if self.reason.is_none() && sample.out_of_memory {
             self.reason = self.watch.look(sample).map(|(_, reason)| reason);
         }
@@ -78,11 +93,14 @@ impl Guard {
         self.look_at = self.watch.pause(sample.at).map(|pause| Instant::now() + pause);
     }
 
-    /// Ends the grace of a tree once the leader has ended; `false` if there is none.
+    /// Ends the grace early, since the leader has ended. `true`: there was one, and the caller has to kill
+    /// now.
     pub fn hurry(&mut self) -> bool {
         self.kill_at.take().is_some()
     }
 
+    /// Takes a sample if one is due, and returns what to do to the tree now. `bytes`: of both streams so far.
+    /// `stalled`: the spool takes no output.
     pub fn look(
         &mut self,
         now: Instant,
@@ -108,6 +126,7 @@ impl Guard {
         self.kill_at.take_if(|at| *at <= now).map(|_| Measure::Kill)
     }
 
+    /// `tree`: `None` where no limit needs the usage of its members, which a search would cost.
     fn sample(&self, bytes: u64, stalled: bool, tree: Option<&Tree>) -> Sample {
         let members = tree.map(Tree::members).unwrap_or_default();
         let held = self.cgroup.as_ref().filter(|_| self.limits.memory_bytes > 0);
@@ -123,17 +142,19 @@ impl Guard {
     }
 }
 
+/// The limits that the child of the fork sets for itself.
 pub struct Bounds {
     limits: Limits,
-    /// The created cgroup, or why there is none.
+    /// The cgroup, which exists, or why there is none, in a sentence.
     cgroup: Result<Cgroup, String>,
-    /// Tasks that the user may have in all.
+    /// The tasks that the user may have in all (`RLIMIT_NPROC` counts by user); 0: no such limit is set.
+    /// Root is exempt from it.
     tasks: u64,
     soft: SoftLimits,
 }
 
 impl Bounds {
-    /// Prepares before the fork.
+    /// Does what must be done before the fork: makes the cgroup, and counts the user's tasks.
     pub fn prepare(manifest: &Manifest) -> Self {
         let limits = manifest.limits;
         let none = || "there is no cgroup v2 that may be used".to_owned();
@@ -148,13 +169,14 @@ impl Bounds {
         Self { limits, cgroup, tasks, soft: manifest.soft_limits }
     }
 
-    /// Sets them for the calling process, except open files. Returns how each is enforced.
+    /// Sets the limits for the calling process, except that of open files. Returns how each one is
+    /// enforced, for the record `started.json`. A limit that can't be set is no error.
     pub fn apply(&self) -> Vec<Applied> {
         let entered = self.cgroup.as_ref().map_err(Clone::clone).and_then(|cgroup| {
             cgroup.enter().map_err(|error| format!("its cgroup can't be entered: {error}"))?;
             Ok(cgroup)
         });
-        // Enforced by a file of the cgroup, else watched.
+        // The kernel enforces a limit by a file of the cgroup. Without it the guard watches.
         let set = |file: &str, value| {
             let cgroup = entered.as_ref().map_err(Clone::clone);
             let set = cgroup.and_then(|cgroup| {
@@ -181,7 +203,8 @@ impl Bounds {
         self.limits.set().map(apply).collect()
     }
 
-    /// To be called last before the program runs: earlier steps may need more.
+    /// Sets the limit of open files, or restores the soft limit that the daemon has raised for itself. To
+    /// be called as one of the last steps before the exec: earlier steps may need more descriptors.
     pub fn limit_open_files(&self) -> io::Result<()> {
         let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
         let (soft, hard) = match (self.limits.open_files, self.soft.open_files) {
@@ -193,7 +216,8 @@ impl Bounds {
         Ok(setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?)
     }
 
-    /// Restores the core dump limit of the daemon's parent.
+    /// Restores the soft limit of core dumps that the daemon was started with; the daemon and the shim set
+    /// 0 for themselves.
     pub fn allow_core_dumps(&self) -> io::Result<()> {
         let Some(soft) = self.soft.core_bytes else { return Ok(()) };
         let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;
@@ -201,13 +225,14 @@ impl Bounds {
     }
 }
 
-/// Gives this process priority over the tree that it watches, if it may: a tree that forks
-/// without end leaves no time to others. Children get normal priority (sched(7)).
+/// Gives this shim real-time priority over the tree that it watches, if it may and if processes are
+/// limited: a tree that forks without end leaves other processes no time. Children get normal priority
+/// (sched(7)).
 pub fn raise_own_priority(limits: &Limits) {
     if limits.processes > 0 {
         let priority = libc::sched_param { sched_priority: 1 };
-        // SAFETY: the calling process, one struct that is only read. Without the
-        // privilege it fails, and the kernel holds the limit for such a user.
+        // SAFETY: the call is about this process, and only reads one struct. Without the privilege it fails.
+        // Then this user is not root, and RLIMIT_NPROC holds the limit.
         unsafe {
             libc::sched_setscheduler(
                 0,
@@ -218,11 +243,12 @@ pub fn raise_own_priority(limits: &Limits) {
     }
 }
 
+/// The tasks that the kernel allows for a limit of processes.
 fn tasks(processes: u64) -> u64 {
     processes.saturating_mul(TASKS_EACH).saturating_add(TASKS_MORE)
 }
 
-/// How a limit is held that was `set` in the kernel, or `otherwise`.
+/// How a limit is enforced: by the kernel if it could be set, else `otherwise`, with the reason.
 fn held<T, E: ToString>(set: Result<T, E>, otherwise: Hold) -> (Hold, Option<String>) {
     match set {
         Ok(_) => (Hold::Kernel, None),
@@ -230,7 +256,7 @@ fn held<T, E: ToString>(set: Result<T, E>, otherwise: Hold) -> (Hold, Option<Str
     }
 }
 
-/// Whether a limit of open files can be set: none beyond the hard one.
+/// Whether a limit of open files can be set: it can't be above the hard limit.
 fn may_open(value: u64) -> io::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if value > hard {

@@ -1,5 +1,12 @@
-//! The leader: the process whose end is the end of the execution process. Its states, and how
-//! the shim learns its end.
+//! The leader: the process whose end is the end of the execution process. Its states ([`LeaderState`]; the
+//! transitions are drawn in `shim/mod.rs`), and how the shim learns its end:
+//!
+//! ```text
+//!  Own       SIGCHLD ─▶ waitid(WNOWAIT) gives the status ────────────────────────▶ ended
+//!  Adopted   the handle is readable ─▶ died ─▶ the kernel keeps the status, or
+//!                                              the daemon reports it, or
+//!                                              STATUS_BUDGET is over: unknown ───▶ ended
+//! ```
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, ExitStatus};
@@ -11,41 +18,48 @@ use crate::process::identity::{PidFd, Process};
 use crate::process::records::ExitRecord;
 use crate::process::tree::{Marker, Tree};
 
-/// How long the adopter may take to report a status.
+/// How long the adopter may take to report the status of a dead leader.
 const STATUS_BUDGET: Duration = Duration::from_secs(5);
 const STATUS_LOST: &str =
     "the exit status is lost: the supervising process was killed and no parent was left to tell";
 
+/// Whether this shim is the leader's parent.
 pub enum Kinship {
-    /// Ours: wait(2) gives its status.
+    /// The leader is a child of this shim: wait(2) gives its status.
     Own,
-    /// It was the child of a shim that has died, and is the adopter's now. Its handle shows
-    /// that it died; the adopter reports its status, or the kernel once it is reaped.
+    /// The leader was the child of a shim that has died, and is now the adopter's child. Its handle shows
+    /// when it dies. The adopter reports its status, or the kernel keeps it once the leader is reaped
+    /// (Linux 6.15).
     Adopted {
         /// `None` when it died before a handle on it was opened.
         handle: Option<PidFd>,
+        /// The pid of the daemon: the parent of this rescue shim.
         adopter: i32,
-        /// Its orphans that were known at the takeover.
+        /// The orphans that were known at the takeover.
         roots: Vec<Process>,
     },
 }
 
-/// How the leader ended; `None`: no process knows it any more.
+/// How the leader ended; `None`: its status is lost.
 pub type LeaderEnd = Option<ExitStatus>;
 
+/// How far the end of the leader has come.
 pub enum LeaderState {
     Running,
-    /// Since then.
+    /// Dead since then, and its status is not known yet. Only an adopted leader has this state.
     Dead(Instant),
-    /// Dead; `left` bytes of its output in each pipe are not in the spool yet.
+    /// Dead, with its status (`ending`) and the time of its end. So many bytes of its output are still in
+    /// each pipe.
     Draining {
         ending: LeaderEnd,
         at: Timestamp,
         left: [u64; 2],
     },
+    /// The record is on disk.
     Recorded(ExitRecord),
 }
 
+/// The leader and what the shim knows of its end.
 pub struct Leader {
     pub process: Process,
     pub kinship: Kinship,
@@ -53,6 +67,8 @@ pub struct Leader {
 }
 
 impl Leader {
+    /// The handle to poll for the leader's death. `None` for an own child, whose death SIGCHLD reports, and
+    /// once the leader is dead.
     pub fn watched(&self) -> Option<&PidFd> {
         match (&self.kinship, &self.life) {
             (Kinship::Adopted { handle, .. }, LeaderState::Running) => handle.as_ref(),
@@ -60,7 +76,7 @@ impl Leader {
         }
     }
 
-    /// The record of its end, once it is on disk.
+    /// The exit record, once it is on disk.
     pub fn record(&self) -> Option<&ExitRecord> {
         match &self.life {
             LeaderState::Recorded(record) => Some(record),
@@ -68,14 +84,15 @@ impl Leader {
         }
     }
 
-    /// An adopted leader was seen dead.
+    /// The handle of an adopted leader has shown its death.
     pub fn died(&mut self, now: Instant) {
         if matches!(self.life, LeaderState::Running) {
             self.life = LeaderState::Dead(now);
         }
     }
 
-    /// Where to look for the processes that it has started.
+    /// Where to search for the leader's tree. A parent searches below itself. A rescue shim has the tree
+    /// beside it, below the adopter.
     pub fn tree(&self, marker: Marker, cgroup: Option<Cgroup>) -> Tree {
         let tree = Tree { cgroup, ..Tree::without_shim(marker) };
         let Kinship::Adopted { adopter, roots, .. } = &self.kinship else {
@@ -92,7 +109,8 @@ impl Leader {
         }
     }
 
-    /// How a dead adopted leader ended; `None` while a report may still come.
+    /// How a dead adopted leader ended, as `Some`: `Some(None)` once [`STATUS_BUDGET`] is over. `None`: it
+    /// lives, is our own child, or a report may still come.
     pub fn ending(&self, now: Instant) -> Option<LeaderEnd> {
         let (Kinship::Adopted { handle, .. }, LeaderState::Dead(since)) =
             (&self.kinship, &self.life)
@@ -104,26 +122,28 @@ impl Leader {
         status.map(Some).or(is_late.then_some(None))
     }
 
-    /// It has ended, and the pipes hold `left` bytes.
+    /// The leader has ended, and its pipes hold `left` bytes now. The first call counts; later ones are
+    /// ignored.
     pub fn ended(&mut self, ending: LeaderEnd, left: [u64; 2]) {
         if matches!(self.life, LeaderState::Running | LeaderState::Dead(_)) {
             self.life = LeaderState::Draining { ending, at: Timestamp::now(), left };
         }
     }
 
-    /// `count` bytes of a stream went into the spool; `None`: its pipe is empty.
+    /// `count` bytes of a stream went into the spool. `None`: its pipe is empty or closed, so nothing is
+    /// left.
     pub fn drained(&mut self, stream: usize, count: Option<usize>) {
         if let LeaderState::Draining { left, .. } = &mut self.life {
             left[stream] = count.map_or(0, |count| left[stream].saturating_sub(count as u64));
         }
     }
 
-    /// Whether it has ended and all that it wrote is in the spool.
+    /// Whether the leader has ended and all that it wrote has left the pipes.
     pub fn is_drained(&self) -> bool {
         matches!(self.life, LeaderState::Draining { left: [0, 0], .. })
     }
 
-    /// The record to write, once all that it wrote is in the spool.
+    /// The record to write, once [`Self::is_drained`]. `lengths`: the bytes spooled of each stream.
     pub fn record_due(&self, lengths: [u64; 2]) -> Option<ExitRecord> {
         let LeaderState::Draining { ending: status, at, left: [0, 0] } = self.life else {
             return None;

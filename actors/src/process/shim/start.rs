@@ -1,5 +1,18 @@
-//! From a bare process in an execution process's folder to a supervisor with a leader: one that
-//! it starts, or one that it takes over.
+//! Makes a supervisor with a leader of a bare process in an execution process's folder. [`start`] starts the
+//! leader, [`take_over`] gets it from a dead shim by way of the daemon.
+//!
+//! ```text
+//!  start: the shim                       its child, after the fork
+//!    become a shim (signals, session)      check the working folder for links
+//!    lock; refuse a folder that was used   new session, default signals, OOM score
+//!    manifest, spool, socket               limits; started.json (durable)
+//!    secrets from stdin, stages            network namespace, its sockets to the proxy
+//!    open the box's paths; proxy           the lease must be good
+//!    fork ───────────────────────────────▶ limit of open files
+//!    wait for the exec                     enter the box, exec
+//! ```
+//!
+//! If a step of the child fails, only an errno reaches the shim, which writes exit.json with the reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -47,24 +60,28 @@ use crate::sandbox::allowed_destinations::AllowedHost;
 use crate::sandbox::{Level, Ready, Receipt, Sandbox};
 use crate::secret::Secrets;
 
-/// Wanted size of an output pipe, in bytes; a user's pipes have a limit in all (pipe(7)).
+/// The wanted size of an output pipe, in bytes. The kernel refuses it beyond the user's total (pipe(7)).
 const PIPE_BYTES: i32 = 256 * 1024;
-/// The executor and all it starts are killed for memory before the shim is (proc(5)).
+/// The executor and all that it starts get this score, so that the kernel kills them for lack of memory
+/// before the shim and the daemon (proc_pid_oom_score_adj(5)).
 const OOM_SCORE_ADJ: i32 = 300;
+/// The shim's working folder is the process's folder.
 const HERE: &str = ".";
-/// The child could not enter its box; exec(2) has no such error.
+/// Sent by the child when it could not enter its box. exec(2) does not fail with this errno, nor with those
+/// of the next two constants.
 const NO_BOX: Errno = Errno::ENOTRECOVERABLE;
 /// The child could not enter a network of its own.
 const NO_NETWORK: Errno = Errno::ENONET;
 /// The lease of the host was late.
 const NO_LEASE: Errno = Errno::ETIME;
 
-/// Starts the manifest's program. The error is a sentence.
+/// Starts the manifest's program. Returns once its exec has succeeded. The error is a sentence without its
+/// full stop; the daemon gets it as [`SpawnError::Refused`](crate::process::SpawnError::Refused).
 pub fn start() -> Result<Supervisor, String> {
     let signals = set_up_process().map_err(with_context("can't become a shim"))?;
-    // Before the lock is taken as well: then a second shim need not wait for it.
+    // Checked before the lock too, so that a second shim does not wait while the first one holds the lock.
     refuse_a_second_start()?;
-    // Waits: the daemon may have looked at the folder just before.
+    // This waits, because the daemon may hold the lock for a moment (`adopt`).
     let lock = lock_soon(HERE.as_ref()).map_err(with_context("can't lock"))?;
     let lock = lock.ok_or("another process holds the lock")?;
     refuse_a_second_start()?;
@@ -81,7 +98,7 @@ pub fn start() -> Result<Supervisor, String> {
     raise_own_priority(&manifest.limits);
     let mut child = spawn(manifest).map_err(|error| {
         let reason = reason_not_started(manifest, &error);
-        // Best effort: the handshake reports it as well.
+        // Best effort: the handshake reports the reason too.
         let record = ExitRecord::unknown(&reason);
         let _ = records::write_durably(HERE.as_ref(), ExitRecord::FILE, &record);
         let _ = fs::remove_file(SOCKET);
@@ -98,7 +115,7 @@ pub fn start() -> Result<Supervisor, String> {
     let stdin = child.stdin.take().map(OwnedFd::from);
     let pipes = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
     for pipe in pipes.iter().flatten() {
-        // Best effort: without it the pipe has the usual size.
+        // Best effort: if it fails, the pipe keeps its usual size.
         let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     }
     for pipe in pipes.iter().flatten().chain(&stdin) {
@@ -108,7 +125,8 @@ pub fn start() -> Result<Supervisor, String> {
     supervisor(folder, leader, Duration::ZERO, pipes, stages, Stdin::new(stdin, 0))
 }
 
-/// Takes over from a shim that has died, with what the daemon hands over.
+/// Takes over from a shim that has died, with what the daemon sends on standard input
+/// (`attach::send_takeover`). The error is a sentence without its full stop.
 pub fn take_over() -> Result<Supervisor, String> {
     let signals = set_up_process().map_err(with_context("can't become a shim"))?;
     let (takeover, lock, ends) =
@@ -122,7 +140,7 @@ pub fn take_over() -> Result<Supervisor, String> {
             Some(stages.map_err(with_context("can't go on with its stages"))?)
         }
         None if folder.manifest.secrets.is_empty() => None,
-        // No output is better than output that shows secrets.
+        // Without the needles nothing can be redacted. No output is better than output that shows secrets.
         None => return Err("its stages are lost".to_owned()),
     };
     failpoint::hit("takeover", "prepared");
@@ -154,6 +172,7 @@ pub fn take_over() -> Result<Supervisor, String> {
 }
 
 impl ProcessFolder {
+    /// Reads the manifest, opens the spool and listens on the socket.
     fn open(signals: SignalFd, lock: File) -> Result<Self, String> {
         let manifest: Manifest = read_here(Manifest::FILE)?.ok_or("there is no manifest.json")?;
         let (spool, listener) = SpoolWriter::open(HERE.as_ref(), manifest.spool_max_bytes)
@@ -171,7 +190,7 @@ fn supervisor(
     stages: Option<[Stage; 2]>,
     stdin: Stdin,
 ) -> Result<Supervisor, String> {
-    // It may hold secrets, and only the executor needs it.
+    // The environment may hold secrets by now, and only the executor needs it.
     folder.manifest.env = BTreeMap::new();
     Ok(Supervisor {
         leader,
@@ -198,13 +217,14 @@ fn read_here<T: DeserializeOwned>(name: &str) -> Result<Option<T>, String> {
     records::read(HERE.as_ref(), name).map_err(with_context(&format!("can't read {name}")))
 }
 
+/// Reads the secrets from standard input. Nothing there (`/dev/null`) means that there are none.
 fn receive_secrets() -> io::Result<Secrets> {
     let mut bytes = Vec::new();
     File::from(io::stdin().as_fd().try_clone_to_owned()?).read_to_end(&mut bytes)?;
     if bytes.is_empty() { Ok(Secrets::default()) } else { Ok(serde_json::from_slice(&bytes)?) }
 }
 
-/// Only secrets need stages: without them bytes go straight from pipe to spool.
+/// Makes the stages of both streams. `None`: there are no secrets, so bytes go straight from pipe to spool.
 fn make_stages(secrets: &Secrets, spool: &SpoolWriter) -> io::Result<Option<[Stage; 2]>> {
     if secrets.needles.is_empty() {
         return Ok(None);
@@ -213,8 +233,8 @@ fn make_stages(secrets: &Secrets, spool: &SpoolWriter) -> io::Result<Option<[Sta
     Ok(Some([stage(Stream::Stdout)?, stage(Stream::Stderr)?]))
 }
 
-/// Forbids core dumps, begins a session, adopts its descendants' orphans, and ignores every
-/// signal but the deaths of children, which the descriptor reports.
+/// Makes this process a shim: forbids core dumps, begins a session (so that no terminal's signal comes),
+/// becomes a subreaper, and ignores the usual signals. The returned descriptor reports deaths of children.
 fn set_up_process() -> io::Result<SignalFd> {
     for signal in [
         Signal::SIGHUP,
@@ -225,13 +245,13 @@ fn set_up_process() -> io::Result<SignalFd> {
         Signal::SIGUSR1,
         Signal::SIGUSR2,
         Signal::SIGALRM,
-        // Exceeding a file size limit is then an error, not a death.
+        // Ignored, a write beyond a limit of file size fails with EFBIG and does not kill the shim.
         Signal::SIGXFSZ,
     ] {
         set_disposition(signal, SigHandler::SigIgn)?;
     }
     let _ = forbid_core_dumps();
-    // Ignoring it would make the kernel reap children.
+    // If SIGCHLD were ignored, the kernel would reap children by itself, and their statuses would be lost.
     set_disposition(Signal::SIGCHLD, SigHandler::SigDfl)?;
     let children = SigSet::from(Signal::SIGCHLD);
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&children), None)?;
@@ -247,6 +267,7 @@ fn set_disposition(signal: Signal, handler: SigHandler) -> io::Result<()> {
     Ok(())
 }
 
+/// A folder serves for one start. An exit record without a start closes it (`Shims::adopt`).
 fn refuse_a_second_start() -> Result<(), String> {
     let already = |name: &str| Path::new(name).exists();
     if already(Started::FILE) || already(ExitRecord::FILE) {
@@ -255,7 +276,8 @@ fn refuse_a_second_start() -> Result<(), String> {
     Ok(())
 }
 
-/// Binds by a relative name, since `sun_path` (unix(7)) is too short for many folders.
+/// Listens on the control socket. Binds it by a relative name, since `sun_path` (unix(7)) is too short for
+/// many folders.
 fn listen() -> io::Result<UnixListener> {
     if_there(fs::remove_file(SOCKET))?;
     let listener = UnixListener::bind(SOCKET)?;
@@ -264,6 +286,8 @@ fn listen() -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// Forks and executes the program. Everything that can be prepared is prepared before the fork: of an error
+/// in the child, only its errno arrives.
 #[expect(clippy::disallowed_methods, reason = "this is where executors are spawned")]
 fn spawn(manifest: &Manifest) -> io::Result<Child> {
     let stdin = match manifest.stdin {
@@ -271,13 +295,13 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         StdinSource::File => File::open(STDIN_FILE)?.into(),
         StdinSource::Pipe => Stdio::piped(),
     };
-    // Absolute: by the time of its use, the child works in the executor's folder.
+    // Absolute, because the child uses it after it has changed to the executor's working folder.
     let folder = std::env::current_dir()?;
     let cwd = working_folder(manifest)?;
     let (epoch, bounds) = (manifest.epoch, Bounds::prepare(manifest));
     let sandbox = manifest.sandbox.as_ref();
     let receipt = sandbox.map(Sandbox::receipt);
-    // Made before the fork: the child only enters it.
+    // Opens the paths of the box before the fork: the child only enters the box.
     let mut ready = sandbox.map(Ready::make).transpose().map_err(io::Error::other)?;
     let is_strict = sandbox.is_some_and(|sandbox| sandbox.level == Level::Strict);
     let door = is_strict.then(ProxyChannel::connect).transpose();
@@ -296,7 +320,8 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SAFETY: the shim has one thread, so the child of its fork may do what it likes.
+    // SAFETY: the shim has one thread, so no lock of another thread can be held in the child of the fork, and
+    // the child may allocate and call anything.
     unsafe {
         command.pre_exec(move || {
             if cwd.is_some() && cwd != std::env::current_dir().ok() {
@@ -309,10 +334,9 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
             if !lease.as_ref().is_none_or(is_good) {
                 return Err(NO_LEASE.into());
             }
-            // The steps before open files, too.
+            // After the steps that open files themselves.
             bounds.limit_open_files()?;
-            // Last of all: the steps before write files that the box does not hold.
-            // Only a number comes out of the child.
+            // The last step: the steps before it write files that the box would not allow.
             let entered = ready.take().map_or(Ok(()), Ready::enter);
             entered.map_err(|_| io::Error::from(NO_BOX))
         });
@@ -320,14 +344,17 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     command.spawn()
 }
 
-/// The required working folder: a link that was put on the way there prevents the start.
+/// The path that the child's working folder must have, if the manifest requires one: `cwd_beneath` without
+/// its own links, and the rest of `cwd` as it is. If an agent has planted a link in that rest, the kernel
+/// shows another path to the child, and the start fails with ELOOP.
 fn working_folder(manifest: &Manifest) -> io::Result<Option<PathBuf>> {
     let Some(beneath) = &manifest.cwd_beneath else { return Ok(None) };
     let below = manifest.cwd.strip_prefix(beneath).map_err(|_| Errno::ELOOP)?;
     Ok(Some(fs::canonicalize(beneath)?.join(below)))
 }
 
-/// Runs in the child, before its exec: its identity is on disk before the program runs.
+/// Runs in the child, before its exec: sets up its session, signals and limits, and writes `started.json`, so
+/// that the identity is on disk before the program runs.
 fn set_up_child(
     folder: &Path,
     epoch: u64,
@@ -356,7 +383,8 @@ fn set_up_child(
     bounds.allow_core_dumps()
 }
 
-/// Best effort; lowering it again takes a privilege, raising none.
+/// Raises the OOM score of the calling process. Best effort. Raising it needs no privilege; lowering it again
+/// does.
 fn raise_oom_score() {
     const FILE: &str = "/proc/self/oom_score_adj";
     let score = fs::read_to_string(FILE).ok().and_then(|score| score.trim().parse::<i32>().ok());
@@ -365,10 +393,11 @@ fn raise_oom_score() {
     }
 }
 
-/// exec(2) and chdir(2) fail with the same errors; the reason tells them apart.
+/// Why the program was not started, as a sentence without its full stop. exec(2) and chdir(2) fail with the
+/// same errnos, so this looks at the working folder to tell them apart.
 fn reason_not_started(manifest: &Manifest, error: &io::Error) -> String {
     if error.get_ref().is_some() {
-        // Its box can't be made.
+        // An error with a text comes from before the fork, such as a box that can't be made.
         error.to_string()
     } else if error.raw_os_error() == Some(NO_BOX as i32) {
         "its sandbox can't be entered: the kernel refuses it".to_owned()

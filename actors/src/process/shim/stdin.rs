@@ -1,5 +1,4 @@
-//! The queue to the executor's standard input: whole messages, in order, each once. Never waits
-//! on the pipe.
+//! The queue to the executor's standard input: whole messages, in order, each once. Never waits for the pipe.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,30 +8,37 @@ use nix::unistd::write;
 
 use crate::process::wire::ShimMessage;
 
-/// Beyond so many bytes no further message is accepted.
+/// While the queue holds this many bytes or more, the shim takes no further message. One message may be
+/// larger.
 const BUFFER_MAX: usize = 1024 * 1024;
 
+/// The pipe and the messages that wait for it.
 #[derive(Debug, Default)]
 pub struct Stdin {
     pipe: Option<OwnedFd>,
     queue: VecDeque<(u64, Vec<u8>)>,
+    /// Bytes of the first message that are written.
     written: usize,
-    /// The highest sequence number received.
+    /// The highest sequence number that was received. Messages up to it are repetitions.
     pub last: u64,
+    /// The pipe is to be closed once the queue is empty.
     closing: bool,
 }
 
 impl Stdin {
-    /// `pipe` doesn't block; `None`: closed. An earlier shim received messages up to `last`.
+    /// `pipe` must be in non-blocking mode; `None`: it is closed. An earlier shim has handled messages up to
+    /// `last`.
     pub fn new(pipe: Option<OwnedFd>, last: u64) -> Self {
         Self { pipe, last, ..Self::default() }
     }
 
+    /// Whether another message may be taken out of a client's inbox.
     pub fn has_room(&self) -> bool {
         self.queue.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < BUFFER_MAX
     }
 
-    /// Queues a message, unless its number was seen before. Returns what to report at once.
+    /// Queues a message, unless its number was received before. Returns what to report at once: that the
+    /// pipe is closed, or that the message is written already.
     pub fn push(&mut self, sequence: u64, bytes: Vec<u8>) -> Option<ShimMessage> {
         if self.open_pipe().is_none() {
             return Some(ShimMessage::StdinClosed);
@@ -45,22 +51,22 @@ impl Stdin {
         (!waits).then_some(ShimMessage::StdinWritten { sequence })
     }
 
-    /// Closes the pipe after what is in the queue.
+    /// Closes the pipe after the messages in the queue. The next [`Self::feed`] does it.
     pub fn close(&mut self) {
         self.closing = true;
     }
 
-    /// The pipe, while it is to stay open.
+    /// The pipe; `None`: it is closed, or will be.
     pub fn open_pipe(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().filter(|_| !self.closing).map(AsFd::as_fd)
     }
 
-    /// The pipe, while something waits to go into it.
+    /// The pipe to poll for room; `None`: nothing waits.
     pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().filter(|_| !self.queue.is_empty()).map(AsFd::as_fd)
     }
 
-    /// Writes what the pipe takes now; returns what to report.
+    /// Writes as much as the pipe takes now. Returns what to report to the clients.
     pub fn feed(&mut self) -> Vec<ShimMessage> {
         let mut messages = Vec::new();
         while let Some(pipe) = &self.pipe
@@ -71,7 +77,7 @@ impl Stdin {
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => break,
                 Err(_) => {
-                    // The pipe has no reader, and will not get one.
+                    // EPIPE: the pipe has no reader any more, and can't get one. The queue is dropped.
                     self.closing = true;
                     self.queue.clear();
                     break;

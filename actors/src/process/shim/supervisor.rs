@@ -1,5 +1,16 @@
-//! The shim's loop: one `poll`, then a bounded piece of work for each source that is ready,
-//! requests first, so that no flood of output delays a kill.
+//! The shim's loop: one `poll`, then a bounded piece of work for each source that is ready.
+//!
+//! ```text
+//!  advance: what time or state makes due (end of the leader, record, limits, adopted tree)
+//!    └▶ record on disk, tree gone, rest spooled? ──▶ remove socket, release lock, end
+//!  announce_stall, tick
+//!  wait: poll ─▶ deaths, new client, lease, requests, leader's handle, stdin, output (CHUNKS at most)
+//!  answer the requests that waited for room, drop clients that are gone
+//! ```
+//!
+//! Requests come before output, so that a flood of output does not delay a kill. The order at an end is
+//! fixed: the leader's death, its pipes emptied, the stages released, the spool synced, `exit.json`; only
+//! then the clients hear of it, and the leader is reaped.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
@@ -34,11 +45,16 @@ use crate::process::tree::{Tree, is_in_another_attempt};
 use crate::process::watch::Measure;
 use crate::process::wire::{Hello, ShimMessage, ShimRequest, Target};
 
+/// The pause before the next try to write to a spool that is stalled.
 const RETRY: Duration = Duration::from_millis(250);
-/// How often to look at an adopted tree: nothing reports its last death.
+/// How often a rescue shim searches for the tree after the leader's end: no SIGCHLD reports the death of
+/// processes that are not its children.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
+/// How many reads of one pipe in a row, each of `write::CHUNK` bytes at most, before other sources get a
+/// turn.
 const CHUNKS: usize = 4;
-/// Connections at once; beyond them the oldest is dropped.
+/// The most connections at once. When another comes, the oldest is dropped: a daemon that died may not have
+/// closed it.
 const CLIENTS_MAX: usize = 4;
 
 /// A process's folder, ready to be supervised.
@@ -46,9 +62,9 @@ pub struct ProcessFolder {
     pub manifest: Manifest,
     pub spool: SpoolWriter,
     pub listener: UnixListener,
-    /// Reports dead children.
+    /// A signalfd(2) for SIGCHLD.
     pub signals: SignalFd,
-    /// Held by being open.
+    /// The lock of the folder: it is held while the file is open.
     pub lock: fs::File,
 }
 
@@ -59,22 +75,25 @@ pub struct Supervisor {
     pub guard: Guard,
     /// `None`: the host has no lease.
     pub fence: Option<Fence>,
-    /// The reading ends of standard output and error, until their end.
+    /// The reading ends of stdout and stderr; `None` after their end.
     pub pipes: [Option<OwnedFd>; 2],
-    /// Output passes through these if there are secrets.
+    /// The stages through which output passes; `None`: there are no secrets.
     pub stages: Option<[Stage; 2]>,
     pub stdin: Stdin,
     pub clients: Vec<Client>,
-    /// Why nothing can be written, and when to try again.
+    /// Why the spool or the record can't be written, and when to try again. The pipes are not read meanwhile.
     pub stalled: Option<(String, Instant)>,
-    /// The stall that the clients know of.
+    /// The stall that the clients were told last.
     pub announced_stall: Option<String>,
-    /// A stop was requested while the leader ran.
+    /// The strongest stop that was requested while the leader ran.
     pub stopped: Option<StopKind>,
+    /// No process of the tree is left. A parent learns it from wait(2), a rescue shim by searching.
     pub is_tree_gone: bool,
+    /// When a rescue shim searches for its tree next.
     pub look_at: Instant,
 }
 
+/// A source of the poll that is ready.
 #[derive(Clone, Copy, Debug)]
 enum Ready {
     Signals,
@@ -117,11 +136,13 @@ impl Supervisor {
             cgroup.remove();
         }
         failpoint::hit("tree", "gone");
-        // Later callers find the exit record instead.
+        // The socket goes before the lock: whoever can't connect then finds the exit record.
         let _ = fs::remove_file(SOCKET);
         drop(self.folder.lock);
     }
 
+    /// Polls all sources until one is ready or something is due. Pipes are not polled while the spool is
+    /// stalled, nor clients that have nothing to read or to write.
     fn wait(&mut self, tick_due: Option<Instant>) -> Vec<Ready> {
         let mut sources = vec![Ready::Signals, Ready::Listener];
         let mut fds = vec![
@@ -158,14 +179,14 @@ impl Supervisor {
             }
         }
 
-        // When there is something to do even without an event.
+        // The next moment at which something is due without an event.
         let retry = self.stalled.as_ref().map(|(_, at)| *at);
         let look = self.is_watching().then_some(self.look_at);
         let next =
             [tick_due, retry, look, self.guard.due(self.is_frozen())].into_iter().flatten().min();
         let timeout = next.map_or(PollTimeout::NONE, |deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
-            // Rounded up, so as not to wake too early.
+            // Rounded up: a timeout in whole milliseconds that is too short would make the loop spin.
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
         if poll(&mut fds, timeout).is_err() {
@@ -176,12 +197,14 @@ impl Supervisor {
         sources.into_iter().zip(&fds).filter(|(_, fd)| is_ready(fd)).map(|(s, _)| s).collect()
     }
 
-    /// Whether to poll for an adopted leader's status and for the end of its tree.
+    /// Whether a rescue shim has to ask again and again for the status of its dead leader and for the end
+    /// of its tree: nothing reports either.
     fn is_watching(&self) -> bool {
         matches!(self.leader.kinship, Kinship::Adopted { .. })
             && !matches!(self.leader.life, LeaderState::Running)
     }
 
+    /// Does what is due by time or by the state, in the order in which an end proceeds.
     fn advance(&mut self) {
         let now = Instant::now();
         if self.stalled.as_ref().is_some_and(|(_, at)| *at <= now) {
@@ -191,6 +214,7 @@ impl Supervisor {
         if let Some(ending) = self.leader.ending(now) {
             self.leader_ended(ending);
         }
+        // The leader of a tree that exceeded a limit has ended: the rest gets no further grace.
         if !matches!(self.leader.life, LeaderState::Running) && self.guard.hurry() {
             self.kill();
         }
@@ -210,6 +234,7 @@ impl Supervisor {
         }
     }
 
+    /// Asks the guard if a sample or a kill is due, and ends the tree as it says.
     fn keep_to_limits(&mut self, now: Instant) {
         let is_frozen = self.is_frozen();
         if self.guard.due(is_frozen).is_none_or(|at| at > now) {
@@ -231,7 +256,7 @@ impl Supervisor {
         self.fence.as_ref().is_some_and(Fence::is_frozen)
     }
 
-    /// Does what the lease of the host asks for.
+    /// Carries out what the fence decides, and tells the clients when the tree was frozen or thawed.
     fn look_at_lease(&mut self) {
         let was_frozen = self.is_frozen();
         let step = self.fence.as_ref().map_or(Step::Leave, Fence::look);
@@ -254,6 +279,8 @@ impl Supervisor {
         }
     }
 
+    /// Writes the exit record, after the spool is synced: whoever reads the record finds all the output
+    /// that it counts. If the disk is full, the loop tries again.
     fn write_down(&mut self, record: ExitRecord) {
         failpoint::hit("exit", "next");
         let written = self
@@ -263,7 +290,7 @@ impl Supervisor {
             .and_then(|()| records::write_durably(Path::new("."), ExitRecord::FILE, &record));
         match written {
             Err(error) if error.kind() != io::ErrorKind::NotFound => self.stall(&error),
-            // Written, or the folder has been deleted.
+            // The record is written; or the folder was deleted, and no later try can write it.
             _ => {
                 failpoint::hit("exit", "recorded");
                 self.announce(&ShimMessage::Exited(record.clone()));
@@ -273,8 +300,8 @@ impl Supervisor {
         }
     }
 
-    /// Reaps what is dead. The leader stays a zombie until its record is on disk: if this shim dies first,
-    /// the adopter of its children still gets the status.
+    /// Reaps dead children. The leader stays a zombie until its record is on disk: if this shim is killed
+    /// before that, the daemon becomes the zombie's parent and still gets the status.
     fn reap(&mut self) {
         while let Ok(Some(_)) = self.folder.signals.read_signal() {}
         if let Some(leader) = self.unrecorded_child() {
@@ -290,7 +317,8 @@ impl Supervisor {
             match reap(None) {
                 Reaped::Child(..) => {}
                 Reaped::NoneDead => return,
-                // All descendants of a subreaper are below its children.
+                // Every descendant of a subreaper is below one of its children, so without children the tree
+                // is gone. That proves nothing for a tree that is not ours.
                 Reaped::NoChild => {
                     self.is_tree_gone = matches!(self.leader.kinship, Kinship::Own);
                     return;
@@ -299,25 +327,28 @@ impl Supervisor {
         }
     }
 
-    /// The leader, if it is a child whose end is not on disk.
+    /// The leader's pid, if it is our child and its end is not on disk.
     fn unrecorded_child(&self) -> Option<i32> {
         let is_child = matches!(self.leader.kinship, Kinship::Own);
         (is_child && self.leader.record().is_none()).then_some(self.leader.process.pid)
     }
 
-    /// The leader has ended: what its pipes hold now was written before.
+    /// The leader has ended. Counts what its pipes hold now: all that the leader wrote is in the spool once
+    /// that many bytes are, although other processes may go on writing.
     pub fn leader_ended(&mut self, ending: LeaderEnd) {
         let left = self.pipes.each_ref().map(|pipe| pipe.as_ref().map_or(0, bytes_in));
         self.leader.ended(ending, left);
         self.guard.leader_ended();
     }
 
+    /// Accepts a connection, unless its peer may be an agent: the peer must be certainly outside of this
+    /// tree, and of all other attempts.
     fn accept(&mut self) {
         match self.folder.listener.accept() {
             Ok((stream, _)) => {
                 let Ok(mut client) = Client::new(stream) else { return };
-                // A supervised process, of whichever attempt, must not get the pipes, nor crowd the
-                // daemon out.
+                // A supervised process, of this or another attempt, must not get the pipes, and must not push
+                // the daemon's connection out.
                 if !self.tree().is_outside(client.pid) || is_in_another_attempt(client.pid) {
                     return;
                 }
@@ -326,10 +357,11 @@ impl Supervisor {
                     stdin_sequence: self.stdin.last,
                 }));
                 self.clients.push(client);
-                // A daemon that was fenced connects so that this is noticed at once.
+                // The daemon writes a fence to the file and connects. So the fence is seen now, and not at
+                // the next look.
                 self.look_at_lease();
             }
-            // No descriptor is left: the oldest connection is the likeliest to be stale.
+            // No descriptor is left (EMFILE). The oldest connection is the one that is most likely stale.
             Err(error) if error.raw_os_error() == Some(libc::EMFILE) => self.drop_oldest_client(),
             Err(_) => {}
         }
@@ -344,6 +376,7 @@ impl Supervisor {
         }
     }
 
+    /// A client's socket is ready: writes, reads, and answers.
     fn serve(&mut self, number: usize) {
         self.clients[number].flush();
         if !self.clients[number].is_parked {
@@ -352,12 +385,14 @@ impl Supervisor {
         self.answer_all(number);
     }
 
+    /// Answers the requests in the client's inbox, up to a message for standard input that has no room.
     fn answer_all(&mut self, number: usize) {
         while let Some(request) = self.clients[number].next_request(self.stdin.has_room()) {
             self.answer(number, request);
         }
     }
 
+    /// Carries a request out. Requests without an answer (`None`) have their effect only.
     fn answer(&mut self, number: usize, request: ShimRequest) {
         let answer = match request {
             ShimRequest::Subscribe => return self.subscribe(number),
@@ -401,7 +436,8 @@ impl Supervisor {
         }
     }
 
-    /// The client gets every event from now on, and the earlier ones that matter.
+    /// Sends the client every event from now on. Repeats those of earlier events that still hold: a stall, a
+    /// freeze, the record.
     fn subscribe(&mut self, number: usize) {
         let client = &mut self.clients[number];
         client.is_subscribed = true;
@@ -417,6 +453,7 @@ impl Supervisor {
         }
     }
 
+    /// Sends duplicates of the open pipes' ends and of the stages.
     fn send_pipes(&mut self, number: usize) {
         let [stdout, stderr] = self.pipes.each_ref().map(|pipe| pipe.as_ref().map(AsFd::as_fd));
         let stage = |at: usize| self.stages.as_ref().map(|stages| stages[at].file.as_fd());
@@ -424,9 +461,10 @@ impl Supervisor {
         self.clients[number].send_pipes(ends);
     }
 
+    /// Returns how many processes got the signal; for the leader's group 1, or 0.
     fn signal(&mut self, target: Target, signal: i32) -> u32 {
         match target {
-            // Until it is reaped its group's number belongs to no other.
+            // Until the leader is reaped, no other group can get the number.
             Target::Leader if self.leader.process.holds_its_pid() => {
                 let group = Pid::from_raw(self.leader.process.pid);
                 let sent = Signal::try_from(signal).is_ok_and(|it| killpg(group, it).is_ok());
@@ -444,8 +482,11 @@ impl Supervisor {
         }
     }
 
+    /// Kills the tree and reaps. Blocks the loop for about [`kill::BUDGET`](crate::process::kill::BUDGET)
+    /// at most.
     fn kill(&mut self) -> KillReport {
-        // Before the leader's end counts, the others that write to its pipes are to be dead.
+        // `self.reap` below counts what the pipes hold as the leader's last output. So the other processes
+        // that write to the pipes must be dead before it.
         let leader = self.unrecorded_child().unwrap_or_default();
         let report = kill_tree(&self.tree(), &mut || reap_others(leader));
         failpoint::hit("tree", "killed");
@@ -454,6 +495,7 @@ impl Supervisor {
         report
     }
 
+    /// Where to search for the tree now. Clients that are certainly outside of it are spared.
     fn tree(&self) -> Tree {
         let mut tree = self.leader.tree(self.folder.manifest.marker(), self.guard.cgroup.clone());
         let clients = self.clients.iter().map(|client| client.pid);
@@ -468,13 +510,14 @@ impl Supervisor {
         }
     }
 
-    /// Moves some of the bytes in pipes and stages to the spool.
+    /// Moves some bytes from each pipe to the spool. Also makes the stages use up what they hold.
     pub fn take_all(&mut self) {
         for stream in STREAMS {
             self.take(stream);
         }
     }
 
+    /// Moves [`CHUNKS`] reads of one pipe at most, and counts them for the leader's end. An error stalls.
     fn take(&mut self, stream: Stream) {
         for _ in 0..CHUNKS {
             match self.take_once(stream) {
@@ -497,14 +540,16 @@ impl Supervisor {
         }
     }
 
-    /// Spools the bytes that the stages hold back. `false` if there is no room.
+    /// Spools the bytes that the stages hold back. `false`: the spool can't take them now, and is stalled.
     fn release(&mut self) -> bool {
         let mut stages = self.stages.iter_mut().flatten();
         let released = stages.try_for_each(|stage| stage.release(&mut self.folder.spool));
         released.map_err(|error| self.stall(&error)).is_ok()
     }
 
-    /// Moves the last bytes in the pipes to the spool. `false` if there is no room.
+    /// Moves the last bytes in the pipes to the spool, after the whole tree has ended. Takes no more than
+    /// the pipes hold now: a process outside of the tree may have inherited a pipe. `false`: the spool is
+    /// stalled.
     fn take_the_rest(&mut self) -> bool {
         if self.stalled.is_some() {
             return false;
@@ -525,10 +570,12 @@ impl Supervisor {
         self.release() && self.folder.spool.sync().map_err(|error| self.stall(&error)).is_ok()
     }
 
+    /// Stops reading the pipes for [`RETRY`]. The executor waits when its pipe is full; nothing is lost.
     fn stall(&mut self, error: &io::Error) {
         self.stalled = Some((error.to_string(), Instant::now() + RETRY));
     }
 
+    /// Tells the clients about a stall that has begun, changed or ended.
     fn announce_stall(&mut self) {
         let reason = self.stalled.as_ref().map(|(reason, _)| reason.clone());
         if reason != self.announced_stall {
@@ -543,7 +590,7 @@ impl Supervisor {
         }
     }
 
-    /// Sends the spool's lengths to the clients that are due; returns when the next one is.
+    /// Sends the spool's lengths to the clients to which a tick is due. Returns when the next one is due.
     fn tick(&mut self) -> Option<Instant> {
         let (lengths, now) = (self.lengths(), Instant::now());
         self.clients.iter_mut().filter_map(|client| client.offer_tick(lengths, now)).min()
@@ -554,6 +601,7 @@ impl Supervisor {
     }
 }
 
+/// Bytes that wait in a pipe (FIONREAD).
 fn bytes_in(pipe: &OwnedFd) -> u64 {
     ioctl_fionread(pipe).unwrap_or(0)
 }

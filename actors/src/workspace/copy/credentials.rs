@@ -1,4 +1,4 @@
-//! Reads copied files of credentials again, for the list of what no log may show.
+//! Reads copied files of credentials again, for the list of values that no log may show.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,13 +13,13 @@ use crate::workspace::beneath::{self, Links};
 /// Bytes of the longest file of credentials that is read.
 const CREDENTIALS_MAX: u64 = 64 * 1024;
 
-/// The texts of files of credentials, as they are in the main checkout now. What can't be read is
-/// left out: it can't be shown either. Blocking.
+/// The texts of files of credentials, by their paths, as they are in the main checkout now. A file that
+/// can't be read, or is no UTF-8, is left out. Blocking.
 pub fn credentials_of_checkout(repo: &Path, paths: &[String]) -> Vec<(String, String)> {
     read(open_checkout(repo), paths)
 }
 
-/// The same, as they are in a worktree now.
+/// The same, as they are in a worktree now: the agent or the setup may have changed them.
 pub fn credentials_of_worktree(
     (worktrees, below): (&Path, &Path),
     paths: &[String],
@@ -32,6 +32,7 @@ pub fn credentials_of_worktree(
     read(worktree(), paths)
 }
 
+/// Reads the files beneath an open folder, each up to the limit.
 fn read(root: io::Result<OwnedFd>, paths: &[String]) -> Vec<(String, String)> {
     let Ok(root) = root else { return Vec::new() };
     let mut folders = Folders::of_checkout(root.as_fd());

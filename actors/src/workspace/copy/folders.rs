@@ -1,5 +1,5 @@
-//! The folders of files that are copied, each opened once for all its files, and the files in
-//! them. No link is followed anywhere.
+//! The folders of the files that are copied, and the files in them. Each folder is opened once for all
+//! its files. No link is followed anywhere.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,26 +14,31 @@ use super::{Skip, because};
 use crate::workspace::beneath::{self, Links};
 use crate::workspace::plain_file;
 
+/// How folders are opened: as a place for further opens, never through a link.
 const FOLDER: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW);
 
-/// Opens folders beneath one. git lists the files of a folder one after the other, so that the
-/// last one is kept open.
+/// Opens folders beneath one. git lists the files of a folder one after the other, so the last folder is
+/// kept open.
 pub(super) struct Folders<'a> {
     root: BorrowedFd<'a>,
-    /// Makes those that are missing.
+    /// Whether missing folders are made.
     makes: bool,
     last: Option<(PathBuf, OwnedFd)>,
 }
 
 impl<'a> Folders<'a> {
+    /// The folders that are copied from: a missing one is an error.
     pub fn of_checkout(root: BorrowedFd<'a>) -> Self {
         Self { root, makes: false, last: None }
     }
 
+    /// The folders that are copied to: a missing one is made.
     pub fn of_worktree(root: BorrowedFd<'a>) -> Self {
         Self { root, makes: true, last: None }
     }
 
+    /// The open folder at a path; the root for an empty path. A link or a file on the way skips the file
+    /// that is to be copied.
     pub fn at(&mut self, path: &Path) -> Result<BorrowedFd<'_>, Skip> {
         if path.as_os_str().is_empty() {
             return Ok(self.root);
@@ -49,7 +54,7 @@ impl<'a> Folders<'a> {
     }
 }
 
-/// A folder of the worktree, made where it is missing.
+/// A folder of the worktree, made step by step where it is missing.
 fn made(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Skip> {
     let mut at = root.try_clone_to_owned()?;
     for part in path.components() {
@@ -64,7 +69,7 @@ fn made(root: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Skip> {
     Ok(at)
 }
 
-/// What stands in the worktree already stays.
+/// Why something can't be made in the worktree. What is there already is never replaced.
 pub(super) fn in_the_way(error: Errno) -> Skip {
     match error {
         Errno::EEXIST => because("the worktree has it already"),
@@ -75,6 +80,7 @@ pub(super) fn in_the_way(error: Errno) -> Skip {
     }
 }
 
+/// Why something in the checkout can't be opened.
 fn unreadable(error: Errno) -> Skip {
     match error {
         Errno::ELOOP | Errno::EXDEV => because("a link is on the way to it"),
@@ -82,7 +88,8 @@ fn unreadable(error: Errno) -> Skip {
     }
 }
 
-/// Opens a regular file in a folder; nothing else is opened at all.
+/// Opens a regular file in a folder. Nothing else is opened at all: the open of a pipe would wait, that
+/// of a device may have an effect.
 pub(super) fn regular(folder: BorrowedFd<'_>, name: &OsStr) -> Result<(File, FileStat), Skip> {
     if plain_file::kind_at(folder, name).map_err(unreadable)? != SFlag::S_IFREG {
         return Err(because("it is not a regular file"));

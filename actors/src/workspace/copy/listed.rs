@@ -1,5 +1,5 @@
-//! Which files are to be copied: git lists those of the checkout, and says which of them it ignores
-//! in the worktree.
+//! Which files are to be copied: git lists the matching files of the checkout, and says which of them it
+//! ignores in the worktree.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -13,10 +13,14 @@ use crate::blocking::blocking;
 use crate::workspace::beneath;
 use crate::workspace::git::Git;
 
-/// The longest list of files, in bytes: about a million.
+/// Bytes of the longest list of files that is read: about a million files.
 const LISTING_MAX: usize = 256 << 20;
 
-/// The ignored files of the checkout that the patterns match, in git's order.
+/// The ignored files of the checkout that the patterns match, in git's order. git lists twice, by the
+/// patterns and by its own rules, and the files in both lists count.
+///
+/// # Errors
+/// [`CopyError::TooMany`]: a list is longer than [`LISTING_MAX`].
 pub(super) async fn matching(
     what: &Copying,
     checkout: BorrowedFd<'_>,
@@ -33,7 +37,7 @@ pub(super) async fn matching(
     let by_patterns = format!("--exclude-from={}", file.path().display());
     let list = async |which: &str| {
         let mut git = Git::standing_in(&beneath::proc_path(checkout), git_dir).patient();
-        // A configuration can't lead to another checkout.
+        // `core.worktree` of a configuration would lead to another checkout.
         git.command
             .env("GIT_DIR", git_dir)
             .env("GIT_WORK_TREE", ".")
@@ -52,8 +56,9 @@ pub(super) async fn matching(
     Ok(paths.filter(|path| ignored.contains(path)).map(<[u8]>::to_vec).collect())
 }
 
-/// The paths that git ignores in the worktree too, and those that it does not: its commit may
-/// say otherwise than the checkout.
+/// Divides the paths into those that git ignores in the worktree too, and those that it does not: the
+/// worktree's commit may have other rules than the checkout. A file that git would add there must not be
+/// copied.
 pub(super) async fn ignored_there(
     what: &Copying,
     git_dir: &Path,
@@ -66,7 +71,7 @@ pub(super) async fn ignored_there(
     let place = worktree.clone();
     let asked = blocking(move || {
         let mut links = Links { worktree: &place, last: None };
-        // git refuses to say anything of these, and nothing is copied there.
+        // git check-ignore fails at a path beyond a link. The copier skips such a path with a reason.
         let (beyond, asked): (Vec<_>, Vec<_>) =
             paths.into_iter().partition(|path| links.are_before(path));
         let mut file = tempfile::tempfile_in(scratch)?;
@@ -78,7 +83,7 @@ pub(super) async fn ignored_there(
     let mut git = Git::standing_in(&worktree, git_dir).patient();
     git.command.env("GIT_DIR", git_dir).env("GIT_WORK_TREE", ".").stdin(stdin);
     let output = git.output(&["check-ignore", "--no-index", "-z", "--stdin"], LISTING_MAX).await?;
-    // git-check-ignore(1): 1 is "none".
+    // git-check-ignore(1): 1 means that none is ignored.
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(output.failure().into());
     }
@@ -89,15 +94,16 @@ pub(super) async fn ignored_there(
     Ok((found, not_there))
 }
 
-/// The links on the way to paths beneath a worktree.
+/// Finds links on the way to paths beneath a worktree.
 struct Links<'a> {
     worktree: &'a Path,
-    /// The folder of the last path, and whether there is one before it: git lists the files of a
-    /// folder one after the other.
+    /// The folder of the last path, and whether a link leads there: git lists the files of a folder one
+    /// after the other.
     last: Option<(PathBuf, bool)>,
 }
 
 impl Links<'_> {
+    /// Whether a link lies on the way to the folder of this path.
     fn are_before(&mut self, path: &[u8]) -> bool {
         let folder = Path::new(OsStr::from_bytes(path)).parent().unwrap_or(Path::new(""));
         match &self.last {
@@ -110,6 +116,7 @@ impl Links<'_> {
         }
     }
 
+    /// Whether the folder or one above it, in the worktree, is a link.
     fn is_in(&self, folder: &Path) -> bool {
         let mut at = self.worktree.to_owned();
         for part in folder.components() {

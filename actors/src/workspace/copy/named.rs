@@ -1,18 +1,20 @@
-//! Which files patterns name literally. Pure.
+//! Which files patterns name literally, without a wildcard. Credentials are copied only if they are named
+//! so. Pure.
 
 use std::collections::BTreeSet;
 
 use crate::secret::file::is_credential;
 
-/// The files that patterns name without a wildcard: credentials are copied only by name.
+/// The files that patterns name without a wildcard.
 pub(super) struct Named {
     /// Paths from the root of the checkout.
     paths: BTreeSet<String>,
-    /// Names in any folder.
+    /// Names that count in any folder: from lines without a slash (gitignore(5)).
     names: BTreeSet<String>,
 }
 
-/// What a line names if it has no wildcard.
+/// The text that a line matches, without its escapes. `None`: it has a wildcard, is a comment or an
+/// exclusion.
 fn literal(line: &str) -> Option<String> {
     let line = line.trim_end();
     if line.starts_with(['#', '!']) {
@@ -29,7 +31,7 @@ fn literal(line: &str) -> Option<String> {
     Some(text)
 }
 
-/// The line that names exactly this path.
+/// The line that names exactly this path: the hint for a file that was left out.
 pub(super) fn line_for(path: &str) -> String {
     let mut line = "/".to_owned();
     for letter in path.chars() {
@@ -41,7 +43,8 @@ pub(super) fn line_for(path: &str) -> String {
     line
 }
 
-/// Those of the lines that name files of credentials.
+/// Those of the lines that name a file of credentials. If they come from the repository, a person must
+/// approve them.
 pub fn credential_lines(lines: &[String]) -> Vec<String> {
     let names_one = |line: &&String| {
         let text = literal(line);
@@ -51,6 +54,7 @@ pub fn credential_lines(lines: &[String]) -> Vec<String> {
 }
 
 impl Named {
+    /// Reads the patterns; lines with a wildcard name nothing.
     pub fn read(patterns: &[String]) -> Self {
         let (mut paths, mut names) = (BTreeSet::new(), BTreeSet::new());
         for line in patterns.iter().filter_map(|line| literal(line)) {
@@ -63,6 +67,7 @@ impl Named {
         Self { paths, names }
     }
 
+    /// Whether a line names this path from the root of the checkout.
     pub fn has(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         self.paths.contains(path) || self.names.contains(name)

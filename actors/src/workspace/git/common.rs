@@ -1,5 +1,5 @@
-//! The folder of a plain repository without a run of git, which takes longer than all that is
-//! read here. Whatever is not plainly one is left to git.
+//! Finds the shared folder of a plain repository without a run of git, which takes longer than all that
+//! is read here. Whatever is not plainly one is left to git.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,20 @@ use crate::workspace::regular;
 
 /// The `.git` of the main worktree `repo`, without links; `None`: git has to be asked. Blocking.
 ///
-/// These are the tests by which git takes a folder for a repository (gitrepository-layout(5));
-/// one that fails them makes git look in the folders above.
+/// These are the tests by which git takes a folder for a repository (gitrepository-layout(5)). Where one
+/// fails, git looks in the folders above.
 pub fn of_plain(repo: &Path) -> Option<PathBuf> {
     let dir = repo.join(".git");
     let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let is_plain = is_folder(&dir)
         && ["objects", "refs"].iter().all(|name| is_folder(&dir.join(name)))
-        // It would lead to the shared folder.
+        // In a linked worktree's folder, `commondir` leads to the shared one.
         && fs::symlink_metadata(dir.join("commondir")).is_err()
         && regular::text(&dir.join("HEAD")).is_ok_and(|head| is_head(&head));
     is_plain.then(|| dir.canonicalize().ok()).flatten()
 }
 
+/// Whether this can be the content of a HEAD: a branch, or the id of a commit.
 fn is_head(text: &str) -> bool {
     let is_id =
         |id: &str| matches!(id.len(), 40 | 64) && id.bytes().all(|it| it.is_ascii_hexdigit());

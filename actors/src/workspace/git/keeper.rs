@@ -1,6 +1,11 @@
-//! The keeper: a small process between the daemon and one git. It is a subreaper, so whatever
-//! that git starts stays below it. It ends all of them when git has ended or when its output
-//! has no reader any more: the caller went away, the deadline passed, or the daemon was killed.
+//! The keeper: a small process between the daemon and one git. It is a subreaper, so whatever that git
+//! starts stays below it. It ends all of them when git has ended, or when its output has no reader any
+//! more: the caller dropped the call, the deadline passed, or the daemon was killed.
+//!
+//! ```text
+//!  git runs ─git has ended──────────────────────────▶ SIGKILL to what is left ─▶ exit with git's code
+//!     └──────no reader─▶ SIGTERM to all children (5 s) ─▶ SIGKILL (10 s) ─▶ exit with failure
+//! ```
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -21,19 +26,21 @@ use tokio::process::Command;
 use crate::process::identity::{Reaped, reap};
 use crate::process::{proc, set_name};
 
-/// The first argument of a keeper; those of git follow.
+/// The first argument of a keeper; the arguments of git follow.
 const ARGUMENT: &str = "__git";
-/// How long git has to remove its locks once it is asked to end.
+/// How long git has to remove its locks after SIGTERM.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
+/// How long killed processes have to be reaped: one that waits in the kernel, for a dead network file
+/// system, say, may never end.
 const BUDGET: Duration = Duration::from_secs(10);
-/// The exit code of a keeper that can't run git, as a shell's.
+/// The exit code of a keeper that can't run git, as a shell has it for a command that is not found.
 const NO_GIT: u8 = 127;
 
-/// Whether this program has called [`enter`], and so can be its own keeper.
+/// Whether this program has called [`enter`]: only then can it be started as its own keeper.
 static CAN_KEEP: AtomicBool = AtomicBool::new(false);
 
-/// Runs as a keeper if the command line says so, until its git has ended; `None`: this process
-/// is no keeper. To be called in `main` before anything else opens files.
+/// Runs as a keeper, until its git has ended, if the command line says so. `None`: this process is no
+/// keeper. Call it in `main` before anything else opens files.
 pub fn enter() -> Option<ExitCode> {
     CAN_KEEP.store(true, Ordering::Relaxed);
     let mut arguments = std::env::args_os().skip(1);
@@ -47,7 +54,7 @@ pub fn enter() -> Option<ExitCode> {
     }))
 }
 
-/// git below a keeper; in a program that can't be one (a test), git by itself.
+/// A command that runs git below a keeper. In a program that can't be one (a test), it runs git directly.
 pub(super) fn git() -> Command {
     if CAN_KEEP.load(Ordering::Relaxed) {
         let mut keeper = Command::from(command("/proc/self/exe"));
@@ -59,15 +66,18 @@ pub(super) fn git() -> Command {
     git
 }
 
+/// The one place of this module that makes commands for new processes.
 #[expect(clippy::disallowed_methods, reason = "one of the two places that spawn")]
 fn command(program: &str) -> Git {
     Git::new(program)
 }
 
+/// Writes to stderr, where the caller looks for git's own messages. A closed stderr is no error.
 fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "{what}");
 }
 
+/// Runs git, and waits for its end or for the end of the reader.
 fn keep(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     prctl::set_child_subreaper(true)?;
     prctl::set_dumpable(false)?;
@@ -77,7 +87,7 @@ fn keep(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     let mut git = command("git");
     git.args(arguments);
     let as_before = move || {
-        // Otherwise a shell that waits for its children would hang.
+        // The mask is inherited through exec: a shell that waits for SIGCHLD would hang.
         mask.thread_unblock()?;
         Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)
     };
@@ -91,8 +101,8 @@ fn keep(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
         reap_all(git, &mut ended);
     }
     if ended.is_none() {
-        // git removes its locks at SIGTERM. A `git worktree add` makes its branch with another
-        // git, which becomes a child of this process once the first is dead.
+        // git removes its locks at SIGTERM. Some commands run another git, which becomes a child of this
+        // process once the first one is dead, and then gets the signal, too.
         end_children(Signal::SIGTERM, GRACE, &deaths);
     }
     end_children(Signal::SIGKILL, BUDGET, &deaths);
@@ -104,7 +114,7 @@ fn keep(arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, |code| ExitCode::from(u8::try_from(code).unwrap_or(NO_GIT))))
 }
 
-/// Waits until a child has died. `false`: the output has no reader any more.
+/// Waits until a child has died or the reader has gone. `false`: the output has no reader any more.
 fn is_read(deaths: &SignalFd) -> io::Result<bool> {
     let stdout = io::stdout();
     let mut fds = [
@@ -121,7 +131,7 @@ fn is_read(deaths: &SignalFd) -> io::Result<bool> {
     Ok(!out.revents().is_some_and(|it| it.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)))
 }
 
-/// Reaps all dead children; whether any child is left.
+/// Reaps all dead children, and notes the end of git among them. Returns whether any child is left.
 fn reap_all(git: i32, ended: &mut Option<ExitStatus>) -> bool {
     loop {
         match reap(None) {
@@ -133,11 +143,11 @@ fn reap_all(git: i32, ended: &mut Option<ExitStatus>) -> bool {
     }
 }
 
-/// Signals all children, and adopted ones, until none is left or the time is up.
+/// Signals all children, also adopted ones, until none is left or the time is up.
 fn end_children(signal: Signal, budget: Duration, deaths: &SignalFd) {
     let until = Instant::now() + budget;
     while reap_all(0, &mut None) && Instant::now() < until {
-        // Only this process reaps them, so their pids stay theirs.
+        // Only this process reaps them, so no pid can have been given to another process.
         for child in proc::children(std::process::id().cast_signed()) {
             let _ = kill(Pid::from_raw(child), signal);
         }

@@ -1,5 +1,5 @@
-//! One run of git: its own environment, a closed stdin, no prompts, no hooks, a deadline.
-//! Neither git nor what it starts outlives the caller.
+//! One run of git: with an environment of its own, a closed stdin, no prompts, no hooks, a deadline.
+//! Neither git nor what it starts outlives the caller ([`keeper`]).
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Seek, Write};
@@ -15,28 +15,32 @@ use crate::blocking::blocking;
 use crate::environment::is_base;
 use crate::sandbox::{Ready, Sandbox};
 
-/// For reading: a large repository on a slow disk takes a good part of a minute.
+/// The deadline for reading: a large repository on a slow disk takes a good part of a minute.
 const DEADLINE: Duration = Duration::from_mins(2);
-/// For writing: the files of a large repository take minutes.
+/// The deadline for writing: the files of a large repository take minutes.
 const WRITING: Duration = Duration::from_mins(10);
-/// How long git waits for a lock of a ref: longer than a git that is being ended can hold it.
+/// How long git waits for the lock of a reference: longer than a git that is being ended can hold one.
 const LOCK_WAIT_MS: u128 = keeper::GRACE.as_millis() + 1000;
-/// After this time, look for a file that git waits for.
+/// After this time, and after twice as long each time, look for a file that git waits for.
 const LONG: Duration = Duration::from_secs(2);
-/// No file can have this path. Of an empty file, git would say that grafts are deprecated.
+/// A path at which no file can exist. At an empty file, git would warn that grafts are deprecated.
 const NO_FILE: &str = "/dev/null/none";
+/// Bytes of git's messages that are kept; the rest is read and dropped, so that git does not block.
 const STDERR_MAX: u64 = 16 * 1024;
 
+/// What a run of git gave.
 pub struct Output {
     pub status: ExitStatus,
+    /// At most as many bytes as the caller allowed.
     pub stdout: Vec<u8>,
+    /// git's messages, in English (`LC_ALL=C`), at most 16 KiB.
     pub stderr: String,
-    /// It had more output than the limit, and was ended.
+    /// git had more output than the limit, and was ended. The status says nothing then.
     pub is_cut: bool,
 }
 
 impl Output {
-    /// git's message, or its exit status when it printed none.
+    /// The run as an error: git's message, or its exit status where it printed none.
     pub fn failure(&self) -> GitError {
         let said = self.stderr.trim();
         let said = if said.is_empty() { self.status.to_string() } else { said.to_owned() };
@@ -44,37 +48,42 @@ impl Output {
     }
 }
 
+/// A git that is about to run. The methods that run it consume it.
 pub struct Git {
+    /// Takes further options (`-c`) and variables, before the git command itself.
     pub command: Command,
+    /// Where to look for a file at which git waits.
     dir: PathBuf,
     /// The repository, where `dir` does not lead to it.
     repository: Option<PathBuf>,
     deadline: Duration,
+    /// The box; `None`: git runs outside of any.
     held: Option<Sandbox>,
 }
 
 impl Git {
-    /// git in `dir`, with the base environment that executors get, too.
+    /// git in `dir` (`-C`), with the base environment that executors get too. It runs no hook, no
+    /// fsmonitor, no gc, and fetches nothing by itself.
     pub fn new(dir: &Path) -> Self {
         let mut command = keeper::git();
         let is_passed_on = |name: &OsString| name.to_str().is_some_and(is_base);
         command
             .arg("-C")
             .arg(dir)
-            // A hook that hangs or fails would hang or fail the making of a worktree. To a
-            // scratch repository, all objects of the real one look unused: no gc here.
+            // A hook that hangs or fails would do so to the caller. A gc of a scratch repository would
+            // take all objects of the real one for unused.
             .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"])
             .args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"])
-            // The git of a killed daemon holds its locks while it is being ended.
+            // The git of a killed daemon holds its locks until its keeper has ended it.
             .arg("-c")
             .arg(format!("core.filesRefLockTimeout={LOCK_WAIT_MS}"))
             .arg("-c")
             .arg(format!("core.packedRefsTimeout={LOCK_WAIT_MS}"))
             .env_clear()
             .envs(std::env::vars_os().filter(|(name, _)| is_passed_on(name)))
-            // For a missing commit, a partial clone would run a configured program.
+            // To fetch a missing object of a partial clone, git would run a configured program.
             .env("GIT_NO_LAZY_FETCH", "1")
-            // Histories are what their commits say, not what an agent or a tool has replaced.
+            // Replacements and grafts, which an agent can make, would change what a history is.
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_GRAFT_FILE", NO_FILE)
             .env("GIT_ALLOW_PROTOCOL", "file:git:http:https:ssh")
@@ -85,32 +94,35 @@ impl Git {
         Self { command, dir, repository: None, deadline: DEADLINE, held: None }
     }
 
-    /// git in the open folder `dir`, which reads from this repository.
+    /// git with the open folder `dir` as its working directory, usually a
+    /// [`proc_path`](crate::workspace::beneath::proc_path): the folder may have another name by now.
+    /// `repository` is the one that git reads from.
     pub fn standing_in(dir: &Path, repository: &Path) -> Self {
         let mut git = Self::new(Path::new("."));
         git.command.current_dir(dir);
         Self { dir: dir.to_owned(), repository: Some(repository.to_owned()), ..git }
     }
 
-    /// Gives it the time that writing many files takes.
+    /// Gives git the time that writing many files takes.
     pub fn patient(mut self) -> Self {
         self.deadline = WRITING;
         self
     }
 
-    /// Holds it, and whatever it starts, to a box.
+    /// Confines git, its keeper and whatever it starts to a box; `None`: to none.
     pub fn held(mut self, sandbox: Option<Sandbox>) -> Self {
         self.held = sandbox;
         self
     }
 
-    /// Gives it this long at most.
+    /// Gives git this long at most.
     pub fn within(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Gives it this to read; the folder holds it meanwhile.
+    /// Gives git these bytes to read on stdin. They are in a file without a name in `folder`, so git may
+    /// read them late and more than a pipe holds.
     pub async fn input(mut self, folder: &Path, bytes: Vec<u8>) -> Result<Self, GitError> {
         let folder = folder.to_owned();
         let stdin = blocking(move || {
@@ -123,6 +135,11 @@ impl Git {
         Ok(self)
     }
 
+    /// Runs git and returns its output, whatever its exit status. With more than `limit` bytes, git is
+    /// ended, and [`Output::is_cut`] is set.
+    ///
+    /// # Errors
+    /// git can't be run, waits for something that is no file, or misses its deadline.
     pub async fn output<A: AsRef<OsStr>>(
         self,
         args: &[A],
@@ -136,8 +153,11 @@ impl Git {
         Ok(output)
     }
 
-    /// A new file that begins with `head` and goes on with its output, at its begin; `folder` holds it,
-    /// and it has no name. More than `max` bytes of output are an error.
+    /// Runs git and returns a new file, positioned at its beginning: `head`, then git's output. The file
+    /// has no name; `folder` holds it.
+    ///
+    /// # Errors
+    /// git fails, or has more than `max` bytes of output.
     pub async fn into_file<A: AsRef<OsStr>>(
         self,
         args: &[A],
@@ -163,7 +183,8 @@ impl Git {
         Ok(file.into_std().await)
     }
 
-    /// Runs it. Its output, and one byte more than the limit at most, goes to `out`.
+    /// Runs git. At most `limit` bytes of output, and one more, go to `out`; `stdout` of the result is
+    /// empty.
     async fn write<A: AsRef<OsStr>>(
         mut self,
         args: &[A],
@@ -175,7 +196,7 @@ impl Git {
         }
         self.command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (dir, repository, deadline) = (self.dir, self.repository, self.deadline);
-        // The first one counts; dropping `run` ends git.
+        // Whichever ends first counts. When `run` is dropped, its pipes close, and the keeper ends git.
         tokio::select! {
             output = run(self.command, out, limit) => output.map_err(GitError::Spawn),
             path = obstacle(&dir, repository.as_deref()) => Err(GitError::Waits(path)),
@@ -187,7 +208,11 @@ impl Git {
         }
     }
 
-    /// Its output without the newline at the end.
+    /// Runs git and returns its output as text, without the newline at the end. What is not UTF-8 is
+    /// replaced.
+    ///
+    /// # Errors
+    /// As [`Self::output`]; also [`GitError::Failed`] for any exit status but 0.
     pub async fn text<A: AsRef<OsStr>>(self, args: &[A]) -> Result<String, GitError> {
         let output = self.output(args, usize::MAX).await?;
         if !output.status.success() {
@@ -198,7 +223,7 @@ impl Git {
     }
 }
 
-/// Has the child enter a box before it becomes git, or its keeper.
+/// Makes the child enter the box before it becomes git, or git's keeper.
 async fn hold(command: &mut Command, sandbox: Sandbox) -> Result<(), GitError> {
     let ready = blocking(move || Ready::make(&sandbox).map_err(std::io::Error::other)).await?;
     let mut ready = Some(ready);
@@ -209,6 +234,7 @@ async fn hold(command: &mut Command, sandbox: Sandbox) -> Result<(), GitError> {
     Ok(())
 }
 
+/// Runs a command to its end. `out` gets its output, up to one byte more than the limit.
 async fn run(
     mut command: Command,
     out: &mut (impl AsyncWrite + Unpin),
@@ -227,7 +253,7 @@ async fn run(
     let given = async {
         let mut bytes = 0;
         if let Some(stdout) = stdout {
-            // Then it is dropped, and once stdout has no reader, git ends.
+            // At the limit, `stdout` is dropped here. Without a reader, git ends.
             bytes = tokio::io::copy(&mut stdout.take(limit.saturating_add(1)), out).await?;
         }
         Ok::<_, std::io::Error>((bytes > limit, child.wait().await?))
@@ -236,6 +262,7 @@ async fn run(
     Ok(Output { status, stdout: Vec::new(), stderr, is_cut })
 }
 
+/// Returns once git seems to wait for a file that is none; never, if there is no such file.
 async fn obstacle(dir: &Path, repository: Option<&Path>) -> PathBuf {
     let mut pause = LONG;
     loop {

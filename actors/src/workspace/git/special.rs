@@ -1,5 +1,5 @@
-//! Finds what keeps git waiting: a named pipe or a device where git reads a file. An agent can
-//! put one into its worktree and into the repository. Everything here blocks.
+//! Finds what keeps git waiting: a named pipe or a block device where git reads a file. An agent can put
+//! one into its worktree and into its repository. Everything here blocks.
 
 use std::fs::{self, FileType};
 use std::os::unix::fs::FileTypeExt;
@@ -7,17 +7,21 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace::regular;
 
+/// Entries that are looked at; beyond them, the search is given up.
 const ENTRIES_MAX: usize = 1_000_000;
+/// Bytes of a configuration file that are read.
 const CONFIG_MAX: u64 = 1 << 20;
-/// How deep configuration files that include others are followed.
+/// How many levels of included configuration files are followed.
 const INCLUDES_MAX: usize = 5;
-/// What git reads in a worktree beside the files that it tracks.
+/// What git reads in a worktree beside the tracked files. git opens a tracked file only if it is a
+/// regular one.
 const READ_BY_GIT: [&str; 4] = [".git", ".gitattributes", ".gitignore", ".gitmodules"];
 
-/// The first file that git may wait for in a worktree or a repository, or that their
-/// configuration names. `repository` is given where `dir` does not lead to it.
+/// The first file that git may wait for: in the repository, named by its configuration, or in the
+/// worktree. `None`: there is none, or it was not found. `repository` is given where `dir` does not lead
+/// to it.
 pub fn find(dir: &Path, repository: Option<&Path>) -> Option<PathBuf> {
-    // The real name of an open folder.
+    // `dir` may be a path below /proc to an open folder: this is its real name.
     let dir = &fs::canonicalize(dir).ok()?;
     let own = shared_by(dir);
     let shared = repository.map(Path::to_owned).or(own)?;
@@ -26,7 +30,8 @@ pub fn find(dir: &Path, repository: Option<&Path>) -> Option<PathBuf> {
         .or_else(|| in_folder(dir, false))
 }
 
-/// The folder that all worktrees of the repository at `dir` share.
+/// The folder that all worktrees of the repository at `dir` share. Only files are read: git would hang
+/// here.
 fn shared_by(dir: &Path) -> Option<PathBuf> {
     if dir.join("objects").is_dir() {
         return Some(dir.to_owned());
@@ -38,11 +43,12 @@ fn shared_by(dir: &Path) -> Option<PathBuf> {
     }
     let text = regular::text(&link).ok()?;
     let admin = link.parent()?.join(text.strip_prefix("gitdir: ")?.trim_end());
-    // <shared>/worktrees/<name>
+    // The worktree's folder is `<shared>/worktrees/<name>`.
     Some(admin.parent()?.parent()?.to_owned())
 }
 
-/// Looks through a folder and those in it. `is_gits`: git may read any file there.
+/// Searches a folder and those in it. `is_gits`: git may read any file there, as in a `.git`; else only
+/// the names in [`READ_BY_GIT`] count.
 fn in_folder(folder: &Path, is_gits: bool) -> Option<PathBuf> {
     let mut folders = vec![(folder.to_owned(), is_gits)];
     let mut looked = 0;
@@ -66,16 +72,19 @@ fn in_folder(folder: &Path, is_gits: bool) -> Option<PathBuf> {
     None
 }
 
+/// Whether the file at a path, links followed, is special.
 fn leads_to_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| is_special(found.file_type()))
 }
 
-/// Not a character device: people empty a setting with /dev/null.
+/// Whether an open for reading may wait. Character devices do not count: people empty a setting with
+/// `/dev/null`.
 fn is_special(kind: FileType) -> bool {
     kind.is_fifo() || kind.is_block_device()
 }
 
-/// Looks at what the values of a configuration file name, and into what it includes.
+/// Looks at each file that a value of a configuration may name, and into the files that it includes.
+/// Values are read roughly: a wrong path only names a file that does not exist.
 fn in_config(config: &Path, depth: usize) -> Option<PathBuf> {
     let text = regular::read(config, CONFIG_MAX).ok()?;
     let text = String::from_utf8_lossy(&text).into_owned();

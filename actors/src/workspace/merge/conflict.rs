@@ -1,49 +1,55 @@
-//! Conflicts of a merge as data, and git's words for them (git-merge-tree(1)). Pure.
+//! Conflicts of a merge as data, read from git-merge-tree(1), with git's own names for them. Pure.
 
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of one file's hunks in an answer.
+/// Most bytes of one file's hunks. Longer ones are not shown at all.
 pub const HUNKS_MAX: usize = 4 * 1024;
-/// Lines shown before and after a conflict.
+/// Lines that are shown before and after a conflict.
 const AROUND: usize = 3;
 
 /// A path that git can't merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
-    /// What is not UTF-8 in it is replaced.
+    /// Bytes that are not UTF-8 are replaced.
     pub path: String,
     /// git's own words, such as `contents`, `modify/delete` or `rename/rename`.
     pub kind: String,
-    /// The objects of the three sides: the merge base's, the target's, the attempt's.
+    /// The file at the merge base; `None` where that side has no such file.
     pub base: Option<Side>,
+    /// The file at the target.
     pub ours: Option<Side>,
+    /// The file in the attempt's work.
     pub theirs: Option<Side>,
-    /// The lines in conflict with git's markers; `None` where they are not text or too long.
+    /// The lines in conflict with git's markers; `None` where the file is no text, or they are too long.
     pub hunks: Option<String>,
 }
 
+/// A version of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
+    /// git's mode, such as `100644`.
     pub mode: String,
+    /// The id of the blob, or of a submodule's commit.
     pub object: String,
 }
 
 /// The result of `git merge-tree --write-tree -z`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// With the conflicts' markers in its files, if there are any.
+    /// The merged tree. Files in conflict have git's markers in it.
     pub tree: String,
+    /// Empty: the merge worked.
     pub conflicts: Vec<Conflict>,
 }
 
-/// Reads git's report; `None`: git speaks differently.
+/// Reads git's report; `None`: it is not as git's manual says.
 pub fn parse(output: &[u8]) -> Option<Report> {
     let mut fields = output.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let tree = fields.next()?.into_owned();
     let mut conflicts: Vec<Conflict> = Vec::new();
-    // Up to an empty field: what is unmerged, `mode object stage\tpath`.
+    // First, up to an empty field, the unmerged versions: `mode object stage\tpath`.
     for entry in fields.by_ref().take_while(|field| !field.is_empty()) {
         let (side, path) = entry.split_once('\t')?;
         let [mode, object, stage] = side.split(' ').collect::<Vec<_>>().try_into().ok()?;
@@ -56,7 +62,7 @@ pub fn parse(output: &[u8]) -> Option<Report> {
             _ => return None,
         } = side;
     }
-    // Then messages: a count, so many paths, the type, the text.
+    // Then the messages: the number of paths, the paths, the type, the text.
     while let Some(count) = fields.next().filter(|field| !field.is_empty()) {
         let paths: Vec<_> = fields.by_ref().take(count.parse().ok()?).collect();
         let (kind, _text) = (fields.next()?, fields.next()?);
@@ -76,6 +82,7 @@ pub fn parse(output: &[u8]) -> Option<Report> {
     Some(Report { tree, conflicts })
 }
 
+/// The conflict at a path, added if it is new.
 fn of_path<'a>(conflicts: &'a mut Vec<Conflict>, path: &str) -> &'a mut Conflict {
     let at = conflicts.iter().position(|it| it.path == path).unwrap_or_else(|| {
         conflicts.push(Conflict { path: path.to_owned(), ..Conflict::default() });
@@ -84,8 +91,8 @@ fn of_path<'a>(conflicts: &'a mut Vec<Conflict>, path: &str) -> &'a mut Conflict
     &mut conflicts[at]
 }
 
-/// The conflicts in a merged file, with a few lines around each. `None`: it has none, or they
-/// are longer than [`HUNKS_MAX`].
+/// The conflicts in a merged file, with a few lines around each and the line number before each group.
+/// `None`: it has none, or they are longer than [`HUNKS_MAX`].
 pub fn hunks(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
     let mut shown = vec![false; lines.len()];

@@ -1,8 +1,9 @@
-//! Computes the commit that a branch would move to when an attempt's work is merged. Only
-//! objects are written: no reference, index or worktree changes, so nothing is ever half-merged.
+//! Computes the commit that a branch would move to when an attempt's work is merged. Only objects are
+//! written: no reference, index or worktree changes, so nothing is ever half-merged.
+//! [`advance`](super::advance) moves the branch later.
 //!
-//! git merges in a scratch repository ([`Trees`]): no merge driver, hook or filter of the
-//! repository's configuration runs.
+//! git merges in a scratch repository ([`Trees`]): no merge driver, hook or filter of the repository's
+//! configuration runs.
 
 pub mod conflict;
 pub(super) mod trees;
@@ -28,30 +29,32 @@ pub enum Strategy {
     Squash,
     /// Each commit again, on top of the target.
     Rebase,
-    /// The target moves to the attempt's own commit.
+    /// The target moves to the attempt's own commit, which must have the target.
     FastForward,
 }
 
+/// A name and an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
     pub name: String,
     pub email: String,
 }
 
-/// A name and an address, and a moment in git's own form (`1700000000 +0100`). With the same
-/// moment, the same merge gives the same commit, apart from a signature by a key.
+/// Who signs a commit: a name and an address, and a moment in git's own form (`1700000000 +0100`). With
+/// the same moment, the same merge gives the same commit, apart from a signature by a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
     pub name: String,
     pub email: String,
+    /// Seconds since 1970, and the time zone.
     pub date: String,
-    /// Who commits, where that is configured to be another one.
+    /// The committer, where the configuration names another one than the author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub committer: Option<Person>,
 }
 
 impl Signature {
-    /// Signs what git commits, in these roles.
+    /// Sets the variables by which git signs a commit, for these roles (`AUTHOR`, `COMMITTER`).
     pub(super) fn sign(&self, git: &mut Git, roles: &[&str]) {
         let date = exact(&self.date);
         for role in roles {
@@ -66,8 +69,9 @@ impl Signature {
     }
 }
 
-/// The moment as git takes it in any year: without the `@`, fewer than nine digits are none. A
-/// commit may have what git itself would refuse: a zone that is that of no place, or no date.
+/// The moment in a form that git takes for any year: without the `@`, git takes fewer than nine digits
+/// for no seconds. A replayed commit may have what git itself would refuse, a zone that no place has, or
+/// no date. It gets UTC, or 1970.
 fn exact(date: &str) -> String {
     let (seconds, zone) = date.split_once(' ').unwrap_or((date, ""));
     let seconds: i64 = seconds.trim_start_matches('@').parse().unwrap_or_default();
@@ -76,19 +80,23 @@ fn exact(date: &str) -> String {
     format!("@{} {}", seconds.max(0), if is_zone { zone } else { "+0000" })
 }
 
-/// What to merge: commits, not names, since names may move meanwhile.
+/// What to merge: commits, not names, because a name may move during the merge.
 #[derive(Clone, Debug)]
 pub struct Merge {
     pub repo: PathBuf,
     /// The folder for scratch repositories.
     pub scratch: PathBuf,
+    /// The commit at the target branch.
     pub target: String,
+    /// The commit with the attempt's work.
     pub source: String,
-    /// What is known of the work that leads to the source.
+    /// What is on record of the work that leads to the source: what was merged before does not count
+    /// again.
     pub history: History,
     pub strategy: Strategy,
-    /// Of the commit that `Merge` and `Squash` make.
+    /// Of the commit that `Merge` and `Squash` make; a rebase keeps the messages.
     pub message: String,
+    /// The committer of all new commits, and the author of those that `Merge` and `Squash` make.
     pub by: Signature,
     pub signing: Arc<Signing>,
 }
@@ -98,33 +106,36 @@ pub struct Merge {
 pub enum Merged {
     /// The target may move to this commit, which has this tree.
     Commit { commit: String, tree: String },
-    /// The target has all of it.
+    /// The target has all of the work already.
     Nothing,
-    /// With `Rebase`, `at` is the commit that does not apply.
+    /// The work does not apply. With [`Strategy::Rebase`], `at` is the first commit that does not.
     Conflicts { conflicts: Vec<Conflict>, at: Option<String> },
-    /// The target has commits of its own: it can't be moved forward.
+    /// [`Strategy::FastForward`] is impossible: the target has commits that the work lacks.
     Diverged,
-    /// A merge commit is among those to be replayed.
+    /// A rebase is impossible: the merge commit `at` is among the commits to be replayed.
     NotLinear { at: String },
-    /// The target does not have this commit, which the work began from, and would get it so.
+    /// The work began from this commit, which the target does not have and would get with the work. It
+    /// was amended or moved since then, or is another branch's.
     Lacks { begun: String },
 }
 
-/// Merges.
+/// Computes the merge. The result is in the repository as objects that no reference has yet.
 ///
 /// # Errors
-/// git fails, or the two have no commit in common.
+/// git fails, or the target and the source have no commit in common.
 pub async fn merge(merge: &Merge) -> Result<Merged, GitError> {
     let Merge { repo, scratch, target, .. } = merge;
     Merger { merge, trees: Trees::open(repo, scratch, target).await? }.run().await
 }
 
+/// One merge, with the scratch repository for it.
 struct Merger<'a> {
     merge: &'a Merge,
     trees: Trees,
 }
 
 impl Merger<'_> {
+    /// Finds the commit since which the work counts, then goes by the strategy.
     async fn run(&self) -> Result<Merged, GitError> {
         let Merge { target, source, strategy, history, .. } = self.merge;
         let common = &self.trees.common;
@@ -152,8 +163,8 @@ impl Merger<'_> {
         }
     }
 
-    /// The commit that the work began from, if the source would bring it to a target that does not
-    /// have it: one that was amended or moved since, or another branch.
+    /// The commit that the work began from, if the source would bring it to a target that does not have
+    /// it: it was amended or moved since then, or is another branch's.
     async fn lacked(&self) -> Result<Option<String>, GitError> {
         let Merge { target, source, history, .. } = self.merge;
         let Some(begun) = &history.begun else { return Ok(None) };
@@ -165,7 +176,8 @@ impl Merger<'_> {
         Ok(is_brought.then(|| begun.clone()))
     }
 
-    /// A commit with the target and the replayed work as parents.
+    /// A merge commit whose second parent is the replayed work: so the target does not get the commit
+    /// `begun`.
     async fn merge_replayed(&self, base: &str, begun: String) -> Result<Merged, GitError> {
         let Merge { target, message, by, .. } = self.merge;
         let (replayed, tree) = match self.rebase(base).await? {
@@ -177,12 +189,14 @@ impl Merger<'_> {
         Ok(Merged::Commit { commit, tree })
     }
 
+    /// The commit, with its tree.
     async fn merged(&self, commit: String) -> Result<Merged, GitError> {
         let tree = self.tree_of(&commit).await?;
         Ok(Merged::Commit { commit, tree })
     }
 
-    /// All changes in one commit.
+    /// All changes in one commit with these parents. With one parent, a commit without changes is not
+    /// made.
     async fn one(&self, base: &str, parents: &[&str]) -> Result<Merged, GitError> {
         let Merge { target, source, message, by, .. } = self.merge;
         let Report { tree, conflicts } = self.trees.merge_shown(base, target, source).await?;
@@ -196,7 +210,8 @@ impl Merger<'_> {
         Ok(Merged::Commit { commit, tree })
     }
 
-    /// Each commit once more, without those that change nothing on top of the target.
+    /// Replays each commit on top of the target, without those that change nothing there. If the target
+    /// is the base of the work, the work itself is the result.
     async fn rebase(&self, base: &str) -> Result<Merged, GitError> {
         let Merge { target, source, history, .. } = self.merge;
         let common = &self.trees.common;
@@ -209,14 +224,16 @@ impl Merger<'_> {
         list.extend(history.begun.as_deref());
         let listed = git::run(common, &list).await?;
         let lines: Vec<Vec<&str>> = listed.lines().map(|line| line.split(' ').collect()).collect();
-        // Before any is replayed: what stands before a merge of the target may not apply without it.
+        // The check comes before any commit is replayed: what was committed before a merge of the target
+        // may not apply without that merge, and a conflict would hide the reason.
         if let Some(merge) = lines.iter().find(|line| line.len() != 2) {
             return Ok(Merged::NotLinear { at: merge[0].to_owned() });
         }
         let (mut tip, mut tree) = (target.clone(), self.tree_of(target).await?);
         for (n, line) in lines.into_iter().enumerate() {
             let (at, parent) = (line[0], line[1]);
-            // The base is the first one's parent, unless the commits were rewritten since a merge.
+            // The base is the first commit's parent, except where the agent has rewritten its commits since
+            // an earlier merge of them.
             let since = if n == 0 { base } else { parent };
             let report = self.trees.merge_shown(since, &tip, at).await?;
             if !report.conflicts.is_empty() {
@@ -231,7 +248,7 @@ impl Merger<'_> {
         Ok(if tip == *target { Merged::Nothing } else { Merged::Commit { commit: tip, tree } })
     }
 
-    /// The commit `at` with another tree and parent: its author and message stay.
+    /// The commit `at` with another tree and parent. Its author and message stay.
     async fn replay(&self, at: &str, tree: &str, parent: &str) -> Result<String, GitError> {
         let show = [
             "log",
@@ -256,6 +273,7 @@ impl Merger<'_> {
             .await
     }
 
+    /// Makes a commit by this author; the committer is the one of the merge.
     async fn commit(
         &self,
         tree: &str,

@@ -1,6 +1,6 @@
-//! Merges two trees in a scratch repository ([`ScratchRepo`]), whose objects go to the real one.
-//! `git merge-tree` does it without files; a git that lacks its `--merge-base`, or can't be given
-//! the tree whose attributes count (2.41), merges in a scratch folder.
+//! Merges two trees in a scratch repository ([`ScratchRepo`]), whose objects go to the real one. `git
+//! merge-tree` does it without files. A git before 2.41 lacks its `--merge-base`, or can't be told which
+//! tree's attributes count: it merges in a scratch folder with files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use super::conflict::{self, Report};
 use crate::workspace::git::{self, Git, GitError};
 use crate::workspace::scratch_repo::ScratchRepo;
 
-/// Largest file of which conflicts are shown, in bytes.
+/// Bytes of the largest file whose conflicts are shown.
 const SHOWN_MAX: usize = 1 << 20;
-/// Most conflicts whose hunks are read.
+/// Most files whose conflicts are shown: each costs a run of git.
 const CONFLICTS_MAX: usize = 20;
 
 /// How git merges two trees.
@@ -23,23 +23,27 @@ pub(super) enum Means {
     Folder,
 }
 
+/// Merges trees of one repository.
 pub struct Trees {
     /// The folder that the repository's worktrees share.
     pub common: PathBuf,
     scratch: PathBuf,
-    /// The commit whose attributes count, such as `merge=union`.
+    /// The commit whose `.gitattributes` count, such as `merge=union`: the one that is merged into.
     attributes: String,
     aside: ScratchRepo,
     means: Means,
 }
 
 impl Trees {
+    /// Opens the repository. `attributes` is the commit whose `.gitattributes` count; `scratch` is the
+    /// folder for scratch repositories.
     pub async fn open(repo: &Path, scratch: &Path, attributes: &str) -> Result<Self, GitError> {
         let common = git::common_dir(repo).await?;
         let means = if has_merge_tree(&common).await? { Means::MergeTree } else { Means::Folder };
         Self::by(common, scratch, attributes, means).await
     }
 
+    /// The same with given means: tests use both.
     pub(super) async fn by(
         common: PathBuf,
         scratch: &Path,
@@ -51,11 +55,12 @@ impl Trees {
         Ok(Self { common, scratch, attributes, aside, means })
     }
 
-    /// git of the scratch repository that writes its objects to the real one.
+    /// git of the scratch repository, which writes its objects to the real one.
     pub fn git(&self) -> Git {
         self.writing(self.aside.path())
     }
 
+    /// The same, with the files in this folder. What it writes is durable before a reference can have it.
     fn writing(&self, files: &Path) -> Git {
         let mut git = self.aside.git(files).patient();
         git.command
@@ -65,7 +70,8 @@ impl Trees {
         git
     }
 
-    /// Merges the changes from `base` to `theirs` into `ours`.
+    /// Merges the changes from commit `base` to commit `theirs` into commit `ours`. Conflicts come
+    /// without hunks.
     pub async fn merge(&self, base: &str, ours: &str, theirs: &str) -> Result<Report, GitError> {
         match self.means {
             Means::MergeTree => self.by_merge_tree(base, ours, theirs).await,
@@ -73,7 +79,7 @@ impl Trees {
         }
     }
 
-    /// The same, with the lines in conflict.
+    /// The same, with the lines in conflict of the first files.
     pub async fn merge_shown(
         &self,
         base: &str,
@@ -87,6 +93,7 @@ impl Trees {
         Ok(report)
     }
 
+    /// By `git merge-tree`, which exits with 1 for conflicts.
     async fn by_merge_tree(
         &self,
         base: &str,
@@ -103,6 +110,8 @@ impl Trees {
         }
     }
 
+    /// By `git merge-recursive` in a scratch folder. Its unmerged index entries and the tree with the
+    /// markers make the same report as `git merge-tree` gives.
     async fn in_folder(&self, base: &str, ours: &str, theirs: &str) -> Result<Report, GitError> {
         let folder = tempfile::Builder::new().prefix("merge-").tempdir_in(&self.scratch)?;
         let git = || {
@@ -117,7 +126,7 @@ impl Trees {
             return Err(merged.failure());
         }
         let unmerged = git().output(&["ls-files", "--unmerged", "-z"], usize::MAX).await?;
-        // Files with markers take the place of what is unmerged.
+        // The files with markers replace the unmerged entries, so that a tree can be written.
         git().text(&["add", "--all", "--force"]).await?;
         let tree = git().text(&["write-tree"]).await?;
         let report = [tree.as_bytes(), b"\0", &unmerged.stdout, b"\0"].concat();
@@ -125,7 +134,7 @@ impl Trees {
             .ok_or_else(|| GitError::Failed("git ls-files speaks differently".to_owned()))
     }
 
-    /// The lines in conflict of a file of the merged tree.
+    /// The lines in conflict of one file of the merged tree; `None`: it is no text, or too long.
     async fn hunks(&self, tree: &str, path: &str) -> Result<Option<String>, GitError> {
         let file = format!("{tree}:{path}");
         let shown = self.git().output(&["cat-file", "blob", &file], SHOWN_MAX).await?;
@@ -136,7 +145,7 @@ impl Trees {
     }
 }
 
-/// git 2.40 and later can be given the merge base, and 2.41 the attributes.
+/// Whether this is git 2.41 or later: 2.40 brought `--merge-base`, 2.41 the variable for the attributes.
 async fn has_merge_tree(common: &Path) -> Result<bool, GitError> {
     let version = git::run(common, &["version"]).await?;
     let numbers = version.split_whitespace().nth(2).unwrap_or_default();

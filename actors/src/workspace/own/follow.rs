@@ -1,4 +1,5 @@
-//! Has an attempt's own repository follow its branch in the person's, which Provost has moved.
+//! Makes an attempt's own repository follow its branch in the person's repository, after Provost has
+//! moved that branch.
 
 use std::path::Path;
 
@@ -7,8 +8,8 @@ use crate::workspace::git::GitError;
 use crate::workspace::references;
 use crate::workspace::source::Source;
 
-/// The attempt's branch is at the commit `new` then; the objects are there already. Idempotent; from
-/// elsewhere than `old` it is not moved.
+/// Sets the branch in the attempt's own repository to `new`; its objects are there already, because they
+/// are borrowed. Idempotent. A branch that is at neither `old` nor `new` stays: the agent has moved it.
 pub async fn follow(
     source: &Source,
     common: &Path,

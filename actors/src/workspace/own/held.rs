@@ -1,5 +1,6 @@
-//! The box in which git reads an attempt's own repository: it can read and write what the attempt's agent
-//! can, read the objects that are borrowed, and nothing else of the person's.
+//! The box in which git reads an attempt's own repository. In it, git can read and write what the
+//! attempt's agent can, read the objects that are borrowed, and reach nothing else of the person's. So a
+//! file that the agent prepared can at most make git do what the agent could do itself.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -13,20 +14,22 @@ use crate::sandbox::{self, Access, Level, Rule, Sandbox};
 use crate::workspace::git::{Git, GitError};
 use crate::workspace::{quote, regular};
 
-/// Folders of objects that borrow from others, one after the other.
+/// Most folders of objects that are followed, each borrowing from the next.
 const LENDERS_MAX: usize = 16;
+/// Bytes of a list of borrowed folders that are read.
 const ALTERNATES_MAX: u64 = 64 * 1024;
 
-/// What git itself needs of the machine: the system, and where its programs are.
+/// What git itself needs of the machine: the system, and the folders of its programs.
 static MACHINE: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let search = std::env::var("PATH").ok();
     let mut rules = of_machine(&Person { search: search.as_deref(), ..Person::default() }, &[]);
-    // The keeper's own program, whatever became of its file.
+    // The keeper is this program. Its file may have been replaced; this path leads to it all the same.
     rules.push(read(PathBuf::from("/proc/self/exe")));
     rules
 });
 
-/// The box; `None`: this machine can't hold one, and no agent has one here.
+/// The box, for the person's repository with the shared folder `common`. `None`: this machine can't hold
+/// a box, so the agents here have none either.
 pub async fn held(own: &Own, common: &Path, worktree: &Path) -> Result<Option<Sandbox>, GitError> {
     if sandbox::obstacle().is_some() {
         return Ok(None);
@@ -44,7 +47,8 @@ pub async fn held(own: &Own, common: &Path, worktree: &Path) -> Result<Option<Sa
     Ok(Some(Sandbox { level, abi, rules, ..Sandbox::default() }))
 }
 
-/// git of the attempt's own repository, in its box. It reads no configuration that anybody else writes.
+/// git of the attempt's own repository, in its box. It reads only the configuration in [`Own::view`],
+/// which Provost wrote.
 pub fn git(own: &Own, held: Option<&Sandbox>) -> Git {
     let admin = own.admin();
     let mut git = Git::standing_in(&admin, own.root()).held(held.cloned());
@@ -57,8 +61,8 @@ pub fn git(own: &Own, held: Option<&Sandbox>) -> Git {
     git
 }
 
-/// The folders of objects that a repository reads: its own, those that it borrows from, and so on, and
-/// what Git LFS keeps beside them. Blocking.
+/// The folders of objects that a repository reads: its own, those that it borrows from, those that these
+/// borrow from, and so on (gitrepository-layout(5), alternates), and the folder of Git LFS. Blocking.
 pub fn lenders(common: &Path) -> Vec<PathBuf> {
     let mut all = vec![common.join("objects")];
     let mut at = 0;
@@ -84,10 +88,12 @@ pub fn lenders(common: &Path) -> Vec<PathBuf> {
     all
 }
 
+/// The right to read what lies at a path.
 pub(super) fn read(path: PathBuf) -> Rule {
     Rule { path, access: Access::Read }
 }
 
+/// The right to read and write what lies at a path.
 pub(super) fn write(path: PathBuf) -> Rule {
     Rule { path, access: Access::Write }
 }

@@ -1,4 +1,5 @@
-//! Takes over what Git LFS keeps of an agent's commits beside their objects: a content whose hash is its name.
+//! Takes over what Git LFS keeps of an agent's commits beside their objects: files whose names are the
+//! hashes of their content. A file with another hash is not taken over.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -13,11 +14,15 @@ use crate::blocking::if_there;
 use crate::text::hex;
 use crate::workspace::beneath::{self, Links, open_beneath};
 
-/// Most contents, and most bytes of all together, that are taken over at once.
+/// Most files that are taken over at once.
 const FILES_MAX: usize = 100_000;
+/// Most bytes of all of them together.
 const BYTES_MAX: u64 = 16 << 30;
 
-/// Takes over what the person's repository with the shared folder `common` lacks. Blocking.
+/// Copies the contents that the person's repository, with the shared folder `common`, lacks. Blocking.
+///
+/// # Errors
+/// There are too many, or too large ones; those before stay, and do no harm. Or reading or writing fails.
 pub fn take_over(own: &Own, common: &Path) -> io::Result<()> {
     let Ok(root) = beneath::folder(&own.common().join("lfs")) else { return Ok(()) };
     let (mut bytes, mut files) = (0, 0);
@@ -42,7 +47,7 @@ pub fn take_over(own: &Own, common: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The names that Git LFS gives contents, as far as they are there: `objects/ab/cd/abcd…`.
+/// The paths by which Git LFS names contents: `objects/ab/cd/abcd…`. Nothing else in the folder counts.
 fn names(root: std::os::fd::BorrowedFd<'_>) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![(PathBuf::from("objects"), 0)];
@@ -64,7 +69,8 @@ fn names(root: std::os::fd::BorrowedFd<'_>) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Writes a content where its hash says, if that is its name: whole or not at all.
+/// Writes a content to its path, complete or not at all, if its hash is its name. The copy is hashed,
+/// because the agent may change the original while it is read.
 fn keep(mut content: impl Read, to: &Path) -> io::Result<()> {
     let Some(folder) = to.parent() else { return Ok(()) };
     fs::create_dir_all(folder)?;

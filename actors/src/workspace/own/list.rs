@@ -1,13 +1,13 @@
-//! A list of references as git packs them (gitrepository-layout(5)), and how the person's come into the
-//! attempt's beside what the agent did. Pure.
+//! A list of references as git packs them (gitrepository-layout(5), packed-refs), and how the person's
+//! references are merged with what the agent did to its own. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Objects by the names of their references.
+/// The object of each reference, by its full name.
 pub type Refs = BTreeMap<String, String>;
 
-/// Reads a list; lines that name no reference are left out.
+/// Reads a list. Lines that name no reference, such as the header and the peeled tags, are left out.
 pub fn parse(text: &str) -> Refs {
     let named = text.lines().filter_map(|line| line.split_once(' '));
     let is_one = |(object, name): &(&str, &str)| {
@@ -19,7 +19,7 @@ pub fn parse(text: &str) -> Refs {
     named.filter(is_one).map(|(object, name)| (name.to_owned(), object.to_owned())).collect()
 }
 
-/// The list as text. Without a header, git sorts it and looks tags up itself.
+/// The list as text. It has no header: without one, git sorts the list and looks up tags itself.
 pub fn text(refs: &Refs) -> String {
     let mut text = String::new();
     for (name, object) in refs {
@@ -29,11 +29,13 @@ pub fn text(refs: &Refs) -> String {
     text
 }
 
-/// The person's references now, but where the agent has moved, made or deleted one: `written` is what it
-/// was given last, and `there` what it has.
+/// The agent's references from now on: the person's, except where the agent has moved, made or deleted
+/// one. `written` is what the agent was given last, `there` what it has, and `now` the person's.
 pub fn merged(written: &Refs, there: &Refs, now: &Refs) -> Refs {
     let mut merged = Refs::new();
     for (name, object) in there {
+        // A reference that is still as it was given follows the person's, also away. One that the agent
+        // made or moved stays.
         let is_as_given = written.get(name) == Some(object);
         match now.get(name) {
             Some(now) if is_as_given => drop(merged.insert(name.clone(), now.clone())),
@@ -41,6 +43,7 @@ pub fn merged(written: &Refs, there: &Refs, now: &Refs) -> Refs {
             _ => drop(merged.insert(name.clone(), object.clone())),
         }
     }
+    // One that the agent was given and does not have any more is not given again: the agent deleted it.
     let new =
         now.iter().filter(|(name, _)| !written.contains_key(*name) && !there.contains_key(*name));
     merged.extend(new.map(|(name, object)| (name.clone(), object.clone())));

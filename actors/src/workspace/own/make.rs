@@ -1,5 +1,5 @@
-//! Makes an attempt's own repository, its branch in the person's, and the worktree's link. Nothing of the
-//! person's repository is locked but the new branch, so attempts begin side by side.
+//! Makes an attempt's own repository, and the links between it and the worktree. Nothing of the person's
+//! repository is locked, so attempts begin side by side.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder};
@@ -15,12 +15,14 @@ use crate::workspace::regular;
 use crate::workspace::scratch_repo;
 use crate::workspace::settings::{Scope, Setting, Settings};
 
-/// Where git's folder of the worktree finds the rest.
+/// The content of `commondir`: from git's folder of the worktree to the shared one.
 pub const COMMON: &str = "../..\n";
-/// git takes a shared folder for a checkout, too: of no branch.
+/// The HEAD of the shared folder. git takes the folder for a checkout too, and lets no other one have its
+/// branch: so it is a branch that never exists.
 const NO_BRANCH: &str = "ref: refs/heads/.none\n";
+/// Bytes of a list, such as `info/exclude`, that is copied.
 const LIST_MAX: u64 = 16 << 20;
-/// Sections of the repository's configuration that say what git does and run nothing.
+/// Sections of the person's configuration that say how git works and run no program.
 const SECTIONS: [&str; 13] = [
     "user.",
     "author.",
@@ -36,7 +38,7 @@ const SECTIONS: [&str; 13] = [
     "submodule.",
     "lfs.",
 ];
-/// Last parts of settings in these sections that name a program, or a person's key.
+/// Last parts of settings in these sections that name a program, or a person's key all the same.
 const PROGRAMS: [&str; 9] = [
     "command",
     "textconv",
@@ -49,10 +51,10 @@ const PROGRAMS: [&str; 9] = [
     "signingkey",
 ];
 /// Settings of `core` that count besides those for the content of files. The agent's own commits run the
-/// person's hooks as commits by hand do.
+/// person's hooks, as commits by hand do.
 const OF_CORE: [&str; 3] = ["core.hookspath", "core.sshcommand", "core.sparsecheckoutcone"];
 
-/// Who commits.
+/// The settings that say who commits.
 const IDENTITY: [&str; 6] =
     ["user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email"];
 
@@ -61,12 +63,12 @@ pub struct Beginning<'a> {
     pub own: &'a Own,
     pub worktree: &'a Path,
     pub branch: &'a str,
-    /// The commit that its branch is at.
+    /// The commit at which its branch begins.
     pub commit: &'a str,
 }
 
-/// Makes it, for the repository at `repo` with the shared folder `common`. Nothing of it is there, nor of
-/// the worktree.
+/// Makes the own repository for the person's repository at `repo`, whose shared folder is `common`.
+/// Neither the own repository nor the worktree may exist. The worktree gets its `.git` and no files yet.
 pub async fn make(
     repo: &Path,
     common: &Path,
@@ -87,14 +89,15 @@ pub async fn make(
     refresh(repo, new.own, new.branch).await
 }
 
-/// The references of the person's repository that keep what is borrowed, whatever becomes of the branch, as
-/// commands of git-update-ref(1).
+/// The references of the person's repository that keep what the attempt borrows, whatever becomes of the
+/// branch: as commands of git-update-ref(1).
 pub fn kept(attempt: AttemptId, commit: &str, base: &str) -> String {
     let [of_base, head, branch] =
         [base_reference, head_reference, branch_reference].map(|name| name(attempt));
     format!("update {of_base} {base}\nupdate {head} {commit}\nupdate {branch} {commit}\n")
 }
 
+/// The contents of the files that are written.
 struct Files {
     config: String,
     format: String,
@@ -106,7 +109,7 @@ struct Files {
 }
 
 impl Files {
-    /// Blocking.
+    /// Writes the files and links. Blocking.
     fn write(&self, own: &Own, lender: &Path) -> io::Result<()> {
         let (admin, common) = (own.admin(), own.common());
         let folder = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
@@ -141,7 +144,7 @@ impl Files {
 }
 
 impl Files {
-    /// Links to what the agent's git has, beside a configuration of Provost's. Blocking.
+    /// Makes the view: links to what the agent's git has, beside a configuration of Provost's. Blocking.
     fn make_view(&self, own: &Own) -> io::Result<()> {
         let (view, common) = (own.view(), own.common());
         fs::create_dir_all(view.join("logs"))?;
@@ -165,7 +168,8 @@ impl Files {
     }
 }
 
-/// Makes an empty worktree that leads to its attempt's own repository, and back. Blocking.
+/// Makes an empty worktree whose `.git` leads to the attempt's own repository, and the way back.
+/// Blocking.
 pub fn link(own: &Own, worktree: &Path) -> io::Result<()> {
     fs::create_dir_all(worktree)?;
     fs::write(worktree.join(".git"), leading(own))?;
@@ -173,13 +177,14 @@ pub fn link(own: &Own, worktree: &Path) -> io::Result<()> {
     fs::write(own.admin().join("gitdir"), format!("{}\n", there.display()))
 }
 
-/// The content of the worktree's `.git`.
+/// The content of the worktree's `.git`: the path of git's folder for it.
 pub fn leading(own: &Own) -> String {
     format!("gitdir: {}\n", own.admin().display())
 }
 
-/// The attempt's configuration: what the person's git would use in the repository, as far as it is not
-/// found anyway and runs nothing.
+/// The attempt's configuration: what the person's git would use in the repository, as far as git does not
+/// find it by itself. Settings that name programs are left out, except the person's hooks and
+/// `core.sshCommand`.
 fn config(settings: &Settings, common: &Path) -> String {
     let format = settings.object_format();
     let partial = settings.get("extensions.partialclone");
@@ -202,21 +207,23 @@ fn config(settings: &Settings, common: &Path) -> String {
     for setting in settings.iter().filter(|it| counts(it, settings)) {
         write(&mut text, setting);
     }
-    // It would try to tidy up what others use, and an agent would take its failure for its own.
+    // A gc would try to tidy up what others use and fail, and the agent would take that failure for its
+    // own.
     text.push_str("[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n");
-    // Otherwise it is on where its folder is.
+    // The folder `rr-cache` always exists here, and git takes that for "enabled" (git-config(1)).
     let _ = writeln!(text, "[rerere]\n\tenabled = {}", settings.is_true("rerere.enabled"));
     text
 }
 
-/// Whether a setting has to be repeated for the attempt's repository.
+/// Whether a setting is repeated in the attempt's configuration.
 fn counts(setting: &Setting, settings: &Settings) -> bool {
     let key = &*setting.key;
     let last = key.rsplit('.').next().unwrap_or_default();
     match setting.scope {
-        // Some agents hide the person's own configuration from their commands.
+        // Some agents run their commands without the person's configuration, and could not commit.
         Scope::Person if IDENTITY.contains(&key) => true,
-        // git finds these by itself, unless a condition names the place of the repository.
+        // git finds the person's settings by itself, except in files that are included under a condition:
+        // the condition may name the folder of the person's repository.
         Scope::Person if !settings.is_included(setting) => false,
         Scope::Person if setting.is_of_content() => true,
         Scope::Person | Scope::Repository => {
@@ -233,7 +240,8 @@ fn counts(setting: &Setting, settings: &Settings) -> bool {
     }
 }
 
-/// One setting in a section of its own (git-config(1), "Syntax").
+/// Adds a setting, in a section of its own (git-config(1), "Syntax"). A key that can't be written is left
+/// out.
 fn write(text: &mut String, setting: &Setting) {
     let Some((section, name)) = setting.key.rsplit_once('.') else { return };
     let is_name =
@@ -252,10 +260,12 @@ fn write(text: &mut String, setting: &Setting) {
     let _ = writeln!(text, "{head}\n{line}");
 }
 
+/// A text in double quotes, as git's configuration has it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
+/// A value: quoted, on one line.
 fn value(text: &str) -> String {
     quoted(text).replace('\n', "\\n").replace('\t', "\\t")
 }

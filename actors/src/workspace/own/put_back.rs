@@ -1,6 +1,6 @@
-//! Puts back what git opens by name in an attempt's worktree and its own repository, once what could have
-//! changed it has ended: a person may run git there, and Provost's own git reads it. What the agent
-//! committed, staged or wrote stays. Blocking.
+//! Puts back what git opens by name in an attempt's worktree and its own repository, once the processes
+//! that could have changed it have ended: a person may run git there, and Provost's own git reads it.
+//! What the agent committed, staged or wrote stays. Blocking.
 
 use std::collections::HashSet;
 use std::fs;
@@ -22,14 +22,17 @@ use crate::workspace::snapshot::SnapshotError;
 use crate::workspace::source::Source;
 use crate::workspace::tree::Tree;
 
-/// Entries that are looked at; more is no repository that git made.
+/// Entries that are looked at. A repository with more was not made by git.
 const ENTRIES_MAX: usize = 200_000;
+/// The name of a file until it replaces another one.
 const NEXT: &str = "provost.next";
+/// Bytes of the small files that are compared.
 const TEXT_MAX: u64 = 1024;
+/// Bytes of a configuration that are read.
 const CONFIG_MAX: u64 = 1 << 20;
-/// Sections of a nested repository's configuration that name no program, and settings of `core` that say
-/// how it is laid out.
+/// Sections of a configuration whose settings name no program, but for the keys that [`cleared`] takes out.
 const HARMLESS: [&str; 6] = ["user", "branch", "remote", "submodule", "extensions", "init"];
+/// Settings of `core` that say how the repository is laid out. All others of `core` are taken out.
 const LAYOUT: [&str; 7] = [
     "repositoryformatversion",
     "filemode",
@@ -40,8 +43,8 @@ const LAYOUT: [&str; 7] = [
     "symlinks",
 ];
 
-/// Puts back what git opens of an attempt's worktree and own repository. Call it once what could have changed
-/// it has ended.
+/// Does [`put_back`] on a blocking thread, and reports a failure as a snapshot does. Call it once the
+/// processes that could have changed the worktree have ended.
 pub async fn settle(source: &Source) -> Result<(), SnapshotError> {
     let failed = |why| SnapshotError::Repository { repo: source.repo.clone(), why };
     let common = git::common_dir(&source.repo).await.map_err(failed)?;
@@ -56,9 +59,12 @@ pub async fn settle(source: &Source) -> Result<(), SnapshotError> {
 }
 
 /// Puts back the links between a worktree and its attempt's own repository, removes links and special
-/// files where git writes, and takes out of its configuration what git would run there. `common` is the
-/// person's. A process that was left over may be at work meanwhile: each folder is opened beneath one that it
-/// can't replace, without links. Blocking.
+/// files where git writes, and takes out of its configuration what git would run. `common` is the shared
+/// folder of the person's repository. A process that was left over may still be at work: each folder is
+/// opened beneath one that the process can't replace, without links. Blocking.
+///
+/// # Errors
+/// The worktree is gone or is a link, or there are more entries than git makes.
 pub fn put_back(source: &Source, common: &Path) -> io::Result<()> {
     let (own, worktree) = (&source.own, source.worktree());
     let tree = Tree::open(&source.worktrees, &source.folder, &source.name)?;
@@ -68,11 +74,15 @@ pub fn put_back(source: &Source, common: &Path) -> io::Result<()> {
     has(&admin, "gitdir", &format!("{}\n", worktree.join(".git").display()))?;
     if_there(fs::remove_file(admin.join("config.worktree")))?;
     let mut left = ENTRIES_MAX;
+    // The objects are looked at by `borrow` alone: they may be many, and git checks each when it is taken
+    // over.
     for folder in own.written().iter().filter(|path| **path != own.objects()) {
         each_folder(folder, &mut left, &without_links)?;
     }
     borrow(own, common)?;
     own_config(own)?;
+    // A HEAD that is a link, or gone, becomes the attempt's branch; any other HEAD is the agent's
+    // decision.
     if regular::own(&admin.join("HEAD"), TEXT_MAX).is_err() {
         let head = format!("ref: {}\n", source.branch_ref());
         regular::replace(&admin, "HEAD", NEXT, head.as_bytes())?;
@@ -91,8 +101,8 @@ pub fn clear_nested(source: &Source, nested: &[Vec<u8>]) -> io::Result<()> {
     nested.iter().try_for_each(|path| clear_one(&tree, path))
 }
 
-/// A small file right below a folder has this content, whatever stands there. What was a folder is moved
-/// aside, not deleted.
+/// Makes a small file right below a folder have this content, whatever is there. A folder in its place is
+/// moved aside, not deleted.
 fn has(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     let path = folder.join(name);
     if regular::own(&path, TEXT_MAX).is_ok_and(|found| found == text.as_bytes()) {
@@ -105,7 +115,8 @@ fn has(folder: &Path, name: &str, text: &str) -> io::Result<()> {
     regular::replace(folder, name, NEXT, text.as_bytes())
 }
 
-/// Visits a folder, by a path that stays its own while it is open, and all below it.
+/// Visits a folder and all below it, each by a path that leads to it for as long as the visit lasts.
+/// `left` counts the entries down.
 fn each_folder(
     root: &Path,
     left: &mut usize,
@@ -118,7 +129,7 @@ fn each_folder(
         let path = if below.as_os_str().is_empty() { Path::new(".") } else { &*below };
         let folder = match beneath::open_beneath(opened.as_fd(), path, flags, Links::Refuse) {
             Ok(folder) => folder,
-            // It was replaced since it was listed.
+            // The folder was replaced since it was listed, and its content is gone or elsewhere.
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => continue,
             Err(error) => return Err(error.into()),
         };
@@ -139,7 +150,7 @@ fn too_many(folder: &Path) -> io::Error {
     io::Error::other(format!("{} has more entries than git makes", folder.display()))
 }
 
-/// Removes what is neither a file nor a folder, right below a folder.
+/// Removes everything right below a folder that is neither a file nor a folder.
 fn without_links(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -151,7 +162,7 @@ fn without_links(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The own objects borrow from the person's again, and none of their folders is a link.
+/// Makes the agent's objects borrow from the person's again, and none of their folders a link.
 fn borrow(own: &Own, common: &Path) -> io::Result<()> {
     let objects = own.objects();
     without_links(&objects)?;
@@ -166,8 +177,8 @@ fn borrow(own: &Own, common: &Path) -> io::Result<()> {
     regular::replace(&beneath::proc_path(info.as_fd()), "alternates", NEXT, list.as_bytes())
 }
 
-/// The configuration is what Provost made of it, with the branches' upstreams and the remotes that the agent
-/// has added.
+/// Makes the configuration what Provost wrote, plus the upstreams of branches and the remotes that the
+/// agent has added.
 fn own_config(own: &Own) -> io::Result<()> {
     let made = fs::read_to_string(own.made_config())?;
     let folder = own.common().join("settings");
@@ -179,7 +190,8 @@ fn own_config(own: &Own) -> io::Result<()> {
     regular::replace(&folder, "config", NEXT, text.as_bytes())
 }
 
-/// Of a configuration that began as `made`: sections of branches and remotes that are new, without what runs.
+/// The sections of branches and remotes in `text` that are not in `made`, without settings that run
+/// something.
 fn added(made: &str, text: &str) -> String {
     let known: HashSet<&str> = made.lines().map(str::trim).collect();
     let mut is_kept = false;
@@ -198,14 +210,16 @@ fn added(made: &str, text: &str) -> String {
     kept
 }
 
-/// Clears the git folder of a repository in the worktree, if it is a folder there.
+/// Clears the git folder of a repository in the worktree. A `.git` that is a file or a link is left
+/// alone.
 fn clear_one(tree: &Tree, path: &[u8]) -> io::Result<()> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let Some(folder) = tree.folder(&[path, b"/.git"].concat()) else { return Ok(()) };
     clear(&beneath::proc_path(folder.as_fd()))
 }
 
-/// Takes out of a git folder what its status would run: settings and hooks that name programs.
+/// Takes out of a git folder what its status would run: settings and hooks that name programs. Hooks are
+/// moved aside.
 fn clear(folder: &Path) -> io::Result<()> {
     let config = folder.join("config");
     if fs::symlink_metadata(&config).is_ok() {
@@ -232,8 +246,8 @@ fn clear(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A configuration without sections that may name a program. Lines that go on in the next one are not
-/// written by git for what stays.
+/// A configuration without the sections and settings that may name a program. A line that continues in
+/// the next one is dropped, too: git writes none for the settings that stay.
 fn cleared(text: &str) -> String {
     let (mut section, mut kept) = (String::new(), String::new());
     for line in text.lines() {
@@ -241,7 +255,7 @@ fn cleared(text: &str) -> String {
         if let Some(head) = trimmed.strip_prefix('[') {
             let name = head.split([']', ' ', '.', '\t']).next().unwrap_or_default();
             section = name.to_lowercase();
-            // A setting may stand behind the section's head.
+            // A setting may follow the section's head on the same line; such a section is dropped.
             if !trimmed.ends_with(']') {
                 section.clear();
             }

@@ -1,6 +1,6 @@
 //! The person's branches, tags and remote-tracking references in an attempt's own repository: an agent
-//! that rebases onto `main` means today's. They are written at the begin of each turn, except what the
-//! agent has moved itself, and stand still in between.
+//! that rebases onto `main` means the `main` of now. They are written at the beginning of each turn,
+//! except those that the agent has moved itself, and do not change during a turn.
 
 use std::fs;
 use std::io;
@@ -14,23 +14,26 @@ use crate::workspace::regular;
 
 /// Bytes of the longest list that is read.
 const LIST_MAX: u64 = 64 << 20;
+/// The name of git's list, which the agent's git reads and writes.
 const LIST: &str = "packed-refs";
+/// Its name until it is complete.
 const NEXT: &str = "packed-refs.provost";
 
-/// Writes the person's references of the repository at `repo` into the attempt's, whose branch has the
-/// given name.
+/// Writes the person's references of the repository at `repo` into the attempt's own one, whose branch
+/// has the given name.
 ///
 /// # Errors
-/// git can't read the person's, or the list can't be written.
+/// git can't read the person's references, or the list can't be written.
 pub async fn refresh(repo: &Path, own: &Own, branch: &str) -> Result<(), GitError> {
     let now = of_person(repo, branch).await?;
     let own = own.clone();
     Ok(blocking(move || write(&own, &now)).await?)
 }
 
-/// The person's references, without the attempt's own branch and what its name excludes.
+/// The person's references. The attempt's own branch is left out, and names that can't exist beside it:
+/// git allows no branch `a/b` beside a branch `a`.
 async fn of_person(repo: &Path, branch: &str) -> Result<Refs, GitError> {
-    // A symbolic one is what its target is.
+    // A symbolic reference, such as `origin/HEAD`, prints an empty line, which is no reference.
     let format = "--format=%(if)%(symref)%(then)%(else)%(objectname) %(refname)%(end)";
     let kinds = ["refs/heads", "refs/tags", "refs/remotes"];
     let listed = git::run(repo, &[&["for-each-ref", format][..], &kinds].concat()).await?;
@@ -43,12 +46,12 @@ async fn of_person(repo: &Path, branch: &str) -> Result<Refs, GitError> {
     Ok(refs)
 }
 
-/// Blocking.
+/// Merges the references into the agent's list. Blocking.
 fn write(own: &Own, now: &Refs) -> io::Result<()> {
     let packed = own.common().join("packed");
     let read =
         |bytes: Option<Vec<u8>>| list::parse(&String::from_utf8_lossy(&bytes.unwrap_or_default()));
-    // The agent may have put anything there.
+    // The agent may have put anything there: what can't be read is an empty list.
     let there = read(regular::own(&packed.join(LIST), LIST_MAX).ok());
     let written = read(if_there(regular::own(&own.written_refs(), LIST_MAX))?);
     let merged = list::merged(&written, &there, now);

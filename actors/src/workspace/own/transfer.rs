@@ -1,13 +1,13 @@
-//! Takes over what an agent has committed: the one way from an attempt's own repository to the person's.
+//! Takes over what an agent has committed: the only way from an attempt's own repository to the person's.
 //!
 //! ```text
 //!  pack-objects, in the attempt's box ─▶ a pack ─▶ receive-pack of the person's repository
-//!   reads what the agent wrote           limited     names each object anew, checks it and that nothing
+//!   reads what the agent wrote           limited     hashes each object again, checks it and that nothing
 //!                                                    is missing, then moves references by compare-and-swap
 //! ```
 //!
-//! git's own receive-pack(1) keeps the pack in quarantine until all is checked. An agent that changes its
-//! objects, alternates or references only gets its transfer refused.
+//! git's own receive-pack(1) keeps the pack in quarantine until all is checked. An agent that tampers
+//! with its objects, alternates or references achieves only that its transfer is refused.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -23,37 +23,45 @@ use super::{branch_reference, head_reference, held, lfs};
 
 /// Most bytes of a pack.
 const PACK_MAX: u64 = 4 << 30;
-/// The person's newest branches, whose commits no pack has to hold.
+/// How many of the person's newest branches are named as known: their commits need not be in a pack.
 const KNOWN: &str = "--count=100";
-/// What an agent may commit that git finds odd in an object, but not dangerous.
+/// What git finds odd in an object, but not dangerous: an agent may commit it (git-fsck(1), "FSCK
+/// MESSAGES").
 const ODD: [&str; 4] =
     ["zeroPaddedFilemode", "missingSpaceBeforeDate", "badTimezone", "nulInCommit"];
 
-/// Where an attempt is, by commits that the person's repository has.
+/// Where an attempt is, by commits that the person's repository has now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heads {
-    /// The commit that is checked out; on a branch without one, that of the attempt's branch.
+    /// The commit that is checked out; on a branch without a commit, the tip of the attempt's branch.
     pub head: String,
-    /// What the attempt's branch was moved to, in the person's repository.
+    /// The commit to which the attempt's branch was moved in the person's repository. `Err`: it was left
+    /// where it is.
     pub branch: Result<String, Left>,
-    /// The branch that is checked out, if it is another one than the attempt's.
+    /// The branch that is checked out, by its full name, if it is another one than the attempt's. `None`
+    /// also for a detached HEAD.
     pub shows: Option<String>,
 }
 
-/// The person's branch of the attempt stays where it is.
+/// The person's branch of the attempt stays where it is, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Part of a sentence.
     pub why: String,
 }
 
-/// Takes over what the attempt has checked out, and its branch. Cheap where nothing has moved.
+/// Takes over what the attempt has checked out, and its branch. Where nothing has moved, only tips are
+/// compared.
+///
+/// # Errors
+/// git refuses an object, or the attempt's repository can't be read. A branch that another program has
+/// moved is no error, see [`Heads::branch`].
 pub async fn take_over(source: &Source, common: &Path) -> Result<Heads, GitError> {
     let held = held::held(&source.own, common, &source.worktree()).await?;
     let (there, known) = tokio::try_join!(tips(source, held.as_ref()), Known::of(source))?;
     let branch = there.branch.clone();
     let head = there.head.or(there.branch).unwrap_or_else(|| source.base.clone());
-    // A branch that the agent has renamed or deleted is where its work is.
+    // If the agent has renamed or deleted its branch, its HEAD counts as the branch: the work is there.
     let branch = branch.unwrap_or_else(|| head.clone());
     let mut moves = Vec::new();
     if known.head.as_ref() != Some(&head) {
@@ -87,23 +95,29 @@ pub async fn take_over(source: &Source, common: &Path) -> Result<Heads, GitError
     Ok(Heads { head, branch: left.map_or(Ok(branch), Err), shows })
 }
 
-/// What a pack is to hold.
+/// The commits that a pack is to hold: what the tips have, without what the other side has.
 pub struct Revisions {
     tips: Vec<String>,
     without: Vec<String>,
 }
 
 impl Revisions {
+    /// These commits and what they build on. [`receive`] adds what the person's repository has.
     pub fn tips(tips: Vec<String>) -> Self {
         Self { tips, without: Vec::new() }
     }
 }
 
-/// Moves of references: the name, where it is, and where it is to be. "None" is no reference.
+/// Moves of references: the full name, the commit now (`None`: it does not exist), and the commit after
+/// the move.
 pub type Moves = [(String, Option<String>, String)];
 
-/// Has the person's repository get what these references need, and move them. Returns those that it did
-/// not move, each with the reason.
+/// Brings the objects that these references need into the person's repository, and moves the references.
+/// `held` is the box for git in the attempt's repository. Returns the references that were not moved,
+/// each with git's reason.
+///
+/// # Errors
+/// The pack could not be made or was refused; then nothing has changed.
 pub async fn receive(
     source: &Source,
     common: &Path,
@@ -159,7 +173,8 @@ pub async fn receive(
     Ok(refused(&report))
 }
 
-/// The head of a push (gitprotocol-pack(5)): the moves, before the pack.
+/// What a push sends before the pack (gitprotocol-pack(5)): the moves as packet lines, the first one with
+/// the capabilities, then a flush.
 fn request(moves: &Moves, is_sha256: bool) -> Vec<u8> {
     let none = "0".repeat(if is_sha256 { 64 } else { 40 });
     let mut request = Vec::new();
@@ -174,20 +189,21 @@ fn request(moves: &Moves, is_sha256: bool) -> Vec<u8> {
     request
 }
 
-/// From the report: `ng <name> <reason>`.
+/// The references that receive-pack did not move, from its report: `ng <name> <reason>`.
 fn refused(report: &str) -> Vec<(String, String)> {
     let lines = report.lines().filter_map(|line| line.split_once("ng refs/"));
     let named = lines.filter_map(|(_, rest)| rest.split_once(' '));
     named.map(|(name, why)| (format!("refs/{name}"), why.to_owned())).collect()
 }
 
-/// The tips in the attempt's own repository.
+/// The tips in the attempt's own repository, as the agent left them.
 struct Tips {
     head: Option<String>,
     branch: Option<String>,
     shows: Option<String>,
 }
 
+/// Reads the tips. A name that is no commit has none.
 async fn tips(source: &Source, held: Option<&Sandbox>) -> Result<Tips, GitError> {
     let names = format!("HEAD^{{commit}}\n{}^{{commit}}\n", source.branch_ref());
     let git = || held::git(&source.own, held);
@@ -196,7 +212,7 @@ async fn tips(source: &Source, held: Option<&Sandbox>) -> Result<Tips, GitError>
     let shown = async {
         match git().text(&["symbolic-ref", "--quiet", "HEAD"]).await {
             Ok(name) => Ok(Some(name)),
-            // HEAD is a commit.
+            // HEAD is detached: a commit, no branch.
             Err(GitError::Failed(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -210,16 +226,17 @@ async fn tips(source: &Source, held: Option<&Sandbox>) -> Result<Tips, GitError>
     Ok(Tips { head: next(), branch: next(), shows })
 }
 
-/// Where the person's repository has them.
+/// The tips that the person's repository has.
 struct Known {
     head: Option<String>,
-    /// The attempt's branch when it was taken over last.
+    /// The attempt's branch, when it was taken over last.
     branch: Option<String>,
-    /// The branch itself.
+    /// The attempt's branch as the person has it now.
     shown: Option<String>,
 }
 
 impl Known {
+    /// Reads the tips.
     async fn of(source: &Source) -> Result<Self, GitError> {
         let [head, branch] = [head_reference, branch_reference].map(|name| name(source.attempt));
         let shown = source.branch_ref();
@@ -228,7 +245,9 @@ impl Known {
         Ok(Self { head: tip(&head), branch: tip(&branch), shown: tip(&shown) })
     }
 
-    /// Why the person's branch is not to be moved to a commit: somebody else has moved it.
+    /// Why the person's branch must not be moved to this commit: it is neither where it was taken over
+    /// last, nor at the base, nor there already, so another program has moved it. `None`: it may be
+    /// moved.
     fn left(&self, source: &Source, to: &str) -> Option<Left> {
         let shown = self.shown.as_ref()?;
         if self.branch.as_ref() == Some(shown) || shown == to || *shown == source.base {

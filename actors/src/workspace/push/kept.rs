@@ -1,5 +1,5 @@
-//! What a remote keeps of an attempt for other hosts: the snapshot of a turn, and the commit that was
-//! checked out then. Clones don't fetch these references by themselves.
+//! What a remote keeps of an attempt for the other hosts of a shared board: the snapshot of a turn, and
+//! the commit that was checked out then. Clones don't fetch these references by themselves.
 
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use crate::ids::AttemptId;
 pub struct Kept<'a> {
     pub repo: &'a Path,
     pub scratch: &'a Path,
+    /// A URL that [`check_url`](super::check_url) allows.
     pub url: &'a str,
     pub attempt: AttemptId,
 }
@@ -20,14 +21,14 @@ pub fn reference(attempt: AttemptId, turn: u32) -> String {
     format!("{}{turn}/snapshot", below(attempt))
 }
 
-/// What all references of an attempt begin with.
+/// The prefix of all references of an attempt at a remote.
 fn below(attempt: AttemptId) -> String {
     format!("refs/provost/{attempt}/")
 }
 
 impl Kept<'_> {
-    /// Has the remote keep the snapshot of a turn. Idempotent. The content of files in Git LFS does not
-    /// go with it, as it is in no bundle.
+    /// Makes the remote keep the snapshot of a turn. Idempotent. The content of files in Git LFS does not
+    /// go with it; a bundle does not have it either.
     pub async fn put(&self, turn: u32, commit: &str) -> Result<(), PushError> {
         let (_aside, git) = away(self.repo, self.scratch).await?;
         let head = format!("+{commit}^:{}{turn}/head", below(self.attempt));
@@ -35,7 +36,8 @@ impl Kept<'_> {
         send(git, None, self.url, &[head, snapshot]).await
     }
 
-    /// Has the remote remove what it keeps of the turns before this one; `None`: of all.
+    /// Makes the remote remove what it keeps of the turns before this one; `None`: of all turns.
+    /// Idempotent.
     pub async fn remove(&self, before: Option<u32>) -> Result<(), PushError> {
         let below = below(self.attempt);
         let (_aside, git) = away(self.repo, self.scratch).await?;

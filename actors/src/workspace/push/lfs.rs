@@ -1,5 +1,5 @@
-//! Finds files of Git LFS among what is to be pushed: the objects are small texts, whatever file of
-//! attributes had them made.
+//! Finds files of Git LFS among what is to be pushed. git has a small text, a pointer, in place of such a
+//! file. The pointers are looked for themselves, because any file of attributes may have had them made.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,15 +7,17 @@ use std::path::Path;
 use crate::workspace::git::{self, Git, GitError};
 use crate::workspace::scratch_repo::ScratchRepo;
 
-/// How a pointer begins, and the size that no pointer reaches (git-lfs, docs/spec.md).
+/// How a pointer begins (git-lfs, docs/spec.md).
 const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+/// The size in bytes that no pointer reaches.
 const POINTER_MAX: u64 = 1024;
-/// Bytes of the longest list of objects.
+/// Bytes of the longest list of objects that is read.
 const LIST_MAX: usize = 1 << 30;
-/// Objects whose texts are read at once, to bound the memory that they take.
+/// Objects whose texts are read at once. It bounds the memory that they take, at less than 1 KiB each.
 const CHUNK: usize = 8192;
 
-/// The path of a pointer in the commits that the remotes lack, as far as that is known.
+/// The path of a pointer in the commits that the remotes lack, as far as the remote-tracking references
+/// tell; `None`: there is none.
 pub(super) async fn pointer(
     repo: &Path,
     aside: &ScratchRepo,
@@ -41,6 +43,7 @@ pub(super) async fn pointer(
     Ok(None)
 }
 
+/// The output of git in the scratch repository, with this input.
 async fn listed(aside: &ScratchRepo, args: &[&str], input: Vec<u8>) -> Result<Vec<u8>, GitError> {
     let git: Git = aside.git(aside.path()).patient().input(aside.path(), input).await?;
     let output = git.output(args, LIST_MAX).await?;
@@ -54,16 +57,18 @@ async fn listed(aside: &ScratchRepo, args: &[&str], input: Vec<u8>) -> Result<Ve
     }
 }
 
+/// The lines that are not empty.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
 }
 
-/// An object and its path; commits have none.
+/// An object and its path, of `git rev-list --objects`; `None`: a commit, or the root of a tree.
 fn parted(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = line.iter().position(|byte| *byte == b' ')?;
     Some((&line[..at], &line[at + 1..])).filter(|(_, path)| !path.is_empty())
 }
 
+/// The ids, one a line.
 fn joined<'a>(ids: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut all = Vec::new();
     for id in ids {
@@ -73,13 +78,13 @@ fn joined<'a>(ids: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     all
 }
 
-/// The object that is a pointer, from `git cat-file --batch`: a head `<id> blob <size>`, then the
-/// content and a line feed.
+/// The first object that is a pointer, in the output of `git cat-file --batch`: for each object `<id>
+/// blob <size>`, then the content and a line feed.
 fn first_pointer(mut texts: &[u8]) -> Option<&[u8]> {
     while let Some(end) = texts.iter().position(|byte| *byte == b'\n') {
         let head: Vec<&[u8]> = texts[..end].split(|byte| *byte == b' ').collect();
         texts = &texts[end + 1..];
-        // An object that is missing has no content.
+        // `<id> missing` has no content after it.
         let [id, _, size] = head[..] else { continue };
         let size: usize = std::str::from_utf8(size).ok()?.parse().ok()?;
         if texts.starts_with(POINTER) {

@@ -1,5 +1,6 @@
-//! A copy of the files of a patch. Each is opened beneath the worktree without links. git, which
-//! looks paths up repeatedly, reads the copy, and so nothing that an agent swaps in meanwhile.
+//! A copy of the files that a patch is made of. Each is opened beneath the worktree without links. git
+//! looks paths up several times while it makes a patch. It reads the copy, so what an agent swaps in
+//! during that time has no effect.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read};
@@ -13,12 +14,15 @@ use super::{GitError, Snapshot, SnapshotError};
 use crate::blocking::{blocking, if_there};
 use crate::workspace::tree::{Entry, Tree};
 
-/// Bytes of a file of attributes; git reads no more (gitattributes(5)).
+/// Bytes of a file of attributes; git reads no larger one (gitattributes(5)).
 const ATTRIBUTES_MAX: u64 = 100 << 20;
 const ATTRIBUTES: &[u8] = b".gitattributes";
 
-/// Copies the files at these paths, and returns the folder; `None` when they exceed the limits.
-/// The snapshot's index gets the commit of a repository among them.
+/// Copies the files at these paths, and returns the folder; `None`: they exceed the limits. If a
+/// repository is among them, its commit is added to the snapshot's index.
+///
+/// # Errors
+/// The worktree changed while it was read: another try may work.
 pub async fn make(
     snapshot: &Snapshot,
     paths: &[Vec<u8>],
@@ -28,7 +32,7 @@ pub async fn make(
     let repositories = match blocking(move || copy_all(&tree, &paths, &to)).await {
         Ok(Some(repositories)) => repositories,
         Ok(None) => return Ok(None),
-        // A folder became a file, for example.
+        // The worktree changed: a folder became a file, for example.
         Err(error)
             if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::AlreadyExists) =>
         {
@@ -43,7 +47,8 @@ pub async fn make(
     Ok(Some(root))
 }
 
-/// Also returns the paths that are repositories of their own.
+/// Copies the files, and returns the paths among them that are repositories of their own; `None`: the
+/// limits. Blocking.
 fn copy_all(tree: &Tree, paths: &[Vec<u8>], root: &Path) -> io::Result<Option<Vec<Vec<u8>>>> {
     if_there(fs::remove_dir_all(root))?;
     fs::create_dir(root)?;
@@ -76,7 +81,7 @@ fn copy_all(tree: &Tree, paths: &[Vec<u8>], root: &Path) -> io::Result<Option<Ve
     Ok(Some(repositories))
 }
 
-/// Makes the folders above, and removes a file of attributes that was copied before.
+/// Makes the folders above a file, and removes a file of attributes that was copied there before.
 fn make_room(to: &Path) -> io::Result<()> {
     if let Some(above) = to.parent() {
         fs::create_dir_all(above)?;
@@ -84,7 +89,8 @@ fn make_room(to: &Path) -> io::Result<()> {
     if_there(fs::remove_file(to)).map(drop)
 }
 
-/// Copies a file and returns its size; `None` if it is larger than `max` bytes.
+/// Copies a file, and returns its size; `None`: it is larger than `max` bytes. Of its mode, git needs
+/// whether it is a program.
 fn copy_file(file: File, to: &Path, max: u64) -> io::Result<Option<u64>> {
     let is_program = file.metadata()?.permissions().mode() & 0o100 != 0;
     let mut copy = File::create(to)?;
@@ -93,6 +99,7 @@ fn copy_file(file: File, to: &Path, max: u64) -> io::Result<Option<u64>> {
     Ok((bytes <= max).then_some(bytes))
 }
 
+/// Copies the files of attributes that count for a path: in each folder above it.
 fn copy_attributes(tree: &Tree, path: &[u8], root: &Path) -> io::Result<()> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at + 1);
     for at in std::iter::once(0).chain(slashes) {

@@ -1,10 +1,16 @@
-//! What an attempt changed in one repository, read without touching it.
+//! What an attempt changed in one repository, read without touching the worktree.
 //!
-//! git reads the worktree from a scratch repository ([`ScratchRepo`]) with a copy of Provost's own index of
-//! it. So nothing is written where the agent works, no lock of its git is in the way, and no
-//! configuration, index or object that the agent can write has a say. What it has committed is taken
-//! over first ([`transfer`]). Files that are too large to
-//! read ([`plenty`]) are listed by size. A patch is made from a [`mirror`] of its files.
+//! ```text
+//!  take over the commits ─▶ HEAD ─▶ the merge base with the target branch
+//!  a copy of Provost's index ─▶ read-tree HEAD ─▶ + staged names ─▶ refresh
+//!                           ─▶ + untracked names ─▶ − withheld files ─▶ a Snapshot
+//! ```
+//!
+//! git reads the worktree from a scratch repository ([`ScratchRepo`]) with a copy of Provost's own index
+//! of it. So nothing is written where the agent works, no lock of its git is in the way, and no
+//! configuration, index or object that the agent can write has an effect. What it has committed is taken
+//! over first ([`transfer`]). Files that are too large to read ([`plenty`]) are listed by size. A patch
+//! is made from a [`mirror`] of its files.
 
 mod mirror;
 mod names;
@@ -31,38 +37,47 @@ use super::source::Source;
 use super::tree::Tree;
 use crate::blocking::{blocking, if_there};
 
-/// The longest list of changes that is held, in bytes: about a million files.
+/// Bytes of the longest list of changes that is read: about a million files.
 pub(super) const LISTING_MAX: usize = 256 << 20;
 
+/// Why a worktree, or what changed in it, can't be read: a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
+    /// The person's repository can't be read.
     #[error("the repository {repo} can't be read: {why}", repo = .repo.display(), why = gist(.why))]
     Repository { repo: PathBuf, why: GitError },
+    /// The worktree, or the attempt's own repository, is not as Provost made it.
     #[error("the worktree {path} can't be read: {why}", path = .path.display())]
     Worktree { path: PathBuf, why: String },
+    /// There is no commit to compare with.
     #[error("the target branch {branch} of {repo} and the attempt's worktree have no commit in common", repo = .repo.display())]
     NoMergeBase { repo: PathBuf, branch: String },
+    /// A list is longer than `LISTING_MAX`.
     #[error("more files changed than can be listed")]
     TooMany,
+    /// git failed; often a file changed while git read it.
     #[error("git can't tell what changed: {}", gist(.0))]
     Git(GitError),
     #[error("git can't be prepared: {0}")]
     Io(#[from] io::Error),
+    /// The files that are not committed have more than `max` bytes together. The path is that of the file
+    /// with which they pass the limit.
     #[error(
         "{path} has {bytes} bytes, and {max} at most are taken in that are not committed: commit it, or have git ignore it"
     )]
     TooLarge { path: String, bytes: u64, max: u64 },
+    /// git printed something else than its manual says.
     #[error("git's list of changes can't be understood")]
     Unreadable,
 }
 
 impl SnapshotError {
-    /// Whether a retry may succeed: git failed, perhaps because a file changed meanwhile.
+    /// Whether a retry may succeed: git failed, perhaps because a file changed while git read it.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Git(GitError::Failed(_)))
     }
 
-    /// Whether the machine lacks something to run git at all.
+    /// Whether the machine lacks something to run git at all, see [`GitError::is_shortage`].
     pub fn is_shortage(&self) -> bool {
         match self {
             Self::Repository { why, .. } | Self::Git(why) => why.is_shortage(),
@@ -80,11 +95,11 @@ impl From<GitError> for SnapshotError {
     }
 }
 
-/// git's errors without the warnings, cut.
+/// git's errors without its warnings, at most 300 characters.
 fn gist(error: &GitError) -> String {
     const LONGEST: usize = 300;
     let said = error.to_string();
-    // git maps files into memory; access to a truncated one fails so (mmap(2)).
+    // git maps files into memory. An access behind the end of a truncated one raises SIGBUS (mmap(2)).
     if said.contains("SIGBUS") {
         return "a file was cut short while it was read".to_owned();
     }
@@ -94,30 +109,41 @@ fn gist(error: &GitError) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// A worktree and the commit that its changes are compared with.
+/// A worktree, and the commit with which its files are compared. Only the names of changed files are
+/// known at first; each call reads the files as they are then.
 pub struct Snapshot {
+    /// The open worktree.
     pub(super) tree: Arc<Tree>,
+    /// The scratch repository, whose index has the worktree's files.
     pub(super) aside: ScratchRepo,
-    /// The commit that is checked out; for a branch without one, the attempt's commit.
+    /// The commit that is checked out; on a branch without a commit, the tip of the attempt's branch.
     pub(super) head: String,
+    /// The tips, as they were taken over.
     pub(super) heads: Heads,
+    /// The commit to compare with: since then the work counts against the target branch.
     pub base: String,
+    /// Files that only the worktree has. The index has their names, without content.
     untracked: HashSet<Vec<u8>>,
-    /// Folders of other repositories in it, of which git has no commit.
+    /// Folders of other repositories in the worktree that are no submodules.
     pub(super) nested: Vec<Vec<u8>>,
-    /// A folder that git could not read.
+    /// The first folder that git could not read.
     pub(super) unreadable: Option<String>,
-    /// Files with a conflict that the agent has not resolved, by its index.
+    /// Files with a conflict that the agent has not resolved, by its own index.
     pub(super) unmerged: Vec<Vec<u8>>,
+    /// Files that no commit may have, see [`Source::withheld`].
     withheld: Vec<String>,
 }
 
 impl Snapshot {
+    /// Takes a snapshot, compared with the commit where the attempt's work and the target branch parted.
+    ///
+    /// # Errors
+    /// [`SnapshotError::may_pass`] tells whether another try may work.
     pub async fn take(source: &Source) -> Result<Self, SnapshotError> {
         Self::take_from(source, None).await
     }
 
-    /// The same; the commit `base` stands in where there is no merge base.
+    /// The same; where the two have no commit in common, `base` is compared with.
     pub async fn take_from(source: &Source, base: Option<&str>) -> Result<Self, SnapshotError> {
         let repo = &source.repo;
         let common = git::common_dir(repo)
@@ -149,18 +175,19 @@ impl Snapshot {
             unmerged,
             withheld,
         };
-        // What is tracked is what the commit has; of files that are as they were, it keeps their times.
+        // The tracked files are those of the commit, whatever the agent's index says. `--reset` keeps the
+        // times of entries that are as before, so that their files need not be read again.
         snapshot.run().text(&["read-tree", "--reset", &snapshot.head]).await?;
         snapshot.add_staged(source, &common).await?;
-        // Otherwise files marked as unchanged would count as such whatever is in them. It fails
-        // when any has changed, which is no fault.
+        // `--really`: an entry that is marked as unchanged is compared, too. git exits with 1 when a file has
+        // changed, which is no fault.
         snapshot.run().output(&["update-index", "-q", "--really-refresh"], usize::MAX).await?;
         snapshot.add_untracked().await?;
         snapshot.withhold(None).await?;
         Ok(snapshot)
     }
 
-    /// Runs `git update-index` with this input.
+    /// Runs `git update-index` with these options and this input.
     pub(super) async fn update_index(
         &self,
         git: Git,
@@ -172,7 +199,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Everything that differs from the merge base, sorted by path.
+    /// Everything that differs from the base, sorted by path. git lists the names first and then counts
+    /// the lines of the files that are not too large.
     pub async fn changes(&self) -> Result<Vec<Change>, SnapshotError> {
         let mut by_name = self.diff(None, &["-z", "--raw", "--no-renames"]).await?;
         let tree = Arc::clone(&self.tree);
@@ -187,6 +215,7 @@ impl Snapshot {
         Ok(plenty::together(by_name, read))
     }
 
+    /// The changes by `git diff` with these options. `index`: another one than the snapshot's.
     async fn diff(
         &self,
         index: Option<&Path>,
@@ -200,7 +229,7 @@ impl Snapshot {
         changes::parse(&listing).ok_or(SnapshotError::Unreadable)
     }
 
-    /// An index by which git skips the files that are not read; `None` where all are read.
+    /// An index that makes git skip the files that are not read; `None`: all are read.
     async fn index_without(&self, changes: &[Change]) -> Result<Option<PathBuf>, SnapshotError> {
         let unread = changes.iter().filter(|change| !change.is_read).map(|change| &change.path);
         let (gone, kept): (Vec<_>, Vec<_>) =
@@ -218,6 +247,7 @@ impl Snapshot {
         Ok(Some(index))
     }
 
+    /// The output of git in the worktree, at most `LISTING_MAX` bytes.
     pub(super) async fn listing<A: AsRef<OsStr>>(
         &self,
         args: &[A],
@@ -225,8 +255,9 @@ impl Snapshot {
         whole(self.run().output(args, LISTING_MAX).await?)
     }
 
-    /// The patch of these paths; `None` when it is longer than `limit` bytes. With `below`, the
-    /// paths in it begin with that folder; a rename is a deletion and an addition there.
+    /// The patch of these paths; `None`: it is longer than `limit` bytes, or the files are too large.
+    /// With `below`, the paths in it begin with that folder; a rename is a deletion and an addition
+    /// there.
     pub async fn patch(
         &mut self,
         paths: &[Vec<u8>],
@@ -243,7 +274,8 @@ impl Snapshot {
         self.aside.path().join("index")
     }
 
-    /// Has later snapshots read only files that have changed since this one.
+    /// Makes the index Provost's own one of the worktree: later snapshots read only the files that have
+    /// changed since this one.
     pub(super) async fn keep_index(&self, own: &Own) -> io::Result<()> {
         let (from, to) = (self.index(), own.index());
         let next = to.with_extension("next");
@@ -254,14 +286,16 @@ impl Snapshot {
         .await
     }
 
+    /// Copies an index from `admin` into the scratch repository, under this name, with its time.
     pub(super) async fn copy_index(&self, admin: &Path, name: &str) -> io::Result<PathBuf> {
         let (from, to) = (admin.join("index"), self.aside.path().join(name));
         blocking(move || regular::copy(&from, &to).map(|()| to)).await
     }
 
+    /// git that writes objects to this folder, and signs commits as Provost.
     pub(super) fn writing(&self, objects: &Path) -> Git {
         let mut git = self.run().patient();
-        // What goes into the repository itself has to be as durable as the references to it.
+        // Objects in the repository itself must be on the disk before a reference has them.
         if objects == self.aside.common.join("objects") {
             git.command.args(["-c", "core.fsync=all", "-c", "core.fsyncMethod=batch"]);
         }
@@ -273,11 +307,14 @@ impl Snapshot {
         git
     }
 
+    /// git in the worktree.
     pub(super) fn run(&self) -> Git {
-        // The open folder, not its name: that may be a link by now.
+        // The path leads to the open folder. The folder's name may be a link by now.
         self.beside(&self.tree.path())
     }
 
+    /// git with the files in this folder. It reads no file of configuration: the settings that count are
+    /// given as options.
     fn beside(&self, files: &Path) -> Git {
         let mut git = self.aside.git(files);
         git.command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
@@ -285,6 +322,7 @@ impl Snapshot {
     }
 }
 
+/// The output of a git that succeeded and was not cut.
 pub(super) fn whole(output: Output) -> Result<Vec<u8>, SnapshotError> {
     if output.is_cut {
         return Err(SnapshotError::TooMany);
@@ -295,14 +333,15 @@ pub(super) fn whole(output: Output) -> Result<Vec<u8>, SnapshotError> {
     Ok(output.stdout)
 }
 
-/// `git diff` that runs nothing, and doesn't look into submodules.
+/// The arguments of a `git diff` that runs no program, and doesn't look into submodules.
 pub(super) fn diff(options: &[&str]) -> Vec<OsString> {
     let common =
         ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"];
     common.iter().chain(options).map(OsString::from).collect()
 }
 
-/// Opens the worktree.
+/// Opens the worktree through no link. A worktree without an own repository is refused: an earlier
+/// version of Provost made it.
 pub(super) async fn open_worktree(source: &Source) -> Result<Tree, SnapshotError> {
     let source = source.clone();
     blocking(move || {
@@ -318,7 +357,8 @@ pub(super) async fn open_worktree(source: &Source) -> Result<Tree, SnapshotError
     .await
 }
 
-/// The commit at which what is checked out and the target branch parted.
+/// The commit where what is checked out and the target branch parted; else `known`, else the commit from
+/// which the attempt began.
 async fn parting(
     source: &Source,
     head: &str,
@@ -333,12 +373,12 @@ async fn parting(
     })
 }
 
-/// Copies a worktree's index.
+/// Copies the index of a checkout, with its times. Blocking.
 pub(super) fn copy_indexes(admin: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(admin)? {
         let entry = entry?;
         let name = entry.file_name();
-        // The larger part of a split index is a file of its own.
+        // With a split index, the larger part is in a file of its own (git-update-index(1)).
         if name == "index" || name.as_bytes().starts_with(b"sharedindex.") {
             regular::copy(&entry.path(), &to.join(name))?;
         }

@@ -1,5 +1,5 @@
-//! Names in a snapshot's index that the commit does not have: of files that were staged or that git knows
-//! nothing of, and of other repositories in the worktree.
+//! The names that a snapshot's index gets beside those of the commit: files that were staged, files that
+//! git does not know yet, and other repositories in the worktree.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -10,8 +10,8 @@ use crate::workspace::own::held;
 use crate::workspace::source::Source;
 
 impl Snapshot {
-    /// Adds the names of files that the agent has added to its own index alone: git may ignore them
-    /// otherwise.
+    /// Adds the names of files that only the agent's own index has (`git add --force`, say): git might
+    /// ignore them otherwise. Also notes the files with a conflict.
     pub(super) async fn add_staged(
         &mut self,
         source: &Source,
@@ -20,12 +20,12 @@ impl Snapshot {
         let held = held::held(&source.own, common, &source.worktree()).await?;
         let list = ["diff-index", "--cached", "--diff-filter=AU", "--raw", "-z", "HEAD", "--"];
         let output = held::git(&source.own, held.as_ref()).output(&list, LISTING_MAX).await?;
-        // An index that git can't read, or a branch without a commit, says nothing.
+        // git fails for an index that it can't read, and for a branch without a commit: nothing is added.
         if output.status.success() && !output.is_cut {
             let fields: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0).collect();
             // `:000000 100644 <old> <new> A`, and the path.
             let entries = fields.as_chunks::<2>().0.iter();
-            // Other repositories are found where they lie.
+            // The commits of other repositories are read from those, by `add_untracked`.
             let entries = entries.filter(|[about, _]| about.get(8..14) != Some(b"160000"));
             let (added, unmerged): (Vec<_>, Vec<_>) =
                 entries.partition(|[about, _]| about.ends_with(b"A"));
@@ -36,11 +36,11 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Adds files to the index whose content is to be read.
+    /// Adds files to the index, whose content git is to read from the worktree.
     async fn add_names(&mut self, names: Vec<Vec<u8>>) -> Result<(), SnapshotError> {
         let mut entries = Vec::new();
         for path in names {
-            // Any object will do: git never trusts an entry without times.
+            // Any object will do: git compares the file of an entry that has no times.
             entries.extend([b"100644 ", self.base.as_bytes(), b"\t", &path, b"\0"].concat());
             self.untracked.insert(path);
         }
@@ -51,8 +51,9 @@ impl Snapshot {
         self.update_index(self.run(), &options, entries).await
     }
 
-    /// Adds the names of untracked files to the index. `git add` would run git in each submodule
-    /// and so what its configuration says; it only adds the commits of new repositories here.
+    /// Adds the names of untracked files to the index, and notes other repositories and an unreadable
+    /// folder. `git add` would run git in each submodule, and so what its configuration says; here it
+    /// only adds the commits of new repositories.
     pub(super) async fn add_untracked(&mut self) -> Result<(), SnapshotError> {
         let list = ["ls-files", "--others", "--exclude-standard", "-z"];
         let output = self.run().output(&list, LISTING_MAX).await?;
@@ -77,13 +78,14 @@ impl Snapshot {
             .output(&add.into_iter().chain(nested).collect::<Vec<_>>(), usize::MAX)
             .await?;
         match added.status.code() {
-            // 1: one has no commit yet, so git can't add it.
+            // 1: a repository has no commit yet, so git can't add it.
             Some(0 | 1) => Ok(()),
             _ => Err(added.failure().into()),
         }
     }
 
-    /// The submodules whose commit differs from the base's, once the files are in the index.
+    /// The submodules whose commit differs from the base's, with the new commit. Call it once the files
+    /// are in the index.
     pub(in crate::workspace) async fn moved_submodules(
         &self,
     ) -> Result<Vec<(Vec<u8>, String)>, SnapshotError> {
@@ -100,7 +102,7 @@ impl Snapshot {
         Ok(links.filter_map(|[about, path]| Some((path.to_vec(), commit(about)?))).collect())
     }
 
-    /// The paths of other repositories in the worktree: submodules, and those that git knows nothing of.
+    /// The paths of other repositories in the worktree: submodules, and those that git does not know yet.
     pub(in crate::workspace) async fn repositories(&self) -> Result<Vec<Vec<u8>>, SnapshotError> {
         let listed = self.listing(&["ls-files", "--stage", "-z"]).await?;
         let links = listed.split(|byte| *byte == 0).filter(|line| line.starts_with(b"160000 "));

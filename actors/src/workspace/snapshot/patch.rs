@@ -9,7 +9,7 @@ use crate::blocking::blocking;
 use crate::workspace::git::Git;
 use crate::workspace::scratch_repo::ScratchRepo;
 
-/// The arguments for the patch of these paths from a commit to another, or to the files. With
+/// The arguments for the patch of these paths, from one commit to the files, or to a second commit. With
 /// `below`, the paths in it begin with that folder; a rename is a deletion and an addition there.
 pub fn args(commits: &[&str], paths: &[Vec<u8>], below: Option<&str>) -> Vec<OsString> {
     let mut args = diff(&["--patch", "--binary", "--full-index"]);
@@ -23,7 +23,9 @@ pub fn args(commits: &[&str], paths: &[Vec<u8>], below: Option<&str>) -> Vec<OsS
     args
 }
 
-/// The patch; `None` when it is longer than `limit` bytes. `git` is of the scratch repository.
+/// The patch; `None`: it is longer than `limit` bytes. `git` makes a git of the scratch repository. Files
+/// that are no UTF-8 make the whole patch binary, which is ASCII: a text that replaced their bytes could
+/// not be applied.
 pub async fn text(
     aside: &ScratchRepo,
     git: impl Fn() -> Git,
@@ -48,6 +50,7 @@ pub async fn text(
     binary?.map(String::from_utf8).transpose().map_err(|_| SnapshotError::Unreadable)
 }
 
+/// The output of git; `None`: it is longer than `limit` bytes.
 async fn up_to(
     git: Git,
     args: &[OsString],

@@ -1,16 +1,17 @@
-//! Which of the changed files are read, by their sizes.
+//! Which of the changed files are read, by their sizes. A change of a file that is not read has no
+//! numbers of lines and no patch.
 
 use std::collections::HashMap;
 
 use crate::workspace::changes::{Change, Status};
 use crate::workspace::tree::Tree;
 
-/// Bytes of a file that is read.
+/// Bytes of the largest file that is read.
 pub const FILE_MAX: u64 = 16 << 20;
-/// Bytes of all files that are read.
+/// Bytes of all changed files that are read; the first ones by path count.
 pub const TOTAL_MAX: u64 = 128 << 20;
 
-/// Finds how large the changed files are, and which of them are read.
+/// Looks up how large the changed files are, and decides which of them are read. Blocking.
 pub fn measure(tree: &Tree, changes: &mut [Change]) {
     let mut total = 0;
     for change in changes.iter_mut().filter(|change| change.status != Status::Deleted) {
@@ -23,7 +24,8 @@ pub fn measure(tree: &Tree, changes: &mut [Change]) {
     }
 }
 
-/// Merges git's changes with the sizes and with the changes that git did not read.
+/// The changes as `read` has them, with the sizes of `measured`, and with the changes that git did not
+/// read.
 pub fn together(measured: Vec<Change>, mut read: Vec<Change>) -> Vec<Change> {
     let (known, unread): (Vec<Change>, Vec<Change>) =
         measured.into_iter().partition(|change| change.is_read);

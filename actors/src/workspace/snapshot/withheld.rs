@@ -1,5 +1,5 @@
-//! Files that no commit of Provost has, whether or not git ignores them: credentials that a
-//! worktree got a copy of.
+//! Files that no commit of Provost has, whether or not git ignores them: credentials of which a worktree
+//! got a copy.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use super::{LISTING_MAX, Snapshot, SnapshotError, Source, whole};
 use crate::workspace::git::{self, GitError};
 
 impl Source {
-    /// A commit that brings what is withheld, of those that a commit has and its base and the
-    /// target branch have not.
+    /// A commit that changes a withheld file, among those that `commit` has and its base and the target
+    /// branch lack; `None`: there is none. Such a commit would carry the credential to the target.
     pub async fn credential_in(
         &self,
         commit: &str,
@@ -29,8 +29,8 @@ impl Source {
 }
 
 impl Snapshot {
-    /// Takes what is withheld out of an index; `None`: the snapshot's own. What is in the commit
-    /// that is checked out stays: a merge of other work may have brought it.
+    /// Takes the withheld files out of an index; `None`: the snapshot's own. Those that HEAD has stay: a
+    /// merge of other work may have brought them.
     pub(in crate::workspace) async fn withhold(
         &self,
         index: Option<&Path>,

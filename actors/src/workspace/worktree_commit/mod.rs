@@ -1,6 +1,6 @@
-//! A worktree's content at a moment as a commit: its HEAD; or, where something is not committed,
-//! a new commit of all files that git does not ignore, stored in a folder of objects beside the
-//! repository. The repository itself does not change.
+//! The content of a worktree at one moment as a commit: its HEAD; or, where something is not committed, a
+//! new commit of all files that git does not ignore. New objects go to a folder beside the repository,
+//! which itself does not change.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,19 +11,24 @@ use super::tree::Tree;
 use super::{git, scratch_repo};
 use crate::blocking::blocking;
 
-/// Most bytes that are not committed; git reads and writes them all.
+/// Most bytes of files that are not committed: git reads and writes all of them.
 const BYTES_MAX: u64 = 1 << 30;
 
+/// The content of a worktree as a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedTree {
     pub commit: String,
-    /// The commit was made for it.
+    /// The commit was made for this; otherwise it is HEAD.
     pub includes_uncommitted: bool,
-    /// It equals the merge base with the target branch.
+    /// The files equal those of the merge base with the target branch.
     pub is_unchanged: bool,
 }
 
-/// Freezes a worktree. The new folder `objects` gets what the repository doesn't have.
+/// Captures a worktree. The new folder `objects` gets what the repository doesn't have; it borrows the
+/// rest.
+///
+/// # Errors
+/// As [`Snapshot::take`]; also if the files that are not committed are too large together.
 pub async fn freeze(source: &Source, objects: &Path) -> Result<CapturedTree, SnapshotError> {
     let snapshot = Snapshot::take(source).await?;
     let (folder, lender) = (objects.to_owned(), snapshot.aside.common.join("objects"));
@@ -43,7 +48,8 @@ pub async fn freeze(source: &Source, objects: &Path) -> Result<CapturedTree, Sna
     Ok(CapturedTree { commit, includes_uncommitted: true, is_unchanged })
 }
 
-/// The tree of all files that git does not ignore. The snapshot's index has them from now on.
+/// The tree of all files that git does not ignore, with new objects in `objects`. The snapshot's index
+/// has the files from now on.
 pub(super) async fn write_tree(
     snapshot: &Snapshot,
     objects: &Path,
@@ -54,10 +60,10 @@ pub(super) async fn write_tree(
     Ok(snapshot.writing(objects).text(&["write-tree"]).await?)
 }
 
-/// Puts the files into the snapshot's index. Not by `git add`, which runs git in each submodule
-/// and so what its configuration says; this reads only a submodule's HEAD.
+/// Puts the changed files into the snapshot's index. `git add` would run git in each submodule, and so
+/// what its configuration says; `git update-index` reads only a submodule's HEAD.
 async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotError> {
-    // Unlike `git ls-files --modified`, it reads no file.
+    // `git ls-files --modified` would read the files to compare them; this only lists candidates.
     let list = ["diff-files", "--name-only", "--ignore-submodules=dirty", "-z"];
     let changed = snapshot.listing(&list).await?;
     if changed.is_empty() {
@@ -69,7 +75,7 @@ async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotErro
     snapshot.update_index(snapshot.writing(objects), &options, stdin).await
 }
 
-/// Checks the total size of the files; paths end with a NUL each.
+/// Checks the total size of files, whose paths end with a NUL each.
 fn measured(tree: &Tree, paths: &[u8]) -> Result<(), SnapshotError> {
     let mut total = 0;
     for path in paths.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {

@@ -1,5 +1,5 @@
-//! What an attempt's page says of the attempt as a whole: its task and state, why it waits, what it
-//! may use, and the receipts of what was done for it and with its work. Pure.
+//! What an attempt's page says about the attempt as a whole: task and state, why it waits, its limits,
+//! its worktrees, and the receipts of checks and finishes. Pure.
 
 use maud::{Markup, html};
 use provost_actors::event::Timestamp;
@@ -48,6 +48,7 @@ pub fn head(status: &AttemptStatus, timeline: &Timeline, forms: &Forms, now: Tim
     }
 }
 
+/// Whether a turn runs or is going to. An attempt that waits for an approval is not busy.
 pub fn is_busy(status: &AttemptStatus) -> bool {
     status.phase.is_busy()
 }
@@ -58,7 +59,7 @@ fn stop(id: AttemptId, forms: &Forms) -> Markup {
     stop.button(forms, gently)
 }
 
-/// What it waits for, or why it failed.
+/// Why the attempt failed, what it waits for, and with what its work conflicts.
 fn why(status: &AttemptStatus) -> Markup {
     html! {
         @if let Some(reason) = &status.failure_summary {
@@ -81,7 +82,7 @@ fn why(status: &AttemptStatus) -> Markup {
     }
 }
 
-/// What it may use, has got, and what was done with its work.
+/// Receipts, worktrees and limits.
 pub fn facts(status: &AttemptStatus, timeline: &Timeline, forms: &Forms, now: Timestamp) -> Markup {
     html! {
         section.panel {
@@ -126,6 +127,7 @@ fn places(worktree: Option<&Worktree>) -> Vec<(Option<&str>, &str)> {
     }
 }
 
+/// How a limit is enforced.
 fn hold(hold: &str) -> &str {
     match hold {
         "kernel" => "held by the kernel",
@@ -134,6 +136,7 @@ fn hold(hold: &str) -> &str {
     }
 }
 
+/// The receipt of a finish, also in the bar of a review.
 pub fn finished(finish: &FinishRecord, now: Timestamp) -> Markup {
     let tone = match finish.state {
         FinishState::Open => Tone::Busy,
@@ -185,7 +188,7 @@ fn finished_repo(repo: &FinishedRepo) -> Markup {
     }
 }
 
-/// A link only if a browser takes it for one to another host.
+/// A pull request. It is a link only if the forge's answer has an HTTP address.
 fn request(number: u64, url: &str) -> Markup {
     let is_link = ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme));
     html! {
@@ -194,6 +197,7 @@ fn request(number: u64, url: &str) -> Markup {
     }
 }
 
+/// The receipt of a check run. Without a verdict it still runs.
 pub fn checked(run: &CheckRecord, now: Timestamp) -> Markup {
     let (tone, verdict) = match run.verdict {
         None => (Tone::Busy, "running"),
@@ -228,7 +232,8 @@ fn check(receipt: &Receipt) -> Markup {
     }
 }
 
-/// What was done for its worktrees, its ports, and its dev server.
+/// What the setup did for the worktrees, the ports, and the dev server with a button. The server's
+/// address comes from the repository's settings, so it is a link only if it is an HTTP address.
 fn provisioned(id: AttemptId, provision: &Value, forms: &Forms) -> Markup {
     let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let server = &provision["dev_server"];
@@ -268,7 +273,7 @@ fn provisioned(id: AttemptId, provision: &Value, forms: &Forms) -> Markup {
     }
 }
 
-/// The attempt's processes as a tree.
+/// The attempt's living processes as a tree. `members` has each process after its parent.
 pub fn processes(members: &[Member]) -> Markup {
     html! {
         @if members.is_empty() { p.muted { "Nothing runs." } }
@@ -291,7 +296,7 @@ pub fn processes(members: &[Member]) -> Markup {
     }
 }
 
-/// Deep trees stay within the column.
+/// The lines before a process's name, at most 12 levels, so that a deep tree stays within the column.
 fn indent(depth: usize) -> String {
     if depth == 0 { String::new() } else { format!("{}└ ", "  ".repeat(depth.min(12) - 1)) }
 }

@@ -1,5 +1,5 @@
-//! The log of an attempt: a window of its entries, however many there are. The browser holds a few
-//! hundred rows and asks for others by index; a slider stands for the whole log.
+//! The log of an attempt: a window of its entries. The browser holds a few hundred rows, however long
+//! the log is, and asks for others by index; a slider shows the position in the whole log.
 
 use std::collections::VecDeque;
 
@@ -16,15 +16,15 @@ use crate::api::{Refusable, Service};
 use crate::http::page::entries::{entry, index, is_error};
 use crate::http::page::{ansi, parts};
 
-/// Entries of one answer, and most bytes that are read for it.
+/// Most entries of one answer, and most bytes that are read for a page of the log.
 const ENTRIES: usize = 200;
 const BYTES: usize = 512 * 1024;
 
-/// Errors of one answer, and how many pages of the log are looked through for them.
+/// After how many errors a search for errors stops, and most pages of the log that it reads.
 const ERRORS: usize = 50;
 const PAGES: usize = 6;
 
-/// Which entries are shown.
+/// Which entries are shown. Errors are those of the normalized channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tab {
@@ -58,7 +58,8 @@ impl Tab {
     }
 }
 
-/// Where a window begins or ends; the newest entries if neither is given.
+/// Entries before an index, or after one; the newest ones if neither is given. `after` may be -1, for
+/// the first entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct WindowQuery {
     #[serde(default)]
@@ -67,21 +68,23 @@ pub struct WindowQuery {
     pub after: Option<i64>,
 }
 
-/// Entries that follow each other, errors apart.
+/// A part of a channel. The entries are consecutive, except in the list of errors.
 #[derive(Debug, Default)]
 pub struct Window {
     pub entries: Vec<LogEntry>,
-    /// The indexes of what was looked through; `None`: nothing was.
+    /// The first and last index that was read, from which the browser continues. In the list of errors
+    /// that is more than the entries. `None`: the log has no entries there.
     pub looked: Option<(u64, u64)>,
+    /// The channel's oldest and newest index.
     pub oldest: Option<u64>,
     pub latest: Option<u64>,
-    /// The message that is being written, after the newest entry.
+    /// The message that the agent is still writing; it is shown after the newest entry.
     pub in_progress: Option<InProgress>,
-    /// The host that may have later entries, and is lost.
+    /// The lost host of the attempt, on whose disk later entries may be.
     pub lost_host: Option<String>,
 }
 
-/// A page of a channel, with its entries read.
+/// A page of a channel, with typed entries.
 pub struct ReadPage {
     pub entries: Vec<LogEntry>,
     pub has_more: bool,
@@ -91,7 +94,8 @@ pub struct ReadPage {
     pub lost_host: Option<String>,
 }
 
-/// One page of a channel.
+/// Reads a page of a channel. `place`: before an index, or after one; the newest entries if neither is
+/// given.
 pub async fn page(
     service: &dyn Service,
     caller: &crate::api::Caller,
@@ -131,6 +135,8 @@ pub async fn page(
 }
 
 impl Window {
+    /// Reads a window. For errors it reads page after page in the query's direction, until it has enough
+    /// errors, the log ends or [`PAGES`] are read; the browser continues from `looked`.
     pub async fn read(
         service: &dyn Service,
         caller: &crate::api::Caller,
@@ -171,7 +177,7 @@ impl Window {
         Ok(window)
     }
 
-    /// The rows, and on the list what they are of the whole.
+    /// The rows. The list's attributes say which part of the log they are.
     pub fn markup(&self) -> Markup {
         let looked = |end: fn((u64, u64)) -> u64| self.looked.map(end);
         let is_newest = self.latest.is_none() || looked(|it| it.1) == self.latest;
@@ -190,7 +196,7 @@ impl Window {
     }
 }
 
-/// The panel that the script fills.
+/// The empty panel of the log, which the script fills. `is_live`: it asks for new entries.
 pub fn panel(attempt: AttemptId, is_live: bool) -> Markup {
     let path = format!("/attempts/{attempt}/log");
     html! {
@@ -214,7 +220,7 @@ pub fn panel(attempt: AttemptId, is_live: bool) -> Markup {
     }
 }
 
-/// The log as a page of its own, without script.
+/// The log as a page, for a browser without script: links lead to older and newer entries.
 pub fn whole(attempt: AttemptId, query: WindowQuery, window: &Window) -> Markup {
     let path = |tab: Tab, place: &str| format!("/attempts/{attempt}/log?tab={}{place}", tab.word());
     let older = window.looked.filter(|it| Some(it.0) > window.oldest).map(|it| it.0);

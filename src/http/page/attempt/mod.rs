@@ -1,5 +1,14 @@
-//! The page of an attempt: what it was asked, what it did and does, and the box for what it should
-//! do next. Each part of it has an address of its own, from which it is refreshed.
+//! The page of an attempt: what it was asked, what it did and does, and the form for the next prompt.
+//! Each part of the page has an address, from which the browser reloads it.
+//!
+//! ```text
+//!  page ┬ head, approvals, queue, facts    live: reloaded when the attempt changes
+//!       ├ processes                        every 5 seconds
+//!       ├ turns ┬ turns_part               newer turns when one begins; earlier ones by a button
+//!       │       ├ turn_part                a turn's outcome, until the turn is over
+//!       │       └ entries_part             what the agent did: by index, every 2 s while it may grow
+//!       └ log_part                         windows of either channel, by index
+//! ```
 
 mod head;
 mod log;
@@ -34,9 +43,10 @@ use crate::http::{HttpState, RequestContext, assets};
 pub use head::finished;
 use log::{Window, WindowQuery};
 
-/// Entries of a turn that are shown at once.
+/// Entries of a turn in one answer.
 const ENTRIES: usize = 60;
 
+/// The addresses of the page and its parts.
 pub fn routes() -> Router<Arc<HttpState>> {
     Router::new()
         .route("/attempts/{id}", get(page))
@@ -51,13 +61,14 @@ pub fn routes() -> Router<Arc<HttpState>> {
         .route("/attempts/{id}/log", get(log_part))
 }
 
-/// The typed input of a method.
+/// The typed input of a method; `invalid_argument` if a value of the address does not fit.
 pub fn input<T: DeserializeOwned>(value: Value) -> Refusable<T> {
     serde_json::from_value(value).map_err(|error| {
         Refusal::new(Code::InvalidArgument, format!("the address has a wrong value: {error}"))
     })
 }
 
+/// The status of one attempt.
 pub async fn status(desk: &RequestContext, id: AttemptId) -> Refusable<AttemptStatus> {
     let asked = input(json!({ "attempt_id": id }))?;
     match desk.service.get_attempt_status(&desk.caller, asked).await? {
@@ -70,7 +81,7 @@ fn forms(desk: &RequestContext, id: AttemptId) -> Forms {
     Forms::new(&desk.caller, format!("/attempts/{id}"))
 }
 
-/// The permissions that it waits for, or that are asked for beside its work.
+/// The attempt's open approvals, at most 20. An attempt can have some and not wait for them.
 async fn asked(desk: &RequestContext, status: &AttemptStatus) -> Refusable<Vec<ApprovalSummary>> {
     let inbox = input(json!({ "attempt_id": status.attempt_id, "limit": 20 }))?;
     Ok(desk.service.list_inbox(&desk.caller, inbox).await?.approvals)
@@ -81,7 +92,7 @@ fn asks(approvals: &[ApprovalSummary], forms: &Forms, now: Timestamp) -> Markup 
 }
 
 async fn page(desk: RequestContext, Path(id): Path<AttemptId>) -> Result<Markup, Problem> {
-    // A review of it is likely to follow.
+    // The review, which needs the syntaxes, is a likely next page.
     colours::prepare();
     let status = status(&desk, id).await?;
     let timeline = desk.service.attempt_timeline(id, None).await?;
@@ -91,7 +102,7 @@ async fn page(desk: RequestContext, Path(id): Path<AttemptId>) -> Result<Markup,
     Ok(shell::page(&timeline.task_title, Some(NavItem::Board), desk.as_of, &body))
 }
 
-/// A part of the page that follows the attempt.
+/// A part of the page that the browser reloads when this attempt changes.
 fn live(id: AttemptId, part: &str, content: &Markup) -> Markup {
     let (path, of) = (format!("/attempts/{id}/{part}"), id.to_string());
     let name = format!("attempt-{part}");
@@ -173,6 +184,7 @@ async fn processes_part(
     Ok(head::processes(&desk.service.attempt_processes(id).await?))
 }
 
+/// `after`: only turns that began after this one. `before`: the last turns before this one.
 #[derive(Deserialize)]
 struct TurnsQuery {
     after: Option<u32>,
@@ -192,6 +204,8 @@ async fn turns_part(
     })
 }
 
+/// A turn's head, prompt and outcome. The timeline ends with this turn, which is why it is asked for
+/// the turns before the next one.
 async fn turn_part(
     desk: RequestContext,
     Path((id, number)): Path<(AttemptId, u32)>,
@@ -203,6 +217,9 @@ async fn turn_part(
     Ok(turns::outcome(id, &turn, Timestamp::now()))
 }
 
+/// The entries of one turn: its last ones, those before an index, or those after one. A page of the
+/// log is cut without regard to turns, so entries of other turns are dropped here; they also show
+/// whether the turn has more entries in that direction.
 async fn entries_part(
     desk: RequestContext,
     Path((id, turn)): Path<(AttemptId, u32)>,
@@ -223,7 +240,7 @@ async fn entries_part(
     let is_forward = query.before.is_none();
     let may_come = is_forward && !has_later && (reaches_newest || query.after.is_some());
     if query.after.is_some() && of_turn.is_empty() && may_come {
-        // The element that asked stays, and asks again.
+        // htmx replaces nothing on 204: the element that asked stays on the page and asks again.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let after = last.and_then(|it| i64::try_from(it).ok()).or(query.after).unwrap_or(-1);
@@ -242,9 +259,10 @@ async fn entries_part(
     Ok(markup.into_response())
 }
 
-/// Before an index, or after one; the newest entries if neither is given.
+/// Entries before an index, or after one; the newest ones if neither is given.
 type At = (Option<u64>, Option<i64>);
 
+/// The normalized channel of one attempt. Only its entries know their turns.
 struct NormalizedLog<'d> {
     desk: &'d RequestContext,
     id: AttemptId,
@@ -256,8 +274,8 @@ impl NormalizedLog<'_> {
         log::page(&**service, caller, self.id, Channel::Normalized, place, limit).await
     }
 
-    /// The index after a turn's last entry; `None`: it is the newest. Turns only grow along the
-    /// log, so it is found by halving.
+    /// The index of the first entry after a turn; `None`: the turn has the newest entry. Turn numbers
+    /// never decrease along the log, so a binary search finds it.
     async fn end_of(&self, turn: u32) -> Refusable<Option<u64>> {
         let newest = self.read((None, None), 1).await?;
         let ends = newest.oldest_entry_index.zip(newest.latest_entry_index);
@@ -280,6 +298,7 @@ impl NormalizedLog<'_> {
     }
 }
 
+/// The entry's turn. Raw entries do not occur here.
 fn turn_of(entry: &LogEntry) -> u32 {
     match entry {
         LogEntry::Normalized(entry) => entry.turn,
@@ -287,6 +306,7 @@ fn turn_of(entry: &LogEntry) -> u32 {
     }
 }
 
+/// A window of the log: its rows for the script (`x-part`), else a page.
 async fn log_part(
     desk: RequestContext,
     Path(id): Path<AttemptId>,

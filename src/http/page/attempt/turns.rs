@@ -1,5 +1,5 @@
-//! The turns of an attempt, newest first: the prompt, how it ended and what the agent said last,
-//! and behind a fold what it did. Pure.
+//! The turns of an attempt, newest first: the prompt, how the turn ended, the agent's last message,
+//! and, folded, what the agent did. Pure.
 
 use maud::{Markup, html};
 use provost_actors::event::{ProcessStatus, RunReason, Timestamp};
@@ -14,10 +14,11 @@ use crate::http::page::parts::{ago, span, word};
 use crate::http::page::shell::Live;
 use crate::http::page::{line, markdown};
 
-/// Longest prompt that is not folded, in bytes.
+/// Longest prompt that is shown unfolded, in bytes.
 const PROMPT_OPEN: usize = 1200;
 
-/// What is sent next, and what waits.
+/// The prompts that wait, next one first; nothing if there are none. `is_held`: a stop paused the queue
+/// until the next prompt.
 pub fn queue(
     id: AttemptId,
     waiting: &[WaitingPrompt],
@@ -43,7 +44,7 @@ pub fn queue(
     }
 }
 
-/// The box for the next prompt. A queued prompt runs at once where no turn runs.
+/// The form for the next prompt. It queues the prompt, which runs at once where no turn runs.
 pub fn prompt_box(id: AttemptId, forms: &Forms) -> Markup {
     let content = html! {
         label { "Prompt for the agent"
@@ -60,7 +61,8 @@ pub fn prompt_box(id: AttemptId, forms: &Forms) -> Markup {
         .form(forms, "stack", None, &content)
 }
 
-/// All of a page: what comes next, the turns, and how to get earlier ones.
+/// All turns of a page: the place of the next one, those of the timeline, and the button for earlier
+/// ones. Only the newest is unfolded.
 pub fn list(status: &AttemptStatus, timeline: &Timeline, now: Timestamp) -> Markup {
     let id = status.attempt_id;
     let newest = timeline.turns.last().map_or(0, |turn| turn.number);
@@ -71,14 +73,15 @@ pub fn list(status: &AttemptStatus, timeline: &Timeline, now: Timestamp) -> Mark
     }
 }
 
-/// The place where the next turn will stand.
+/// An empty live part. When the attempt changes, the browser replaces it with the turns that have begun
+/// after `newest`, and with a new empty part ([`newer`]).
 pub fn next(id: AttemptId, newest: u32) -> Markup {
     let path = format!("/attempts/{id}/turns?after={newest}");
     let of = id.to_string();
     Live { id: "next-turn", path: &path, topics: "attempt", of: Some(&of) }.wrap(&html! {})
 }
 
-/// Turns that have begun since, before those that are there.
+/// The turns after `after`, in place of the part that [`next`] wrote.
 pub fn newer(id: AttemptId, timeline: &Timeline, after: u32, now: Timestamp) -> Markup {
     let newest = timeline.turns.last().map_or(after, |turn| turn.number.max(after));
     let begun = timeline.turns.iter().rev().filter(|turn| turn.number > after);
@@ -88,7 +91,7 @@ pub fn newer(id: AttemptId, timeline: &Timeline, after: u32, now: Timestamp) -> 
     }
 }
 
-/// The button that is replaced by turns before the first one.
+/// The button for the turns before the first one, which its answer replaces; nothing without such turns.
 pub fn earlier(id: AttemptId, timeline: &Timeline) -> Markup {
     let first = timeline.turns.first().filter(|_| timeline.has_earlier);
     html! {
@@ -99,6 +102,7 @@ pub fn earlier(id: AttemptId, timeline: &Timeline) -> Markup {
     }
 }
 
+/// The turns of a timeline, in place of the button that [`earlier`] wrote.
 pub fn older(id: AttemptId, timeline: &Timeline, now: Timestamp) -> Markup {
     html! {
         @for turn in timeline.turns.iter().rev() { (card(id, turn, false, now)) }
@@ -121,7 +125,8 @@ fn card(id: AttemptId, turn: &Turn, is_open: bool, now: Timestamp) -> Markup {
     }
 }
 
-/// What changes of a turn until it has ended.
+/// The part of a turn that changes until the turn has ended and its snapshot is made; then it is no
+/// live part any more.
 pub fn outcome(id: AttemptId, turn: &Turn, now: Timestamp) -> Markup {
     let content = told(id, turn, now);
     let is_over = turn.agent().is_some_and(|it| it.ended_at.is_some()) && turn.has_snapshot;
@@ -134,6 +139,7 @@ pub fn outcome(id: AttemptId, turn: &Turn, now: Timestamp) -> Markup {
     Live { id: &name, path: &path, topics: "attempt", of: Some(&of) }.wrap(&content)
 }
 
+/// A turn's head, prompt, outcome and last message.
 fn told(id: AttemptId, turn: &Turn, now: Timestamp) -> Markup {
     let number = turn.number;
     let agent = turn.agent();
@@ -165,7 +171,8 @@ fn told(id: AttemptId, turn: &Turn, now: Timestamp) -> Markup {
     }
 }
 
-/// The processes of a turn that are not the agent's last one.
+/// The other processes of a turn: scripts, and earlier runs of the agent, such as one that was lost.
+/// Runs of the agent that are only planned say nothing yet.
 fn others(turn: &Turn) -> impl Iterator<Item = &TurnProcess> {
     let agent = turn.agent().map(|it| it.process_id);
     turn.processes.iter().filter(move |it| {
@@ -175,6 +182,7 @@ fn others(turn: &Turn) -> impl Iterator<Item = &TurnProcess> {
     })
 }
 
+/// The prompt, or its beginning if the service cut it.
 fn prompt(turn: &Turn) -> Markup {
     let is_cut = turn.prompt.chars().count() as u64 != turn.prompt_length;
     let text = html! {
@@ -188,14 +196,14 @@ fn prompt(turn: &Turn) -> Markup {
     }
 }
 
-/// Entries of one turn, and what leads to more of them.
+/// Entries of one turn, and the elements that ask for more of them.
 pub struct Entries<'e> {
     pub id: AttemptId,
     pub turn: u32,
     pub those: &'e [LogEntry],
-    /// There are entries of the turn before the first of these.
+    /// The turn has entries before the first of these.
     pub has_earlier: bool,
-    /// More may come: asked for again after this index.
+    /// `Some`: the turn may get more entries, after this index. `None`: it has no later entries.
     pub live_after: Option<i64>,
 }
 
@@ -208,7 +216,7 @@ impl Entries<'_> {
         }
     }
 
-    /// Entries before others: in place of the button, in a list of their own.
+    /// Earlier entries, in a list of their own, in place of the button.
     pub fn earlier(&self) -> Markup {
         html! {
             (self.earlier_button())
@@ -216,7 +224,7 @@ impl Entries<'_> {
         }
     }
 
-    /// Entries after others: in place of the sentinel at the end of the list.
+    /// Later entries, in place of the sentinel at the end of the list.
     pub fn newer(&self) -> Markup {
         html! { @for it in self.those { (entry(it)) } (self.sentinel()) }
     }
@@ -231,6 +239,7 @@ impl Entries<'_> {
         }
     }
 
+    /// A list item that asks for later entries every 2 seconds, and is replaced by them.
     fn sentinel(&self) -> Markup {
         html! {
             @if let Some(after) = self.live_after {

@@ -4,14 +4,16 @@ use provost_actors::workspace::quote;
 
 use super::{FilePatch, Kind};
 
+/// The header of one file, as far as it was read.
 #[derive(Default)]
 pub struct Header {
     file: FilePatch,
-    /// Within the encoded bytes of a binary file.
+    /// The lines that follow are the encoded bytes of a binary file.
     is_in_bytes: bool,
 }
 
-/// What the lines of a header begin with, names and binary content apart.
+/// The beginnings of a header's lines, except `diff --git` and those of binary content (git-diff(1),
+/// "Generating patch text").
 const STARTS: [&str; 13] = [
     "old mode ",
     "new mode ",
@@ -29,20 +31,22 @@ const STARTS: [&str; 13] = [
 ];
 
 impl Header {
-    /// From what follows `diff --git `.
+    /// Begins a header with the text after `diff --git `.
     pub fn of(names: &str) -> Self {
         let (old, new) = both(names).unwrap_or((names, names));
         let file = FilePatch { old_path: path(old), new_path: path(new), ..FilePatch::default() };
         Self { file, is_in_bytes: false }
     }
 
-    /// Whether a line belongs to the header.
+    /// Whether a line belongs to the header. The bytes of a binary file last until the next file.
     pub fn takes(&self, line: &str) -> bool {
         let is_binary = line == "GIT binary patch" || line.starts_with("Binary files ");
         let is_bytes = self.is_in_bytes && !line.starts_with("diff --git ");
         is_binary || is_bytes || STARTS.iter().any(|start| line.starts_with(start))
     }
 
+    /// Reads a line for which [`Self::takes`] is true. Lines with paths of their own correct what was
+    /// guessed from `diff --git`.
     pub fn take(&mut self, line: &str) {
         if self.is_in_bytes {
             return;
@@ -75,7 +79,7 @@ impl Header {
         }
     }
 
-    /// From `1234..5678 100644`.
+    /// Reads `1234..5678 100644`. Git writes the mode only if it is the same on both sides.
     fn blobs(&mut self, rest: &str) {
         let (ids, mode) =
             rest.split_once(' ').map_or((rest, None), |(ids, mode)| (ids, Some(mode)));
@@ -89,13 +93,14 @@ impl Header {
         }
     }
 
+    /// The file, with what the header said of it and without hunks.
     pub fn file(self) -> FilePatch {
         self.file
     }
 }
 
-/// The two names of `a/x b/x`. Nothing separates them but a space, which they may have themselves;
-/// where they differ, other lines of the header name them.
+/// The two names of `a/x b/x`. They are separated by a space, and may contain spaces too; so the
+/// split with equal names is taken. Where the names differ, other lines of the header have them.
 fn both(names: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = names.strip_prefix('"') {
         let end = 1 + end_of_quotes(quoted)?;
@@ -112,7 +117,7 @@ fn both(names: &str) -> Option<(&str, &str)> {
     Some((&names[..at], &names[at + 1..]))
 }
 
-/// After the quote that ends a text.
+/// The position after the quote that ends a text; a backslash escapes the next byte.
 fn end_of_quotes(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     text.bytes()
@@ -124,23 +129,24 @@ fn end_of_quotes(text: &str) -> Option<usize> {
         .map(|at| at + 1)
 }
 
-/// git ends a name that has a space with a tab.
+/// Git adds a tab to a name that has a space, in the lines `---` and `+++`.
 fn untabbed(name: &str) -> &str {
     name.strip_suffix('\t').unwrap_or(name)
 }
 
-/// A path without the `a/` or `b/` before it.
+/// A path without the prefix `a/` or `b/`.
 fn path(name: &str) -> String {
     let bytes = quote::read(name);
     let bytes = [&b"a/"[..], b"b/"].iter().find_map(|it| bytes.strip_prefix(*it)).unwrap_or(&bytes);
     shown(bytes)
 }
 
-/// A path that has no such letter before it.
+/// A path of a line that has no prefix, such as `rename from`.
 fn whole(name: &str) -> String {
     shown(&quote::read(name))
 }
 
+/// A path as text; one that is not UTF-8 is quoted as git does.
 fn shown(path: &[u8]) -> String {
     String::from_utf8(path.to_vec()).unwrap_or_else(|_| quote::quoted(path))
 }

@@ -1,14 +1,14 @@
-//! What differs within a line: the words of a deleted line and of the added line that stands in its
-//! place are compared. Pure; the work for one file is bounded.
+//! What differs within a line: the words of a deleted line are compared with those of the added line
+//! that replaces it. Pure; the work for one file is bounded.
 
 use std::ops::Range;
 
 use super::{Change, FilePatch, Row};
 
-/// Pairs of words that are compared for one file.
+/// Most pairs of words that are compared for one file: time and memory grow with the pairs.
 const PAIRS_MAX: usize = 2_000_000;
 
-/// Longest line whose words are compared.
+/// Longest line whose words are compared, in bytes.
 const LINE_MAX: usize = 1000;
 
 /// Marks what differs in the lines of a file.
@@ -22,7 +22,7 @@ pub fn mark(file: &mut FilePatch) {
             let (old, after) = rest.split_at_mut(deleted);
             let added = after.iter().take_while(|row| row.change == Change::Added).count();
             let (new, after) = after.split_at_mut(added);
-            // Lines of which some went or came stand in no order that says which is which.
+            // With unequal numbers, nothing says which added line replaces which deleted one.
             if old.len() == new.len() {
                 for (old, new) in old.iter_mut().zip(new) {
                     mark_pair(old, new, &mut pairs_left);
@@ -33,6 +33,8 @@ pub fn mark(file: &mut FilePatch) {
     }
 }
 
+/// Compares two lines by their words, first without what is equal at both ends, which is usually
+/// most. Where no pairs are left, all words between the equal ends count as different.
 fn mark_pair(old: &mut Row, new: &mut Row, pairs_left: &mut usize) {
     if old.text.len() > LINE_MAX || new.text.len() > LINE_MAX {
         return;
@@ -61,7 +63,7 @@ fn mark_pair(old: &mut Row, new: &mut Row, pairs_left: &mut usize) {
     };
     let (kept_old, kept_new) = common.into_iter().unzip();
     let (old_marks, new_marks) = (marks(a, kept_old), marks(b, kept_new));
-    // Marks over most of a line say no more than its colour does.
+    // Marks over most of a line say no more than the line's own colour.
     if is_mostly(&old.text, &old_marks) && is_mostly(&new.text, &new_marks) {
         return;
     }
@@ -73,7 +75,7 @@ fn is_mostly(text: &str, marks: &[Range<usize>]) -> bool {
     marked * 10 >= text.trim().len() * 7
 }
 
-/// Words, runs of blanks, and single other characters.
+/// The byte ranges of words, runs of blanks, and single other characters.
 fn words(text: &str) -> Vec<Range<usize>> {
     let kind = |c: char| match c {
         c if c.is_alphanumeric() || c == '_' => 1,
@@ -96,7 +98,8 @@ fn words(text: &str) -> Vec<Range<usize>> {
 /// A longest common subsequence: the indices of its items on both sides.
 fn common<T>(a: &[T], b: &[T], is_same: impl Fn(&T, &T) -> bool) -> Vec<(usize, usize)> {
     let width = b.len() + 1;
-    // The length for what follows each pair of indices.
+    // For each pair of indices, the length of the longest common subsequence from there on. It fits
+    // into 16 bits because a line has at most `LINE_MAX` words.
     let mut lengths = vec![0_u16; (a.len() + 1) * width];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
@@ -123,7 +126,7 @@ fn common<T>(a: &[T], b: &[T], is_same: impl Fn(&T, &T) -> bool) -> Vec<(usize, 
     pairs
 }
 
-/// Ranges that touch are one.
+/// Merges ranges that touch.
 fn joined(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut joined: Vec<Range<usize>> = Vec::new();
     for range in ranges {

@@ -1,5 +1,5 @@
-//! The rows of a file's hunks as a table: unified, or with both sides beside each other. A cell of
-//! text names its side and line, on which a comment may stand. Pure.
+//! The rows of a file's hunks as a table: unified, or with both sides next to each other. A cell of
+//! text names its side and line, to which a comment can be attached. Pure.
 
 use std::ops::Range;
 
@@ -9,6 +9,7 @@ use super::{Change, FilePatch, Hunk, Row};
 use crate::http::page::colours::Colours;
 use crate::http::page::line;
 
+/// A side of a comparison: before or after the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     Old,
@@ -16,6 +17,7 @@ pub enum Side {
 }
 
 impl Side {
+    /// The name in `data-side`, which the script sends as a comment's `side`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Old => "old",
@@ -24,18 +26,20 @@ impl Side {
     }
 }
 
+/// What a table is made of.
 pub struct View<'v> {
     pub file: &'v FilePatch,
     pub colours: &'v Colours,
-    /// Which of the file's rows are shown, counted over all hunks.
+    /// The rows that are shown, counted over all hunks of the file from 0.
     pub rows: Range<usize>,
-    /// What stands below a line of a side.
+    /// The comments below a line of a side; `None`: there are none.
     pub below: &'v dyn Fn(Side, u64) -> Option<Markup>,
 }
 
 /// Rows of a hunk with their number in it.
 type Numbered<'v> = (usize, &'v Row);
 
+/// Deleted and added lines one below the other, in one column of text.
 pub fn unified(view: &View<'_>) -> Markup {
     table(view, "unified", &["Old line", "New line", "Change", "Text"], &|hunk, rows| {
         html! {
@@ -52,6 +56,7 @@ pub fn unified(view: &View<'_>) -> Markup {
     })
 }
 
+/// The old side in the left columns and the new side in the right ones.
 pub fn side_by_side(view: &View<'_>) -> Markup {
     table(view, "beside", &["Old line", "Old text", "New line", "New text"], &|hunk, rows| {
         html! {
@@ -66,6 +71,7 @@ pub fn side_by_side(view: &View<'_>) -> Markup {
     })
 }
 
+/// Writes the rows of a hunk, which it gets with the hunk's number.
 type Body<'b> = &'b dyn Fn(usize, &[Numbered<'_>]) -> Markup;
 
 fn table(view: &View<'_>, class: &str, heads: &[&str; 4], body: Body<'_>) -> Markup {
@@ -88,7 +94,8 @@ fn table(view: &View<'_>, class: &str, heads: &[&str; 4], body: Body<'_>) -> Mar
     }
 }
 
-/// The rows of a hunk that are within the range, the hunk's first one being `first`.
+/// The rows of a hunk that are within the range. `first` is the number of the hunk's first row in
+/// the file.
 fn shown<'h>(hunk: &'h Hunk, first: usize, range: &Range<usize>) -> Vec<Numbered<'h>> {
     let rows = hunk.rows.iter().enumerate();
     rows.filter(|(number, _)| range.contains(&(first + number))).collect()
@@ -135,7 +142,8 @@ fn below(view: &View<'_>, old: Option<u64>, new: Option<u64>) -> Markup {
     }
 }
 
-/// The side that a row of the unified view speaks of.
+/// The side on which a comment on a row of the unified view is made: a line that is on both sides
+/// counts as new.
 fn side(row: &Row) -> Side {
     if row.change == Change::Deleted { Side::Old } else { Side::New }
 }
@@ -156,9 +164,11 @@ fn sign(change: Change) -> &'static str {
     }
 }
 
+/// The old and the new row of a line of the table; `None`: that half is empty.
 type Pair<'v> = (Option<Numbered<'v>>, Option<Numbered<'v>>);
 
-/// The rows of both sides: what was added stands beside what was deleted before it.
+/// The lines of the table: an unchanged row is on both sides, and deleted rows are paired in order
+/// with the added ones that follow them.
 fn pairs<'v>(rows: &[Numbered<'v>]) -> Vec<Pair<'v>> {
     let mut pairs = Vec::new();
     let mut rest = rows;

@@ -1,4 +1,4 @@
-//! The changed files of a review: the list of them, and each with its rows, pictures and comments.
+//! The changed files of a review: their list, and each file with its rows, pictures and comments.
 //! Pure.
 
 use std::collections::HashSet;
@@ -17,10 +17,10 @@ use crate::http::page::line;
 use crate::http::page::parts::encoded;
 use crate::http::page::patch::{FilePatch, Side, View, side_by_side, unified};
 
-/// Rows of one file that are shown at once.
+/// Rows of one file that are shown at once; a button shows the next ones.
 pub const ROWS: usize = 1000;
 
-/// How rows are laid out.
+/// Whether both sides are in one column or in two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
@@ -30,6 +30,7 @@ pub enum Layout {
 }
 
 impl Layout {
+    /// The word in the query.
     pub fn word(self) -> &'static str {
         match self {
             Self::Unified => "unified",
@@ -45,32 +46,35 @@ pub struct Shown<'s> {
     pub layout: Layout,
 }
 
-/// A changed file; its patch is empty where it is not known yet, or too long to be shown.
+/// A changed file. Without patches, `missing` says why.
 pub struct File<'f> {
     pub changed: &'f ChangedFile,
-    /// Of a link that became a file, say, there are two.
+    /// Usually one. Git writes two where the type changed, such as from a symbolic link to a file.
     pub patches: Vec<(FilePatch, Colours)>,
     /// Why there is no patch.
     pub missing: Option<Missing>,
     pub comments: Option<&'f OfFile<'f>>,
 }
 
+/// Why a file has no patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// It did not fit into this answer.
+    /// The batch was full: the file has a button that asks for it alone.
     Later,
-    /// It fits into none.
+    /// It does not even fit alone: the file has a link to its text.
     TooLong,
 }
 
-/// Whether a patch is of a listed file: the patch of one repository lacks the repository's name.
+/// Whether a patch belongs to a listed file. A listed path begins with the repository's name, and a
+/// patch of a single repository has paths without it.
 pub fn is_of(patch: &FilePatch, listed: &str) -> bool {
     let (listed, path) = (quote::read(listed), quote::read(patch.path()));
     let below = listed.iter().position(|byte| *byte == b'/').map(|at| &listed[at + 1..]);
     listed == path || below == Some(path.as_slice())
 }
 
-/// The list of all files, with links to those that the page has or will have.
+/// The list of all files, with links to their places on the page; those of later batches work once the
+/// batch is there. `drafts` counts the comments on a path.
 pub fn list(files: &[ChangedFile], drafts: impl Fn(&str) -> usize) -> Markup {
     html! {
         nav.panel.tree-of-files aria-label="Changed files" {
@@ -117,11 +121,12 @@ impl Shown<'_> {
         format!("/attempts/{id}/review{part}?{query}&layout={layout}")
     }
 
+    /// The address of a part of one file. `number` names the element that the answer replaces.
     fn file_path(&self, part: &str, file: &str, number: usize) -> String {
         format!("{}&path={}&number={number}", self.path(part), encoded(file))
     }
 
-    /// A file with its head. It asks for itself again when a form in it was answered.
+    /// A file with its head. The script reloads it after a form in it was sent (`data-topic`).
     pub fn file(&self, file: &File<'_>, number: usize) -> Markup {
         let changed = file.changed;
         let path = self.file_path("/file", &changed.path, number);
@@ -139,7 +144,8 @@ impl Shown<'_> {
         }
     }
 
-    /// The rows in a range, and a button for those after them.
+    /// The rows in a range, and a button for those after it. Notes, comments without a line and pictures
+    /// come with the first range only.
     pub fn body(&self, file: &File<'_>, number: usize, rows: Range<usize>) -> Markup {
         html! {
             @if rows.start == 0 {
@@ -174,7 +180,7 @@ impl Shown<'_> {
         html! { div.diff-box { (table) } }
     }
 
-    /// What the rows do not say.
+    /// What the rows do not show: a changed mode, binary content, or why there is no patch.
     fn notes(&self, file: &File<'_>, number: usize) -> Markup {
         let later = self.file_path("/file", &file.changed.path, number);
         html! {
@@ -196,7 +202,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Comments whose lines are not among the rows.
+    /// The comments whose lines are in no hunk.
     fn apart(&self, file: &File<'_>) -> Markup {
         let Some(comments) = file.comments else { return html! {} };
         let rows = file.patches.iter().flat_map(|(patch, _)| &patch.hunks).flat_map(|it| &it.rows);
@@ -207,7 +213,7 @@ impl Shown<'_> {
         self.list_of(&comments.without_line(|side, line| there.contains(&(side, line))))
     }
 
-    /// Comments with their lines.
+    /// Comments, each with the lines that it quotes; nothing if there are none.
     pub fn list_of(&self, comments: &[&Comment]) -> Markup {
         html! {
             @if !comments.is_empty() {
@@ -235,6 +241,7 @@ impl Shown<'_> {
     }
 }
 
+/// The file's path; of a renamed file, the old one before it.
 fn names(file: &File<'_>) -> Markup {
     let renamed = file.patches.iter().map(|it| &it.0).find(|it| it.old_path != it.new_path);
     let old = renamed.filter(|_| file.changed.status == Status::Renamed).map(|it| &it.old_path);
@@ -244,7 +251,7 @@ fn names(file: &File<'_>) -> Markup {
     }
 }
 
-/// The type of a picture that a browser shows, by the name of its file.
+/// The media type of a picture, by the name of its file; `None`: not a kind that browsers show.
 pub fn picture_type(path: &str) -> Option<&'static str> {
     let (_, end) = path.rsplit_once('.')?;
     Some(match end.to_ascii_lowercase().as_str() {

@@ -1,5 +1,13 @@
-//! The review of what an attempt changed: files by turn, comments on their lines, and what becomes
-//! of the work. Files come in batches, so that a review of any size begins at once.
+//! The review of an attempt's changes: files by turn, comments on their lines, and the decision about
+//! the work. Files come in batches, so that a review of any size appears at once.
+//!
+//! ```text
+//!  whole        the page, with the first batch ── files_part: the next batch, when it scrolls into view
+//!                                             ├─ file_part:  one file again, after a comment on it
+//!                                             ├─ rows_part:  more rows of a file
+//!                                             └─ bar_part:   the bar again, when the attempt changes
+//!  text, blob   a file's text, or a picture of one side
+//! ```
 
 mod files;
 mod page;
@@ -33,19 +41,21 @@ use files::{File, Layout, Missing, ROWS, Shown};
 use page::{Bar, Review};
 use threads::{Reader, Span, Threads};
 
-/// Files of one batch, and bytes of their patches.
+/// Most files of one batch, and most bytes of their patches together.
 const BATCH: usize = 25;
 const BATCH_BYTES: usize = 384 * 1024;
 
-/// Bytes of the patch of one file, and what is asked for where the configuration allows less.
+/// Most bytes of the patch of one file. The smaller numbers are tried in turn where the
+/// configuration allows less than the one before.
 const FILE_BYTES: [usize; 3] = [2 * 1024 * 1024, 256 * 1024, 16 * 1024];
 
-/// Lines of a file that are read at once.
+/// Lines of a file on one page.
 const TEXT_LINES: usize = 1000;
 
-/// Nothing in a picture runs or loads, wherever it is opened.
+/// Nothing in a picture runs or loads, also if it is opened as a page: an SVG can have scripts.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
+/// The addresses of the review; each has the compared turns in its query.
 pub fn routes() -> Router<Arc<HttpState>> {
     Router::new()
         .route("/attempts/{id}/review", get(whole))
@@ -57,6 +67,7 @@ pub fn routes() -> Router<Arc<HttpState>> {
         .route("/attempts/{id}/review/blob", get(blob))
 }
 
+/// The query of all addresses but `text` and `blob`; each uses the fields that it needs.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct ReviewQuery {
     #[serde(default)]
@@ -64,16 +75,16 @@ struct ReviewQuery {
     to_turn: Option<u32>,
     #[serde(default)]
     layout: Layout,
-    /// The first file of a batch.
+    /// The number of a batch's first file, from 0.
     #[serde(default)]
     first: usize,
-    /// One file, its number on the page, and its first row.
+    /// For one file: its path, its number on the page, and the first row to show.
     path: Option<String>,
     #[serde(default)]
     number: usize,
     #[serde(default)]
     from_row: usize,
-    /// The turn that the page of a bar shows.
+    /// For the bar: the last turn that its page compares.
     turn: Option<u32>,
 }
 
@@ -83,7 +94,8 @@ impl ReviewQuery {
     }
 }
 
-/// What the handlers of one attempt have in common.
+/// A request for a part of one attempt's review: the caller, the attempt, and the moment to which
+/// times are relative.
 struct Visit {
     desk: RequestContext,
     id: AttemptId,
@@ -106,12 +118,14 @@ impl Visit {
         self.desk.service.comments_of(self.id).await
     }
 
+    /// The changed files. `force`: they are listed also where a guard would block a long list.
     async fn changes(&self, span: Span) -> Refusable<GetAttemptChangesOutput> {
         let mut asked = spanned(self.id, span);
         asked["force"] = json!(true);
         self.desk.service.get_attempt_changes(&self.desk.caller, input(asked)?).await
     }
 
+    /// The patch of some files, up to `most` bytes.
     async fn patch(
         &self,
         span: Span,
@@ -124,7 +138,8 @@ impl Visit {
         self.desk.service.get_attempt_patch(&self.desk.caller, input(asked)?).await
     }
 
-    /// Files with their patches, as far as these fit.
+    /// The listed files with their patches. A file whose patch did not fit is `Later` in a batch, and
+    /// `TooLong` if it was asked for alone.
     async fn files<'f>(
         &self,
         span: Span,
@@ -140,7 +155,8 @@ impl Visit {
         let mut output = GetAttemptPatchOutput::default();
         for most in sizes {
             output = self.patch(span, &paths, most).await?;
-            // Else the configuration allows fewer bytes, and says so without naming a file.
+            // An answer that is blocked and omits no file means that `most` is more than the
+            // configuration allows: the next size may be allowed.
             if !output.blocked || !output.omitted.is_empty() {
                 break;
             }
@@ -158,6 +174,7 @@ impl Visit {
     }
 }
 
+/// The arguments that name an attempt and the compared turns.
 fn spanned(id: AttemptId, span: Span) -> Value {
     let mut asked = json!({ "attempt_id": id, "from_turn": span.from });
     if let Some(to) = span.to {
@@ -181,7 +198,8 @@ async fn whole(
     let visit = Visit::new(desk, id);
     let status = status(&visit.desk, id).await?;
     let mut span = query.span();
-    // What the last turn left stays as it is while a person reads it.
+    // Without a choice, the page compares up to the last turn and not to the worktree: what a
+    // turn left does not change while a person reads.
     if !uri.query().is_some_and(|query| query.contains("from_turn")) {
         span.to = status.latest_snapshot_turn;
     }
@@ -233,7 +251,7 @@ async fn rows_part(
     one(desk, id, &query, |shown, file| shown.body(file, query.number, rows.clone())).await
 }
 
-/// A part of one file.
+/// A part of one file: `file_not_found` if the file is not among the changed ones (any more).
 async fn one(
     desk: RequestContext,
     id: AttemptId,
@@ -286,7 +304,8 @@ struct TextQuery {
     start_line: Option<u64>,
 }
 
-/// A file as it is now, piece by piece: what is too long for a diff.
+/// A file as it is in the worktree now, [`TEXT_LINES`] at a time: for files that are too long for a
+/// diff.
 async fn text(
     desk: RequestContext,
     Path(id): Path<AttemptId>,
@@ -326,8 +345,8 @@ struct BlobQuery {
     to_turn: Option<u32>,
 }
 
-/// A picture before or after the change. A file of any other kind is not served: a browser could
-/// take it for a page of ours.
+/// A picture before or after the change. Files of other kinds are not served: a browser could treat one
+/// as a page of this site, with the login.
 async fn blob(
     desk: RequestContext,
     Path(id): Path<AttemptId>,

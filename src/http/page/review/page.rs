@@ -1,5 +1,5 @@
-//! The review of an attempt as a page: which turns are compared, the files, and the bar from which
-//! comments are submitted and the work is accepted. Pure.
+//! The review of an attempt as a page: which turns are compared, the files, and the bar with which a
+//! person submits comments and accepts the work. Pure.
 
 use maud::{Markup, html};
 use provost_actors::event::Timestamp;
@@ -20,7 +20,7 @@ use crate::http::page::need::FINISH_MS;
 use crate::http::page::parts::{attempt_badge, badge};
 use crate::http::page::shell::{self, Live};
 
-/// Turns that have a link of their own.
+/// Most turns that have a link of their own: the last ones.
 const TURNS: u32 = 8;
 
 /// What the page is made of.
@@ -31,11 +31,12 @@ pub struct Review<'r> {
     pub comments: &'r AttemptComments,
     pub threads: &'r Threads<'r>,
     pub shown: Shown<'r>,
-    /// The files of this page, the first one's number, and how many follow.
+    /// The first batch, and the number of its first file in the list.
     pub files: Vec<File<'r>>,
     pub first: usize,
 }
 
+/// The page's content.
 pub fn page(review: &Review<'_>) -> Markup {
     let Review { status, timeline, changes, threads, shown, .. } = review;
     let id = status.attempt_id;
@@ -79,7 +80,8 @@ pub fn page(review: &Review<'_>) -> Markup {
     }
 }
 
-/// Files, and what asks for those after them.
+/// A batch of files, and the element that asks for the next one when it becomes visible. `first` is the
+/// number of the first file, and `all` how many files there are.
 pub fn batch(shown: &Shown<'_>, files: &[File<'_>], first: usize, all: usize) -> Markup {
     let next = first + files.len();
     html! {
@@ -93,6 +95,7 @@ pub fn batch(shown: &Shown<'_>, files: &[File<'_>], first: usize, all: usize) ->
     }
 }
 
+/// The link to the other layout.
 fn layouts(shown: &Shown<'_>) -> Markup {
     let other = match shown.layout {
         Layout::Unified => Layout::Split,
@@ -107,7 +110,7 @@ fn layouts(shown: &Shown<'_>) -> Markup {
     }
 }
 
-/// Links to what else can be compared.
+/// Links to the comparisons: all turns, each of the last turns, and the worktree as it is now.
 fn turns(review: &Review<'_>) -> Markup {
     let Review { status, shown, .. } = review;
     let last = status.latest_snapshot_turn.unwrap_or(0);
@@ -153,15 +156,17 @@ fn summary(changes: &GetAttemptChangesOutput) -> Markup {
     }
 }
 
-/// The bar at the end of a review.
+/// The bar at the end of a review, with the counts of comments and the decision.
 pub struct Bar<'b> {
     pub attempt: AttemptId,
     pub task: TaskId,
     pub task_status: TaskStatus,
     pub forms: &'b Forms,
     pub comments: &'b AttemptComments,
+    /// The newest finish.
     pub finish: Option<&'b FinishRecord>,
-    /// The turns that the page compares, and the last one that can be.
+    /// The last turn that the page compares (`None`: the worktree), and the last one that it could. If
+    /// they differ, the bar says that there is something new.
     pub shown_turn: Option<u32>,
     pub latest_turn: Option<u32>,
     pub now: Timestamp,
@@ -183,6 +188,7 @@ impl<'b> Bar<'b> {
     }
 }
 
+/// The bar as a live part: the rest of the review stays as it is while a person reads.
 pub fn bar(bar: &Bar<'_>) -> Markup {
     let Bar { attempt, forms, .. } = bar;
     let seen = bar.shown_turn.map(|turn| format!("?turn={turn}")).unwrap_or_default();
@@ -203,7 +209,7 @@ pub fn bar(bar: &Bar<'_>) -> Markup {
     Live { id: "review-bar", path: &path, topics: "attempt", of: Some(&of) }.wrap(&content)
 }
 
-/// How many comments are in which state.
+/// The number of comments in each state.
 fn states(comments: &AttemptComments) -> Markup {
     use CommentState::{Addressed, Delivered, Draft, Resolved, Sent};
     let count = |wanted| comments.comments.iter().filter(|it| it.state == wanted).count();
@@ -219,7 +225,7 @@ fn states(comments: &AttemptComments) -> Markup {
     }
 }
 
-/// The one button that sends all drafts.
+/// The form that sends all drafts in one follow-up; nothing without drafts.
 fn submit(bar: &Bar<'_>) -> Markup {
     let drafts = bar.comments.comments.iter().filter(|it| it.state == CommentState::Draft).count();
     if drafts == 0 {
@@ -236,6 +242,7 @@ fn submit(bar: &Bar<'_>) -> Markup {
     call.with("action", "submit").form(bar.forms, "inline reload", None, &content)
 }
 
+/// The buttons for a squash merge and for a task that is done without a merge.
 fn accept(bar: &Bar<'_>) -> Markup {
     let merge = finish(bar, "merge").with("strategy", "squash");
     let done = Call::new("update_task").with("task_id", bar.task).with("status", "done");
@@ -273,8 +280,8 @@ fn others(bar: &Bar<'_>) -> Markup {
     }
 }
 
-/// The form for a comment, which the script copies below a line; without script it takes the place
-/// in words.
+/// The form for a comment: a template that the script copies below a line. Without a script, a form
+/// with fields for the file and its lines.
 fn writer(id: AttemptId, shown: &Shown<'_>) -> Markup {
     let Shown { reader, span, .. } = shown;
     let call = Call::new("comment_on_changes").with("attempt_id", id).with("action", "add");
@@ -302,7 +309,8 @@ fn writer(id: AttemptId, shown: &Shown<'_>) -> Markup {
         (field)
         (Button::new("Add comment").markup())
     };
-    // What is before the first turn is the old side; what an earlier turn left is that one's new side.
+    // A comment on the old side belongs to the turn that left those lines, on whose new side they are.
+    // Lines from before the first turn have no such turn.
     let old_turn = (span.from > 0).then_some(span.from);
     html! {
         @if reader.forms.may_write {

@@ -1,5 +1,5 @@
-//! Comments on the lines that are shown: which of them stand below which line, and which have no
-//! line here any more. Pure.
+//! Comments on the lines that are shown: below which line each one is, and which have no line in this
+//! comparison. Pure.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,8 @@ use crate::http::page::parts::{Tone, ago, badge};
 use crate::http::page::patch::Side;
 use crate::http::page::{line, markdown};
 
-/// The turns that are compared: 0 is the state before the first one, and no end is now.
+/// What is compared: the state after turn `from` (0: before the first one) with the state after turn
+/// `to` (`None`: the worktree now).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     pub from: u32,
@@ -28,14 +29,14 @@ impl Span {
     }
 }
 
-/// A side and line of a file, below which a comment stands.
+/// The side and line of a file below which a comment is shown.
 type Anchor = (Side, u64);
 
 /// The comments on one file.
 #[derive(Default)]
 pub struct OfFile<'c> {
     below: HashMap<Anchor, Vec<&'c Comment>>,
-    /// Those whose lines are not part of what is compared.
+    /// Those whose lines are not in this comparison.
     apart: Vec<&'c Comment>,
 }
 
@@ -45,6 +46,7 @@ pub struct Threads<'c> {
 }
 
 impl<'c> Threads<'c> {
+    /// Places all comments of an attempt in a comparison.
     pub fn new(all: &'c AttemptComments, span: Span) -> Self {
         let mut files: HashMap<&str, OfFile<'_>> = HashMap::new();
         for comment in &all.comments {
@@ -59,6 +61,7 @@ impl<'c> Threads<'c> {
         Self { files }
     }
 
+    /// The comments on one file; `None`: there are none.
     pub fn of(&self, path: &str) -> Option<&OfFile<'c>> {
         self.files.get(path)
     }
@@ -73,16 +76,17 @@ impl<'c> Threads<'c> {
 }
 
 impl<'c> OfFile<'c> {
+    /// All comments on the file, in no order.
     pub fn all(&self) -> impl Iterator<Item = &'c Comment> {
         self.below.values().flatten().chain(&self.apart).copied()
     }
 
-    /// Those below a line.
+    /// The comments below a line, oldest first.
     pub fn below(&self, side: Side, line: u64) -> &[&'c Comment] {
         self.below.get(&(side, line)).map_or(&[], Vec::as_slice)
     }
 
-    /// Those that stand below none of the lines that are there.
+    /// The comments that are below none of the lines that the page shows, oldest first.
     pub fn without_line(&self, is_there: impl Fn(Side, u64) -> bool) -> Vec<&'c Comment> {
         let hidden = self.below.iter().filter(|((side, line), _)| !is_there(*side, *line));
         let mut found: Vec<_> = hidden.flat_map(|(_, it)| it).chain(&self.apart).copied().collect();
@@ -91,12 +95,16 @@ impl<'c> OfFile<'c> {
     }
 }
 
-/// The file and line below which a comment stands; `None`: its lines are not compared here, or have
-/// changed.
+/// The file and line below which a comment is shown; `None`: its lines are not in this comparison, or
+/// have changed since. The order of the cases:
+///
+/// 1. Made on the new side of the turn where the comparison starts: those lines are its old side.
+/// 2. Made on the turn where the comparison ends: the lines have not moved.
+/// 3. The comparison ends with the newest state: the lines are where `now` says.
 fn place(comment: &Comment, span: Span, latest: Option<u32>) -> Option<(&str, Anchor)> {
     let Comment { path, turn, side, last_line, now, .. } = comment;
     let side = match side {
-        // What a turn left is the old side of what came after it.
+        // A comment on turn N's result is on the old side of a comparison that starts at N.
         CommentSide::New if span.from > 0 && *turn == span.from => {
             return Some((path, (Side::Old, *last_line)));
         }
@@ -112,7 +120,8 @@ fn place(comment: &Comment, span: Span, latest: Option<u32>) -> Option<(&str, An
     Some((&now.path, (side, now.last_line)))
 }
 
-/// For whom comments are shown, and when.
+/// What all comments of a page have in common: the attempt, the forms, and the moment to which times
+/// are relative.
 pub struct Reader<'r> {
     pub attempt: AttemptId,
     pub forms: &'r Forms,
@@ -120,12 +129,12 @@ pub struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// The comments below a line.
+    /// The comments below a line, as markup; `None`: there are none.
     pub fn thread(&self, comments: &[&Comment]) -> Option<Markup> {
         (!comments.is_empty()).then(|| html! { @for it in comments { (self.comment(it, false)) } })
     }
 
-    /// A comment; with its lines where they are not above it.
+    /// A comment. `with_lines` adds the quoted lines, for a comment that is not below them.
     pub fn comment(&self, it: &Comment, with_lines: bool) -> Markup {
         let (tone, state) = state(it.state);
         html! {
@@ -183,13 +192,14 @@ fn lines(it: &Comment) -> String {
     }
 }
 
-/// An attempt by its short name.
+/// The author's name; of an attempt, its short id.
 fn author(author: &str) -> String {
     author
         .parse()
         .map_or_else(|_| author.to_owned(), |id: AttemptId| format!("attempt {}", id.short()))
 }
 
+/// The badge of a comment's state.
 pub fn state(state: CommentState) -> (Tone, &'static str) {
     match state {
         CommentState::Draft => (Tone::Quiet, "draft"),

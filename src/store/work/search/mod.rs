@@ -1,5 +1,5 @@
-//! Finds the passages of a project's plans that match a question, with the engine's full-text
-//! search: the engine stems and ranks.
+//! Finds the passages of a project's plans that match a question, by the full-text search of the engine,
+//! which stems words and ranks passages.
 
 use std::sync::Arc;
 
@@ -13,18 +13,20 @@ use crate::work::answer::cite::Citation;
 use crate::work::answer::{Hit, Search, terms};
 use crate::work::plan::{PASSAGES_MAX, Section, unpack};
 
-/// How many row ids each section has for its passages.
+/// How many row ids each section has for its passages: passage `n` of a section has the row id
+/// `section_id * ROWS_PER_SECTION + n`.
 pub const ROWS_PER_SECTION: i64 = 64;
 const _: () = assert!(PASSAGES_MAX <= 64);
 
-/// Weights of a word in the headings above a passage, and in the passage.
+/// The weight of a word in the headings above a passage, and in the passage.
 const PLACE: f64 = 0.6;
 const SAID: f64 = 1.0;
 
+/// How many passages a search returns, and how many of a section that the asker names.
 const FOUND: i64 = 30;
 const NAMED: i64 = 2;
 
-/// The plans that questions are answered from: of each the version that was added last.
+/// The plans that questions are answered from: the last added version of each.
 const CURRENT: &str = "SELECT plan_id FROM plans p WHERE project_id = $1
     AND NOT EXISTS (SELECT 1 FROM plans n
                     WHERE n.project_id = p.project_id AND n.name = p.name AND n.plan_id > p.plan_id)
@@ -54,7 +56,7 @@ struct PassageRow {
 }
 
 impl PassageRow {
-    /// `None` for a passage that its section does not have.
+    /// The passage with its section; `None`: the section has no passage with this number.
     fn hit(self) -> Result<Option<Hit>> {
         let passages = unpack(&self.passages)?;
         let number = usize::try_from(self.id % ROWS_PER_SECTION).unwrap_or_default();
@@ -67,9 +69,9 @@ impl PassageRow {
 }
 
 impl Store {
-    /// The passages of a project's current plans that match a question. Of passages that
-    /// match all its words, only those in a section that `names` or `sections` name, if
-    /// there are any; the best of a section that `names` names are given in any case.
+    /// The passages of a project's current plans that match a question. `complete` has those with all words:
+    /// only those in a section that `names` or `sections` name, if there are any. `named` always has the best
+    /// passages of the sections that `names` names.
     pub async fn search_plans(
         &self,
         project: ProjectId,
@@ -97,7 +99,7 @@ impl Store {
             if search.complete.is_empty() {
                 search.complete = matching(db, &all, FOUND).await?;
             }
-            // A whole is found by what introduces it; its parts are passages, too.
+            // A whole paragraph, list or table is found by its introduction; its parts are passages too.
             search.complete.retain(|hit| !hit.passage().is_whole);
             let places = in_place(names.iter());
             if !places.is_empty() {
@@ -116,8 +118,8 @@ impl Store {
         .await
     }
 
-    /// The passage of a project's current plans that an executor's answer cites, and the
-    /// words that it quotes, if they stand there verbatim.
+    /// The passage of a project's current plans that an executor's answer cites, with the quoted words.
+    /// `None`: the answer cites none, or the words are not in the passage verbatim.
     pub async fn cited(
         &self,
         project: ProjectId,
@@ -137,11 +139,12 @@ impl Store {
     }
 }
 
-/// The names of sections as the index has them; empty: a search is not limited to any.
+/// The names of sections in the form of the index; empty: the search is not limited to sections.
 fn in_place<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     names.map(|name| terms::indexed(name)).filter(|name| !name.is_empty()).collect()
 }
 
+/// The passages that match, best first.
 async fn matching(db: Db<'_>, words: &Words<'_>, most: i64) -> Result<Vec<Hit>> {
     let dialect = db.dialect();
     let sql = AssertSqlSafe(format!(
@@ -159,7 +162,7 @@ async fn matching(db: Db<'_>, words: &Words<'_>, most: i64) -> Result<Vec<Hit>> 
     Ok(hits.into_iter().flatten().collect())
 }
 
-/// The terms that neither a passage nor the headings above it have.
+/// The terms that neither a passage nor the headings above it contain.
 async fn missing(db: Db<'_>, passage: i64, terms: &[String]) -> Result<Vec<String>> {
     let dialect = db.dialect();
     let mut missing = Vec::new();

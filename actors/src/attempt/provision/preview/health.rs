@@ -11,13 +11,14 @@ use tokio::time::{sleep, timeout};
 use crate::process::{Marker, sockets};
 use crate::ready_url::Target;
 
-/// How long one answer may take, and the pause before the next question.
+/// How long one answer may take, and the pause before the next request.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
-/// Bytes of an answer that are read: its first line is shorter.
+/// How many bytes of an answer are read: the status line is shorter.
 const READ_MAX: usize = 64;
 
-/// Waits until it answers: `None`. `Some` says who answers in its place, unless that is `seen`.
+/// Waits until the dev server answers: `None`. `Some`: another program answers at its port, and which; not if
+/// that is `seen`, which was reported before.
 pub async fn answered(target: &Target, marker: Marker, seen: Option<&str>) -> Option<String> {
     loop {
         for address in target.addresses() {
@@ -26,7 +27,7 @@ pub async fn answered(target: &Target, marker: Marker, seen: Option<&str>) -> Op
             }
             let port = target.port;
             let foreign = tokio::task::spawn_blocking(move || foreign(port, marker)).await;
-            // A panic is logged by its hook.
+            // A panic is logged by the panic hook.
             let Ok(foreign) = foreign else { continue };
             if foreign.is_none() || foreign.as_deref() != seen {
                 return foreign;
@@ -36,7 +37,7 @@ pub async fn answered(target: &Target, marker: Marker, seen: Option<&str>) -> Op
     }
 }
 
-/// `None` where what listens at the port belongs to the process. Blocking.
+/// Who listens at a port, if no process of the dev server does. Blocking.
 fn foreign(port: u16, marker: Marker) -> Option<String> {
     let holders = sockets::listeners(port);
     if holders.iter().any(|pid| marker.has_started(*pid)) {
@@ -46,6 +47,7 @@ fn foreign(port: u16, marker: Marker) -> Option<String> {
     Some(format!("port {port} is answered by {who}, which is not the dev server's"))
 }
 
+/// Sends a GET to one address. Whether the answer's status counts.
 async fn answers(address: IpAddr, target: &Target) -> io::Result<bool> {
     let mut stream = TcpStream::connect((address, target.port)).await?;
     let (path, host) = (&target.path, target.authority());
@@ -63,7 +65,7 @@ async fn answers(address: IpAddr, target: &Target) -> io::Result<bool> {
     Ok(is_ready(&answer))
 }
 
-/// Whether the server works, whatever it has at that path.
+/// Whether the status line is that of a server that works: 2xx to 4xx, because the path need not exist.
 fn is_ready(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let mut words = text.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! Which dev server an attempt has, and whether it may run.
+//! Which dev server an attempt has, and whether it may run. Reads only.
 
 use super::super::{Provision, is_trusted, trust_command};
 use crate::attempt::prepare;
@@ -8,16 +8,20 @@ use crate::ready_url::{ReadyUrl, Target};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 
-/// What is run, and where it answers.
+/// A dev server that is configured: in which repository, what is run, and where it answers.
 pub struct Server {
     pub repo: AttemptRepo,
     pub provision: Provision,
     pub command: CheckCommand,
+    /// The URL that is asked whether it is ready, or its port; `None`: it is ready as soon as it runs.
     pub target: Option<Target>,
 }
 
 impl Server {
-    /// That of a repository, or the only one.
+    /// The dev server of the repository with this name, or, without a name, the only one.
+    ///
+    /// # Errors
+    /// There is none, or several of which none is named.
     pub fn of(
         provision: Provision,
         attempt: &Attempt,
@@ -51,7 +55,10 @@ impl Server {
         Ok(Self { repo, provision, command, target })
     }
 
-    /// One that may be started now: it has its worktrees, and its command is trusted.
+    /// The same, if it may be started now.
+    ///
+    /// # Errors
+    /// The attempt has no worktrees, or a person has not approved the command of the repository's own file.
     pub async fn startable(
         world: &World,
         attempt: &Attempt,

@@ -1,4 +1,11 @@
-//! Carries out a preview, from wherever an earlier daemon left it to its end.
+//! Carries out a dev server, from wherever an earlier daemon left it to its end.
+//!
+//! ```text
+//!  Start ──▶ lock the worktrees ─▶ read the attempt again ─▶ begin: row, file ─▶ unlock ─▶ serve
+//!  Resume ─▶ found: the file, by the row's process ────────────────────────────────────▶ serve
+//!              └─ the settings are gone ─▶ end_lost
+//!  Stop ───▶ as Resume, for a server that only the file knows; none: Stopped
+//! ```
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -25,22 +32,25 @@ use crate::sandbox::Level;
 use crate::task::spawn;
 use crate::world::World;
 
-/// How often a port is looked at before it counts as in use.
+/// How often a port is looked at before it counts as in use, and the pause in between.
 const LOOKS: u32 = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
+/// What the task is started with.
 pub struct PreviewTask {
     pub world: Arc<World>,
     pub attempt: Attempt,
-    /// Locked while one is begun: a collection comes before that or after.
+    /// Locked while the server is started, so that a collection comes before that or after. Not while it
+    /// runs.
     pub worktrees: Arc<Mutex<()>>,
     pub ask: PreviewAsk,
-    /// Why it does not begin while the worktrees are locked.
+    /// What clients see while the task waits for the worktrees.
     pub why: &'static str,
 }
 
 impl PreviewTask {
-    /// `then` follows its end, before the end is seen.
+    /// Starts the task. `then` is called at its end, before clients see the end: a caller that has seen
+    /// the end can start another one.
     pub fn spawn(self, then: impl FnOnce() + Send + 'static) -> Previewing {
         let (words, signals) = watch::channel(SetupWord::default());
         let (repo, process_id) = match &self.ask {
@@ -62,6 +72,7 @@ impl PreviewTask {
         Previewing { words, seen, level: published }
     }
 
+    /// All of it. Returns what clients see last.
     async fn run(
         mut self,
         shown: &watch::Sender<Preview>,
@@ -113,7 +124,7 @@ impl PreviewTask {
         preview
     }
 
-    /// Waits for the worktrees, and shows meanwhile why. `None`: it was stopped before it began.
+    /// Waits for the worktrees, and shows clients why meanwhile. `None`: it was stopped before it began.
     async fn lock(
         &self,
         preview: &Preview,
@@ -127,14 +138,14 @@ impl PreviewTask {
         shown.send_replace(Preview { reason: Some(self.why.to_owned()), ..preview.clone() });
         tokio::select! {
             lock = worktrees.lock_owned() => Some(lock),
-            // What has the worktrees may wait for the end of this.
+            // Whoever has the worktrees may wait for the end of this: a collection does.
             _ = signals.stop_beyond(None) => None,
         }
     }
 
-    /// Reads the attempt again: a turn that began meanwhile may have a box that holds more, and so
-    /// has this then. A turn that begins later finds the level of this, and has it ended if that
-    /// is less.
+    /// Reads the attempt again, and publishes the sandbox level that the server will have. A turn that began
+    /// meanwhile may have a stricter sandbox, which counts for the server too. A turn that begins later finds
+    /// this level, and has the server ended if its own is stricter.
     async fn renew(&mut self, level: &OnceLock<Level>) -> Result<(), String> {
         let id = self.attempt.attempt_id;
         let what = format!("attempt {id}: reading it for its dev server");
@@ -149,7 +160,7 @@ impl PreviewTask {
         Ok(())
     }
 
-    /// Writes down one that is to run.
+    /// Writes a server that is to run down: first its row, by which the next daemon finds it, then the file.
     async fn begin(&self, preview: &mut Preview) -> Result<Server, String> {
         let server = Server::startable(&self.world, &self.attempt, Some(&preview.repo)).await;
         let server = server.map_err(|refusal| refusal.message)?;
@@ -166,8 +177,8 @@ impl PreviewTask {
         Ok(server)
     }
 
-    /// Reads the one that an earlier owner left. `None`: nothing is left to do. `Err` says why it
-    /// can only be ended.
+    /// Reads the server that an earlier owner left. `None`: nothing is left to be done. `Err` is a
+    /// sentence: its settings are gone, so it can only be ended.
     async fn found(&self, preview: &mut Preview) -> Option<Result<Server, String>> {
         let dir = self.world.settings.attempt_dir(self.attempt.attempt_id);
         let found = blocking(move || Preview::read(&dir)).await.unwrap_or_else(|error| {
@@ -185,7 +196,7 @@ impl PreviewTask {
             if !is_open {
                 return None;
             }
-            // Its end is on file, and not on record.
+            // The file has its end, but its row does not: the row still has to be written.
             preview.state = PreviewState::Stopping;
         }
         let provision = Provision::of(&self.world, &self.attempt).await;
@@ -215,19 +226,19 @@ impl PreviewTask {
         }
     }
 
-    /// Ends what may be alive of one that has no settings any more, and records its end.
+    /// Ends what may be alive of a server that has no settings any more, and records its end.
     async fn end_lost(&self, preview: &Preview) -> Result<ScriptEnd, String> {
         let Some(repo) = self.attempt.repos.first().cloned() else {
             return Ok(ScriptEnd::Abandoned);
         };
-        // It is never run.
+        // This command is never run: the process exists already, or its start is stopped before.
         let command = CheckCommand::Line("exit 1".to_owned());
         let server = Server { repo, command, target: None, provision: Provision::default() };
         let signals = SetupSignals::stopped(StopKind::Soft);
         self.script(&server, preview.process_id, &signals).run().await
     }
 
-    /// Until its process has ended.
+    /// Runs its process to the end, and shows meanwhile whether it answers and whether it is stopped.
     async fn serve(
         &self,
         server: &Server,
@@ -261,7 +272,7 @@ impl PreviewTask {
                 }
                 stop = signals.stop_beyond(None), if preview.state != PreviewState::Stopping => {
                     if stop.is_none() {
-                        // Its owner is gone, and the process lives on.
+                        // Its owner is gone; the process lives on, and `run` returns when it is abandoned.
                         return serving.await;
                     }
                     (preview.state, preview.reason) = (PreviewState::Stopping, None);
@@ -272,6 +283,7 @@ impl PreviewTask {
         }
     }
 
+    /// Writes the file. Best effort: the row says whether the server is open.
     async fn keep(&self, preview: &Preview) {
         let dir = self.world.settings.attempt_dir(self.attempt.attempt_id);
         let kept = preview.clone();
@@ -282,8 +294,9 @@ impl PreviewTask {
     }
 }
 
-/// `Err` says who uses a port. What this daemon starts has copies of the sockets by which it looks
-/// for free ports, until its exec closes them: so a port in use is looked at again.
+/// `Err` is a sentence that says which process uses the port. A process that this daemon is starting has
+/// copies of the sockets by which ports were tried, until its exec closes them: so a port in use is looked at
+/// again before it is refused.
 async fn refuse_taken(port: u16) -> Result<(), String> {
     let mut looks = LOOKS;
     loop {

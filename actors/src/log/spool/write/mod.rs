@@ -1,10 +1,17 @@
 //! The spool's only writer: moves bytes from a pipe into segments and records what came when.
 //!
-//! Bytes go by splice(2) from the pipe to the file and are never in this process's memory, so
-//! killing it loses none. Room for them is reserved before they are taken: on a full disk they
-//! stay in the pipe, and the writer at its other end waits. Bytes with secrets come from
-//! memory instead; the caller of [`append`](SpoolWriter::append) keeps their source. Every
-//! call leaves the folder such that [`SpoolWriter::open`] can go on from it.
+//! Bytes go by splice(2) from the pipe to the file and are never in this process's memory, so a kill loses
+//! none of them. Room for bytes is reserved before they are taken: on a full disk they stay in the pipe,
+//! and the executor, which writes to the other end, waits. Bytes that may contain secrets come from memory
+//! instead; the caller of [`append`](SpoolWriter::append) keeps their source. Every call leaves the folder
+//! in a state from which [`SpoolWriter::open`] can continue.
+//!
+//! ```text
+//!  one call   flush the last record ─▶ reserve room for a record ─▶ next segment, if this one is full
+//!               ─▶ reserve room for bytes ─▶ take them ─▶ record them ─▶ drop the oldest segments
+//! ```
+//!
+//! A kill between "take" and "record" leaves bytes without a record; `open` records them as of now.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -20,8 +27,9 @@ use super::format::{self, FixedRecord, INDEX, RECORD_LEN, Record, STREAMS};
 use crate::event::{Stream, Timestamp};
 use crate::failpoint;
 
-/// Most bytes that one call takes, and so that one record covers.
+/// Most bytes that one call takes, and so most bytes of a record, except for one that `open` writes.
 pub const CHUNK: usize = 64 * 1024;
+/// Where bytes go once the folder was deleted.
 const NOWHERE: &str = "/dev/null";
 
 /// The result of one read of a pipe.
@@ -29,28 +37,33 @@ const NOWHERE: &str = "/dev/null";
 pub enum Taken {
     /// So many bytes are in the spool and recorded.
     Bytes(usize),
+    /// The pipe is empty now, and is still open.
     Nothing,
+    /// No process has the pipe's other end any more, and all bytes were taken.
     End,
 }
 
+/// Writes the spool of one process. The shim has one; a rescue shim opens another in the same folder.
 pub struct SpoolWriter {
     dir: PathBuf,
     segment_bytes: u64,
     max_bytes: u64,
     tails: [Tail; 2],
     index: Index,
-    /// Closed segments, the oldest first, with their lengths.
+    /// Full segments, the oldest first: stream, start, length.
     closed: VecDeque<(Stream, u64, u64)>,
-    /// The file system takes bytes from a pipe directly.
+    /// The file system takes bytes from a pipe directly; so it is assumed until splice(2) fails with EINVAL.
     can_splice: bool,
 }
 
+/// The newest segment of a stream: the one that grows.
 struct Tail {
     stream: Stream,
     start: u64,
     end: u64,
     file: Option<Reserved>,
-    /// Without splice: taken from the pipe and not yet in the file.
+    /// Without splice: bytes that were taken from the pipe and are not in the file yet, since a write
+    /// failed.
     unwritten: Vec<u8>,
 }
 
@@ -61,21 +74,23 @@ struct Index {
     unwritten: Option<Record>,
 }
 
-/// A file with room set aside beyond its end.
+/// A file with room that was set aside beyond its end (fallocate(2)), so that a write can't fail there.
 struct Reserved {
     file: File,
-    /// Room for bytes before this offset is ours.
+    /// Bytes before this offset have room.
     until: u64,
 }
 
 impl SpoolWriter {
-    /// Opens or begins a folder's spool: cuts torn records off, and records the bytes beyond them.
+    /// Opens or begins a folder's spool: cuts off torn records, and records the bytes that have none.
+    /// `max_bytes`: most bytes of both streams together, beyond which the oldest segments go.
     pub fn open(dir: &Path, max_bytes: u64) -> io::Result<Self> {
         let mut closed = Vec::new();
         let mut tails = STREAMS.map(Tail::new);
         for tail in &mut tails {
             let starts = format::segments(dir, tail.stream)?;
-            // The clock may have been set back between two of them.
+            // The clock may have been set back between two segments of a stream: their order is that of
+            // their offsets, whatever their times say.
             let mut newest = None;
             for (position, &start) in starts.iter().enumerate() {
                 let meta = fs::metadata(format::segment_path(dir, tail.stream, start))?;
@@ -102,13 +117,13 @@ impl SpoolWriter {
         Ok(writer)
     }
 
-    /// Bytes of a stream spooled so far, those no longer held counted in.
+    /// Bytes of a stream that were spooled so far, with those that retention has removed.
     pub fn len(&self, stream: Stream) -> u64 {
         self.tails[stream as usize].end
     }
 
-    /// Takes what a pipe (set not to block) holds, [`CHUNK`] at most. An error loses nothing:
-    /// call again later.
+    /// Takes what a pipe (opened with `O_NONBLOCK`) holds, [`CHUNK`] at most. After an error nothing is
+    /// lost: the caller tries again later.
     pub fn take(&mut self, stream: Stream, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
         let room = self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
@@ -120,8 +135,8 @@ impl SpoolWriter {
         Ok(taken)
     }
 
-    /// Appends the first of some bytes, [`CHUNK`] at most. Returns how many; after an error
-    /// [`len`](Self::len) tells how much was written.
+    /// Appends the first bytes of a slice, [`CHUNK`] at most. Returns how many. After an error
+    /// [`len`](Self::len) says how many were written.
     pub fn append(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<usize> {
         let room = self.make_ready(stream)?;
         let tail = &mut self.tails[stream as usize];
@@ -132,8 +147,8 @@ impl SpoolWriter {
         Ok(count)
     }
 
-    /// Makes room for the next record, begins the next segment if it is time, and reserves room
-    /// in it for the returned number of bytes.
+    /// Makes room for the next record, begins the next segment if this one is full, and reserves room in the
+    /// segment for the returned number of bytes.
     fn make_ready(&mut self, stream: Stream) -> io::Result<usize> {
         self.index.flush()?;
         self.index.file.reserve(self.index.len, RECORD_LEN as u64, self.index.len + 64 * 1024)?;
@@ -146,6 +161,8 @@ impl SpoolWriter {
         tail.make_room(&self.dir, self.segment_bytes)
     }
 
+    /// Records bytes that are in their file, as of now. If that fails, the next call writes the record
+    /// first.
     fn record(&mut self, stream: Stream, offset: u64, count: usize) -> io::Result<()> {
         failpoint::hit("spool", "taken");
         let len = u32::try_from(count).unwrap_or(u32::MAX);
@@ -157,13 +174,13 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Writes everything through to the disk.
+    /// Waits until everything is on the disk.
     pub fn sync(&mut self) -> io::Result<()> {
         self.index.flush()?;
         for tail in &self.tails {
             if let Some(reserved) = &tail.file {
                 match reserved.file.sync_data() {
-                    // fsync(2): a special file. It is `NOWHERE`.
+                    // fsync(2) gives EINVAL for a special file: this one is `NOWHERE`.
                     Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
                     synced => synced?,
                 }
@@ -172,7 +189,7 @@ impl SpoolWriter {
         self.index.file.file.sync_data()
     }
 
-    /// Gives back the room reserved and not used.
+    /// Gives back the room that was reserved and not used, once the process has ended.
     pub fn trim(&mut self) {
         for tail in &mut self.tails {
             if let Some(reserved) = &mut tail.file {
@@ -182,7 +199,7 @@ impl SpoolWriter {
         self.index.file.trim(self.index.len);
     }
 
-    /// Records bytes from `covered` on, for each stream, as of now.
+    /// Records the bytes of each stream from `covered` on, as of now: a kill came before their records.
     fn cover(&mut self, covered: [u64; 2]) -> io::Result<()> {
         for stream in STREAMS {
             let tail = &self.tails[stream as usize];
@@ -204,13 +221,14 @@ impl SpoolWriter {
         Ok(())
     }
 
+    /// Retention: removes full segments, the oldest first, while the spool is over its limit.
     fn drop_oldest(&mut self) {
         let current: u64 = self.tails.iter().map(|tail| tail.end - tail.start).sum();
         let mut held = current + self.closed.iter().map(|&(_, _, len)| len).sum::<u64>();
         while held > self.max_bytes
             && let Some((stream, start, len)) = self.closed.pop_front()
         {
-            // One that can't be removed takes room, and nothing worse.
+            // A segment that can't be removed takes up space, and does no other harm.
             let _ = fs::remove_file(format::segment_path(&self.dir, stream, start));
             held -= len;
         }
@@ -273,7 +291,8 @@ impl Tail {
             file => {
                 let path = format::segment_path(dir, self.stream, self.start);
                 let opened = match open(&path) {
-                    // The folder has been deleted: the executor must not wait forever.
+                    // The folder was deleted. The bytes are thrown away, so that the executor does not wait
+                    // for ever.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => open(NOWHERE)?,
                     opened => opened?,
                 };
@@ -324,7 +343,8 @@ impl Index {
 }
 
 impl Reserved {
-    /// Reserves room for `count` bytes at `at`, or up to `goal`, where the file system can.
+    /// Reserves room for `count` bytes at `at`, and if possible up to `goal`. File systems without
+    /// fallocate(2) reserve nothing; there a write may fail.
     fn reserve(&mut self, at: u64, count: u64, goal: u64) -> io::Result<()> {
         if at + count <= self.until {
             return Ok(());
@@ -342,14 +362,15 @@ impl Reserved {
     }
 
     fn trim(&mut self, len: u64) {
-        // Cutting a file at its end frees the blocks beyond it; failing costs only room.
+        // To set a file's length to what it is frees the blocks beyond its end. A failure costs only space.
         if self.file.set_len(len).is_ok() {
             self.until = len;
         }
     }
 }
 
-/// Moves what a pipe holds, `count` bytes at most, to an offset of a file.
+/// Moves what a pipe holds, `count` bytes at most, to an offset of a file (splice(2)). The offset is given,
+/// so the file's own position does not matter. `EINVAL`: the file system can't do that.
 pub fn splice_into(
     file: &File,
     offset: u64,
@@ -360,6 +381,7 @@ pub fn splice_into(
     taken(splice(pipe, None, file, Some(&mut offset), count, SpliceFFlags::SPLICE_F_NONBLOCK))
 }
 
+/// A count as a result of a read; an empty or interrupted one is `Nothing`.
 fn taken(count: nix::Result<usize>) -> nix::Result<Taken> {
     match count {
         Ok(0) => Ok(Taken::End),
@@ -369,7 +391,7 @@ fn taken(count: nix::Result<usize>) -> nix::Result<Taken> {
     }
 }
 
-/// Not for appending: splice(2) refuses such files.
+/// Opens a file for writing at offsets; not with `O_APPEND`, which splice(2) refuses.
 fn open(path: impl AsRef<Path>) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }

@@ -1,15 +1,16 @@
-//! Where one stream's bytes lie between the pipe and the spool while secrets are taken out: a
-//! memfd of which the daemon holds a duplicate, so that the bytes outlive this process.
+//! Where one stream's bytes wait between the pipe and the spool while secrets are removed: a memfd
+//! (memfd_create(2)) of which the daemon holds a duplicate, so that the bytes outlive this process.
 //!
 //! ```text
 //!  pipe ──splice──▶ [ head | needles | …used… | held back, or just come in ]
 //!                              read, redact ▶ spool, then the head says so
 //! ```
 //!
-//! The file's length, which the kernel moves with the bytes, tells how many have come in; the
-//! head tells how many of them are used, and how long the spool was then. Between the two, the
-//! spool's next bytes are a function of the bytes here: after a kill the next shim finds the
-//! spool longer than the head says, and writes the rest.
+//! Two numbers say how far the stage is. The file's length says how many bytes have come in: splice(2)
+//! changes it together with the bytes. The head says how many of them are used, and how long the spool was
+//! then. The spool's next bytes are a function of the bytes in between. So if a shim is killed after it has
+//! written to the spool and before it has updated the head, the next shim finds a spool that is longer than
+//! the head says, computes the same bytes again, and writes only the rest.
 
 use std::fs::File;
 use std::io;
@@ -27,31 +28,39 @@ use crate::secret::Needle;
 use crate::secret::redact::Redactor;
 
 const VERSION: u64 = 1;
-/// Four little-endian numbers: the version, the stream's start in the file, [`Progress`].
+/// Bytes of the head: four little-endian numbers of 8 bytes: the version, the stream's start in the file, and
+/// the two of [`Progress`].
 const HEAD: usize = 32;
+/// The offset of [`Progress`] in the file.
 const PROGRESS: u64 = 16;
-/// Alignment of the stream's start, so that whole pages become free.
+/// The alignment of the stream's start: whole pages of used bytes can be given back.
 const PAGE: u64 = 4096;
 
-/// One stream's stage. At most [`CHUNK`] bytes and a needle's length wait here.
+/// One stream's stage. At most [`CHUNK`] bytes and the length of a needle wait in it.
 pub struct Stage {
     stream: Stream,
     pub file: File,
     redactor: Redactor,
+    /// The offset at which the stream begins.
     start: u64,
+    /// Bytes of the stream that have come in.
     len: u64,
     progress: Progress,
-    /// Bytes taken from the pipe and not reported yet.
+    /// Bytes that were taken from the pipe in a call that failed later, and so were not returned yet.
     unreported: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Progress {
+    /// Bytes of the stream that are used up.
     used: u64,
+    /// The length of the spool when they were.
     spooled: u64,
 }
 
 impl Stage {
+    /// Makes an empty stage at the current end of the spool. The needles are in the file, since a rescue
+    /// shim gets no secrets from the daemon.
     pub fn create(stream: Stream, needles: &[Needle], spool: &SpoolWriter) -> io::Result<Self> {
         let file = File::from(memfd_create(c"provost-stage", MFdFlags::MFD_CLOEXEC)?);
         let needles = serde_json::to_vec(needles)?;
@@ -64,7 +73,7 @@ impl Stage {
         Self::open(stream, file.into())
     }
 
-    /// Opens the stage of another shim; fails for another version.
+    /// Opens a stage by its file, which an earlier shim may have made. Fails for a stage of another version.
     pub fn open(stream: Stream, file: OwnedFd) -> io::Result<Self> {
         let file = File::from(file);
         let number = |place| {
@@ -85,8 +94,9 @@ impl Stage {
         Ok(Self { stream, file, redactor, start, len, progress, unreported: 0 })
     }
 
-    /// Takes what a pipe holds, [`CHUNK`] at most, and spools what is certainly no secret. An
-    /// error loses nothing: call again later.
+    /// Takes what a pipe holds, [`CHUNK`] at most, and spools the bytes that are certainly no part of a
+    /// secret. Returns what it took from the pipe, which may be more than it spooled. An error (mostly a
+    /// full disk) loses nothing: call again later.
     pub fn take(&mut self, spool: &mut SpoolWriter, pipe: BorrowedFd<'_>) -> io::Result<Taken> {
         self.spool(spool, false)?;
         let taken = splice_into(&self.file, self.start + self.len, pipe, CHUNK)?;
@@ -102,11 +112,14 @@ impl Stage {
         })
     }
 
-    /// Spools what is held back as well: the writer has ended.
+    /// Also spools the bytes that are held back. To be called when the writer has ended: no bytes come that
+    /// could make a secret of them.
     pub fn release(&mut self, spool: &mut SpoolWriter) -> io::Result<()> {
         self.spool(spool, true)
     }
 
+    /// Redacts the bytes that are not used yet, and spools the result without the bytes that the spool has
+    /// already.
     fn spool(&mut self, spool: &mut SpoolWriter, is_end: bool) -> io::Result<()> {
         let Progress { used, spooled } = self.progress;
         if used == self.len {
@@ -118,7 +131,8 @@ impl Stage {
         let there = usize::try_from(there).map_err(io::Error::other)?;
         let mut redacted = self.redactor.redact(&bytes, is_end);
         if there > redacted.bytes.len() {
-            // An earlier shim was writing the held back bytes at an end: go on with it.
+            // The spool has more than the undecided bytes allow. So an earlier shim was killed in
+            // `release`, and this continues with that.
             redacted = self.redactor.redact(&bytes, true);
         }
         let mut rest = redacted.bytes.get(there..).unwrap_or_default();
@@ -129,7 +143,8 @@ impl Stage {
         self.advance(redacted.used, spool.len(self.stream))
     }
 
-    /// Records that so many bytes are used up, in one write within a page: whole or not at all.
+    /// Records that `count` more bytes are used up. One write(2) within a page: a kill leaves it whole or not
+    /// done. Gives whole pages of used bytes back.
     fn advance(&mut self, count: usize, spooled: u64) -> io::Result<()> {
         let progress = Progress { used: self.progress.used + count as u64, spooled };
         let mut bytes = [0; 16];
@@ -142,7 +157,7 @@ impl Stage {
         if !free.is_empty() {
             let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
             let from = (self.start + free.start).cast_signed();
-            // Best effort: a failure only costs memory.
+            // Best effort: a failure costs only memory.
             let _ = fallocate(&self.file, punch, from, (free.end - free.start).cast_signed());
         }
         Ok(())
