@@ -47,8 +47,8 @@ async fn orchestrate(provost: &Path, scratch: &Scratch) -> Result<()> {
     client.call("follow_up", next).await?;
     let ended = client.follow(&mut log, |_| false).await?;
     let newest = json!({"attempt_id": attempt, "limit": 1});
-    let told = client.call("tail_session_messages", newest).await?;
-    println!("{}: {}", text(&ended["state"]), text(&told["messages"][0]["text"]));
+    let answer = client.call("tail_session_messages", newest).await?;
+    println!("{}: {}", text(&ended["state"]), text(&answer["messages"][0]["text"]));
     let changes = client.call("get_attempt_changes", json!({"attempt_id": attempt})).await?;
     println!("changed: {}\n", changes["files"]);
 

@@ -16,13 +16,13 @@ const DEPTH_MAX: usize = 120;
 pub fn read(text: &[u8]) -> Option<Value> {
     serde_json::from_slice(text).ok().or_else(|| {
         let text = String::from_utf8_lossy(text);
-        serde_json::from_str(&mended(&text)).ok()
+        serde_json::from_str(&repaired(&text)).ok()
     })
 }
 
 /// The text with the repairs that [`read`] lists.
-fn mended(text: &str) -> String {
-    let mut mended = String::with_capacity(text.len());
+fn repaired(text: &str) -> String {
+    let mut repaired = String::with_capacity(text.len());
     let mut rest = text.trim_start_matches('\u{feff}');
     let mut depth = 0_usize;
     while let Some(next) = rest.chars().next() {
@@ -30,22 +30,22 @@ fn mended(text: &str) -> String {
             '"' => {
                 let length = string(rest);
                 if depth <= DEPTH_MAX {
-                    string_mended(&rest[..length], &mut mended);
+                    repair_string(&rest[..length], &mut repaired);
                 }
                 length
             }
             '{' | '[' => {
                 depth += 1;
                 if depth <= DEPTH_MAX {
-                    mended.push(next);
+                    repaired.push(next);
                 } else if depth == DEPTH_MAX + 1 {
-                    mended.push_str("null");
+                    repaired.push_str("null");
                 }
                 1
             }
             '}' | ']' => {
                 if depth <= DEPTH_MAX {
-                    mended.push(next);
+                    repaired.push(next);
                 }
                 depth = depth.saturating_sub(1);
                 1
@@ -54,21 +54,21 @@ fn mended(text: &str) -> String {
                 let is_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
                 let length = rest.find(|c| !is_number(c)).unwrap_or(rest.len());
                 if depth <= DEPTH_MAX {
-                    mended.push_str(&number(&rest[..length]));
+                    repaired.push_str(&number(&rest[..length]));
                 }
                 length
             }
             '\0' => 1,
             other => {
                 if depth <= DEPTH_MAX {
-                    mended.push(other);
+                    repaired.push(other);
                 }
                 other.len_utf8()
             }
         };
         rest = &rest[taken..];
     }
-    mended
+    repaired
 }
 
 /// The length in bytes of the string that the text begins with, both quotes included.
@@ -83,32 +83,32 @@ fn string(text: &str) -> usize {
 }
 
 /// Appends a string with its escapes and control characters repaired.
-fn string_mended(string: &str, mended: &mut String) {
+fn repair_string(string: &str, repaired: &mut String) {
     let mut rest = string;
     while let Some(next) = rest.chars().next() {
         let taken = match (next, unit(rest)) {
             (_, Some(0xd800..=0xdbff)) if matches!(unit(&rest[6..]), Some(0xdc00..=0xdfff)) => {
-                mended.push_str(&rest[..12]);
+                repaired.push_str(&rest[..12]);
                 12
             }
             (_, Some(0xd800..=0xdfff)) => {
-                mended.push('\u{fffd}');
+                repaired.push('\u{fffd}');
                 6
             }
             // The backslash and what it escapes go together, so that an escaped backslash begins no other
             // escape.
             ('\\', _) => {
                 let length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
-                mended.push_str(&rest[..length]);
+                repaired.push_str(&rest[..length]);
                 length
             }
             (control @ '\0'..='\u{1f}', _) => {
                 // Writing to a string never fails.
-                let _ = write!(mended, "\\u{:04x}", u32::from(control));
+                let _ = write!(repaired, "\\u{:04x}", u32::from(control));
                 1
             }
             (other, _) => {
-                mended.push(other);
+                repaired.push(other);
                 other.len_utf8()
             }
         };
@@ -167,7 +167,7 @@ mod tests {
         fn what_is_json_stays_as_it_is(text in "\\PC{0,40}", number in any::<i64>()) {
             let value = json!({"text": text, "list": [number, null, {"a": true}]});
             let written = value.to_string();
-            prop_assert_eq!(mended(&written), written.clone());
+            prop_assert_eq!(repaired(&written), written.clone());
             prop_assert_eq!(read(format!("\u{feff}{written}").as_bytes()), Some(value));
         }
 

@@ -34,11 +34,11 @@ fn nothing_is_lost_whoever_dies() {
 /// A check that can't fail proves nothing.
 #[test]
 fn a_line_that_is_missing_or_comes_twice_is_found() {
-    for (betrayal, told) in [("skip", "not line"), ("repeat", "not line")] {
+    for (betrayal, expected) in [("skip", "not line"), ("repeat", "not line")] {
         let output = crash_matrix(&["--rounds", "5", "--seed", "9", "--break", betrayal]);
         let printed = printed(&output);
         assert_eq!(output.status.code(), Some(1), "{printed}");
-        assert!(printed.contains(told), "{printed}");
+        assert!(printed.contains(expected), "{printed}");
         assert!(printed.contains("again: crash_matrix --seed 9 --rounds"), "{printed}");
         let kept = printed.lines().find_map(|line| line.strip_prefix("kept: "));
         std::fs::remove_dir_all(kept.expect("the home is kept")).unwrap();

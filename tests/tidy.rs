@@ -110,6 +110,13 @@ const TREES: [&str; 3] = ["actors/src", "src", "tests/model-server/src"];
 /// by itself, and parses no command line.
 const NOT_IN_ACTORS: &[&str] = &["rmcp", "sqlx", "axum", "clap", "toml", "schemars"];
 
+/// Words that no name has: another one says the noun or the verb that a reader searches for.
+#[rustfmt::skip]
+const WORDS: &[&str] = &[
+    "anew", "fate", "fates", "mend", "mended", "mending", "mends", "nobody", "patience", "plenty",
+    "stranger", "strangers", "told", "untold",
+];
+
 #[test]
 fn arrows_point_one_way() {
     for table in [ACTORS, SRC, MODEL_SERVER] {
@@ -142,6 +149,22 @@ fn no_file_holds_two_ideas() {
         long.map(|path| path.strip_prefix(root()).unwrap().to_owned()).collect();
     let named = LONGER.iter().map(PathBuf::from).collect();
     assert_eq!(long, named, "longer than {LINES_MAX} lines, and named as such in LONGER");
+}
+
+#[test]
+fn no_name_needs_a_second_reading() {
+    let trees = ["actors", "benches", "examples", "src", "tests"];
+    let mut wrong = BTreeSet::new();
+    for path in trees.iter().flat_map(|tree| files(&root().join(tree))) {
+        let file = path.strip_prefix(root()).unwrap().display().to_string();
+        let text = format!("{file} {}", blanked(&read(&path)));
+        for name in text.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            let word = words(name).into_iter().find(|word| WORDS.contains(&word.as_str()));
+            wrong.extend(word.map(|word| format!("{file}: {name} says {word:?}")));
+        }
+    }
+    let wrong: Vec<_> = wrong.into_iter().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -570,6 +593,21 @@ fn quoted_len(text: &str, quote: char) -> usize {
 fn is_char(text: &str) -> bool {
     let mut letters = text.chars().skip(1);
     letters.next() == Some('\\') || letters.next() == Some('\'')
+}
+
+/// The words of a name in `snake_case` or `CamelCase`, in small letters.
+fn words(name: &str) -> Vec<String> {
+    let (mut words, mut before) = (vec![String::new()], '_');
+    for letter in name.chars() {
+        if letter == '_' || (letter.is_uppercase() && before.is_lowercase()) {
+            words.push(String::new());
+        }
+        if letter != '_' {
+            words.last_mut().unwrap().extend(letter.to_lowercase());
+        }
+        before = letter;
+    }
+    words
 }
 
 /// The lines of a file, those of its tests apart.

@@ -504,11 +504,11 @@ mod tests {
         }
         let refused = require_host("x", &demand(&[], 10 << 20), &hosts).unwrap_err();
         assert_eq!(refused.code, Code::ExecutorUnavailable);
-        for told in ["10 MiB", "small has 4 MiB", "large has 9 MiB"] {
-            assert!(refused.message.contains(told), "{told}: {refused}");
+        for expected in ["10 MiB", "small has 4 MiB", "large has 9 MiB"] {
+            assert!(refused.message.contains(expected), "{expected}: {refused}");
         }
-        for told in ["[executors.x]", "[host] memory_mb"] {
-            assert!(refused.hint.contains(told), "{told}: {}", refused.hint);
+        for expected in ["[executors.x]", "[host] memory_mb"] {
+            assert!(refused.hint.contains(expected), "{expected}: {}", refused.hint);
         }
         let gateway = Host { role: HostRole::Gateway, ..large };
         assert!(require_host("x", &demand(&[], 9 << 20), &[small, gateway.clone()]).is_err());
@@ -536,11 +536,11 @@ mod tests {
         }
         let refused = check(&["gpu", "fast"], &hosts).unwrap_err();
         assert_eq!(refused.code, Code::ExecutorUnavailable);
-        for told in ["gpu, fast", "a has gpu", "b has big, fast", "local has none"] {
-            assert!(refused.message.contains(told), "{told}: {refused}");
+        for expected in ["gpu, fast", "a has gpu", "b has big, fast", "local has none"] {
+            assert!(refused.message.contains(expected), "{expected}: {refused}");
         }
-        for told in ["labels = [\"gpu\", \"fast\"]", "[host]", "[executors.x]"] {
-            assert!(refused.hint.contains(told), "{told}: {}", refused.hint);
+        for expected in ["labels = [\"gpu\", \"fast\"]", "[host]", "[executors.x]"] {
+            assert!(refused.hint.contains(expected), "{expected}: {}", refused.hint);
         }
         assert!(check(&["gpu"], &[]).is_err());
     }

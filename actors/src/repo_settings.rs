@@ -224,16 +224,16 @@ impl RepoSettings {
             (!ports.any(|port| port == name)).then_some(what)
         };
         let port = dev_server.port.as_ref();
-        let port = port.and_then(|it| Some(told(it, "dev_server.port", &lacks(&it.value)?)));
+        let port = port.and_then(|it| Some(fault(it, "dev_server.port", &lacks(&it.value)?)));
         let ready = dev_server.ready.as_ref();
         let ready =
-            ready.and_then(|it| Some(told(it, "dev_server.ready", &lacks(variable(&it.value)?)?)));
+            ready.and_then(|it| Some(fault(it, "dev_server.ready", &lacks(variable(&it.value)?)?)));
         let cache = match (&setup.cache, &setup.cache_key, &setup.run) {
-            (Some(it), None, _) => Some(told(it, "setup.cache", "needs `setup.cache_key`")),
-            (None, Some(it), _) => Some(told(it, "setup.cache_key", "needs `setup.cache`")),
-            (Some(it), Some(_), None) => Some(told(it, "setup.cache", "needs `setup.run`")),
+            (Some(it), None, _) => Some(fault(it, "setup.cache", "needs `setup.cache_key`")),
+            (None, Some(it), _) => Some(fault(it, "setup.cache_key", "needs `setup.cache`")),
+            (Some(it), Some(_), None) => Some(fault(it, "setup.cache", "needs `setup.run`")),
             (None, None, _) => setup.after_restore.as_ref().map(|it| {
-                told(it, "setup.after_restore", "needs `setup.cache` and `setup.cache_key`")
+                fault(it, "setup.after_restore", "needs `setup.cache` and `setup.cache_key`")
             }),
             _ => None,
         };
@@ -247,7 +247,7 @@ impl RepoSettings {
 }
 
 /// A fault as a sentence: the file and line of the value, its key, what is wrong.
-fn told<T>(it: &Sourced<T>, key: &str, what: &str) -> String {
+fn fault<T>(it: &Sourced<T>, key: &str, what: &str) -> String {
     format!("{}: `{key}` {what}", it.origin)
 }
 
@@ -479,16 +479,17 @@ mod tests {
     #[test]
     fn a_line_of_an_include_file_that_is_no_pattern_is_named() {
         assert_eq!(read_include("\n# x\n"), Ok(None));
-        for (text, told) in [("a\n../b", ".worktreeinclude:2: `../b`"), ("a\tb", "`a\\tb` must be")]
+        for (text, expected) in
+            [("a\n../b", ".worktreeinclude:2: `../b`"), ("a\tb", "`a\\tb` must be")]
         {
             let error = read_include(text).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
         assert!(read_include(&"x\n".repeat(LIST_MAX + 1)).unwrap_err().contains("more than 1000"));
     }
 
     #[test]
-    fn two_repositories_with_one_name_of_a_port_are_told_apart() {
+    fn two_repositories_with_one_name_of_a_port_are_distinguished() {
         let with = |names: &[&str]| {
             let names = sourced(names.iter().map(|&name| name.to_owned()).collect(), true);
             let ports = PortSettings { names: Some(names) };
@@ -516,8 +517,11 @@ mod tests {
         let text = |value: &str| Some(sourced(value.to_owned(), true));
         let list = |value: &str| Some(sourced(vec![value.to_owned()], false));
         let mut settings = RepoSettings::default();
-        let expect = |settings: &RepoSettings, told: &str| {
-            assert!(settings.fault().is_some_and(|fault| fault.starts_with(told)), "{told}");
+        let expect = |settings: &RepoSettings, expected: &str| {
+            assert!(
+                settings.fault().is_some_and(|fault| fault.starts_with(expected)),
+                "{expected}"
+            );
         };
         settings.ports.names = list("API_PORT");
         settings.dev_server.ready = text("http://localhost:${WEB_PORT}/");

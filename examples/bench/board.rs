@@ -125,8 +125,8 @@ impl Board {
         if self.next.is_null() {
             self.next = self.client.call("getNextTask", &json!({}))?["task"]["taskId"].take();
         }
-        let (time, mut told) = self.answered("reportTaskDone", &board_data::done(&self.next))?;
-        self.next = told["nextTaskId"].take();
+        let (time, mut answer) = self.answered("reportTaskDone", &board_data::done(&self.next))?;
+        self.next = answer["nextTaskId"].take();
         Ok(time)
     }
 }

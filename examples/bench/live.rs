@@ -140,10 +140,10 @@ fn at(durations: &[Duration], percent: usize) -> Duration {
 async fn last_indexes(client: &Client, ids: &[Value]) -> Result<Vec<i64>> {
     let mut indexes = Vec::new();
     for batch in ids.chunks(BATCH) {
-        let told = client.call("get_attempt_status", json!({"attempt_ids": batch})).await?;
-        let told = told["attempts"].as_array().cloned().unwrap_or_default();
+        let answer = client.call("get_attempt_status", json!({"attempt_ids": batch})).await?;
+        let attempts = answer["attempts"].as_array().cloned().unwrap_or_default();
         let index = |status: &Value| status["latest_entry_index"]["raw"].as_i64().unwrap_or(-1);
-        indexes.extend(told.iter().map(index));
+        indexes.extend(attempts.iter().map(index));
     }
     Ok(indexes)
 }

@@ -40,8 +40,8 @@ pub fn keep(docs: &Path, rows: &[Row]) -> Result<()> {
     let mut history = File::options().append(true).create(true).open(docs.join(HISTORY))?;
     writeln!(history, "{}", serde_json::to_string(&run)?)?;
     let Run { at, commit, cores, .. } = &run;
-    let told = format!("Measured at {at} on {cores} cores, commit {commit}.\n\n{}", table(rows));
-    Ok(fs::write(&page, between(&text, &told).ok_or("the page has lost its marks")?)?)
+    let results = format!("Measured at {at} on {cores} cores, commit {commit}.\n\n{}", table(rows));
+    Ok(fs::write(&page, between(&text, &results).ok_or("the page has lost its marks")?)?)
 }
 
 /// The text with something else between the marks.

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::Result;
 
 /// A call that takes longer has failed.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Dropped, all that ran in it ends.
 pub struct Scratch {
@@ -90,7 +90,7 @@ impl Scratch {
 
     /// The daemon's pid, once there is one.
     pub async fn daemon(&self) -> Result<i32> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let lock = std::fs::read_to_string(self.home().join("run/daemon.lock"));
             let pid = lock.ok().and_then(|pid| pid.trim().parse().ok());
@@ -143,7 +143,7 @@ impl Client {
     pub async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value> {
         let Value::Object(arguments) = arguments else { return Err("no object".into()) };
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let result = tokio::time::timeout(PATIENCE, self.service.call_tool(request)).await??;
+        let result = tokio::time::timeout(TIMEOUT, self.service.call_tool(request)).await??;
         let output = result.structured_content.unwrap_or_default();
         match result.is_error {
             Some(true) => Err(format!("{tool}: {output}").into()),

@@ -18,7 +18,7 @@ use crate::table::{Budget, Row, Unit, millis};
 use crate::{Result, Size};
 
 /// What is started later than this was not started.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// Starts at once.
 const MANY: usize = 32;
 /// The repository's files, and those of a folder.
@@ -119,7 +119,7 @@ impl Started {
         let mut left = &mut left[..];
         while !left.is_empty() {
             let mut ready = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
-            if poll(&mut ready, PollTimeout::try_from(PATIENCE)?)? == 0 {
+            if poll(&mut ready, PollTimeout::try_from(TIMEOUT)?)? == 0 {
                 return Err(format!("{} programs were not started in time", left.len()).into());
             }
             let read = self.pipe.read(left)?;

@@ -43,7 +43,7 @@ use clap::{Parser, Subcommand};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 /// Set in the first process of the namespaces, and in that which does the work.
 const FIRST: &str = "PROVOST_CLUSTER_FIRST";
 const INNER: &str = "PROVOST_CLUSTER_INNER";
@@ -133,7 +133,7 @@ fn program(given: Option<&Path>) -> Result<PathBuf> {
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds()? {
         if Instant::now() > deadline {
             return Err(format!("{what}: it did not come true").into());

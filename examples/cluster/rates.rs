@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::cluster::{Cluster, FENCED};
 use crate::host::Host;
 use crate::session::{Home, Session};
-use crate::{PATIENCE, Result, store_rates, tick};
+use crate::{Result, TIMEOUT, store_rates, tick};
 
 /// The lease that is the default.
 pub const LEASE: Duration = Duration::from_secs(30);
@@ -176,7 +176,7 @@ fn follow(client: &Host, attempt: &str) -> Result<Vec<(u32, u64)>> {
     });
     let mut seen = Vec::new();
     loop {
-        match lines.recv_timeout(PATIENCE) {
+        match lines.recv_timeout(TIMEOUT) {
             Ok((line, now)) => {
                 let found = line.find("tick ").and_then(|at| tick::parse(&line[at..]));
                 seen.extend(found.map(|(tick, _)| (tick, now)));

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::fleet::Fleet;
 use crate::scratch::{IGNORED, IGNORED_TEXT};
-use crate::{PATIENCE, Result, check, wait_until};
+use crate::{Result, TIMEOUT, check, wait_until};
 
 /// What may lie in a home and beside it.
 const HOME: [&str; 14] = [
@@ -42,7 +42,7 @@ impl Fleet {
             self.stop(which)?;
         }
         self.finish()?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.attempts.is_empty() {
             self.look()?;
             self.finish()?;
@@ -51,11 +51,11 @@ impl Fleet {
                 return Err(format!("never settled: {left:?}").into());
             }
         }
-        self.nobody_is_left()?;
+        self.no_process_is_left()?;
         self.nothing_is_left()
     }
 
-    fn nobody_is_left(&mut self) -> Result<()> {
+    fn no_process_is_left(&mut self) -> Result<()> {
         let census = self.scratch.census();
         let is_empty = census.marked.is_empty() && census.shims.is_empty();
         check(&mut self.checks, is_empty, || format!("left alive: {census:?}"))
@@ -68,8 +68,8 @@ impl Fleet {
         {
             let found = names(folder)?;
             let more: Vec<_> = found.iter().filter(|it| !may_be.contains(&it.as_str())).collect();
-            let told = || format!("in {}: {more:?}", folder.display());
-            check(&mut self.checks, more.is_empty(), told)?;
+            let describe = || format!("in {}: {more:?}", folder.display());
+            check(&mut self.checks, more.is_empty(), describe)?;
         }
         // git's readings that were cut off remove what they made.
         let scratch = home.join("scratch");
@@ -94,8 +94,8 @@ impl Fleet {
                 // One that was stopped before its worktree was made may have the beginnings of it.
                 let is_begun = process == ".provision.json.tmp" && !is_whole;
                 let temporary = all.find(is_temporary).filter(|_| !is_begun);
-                let told = || format!("{temporary:?} is left in {attempt}/{process}");
-                check(&mut self.checks, temporary.is_none(), told)?;
+                let describe = || format!("{temporary:?} is left in {attempt}/{process}");
+                check(&mut self.checks, temporary.is_none(), describe)?;
             }
         }
         // An attempt keeps what it worked in; one that was stopped before that was
@@ -108,8 +108,8 @@ impl Fleet {
                 names.iter().map(|name| name[..SHORT].to_owned()).collect();
             let is_so =
                 found.len() == names.len() && whole.is_subset(&found) && found.is_subset(&all);
-            let told = || format!("not those of the attempts {whole:?}: {names:?}");
-            check(&mut self.checks, is_so, told)?;
+            let describe = || format!("not those of the attempts {whole:?}: {names:?}");
+            check(&mut self.checks, is_so, describe)?;
         }
         let worktrees = self.scratch.git(&["worktree", "list", "--porcelain"])?;
         let worktrees = worktrees.iter().filter(|line| line.starts_with("worktree "));

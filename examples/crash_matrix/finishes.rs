@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 use crate::session::Key;
-use crate::{PATIENCE, Result, check};
+use crate::{Result, TIMEOUT, check};
 
 /// What is done with the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Fleet {
     /// Waits until an attempt is over, and gives it some work, to be finished; `None`: it was
     /// stopped before it had a worktree.
     pub fn prepare_finish(&mut self, end: End) -> Result<Option<Finishing>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.retired.is_subset(&self.discarded) && Instant::now() < deadline {
             self.look()?;
             self.finish()?;
@@ -73,16 +73,16 @@ impl Fleet {
             return Err("a finish was not answered".into());
         };
         let Finishing { end, attempt_id, worktree, file, .. } = finishing;
-        let told = |what: &str| format!("{end:?} of {attempt_id}: {what}: {}", answer.text);
-        check(&mut self.checks, answer.value["state"] == "done", || told("not done"))?;
+        let describe = |what: &str| format!("{end:?} of {attempt_id}: {what}: {}", answer.text);
+        check(&mut self.checks, answer.value["state"] == "done", || describe("not done"))?;
         let repo = &answer.value["repos"][0];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         match end {
             End::Merge => {
                 let commits = self.scratch.git(&["log", "--format=%H", "main", "--", file])?;
-                check(&mut self.checks, commits.len() == 1, || told("not committed once"))?;
+                check(&mut self.checks, commits.len() == 1, || describe("not committed once"))?;
                 let there = self.scratch.repo().join(file).exists();
-                check(&mut self.checks, there, || told("the checkout does not follow"))
+                check(&mut self.checks, there, || describe("the checkout does not follow"))
             }
             End::Push => {
                 let place = text(&repo["pushed_to"]);
@@ -90,14 +90,14 @@ impl Fleet {
                 let listed = self.scratch.git(&["ls-remote", "origin", &reference])?;
                 let commit = text(&repo["commit"]);
                 let is_there = listed.len() == 1 && listed[0].starts_with(&commit);
-                check(&mut self.checks, is_there, || told("the remote does not have it"))
+                check(&mut self.checks, is_there, || describe("the remote does not have it"))
             }
             End::Discard => {
                 self.discarded.insert(attempt_id.clone());
-                check(&mut self.checks, !worktree.exists(), || told("the worktree is there"))?;
+                check(&mut self.checks, !worktree.exists(), || describe("the worktree is there"))?;
                 let kept = format!("{}:{file}", text(&repo["snapshot"]));
                 let is_kept = self.scratch.git(&["show", &kept]).is_ok();
-                check(&mut self.checks, is_kept, || told("its work is lost"))
+                check(&mut self.checks, is_kept, || describe("its work is lost"))
             }
         }
     }

@@ -266,8 +266,8 @@ impl Fleet {
                 && let Some(text) = self.again.remove(&key)
             {
                 let is_the_same = answer.text == text && answer.is_deduplicated;
-                let told = || format!("a call made again: {} and not {text}", answer.text);
-                check(&mut self.checks, is_the_same, told)?;
+                let describe = || format!("a call made again: {} and not {text}", answer.text);
+                check(&mut self.checks, is_the_same, describe)?;
             }
         }
         Ok(())
@@ -292,8 +292,8 @@ impl Fleet {
         let left: Vec<_> =
             self.scratch.census().marked.into_iter().filter(|it| it.attempt_id == *id).collect();
         let is_clean = left.iter().all(|marked| !marked.process.is_alive());
-        let told = || format!("a stop was answered {answer}, and {left:?} are alive");
-        check(&mut self.checks, is_clean && answer["survivors"] == 0, told)
+        let describe = || format!("a stop was answered {answer}, and {left:?} are alive");
+        check(&mut self.checks, is_clean && answer["survivors"] == 0, describe)
     }
 
     /// Waits for all answers, and for those that they lead to.

@@ -10,7 +10,7 @@ use crate::fleet::{Ambush, Attempt, Fleet};
 use crate::processes::{Process, Shim, started};
 use crate::script::{Script, parse};
 use crate::session::Session;
-use crate::{PATIENCE, Result, pause, wait_until};
+use crate::{Result, TIMEOUT, pause, wait_until};
 
 /// How long a place may take to be come by; then it is an ordinary kill.
 const REACH: Duration = Duration::from_millis(1500);
@@ -93,12 +93,12 @@ impl Fleet {
         }
         let asked = finishing.as_ref().and_then(|it| it.key);
         // What is finished comes by the place before the answer, however slow the machine is.
-        let patience = match way {
-            Way::Finish(_) => PATIENCE,
+        let timeout = match way {
+            Way::Finish(_) => TIMEOUT,
             Way::Setup => REACH * 3,
             _ => REACH,
         };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let is_open = |session: &Session| asked.is_none_or(|key| !session.is_answered(key));
         let mut is_reached = false;
         while !is_reached && is_open(&self.session) && Instant::now() < deadline {
@@ -138,8 +138,8 @@ impl Fleet {
         if way == Way::Stop {
             self.stop_armed()?;
         }
-        let patience = if way == Way::Exit { REACH * 3 } else { REACH };
-        let death = self.armed_shim_dies(patience)?;
+        let timeout = if way == Way::Exit { REACH * 3 } else { REACH };
+        let death = self.armed_shim_dies(timeout)?;
         if !death.was_held {
             self.ambushes.push(Ambush { from, until: SystemTime::now() });
         }
@@ -196,8 +196,8 @@ impl Fleet {
 
     /// Waits for the shim that was told to die; if it lives on it is killed, so
     /// that it does not do it when nobody expects it.
-    fn armed_shim_dies(&mut self, patience: Duration) -> Result<Death> {
-        let deadline = Instant::now() + patience;
+    fn armed_shim_dies(&mut self, timeout: Duration) -> Result<Death> {
+        let deadline = Instant::now() + timeout;
         let mut death = Death { on_the_spot: true, was_held: false };
         // One that is not seen has died already, or nothing was started.
         let Some(shim) = self.armed_shim(Instant::now() + REACH / 5) else { return Ok(death) };

@@ -14,7 +14,7 @@ use crate::fleet::{Ambush, Attempt, Fleet, Turn};
 use crate::processes::{Census, started};
 use crate::script::{Ending, STREAMS, line, parse, seed_of};
 use crate::session::Key;
-use crate::{PATIENCE, Result, check};
+use crate::{Result, TIMEOUT, check};
 
 /// How long what is on its way may look wrong.
 const GRACE: Duration = Duration::from_secs(20);
@@ -84,13 +84,13 @@ impl Fleet {
         for marked in &census.marked {
             let is_live = self.attempts.iter().any(|attempt| attempt.id == marked.attempt_id);
             let is_known = is_live || (starting && !self.retired.contains(&marked.attempt_id));
-            let told = || format!("an orphan of an attempt that is over: {marked:?}");
-            check(&mut self.checks, is_known || !marked.process.is_alive(), told)?;
+            let describe = || format!("an orphan of an attempt that is over: {marked:?}");
+            check(&mut self.checks, is_known || !marked.process.is_alive(), describe)?;
             let folder = self.scratch.folder(&marked.attempt_id, &marked.process_id);
             let exit = Exit::read(&folder)?;
             let is_given_up = exit.is_some_and(|exit| exit.ending.is_none());
-            let told = || format!("it lives, and was given up: {marked:?}");
-            check(&mut self.checks, !is_given_up || !marked.process.is_alive(), told)?;
+            let describe = || format!("it lives, and was given up: {marked:?}");
+            check(&mut self.checks, !is_given_up || !marked.process.is_alive(), describe)?;
             if census.shim_of(&marked.process_id).is_none() {
                 self.suspicions.raise(format!("nobody supervises {marked:?}"))?;
             }
@@ -148,12 +148,13 @@ impl Fleet {
             attempt.status = status.clone();
             let process = status["latest_execution_process_id"].as_str().unwrap_or_default();
             let exit = Exit::read(&self.scratch.folder(id, process))?;
-            let is_told = status["failure_summary"].as_str().is_some_and(|text| !text.is_empty());
+            let has_reason =
+                status["failure_summary"].as_str().is_some_and(|text| !text.is_empty());
             let is_true = match status["state"].as_str() {
                 Some("completed") => {
                     exit.as_ref().and_then(|exit| exit.ending) == Some(Ending::Code(0))
                 }
-                Some("failed") => is_told,
+                Some("failed") => has_reason,
                 Some("idle") => status["phase"] == "queued" || attempt.is_stopped,
                 _ => status["phase"] != "settled",
             };
@@ -173,8 +174,8 @@ impl Fleet {
         for entry in fs::read_dir(self.scratch.witnesses())? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             let seed = name.split('-').next().unwrap_or_default().to_owned();
-            let told = || format!("a turn was run twice: {name}");
-            check(&mut self.checks, seeds.insert(seed), told)?;
+            let describe = || format!("a turn was run twice: {name}");
+            check(&mut self.checks, seeds.insert(seed), describe)?;
         }
         Ok(())
     }
@@ -194,7 +195,7 @@ impl Fleet {
                         self.retired.insert(attempt.id);
                         continue;
                     }
-                    Verdict::NotYet(why) if since.elapsed() > PATIENCE => {
+                    Verdict::NotYet(why) if since.elapsed() > TIMEOUT => {
                         let status = &self.attempts[which].status;
                         return Err(format!("{why}, for good: {status}").into());
                     }
@@ -235,9 +236,9 @@ impl Fleet {
         }
         let attempt = &self.attempts[which];
         let all = attempt.turns.len();
-        let told = || format!("{} of {all} turns were run, {ran:?}: {folders:?}", ran.len());
+        let describe = || format!("{} of {all} turns were run, {ran:?}: {folders:?}", ran.len());
         let is_whole = ran.len() == folders.len() && (ran.len() == all || attempt.is_stopped);
-        check(&mut self.checks, is_whole, told)?;
+        check(&mut self.checks, is_whole, describe)?;
         self.judge_normalized(which, ran.len())?;
         if !ran.is_empty() && self.snapshots(&id)?.is_empty() {
             return Ok(Verdict::NotYet("its last turn has no snapshot".to_owned()));
@@ -299,7 +300,7 @@ impl Fleet {
         let written = witness.as_ref().map_or([0; 2], |witness| witness.lines);
         let is_whole = (0..2).all(|stream| u64::from(seen[stream]) >= written[stream]);
 
-        let told = format!(
+        let message = format!(
             "turn {number} of {} ended as {} after {seen:?} lines; its script says {:?} after \
              {lines:?}, it had written {written:?}",
             attempt.id, exit.json, turn.script.ending
@@ -307,15 +308,17 @@ impl Fleet {
         match exit.ending {
             Some(ending) if ending == turn.script.ending && is_complete => Ok(Verdict::Fine),
             Some(_) if may_be_cut && is_whole => Ok(Verdict::Fine),
-            Some(ending) if ending == turn.script.ending || may_be_cut => Ok(Verdict::NotYet(told)),
+            Some(ending) if ending == turn.script.ending || may_be_cut => {
+                Ok(Verdict::NotYet(message))
+            }
             // Nobody could see its end, and that is what is told.
             None if turn.may_be_lost || may_be_cut || self.is_ambushed(folder) => {
                 self.lost += 1;
-                let is_told = exit.json["reason"].as_str().is_some_and(|it| !it.is_empty());
-                check(&mut self.checks, is_told, || told)?;
+                let has_reason = exit.json["reason"].as_str().is_some_and(|it| !it.is_empty());
+                check(&mut self.checks, has_reason, || message)?;
                 Ok(Verdict::Fine)
             }
-            _ => Err(told.into()),
+            _ => Err(message.into()),
         }
     }
 
@@ -370,13 +373,13 @@ impl Fleet {
                 let is_so = texts.len() as u64
                     == u64::from(turn.seen[stream]) + u64::from(turn.torn[stream])
                     && whole.zip(&texts).all(|(line, text)| line == *text);
-                let told = || format!("{kind}s of {process} are not what it wrote: {texts:?}");
-                check(&mut self.checks, is_so, told)?;
+                let describe = || format!("{kind}s of {process} are not what it wrote: {texts:?}");
+                check(&mut self.checks, is_so, describe)?;
             }
             for kind in ["user_message", "process_start", "process_end"] {
                 let count = texts(process, kind).len();
-                let told = || format!("{count} entries {kind} of {process}");
-                check(&mut self.checks, count == 1, told)?;
+                let describe = || format!("{count} entries {kind} of {process}");
+                check(&mut self.checks, count == 1, describe)?;
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ use scratch::Scratch;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// Set in the process that runs the matrix; the first one is its init.
 const INNER: &str = "CRASH_MATRIX_INNER";
 
@@ -220,13 +220,13 @@ fn program(given: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// Counts a check.
-fn check(checks: &mut u64, holds: bool, told: impl FnOnce() -> String) -> Result<()> {
+fn check(checks: &mut u64, holds: bool, describe: impl FnOnce() -> String) -> Result<()> {
     *checks += 1;
-    if holds { Ok(()) } else { Err(told().into()) }
+    if holds { Ok(()) } else { Err(describe().into()) }
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds()? {
         if Instant::now() > deadline {
             return Err(format!("{what}: it did not come true").into());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::{PATIENCE, Result};
+use crate::{Result, TIMEOUT};
 
 /// Where the client's daemon is.
 pub trait Home {
@@ -95,9 +95,9 @@ impl Session {
     }
 
     /// Takes in what has come, having waited for it for a while at most.
-    pub fn listen(&mut self, home: &dyn Home, patience: Duration) -> Result<()> {
+    pub fn listen(&mut self, home: &dyn Home, timeout: Duration) -> Result<()> {
         self.open(home)?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         loop {
             let Some(bridge) = &self.bridge else { return Ok(()) };
             match bridge.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -113,7 +113,7 @@ impl Session {
                 }
             }
         }
-        let late = self.waiting.values().find(|call| call.since.elapsed() > PATIENCE);
+        let late = self.waiting.values().find(|call| call.since.elapsed() > TIMEOUT);
         late.map_or(Ok(()), |call| Err(format!("never answered: {}", call.message).into()))
     }
 
@@ -187,7 +187,7 @@ impl Session {
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": client});
         self.write(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Some(bridge) = &self.bridge {
             let message = bridge
                 .lines

@@ -11,7 +11,7 @@ use crate::fleet::Fleet;
 use crate::scratch::{MADE, MADE_BY_ONE_RUN};
 use crate::script::{Ending, Script};
 use crate::session::Key;
-use crate::{PATIENCE, Result, check};
+use crate::{Result, TIMEOUT, check};
 
 /// A start that is to be asked for, or was.
 pub struct Preparing {
@@ -44,7 +44,7 @@ impl Fleet {
             return Err("a start was not answered".into());
         };
         let attempt = json!({"attempt_id": answer.value["attempt_id"]});
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let status = loop {
             let status = self.session.call(&self.scratch, "get_attempt_status", &attempt)?;
             if status["phase"] == "settled" {
@@ -54,12 +54,14 @@ impl Fleet {
                 return Err(format!("never settled: {status}").into());
             }
         };
-        let told = |what: &str| format!("after a setup: {what}: {status}");
-        check(&mut self.checks, status["state"] == "completed", || told("not completed"))?;
+        let describe = |what: &str| format!("after a setup: {what}: {status}");
+        check(&mut self.checks, status["state"] == "completed", || describe("not completed"))?;
         let worktree = Path::new(status["worktree"].as_str().unwrap_or_default());
         let made = fs::read_to_string(worktree.join(MADE)).unwrap_or_default();
-        check(&mut self.checks, made == MADE_BY_ONE_RUN, || told(&format!("it made {made:?}")))?;
+        check(&mut self.checks, made == MADE_BY_ONE_RUN, || {
+            describe(&format!("it made {made:?}"))
+        })?;
         let has_run = self.witness(preparing.script.seed)?.is_some();
-        check(&mut self.checks, has_run, || told("its agent has not run"))
+        check(&mut self.checks, has_run, || describe("its agent has not run"))
     }
 }

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::generate::{Ids, Request};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// What the daemon may hold in memory, in KiB.
 const MEMORY_MAX: u64 = 512 * 1024;
@@ -45,7 +45,7 @@ impl Scratch {
         scratch.git(&["init", "--quiet", "--initial-branch=main"])?;
         scratch.git(&[&identity[..], &commit[..]].concat())?;
         let socket = scratch.home().join("run/daemon.sock");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !socket.exists() {
             if Instant::now() > deadline {
                 return Err(format!("the daemon does not listen: {}", scratch.log()).into());
@@ -183,7 +183,7 @@ impl Connection {
 
     /// The next line.
     pub fn next(&mut self) -> Result<Value> {
-        let line = self.lines.recv_timeout(PATIENCE).map_err(|_| "no answer in time")?;
+        let line = self.lines.recv_timeout(TIMEOUT).map_err(|_| "no answer in time")?;
         Ok(serde_json::from_str(&line)?)
     }
 

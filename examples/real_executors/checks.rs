@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::lab::{Client, Lab};
 use crate::report::Cell;
-use crate::{CHECK_MAX, GLANCE, PATIENCE, Result, processes};
+use crate::{CHECK_MAX, GLANCE, Result, TIMEOUT, processes};
 
 /// In the order of the table.
 pub const CHECKS: [&str; 14] = [
@@ -169,7 +169,7 @@ impl Trial<'_> {
     async fn approvals(&mut self) -> Result<String> {
         let attempt = self.client.start("Write the notes. [[edit]]", Some("ask")).await?;
         self.attempts.push(attempt.clone());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut asked: Vec<Value> = Vec::new();
         loop {
             let pending = json!({"attempt_id": attempt});
@@ -225,8 +225,8 @@ impl Trial<'_> {
         // Some count a request for a title into the first, or their cost for the session.
         let is_sum = |name: &&str| {
             let [first, both] = [&first, &both].map(|usage| usage[*name].as_f64());
-            let told = first.zip(both).filter(|(first, _)| *first > 0.0);
-            told.is_none_or(|(first, both)| both > first && both < 2.9 * first)
+            let counts = first.zip(both).filter(|(first, _)| *first > 0.0);
+            counts.is_none_or(|(first, both)| both > first && both < 2.9 * first)
         };
         if !["input_tokens", "output_tokens", "cost_usd"].iter().all(is_sum) {
             return Err(format!("usage is {first}, and then {both}").into());
@@ -245,10 +245,10 @@ impl Trial<'_> {
         let said = self.completed(&forked).await?["final_message"].take();
         let log = self.client.log(&forked, "normalized").await?;
         let notices = of_kind(&log, "system_message");
-        let is_told = |words: &str| notices.iter().any(|it| text(&it["text"]).contains(words));
-        let how = if is_told("what was done so far") {
+        let has_notice = |words: &str| notices.iter().any(|it| text(&it["text"]).contains(words));
+        let how = if has_notice("what was done so far") {
             "summary"
-        } else if is_told("a copy of the agent's own session")
+        } else if has_notice("a copy of the agent's own session")
             && is_recalled(text(&said), "[[text]]")
         {
             "session"
@@ -294,7 +294,7 @@ impl Trial<'_> {
             all.map(|process| process.to_string())
         };
         // Now a command has run, and left what it leaves.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !left().any(|process| process.contains("sleep 1000")) {
             if Instant::now() > deadline {
                 return Err("the commands have left nothing behind that could be stopped".into());
@@ -324,7 +324,7 @@ impl Trial<'_> {
             self.writes(&attempt, "").await?;
             tries.push((scenario, kind, attempt));
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let (mut wrong, mut unreported, mut endless) = (Vec::new(), Vec::new(), Vec::new());
         for (scenario, kind, attempt) in tries {
             let Some(status) = self.client.settled_by(&attempt, deadline).await? else {
@@ -335,19 +335,20 @@ impl Trial<'_> {
                 continue;
             };
             let log = self.client.log(&attempt, "normalized").await?;
-            let told = of_kind(&log, "error_message").last().map_or(Value::Null, |&it| it.clone());
+            let reported =
+                of_kind(&log, "error_message").last().map_or(Value::Null, |&it| it.clone());
             let has_failed = status["state"] == "failed";
-            if has_failed && told["error_type"] == kind {
+            if has_failed && reported["error_type"] == kind {
                 continue;
             }
             // Some say nothing at all when their model refuses: then the turn has failed
             // all the same, and its status says that the agent gave no reason.
-            let said = [text(&told["text"]), text(&status["failure_summary"])];
+            let said = [text(&reported["text"]), text(&status["failure_summary"])];
             let is_silent = |it: &&str| it.contains("the agent ended its turn without");
             if has_failed && said.iter().any(is_silent) {
                 unreported.push(scenario);
             } else {
-                wrong.push(format!("{scenario}: {} with {told}", status["state"]));
+                wrong.push(format!("{scenario}: {} with {reported}", status["state"]));
             }
         }
         if !wrong.is_empty() {
@@ -365,8 +366,8 @@ impl Trial<'_> {
         let attempt = self.begin("Where are you? Call get_context. [[context]]").await?;
         let status = self.completed(&attempt).await?;
         let said = text(&status["final_message"]);
-        let is_told = said.starts_with("I was told") && said.contains(&attempt);
-        if is_told { Ok(String::new()) } else { Err(format!("it said: {said}").into()) }
+        let is_reached = said.starts_with("I was told") && said.contains(&attempt);
+        if is_reached { Ok(String::new()) } else { Err(format!("it said: {said}").into()) }
     }
 
     /// The daemon's death in the middle of a turn loses and repeats nothing.
@@ -429,7 +430,7 @@ impl Trial<'_> {
 
     /// Waits until the executor has written something.
     async fn writes(&self, attempt: &str, wanted: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let log = self.client.log(attempt, "raw").await?;
             if log.iter().any(|entry| text(&entry["text"]).contains(wanted)) {

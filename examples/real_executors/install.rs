@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::clis::Pick;
-use crate::{PATIENCE, Result, command};
+use crate::{Result, TIMEOUT, command};
 
 /// The oldest that all of them support: npm gives an older Node.js old versions
 /// of them, and says nothing.
@@ -75,7 +75,7 @@ impl Shelf {
         let mut npm = tokio::process::Command::from(npm);
         npm.args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"]);
         npm.arg(&folder).arg(package).current_dir(&folder).kill_on_drop(true);
-        let output = tokio::time::timeout(PATIENCE, npm.output()).await;
+        let output = tokio::time::timeout(TIMEOUT, npm.output()).await;
         let output = output.map_err(|_| format!("npm takes too long for {package}"))??;
         if output.status.success() {
             return Ok(());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::clis::Setup;
-use crate::{PATIENCE, Result, command, processes};
+use crate::{Result, TIMEOUT, command, processes};
 
 /// Dropped, all that ran in it ends.
 pub struct Lab {
@@ -185,7 +185,7 @@ impl Client {
     pub async fn call(&self, tool: &'static str, arguments: Value) -> Result<Value> {
         let Value::Object(arguments) = arguments else { return Err("no object".into()) };
         let request = CallToolRequestParams::new(tool).with_arguments(arguments);
-        let result = tokio::time::timeout(PATIENCE, self.service.call_tool(request)).await;
+        let result = tokio::time::timeout(TIMEOUT, self.service.call_tool(request)).await;
         let result = result.map_err(|_| format!("{tool} does not answer"))??;
         let output = result.structured_content.unwrap_or_default();
         match result.is_error {
@@ -217,7 +217,7 @@ impl Client {
 
     /// Waits until an attempt has settled: how it stands.
     pub async fn settled(&self, attempt: &str) -> Result<Value> {
-        let settled = self.settled_by(attempt, Instant::now() + PATIENCE).await?;
+        let settled = self.settled_by(attempt, Instant::now() + TIMEOUT).await?;
         settled.ok_or_else(|| "the attempt does not settle".into())
     }
 

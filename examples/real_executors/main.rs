@@ -37,7 +37,7 @@ use crate::report::Row;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// What takes longer has failed. CLIs try again for minutes when a model fails.
-const PATIENCE: Duration = Duration::from_mins(6);
+const TIMEOUT: Duration = Duration::from_mins(6);
 
 /// A check that takes longer has failed.
 const CHECK_MAX: Duration = Duration::from_mins(12);

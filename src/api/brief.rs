@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_member_is_told_with_its_place_and_the_nearest_name() {
+    fn a_misspelt_member_is_reported_with_its_place_and_the_nearest_name() {
         let (code, path, hint) = refused(&json!({"acceptanceCriterias": ["x"]}));
         assert_eq!((code, path.as_str()), (Code::UnknownField, "brief.acceptanceCriterias"));
         assert!(hint.contains("brief.acceptanceCriteria instead of"), "{hint}");

@@ -25,7 +25,7 @@ pub fn name_of(path: &str) -> &str {
 }
 
 /// The length to which a path is cut in refusals, in characters.
-const PATH_TOLD: usize = 200;
+const PATH_SHOWN_MAX: usize = 200;
 
 /// The path of a field below a JSON pointer: `/repos/0` and `path` give `repos[0].path`.
 pub fn join(pointer: &str, field: &str) -> String {
@@ -41,7 +41,7 @@ pub fn join(pointer: &str, field: &str) -> String {
         }
     }
     // An unknown field of a caller may have a name of any length.
-    cut(path, PATH_TOLD)
+    cut(path, PATH_SHOWN_MAX)
 }
 
 /// The JSON pointer of a path: `/repos/0/path` for `repos[0].path`.

@@ -108,7 +108,7 @@ macro_rules! tools {
                 caller: &crate::api::Caller,
                 key: Option<crate::api::Key>,
                 input: $input,
-            ) -> crate::api::Refusable<crate::api::Once<$output>>;
+            ) -> crate::api::Refusable<crate::api::Idempotent<$output>>;
         ] $($rest)*);
     };
     // Other methods follow the tools, unchanged.

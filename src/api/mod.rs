@@ -43,7 +43,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use provost_actors::ids::AttemptId;
-pub use provost_actors::journal::{Key, Once};
+pub use provost_actors::journal::{Idempotent, Key};
 pub use provost_actors::process::place::CallerLocation;
 pub use provost_actors::refusal::{Code, Refusal};
 use provost_actors::text::{NAME_SHOWN_MAX, cut};
@@ -209,14 +209,14 @@ pub trait OtherHosts: Send + Sync {
     ) -> Refusable<Option<String>>;
 
     /// Has the daemon of another host carry out a call, and waits for the answer.
-    async fn carry(&self, host: &str, call: ForwardedCall) -> Refusable<Once<Value>>;
+    async fn carry(&self, host: &str, call: ForwardedCall) -> Refusable<Idempotent<Value>>;
 
     /// The calls that other daemons ask of this one, each with its id, except for those that are `running`.
     /// Waits until there is one. Cancel safe.
     async fn take_calls(&self, running: &[String]) -> Refusable<Vec<(String, ForwardedCall)>>;
 
     /// Gives the answer to such a call to the daemon that asked.
-    async fn answer_call(&self, id: &str, answer: Refusable<Once<Value>>);
+    async fn answer_call(&self, id: &str, answer: Refusable<Idempotent<Value>>);
 
     /// Carries out a method of the command line for another daemon, which has checked that its caller may
     /// call it.
@@ -225,7 +225,7 @@ pub trait OtherHosts: Send + Sync {
         caller: &Caller,
         method: &str,
         arguments: Map<String, Value>,
-    ) -> Refusable<Once<Value>>;
+    ) -> Refusable<Idempotent<Value>>;
 }
 
 /// Finds tasks by their handles.

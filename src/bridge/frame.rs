@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_apart() {
+    fn kinds_of_lines_are_distinguished() {
         let read = |line: &'static str| Frame::read(line.as_bytes());
         let request = |id_value: Value, modern| Frame::Request {
             id: id(&id_value),

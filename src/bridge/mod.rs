@@ -150,7 +150,7 @@ impl<W: Write + Send + 'static> Bridge<W> {
                 Err(error) => {
                     tracing::warn!(%error, "the requests in flight are refused");
                     let answers = lock(&self.link.pending).give_up(&error.to_string());
-                    let (telling, told) = oneshot::channel::<()>();
+                    let (telling, finished) = oneshot::channel::<()>();
                     // The answers are written by a thread: if the client does not read, the thread blocks,
                     // and this task can still be ended by a signal.
                     let begun = self.thread("refusals", move |link| {
@@ -164,7 +164,7 @@ impl<W: Write + Send + 'static> Bridge<W> {
                     }
                     // The thread has dropped its end: that is an error here, and means that all answers are
                     // written.
-                    let _ = told.await;
+                    let _ = finished.await;
                 }
             }
         }

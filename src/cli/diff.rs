@@ -101,12 +101,12 @@ fn show_hint(hint: Option<&str>) {
 /// patch, for programs.
 fn show_merged(merged: &[MergedWork]) {
     for MergedWork { repo_name, branch, merged_as, .. } in merged {
-        let told = format!(
+        let message = format!(
             "{repo_name}: nothing is new since the merge into {branch} ({}): these are the changes \
              that it brought",
             merged_as.get(..12).unwrap_or(merged_as)
         );
-        anstream::eprintln!("merged: {}", harmless(&told));
+        anstream::eprintln!("merged: {}", harmless(&message));
     }
 }
 

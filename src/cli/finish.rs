@@ -266,12 +266,12 @@ mod tests {
         assert_eq!(merged, ["app committed: 0123456789ab", "app main is at bbbb"]);
         let conflict = json!({"path": "app/a", "kind": "contents", "by_setup": true,
             "hunks": "<<<<<<< x\n1\n"});
-        let told = lines(&done("conflicts", false, &json!({"conflicts": [conflict]})));
+        let shown = lines(&done("conflicts", false, &json!({"conflicts": [conflict]})));
         assert_eq!(
-            told[1..4],
+            shown[1..4],
             ["conflict (contents) in app/a, which the setup had changed", "    <<<<<<< x", "    1"]
         );
-        assert!(told[4].starts_with("nothing was merged; ") && told[4].contains("provost queue"));
+        assert!(shown[4].starts_with("nothing was merged; ") && shown[4].contains("provost queue"));
         let left = lines(&done("conflicts", true, &json!({})));
         assert!(left[2].starts_with("not all was merged; "), "{left:?}");
     }

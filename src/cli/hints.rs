@@ -367,18 +367,18 @@ mod tests {
 
     #[test]
     fn a_message_names_what_was_typed() {
-        let told = |verb| message_for_person("`name` must be short.", verb);
-        assert_eq!(told("init"), "--name must be short.");
-        assert_eq!(told("plan remove"), "NAME must be short.");
-        assert_eq!(told("run"), "`name` must be short.");
+        let message = |verb| message_for_person("`name` must be short.", verb);
+        assert_eq!(message("init"), "--name must be short.");
+        assert_eq!(message("plan remove"), "NAME must be short.");
+        assert_eq!(message("run"), "`name` must be short.");
     }
 
     #[test]
     fn no_codes_hint_leaves_a_tool_or_field() {
         for code in Code::ALL {
-            let told = for_person(code.hint(), "run");
-            assert!(!told.contains("Call ") && !told.contains("the tool"), "{told}");
-            assert!(is_plain(&told), "{told}");
+            let shown = for_person(code.hint(), "run");
+            assert!(!shown.contains("Call ") && !shown.contains("the tool"), "{shown}");
+            assert!(is_plain(&shown), "{shown}");
         }
     }
 

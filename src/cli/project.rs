@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn two_projects_of_one_repository_must_be_told_apart() {
+    fn two_projects_of_one_repository_must_be_distinguished() {
         let projects = [project(1, "a", &["/a"]), project(2, "b", &["/a"])];
         let refused = choose_in(&projects, "/a").unwrap_err();
         assert!(refused.contains("a (0192") && refused.contains("b (0192"), "{refused}");

@@ -89,7 +89,7 @@ async fn a_refusal_keeps_its_envelope_and_a_protocol_error_its_data() {
 }
 
 #[tokio::test]
-async fn a_socket_nobody_listens_on_is_unreachable() {
+async fn a_socket_without_a_listener_is_unreachable() {
     let (_dir, home) = home();
     drop(UnixListener::bind(&home.socket).unwrap());
     let opened = Connection::open(&home.socket, &hello()).await;

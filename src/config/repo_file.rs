@@ -248,7 +248,7 @@ mod tests {
              run = 'npm start'\nport = 'PORT'\nready = 'http://localhost:$PORT/'\n[checks]\n\
              test = 'npm test'\n";
         let entries = read_repo_file(text).unwrap().entries();
-        let told: Vec<String> =
+        let found: Vec<String> =
             entries.iter().map(|(key, entry)| format!("{key} {}", entry.origin)).collect();
         let expected = [
             "checks.test provost.toml:17",
@@ -264,13 +264,13 @@ mod tests {
             "setup.run provost.toml:3",
             "setup.timeout_secs provost.toml:4",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
         assert!(entries.values().all(|entry| entry.is_repos));
     }
 
     #[test]
     fn faults_name_the_file_the_line_and_the_key() {
-        for (text, told) in [
+        for (text, expected) in [
             (
                 "[setup]\ncach_key = 'x'",
                 "provost.toml:2: unknown key `setup.cach_key`; did you mean",
@@ -318,7 +318,7 @@ mod tests {
             ("[setup", "provost.toml:1: "),
         ] {
             let error = read_repo_file(text).unwrap_err();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
         let long = format!("[setup]\nrun = '{}'", "x".repeat(COMMAND_MAX + 1));
         assert!(read_repo_file(&long).unwrap_err().contains("a command of at most 2048 bytes"));

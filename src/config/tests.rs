@@ -451,8 +451,8 @@ fn a_projects_repositories_are_configured_as_by_their_own_file() {
 }
 
 #[test]
-fn what_is_wrong_with_a_check_is_told_with_its_place() {
-    for (text, told) in [
+fn what_is_wrong_with_a_check_is_reported_with_its_place() {
+    for (text, expected) in [
         (
             "[projects.x]\ncheck = {}",
             "unknown key `projects.x.check`; did you mean `projects.x.checks`?",
@@ -466,7 +466,7 @@ fn what_is_wrong_with_a_check_is_told_with_its_place() {
         ("[checks]\nwall_sec = 3", "did you mean `checks.wall_secs`?"),
     ] {
         let error = parse(text).unwrap_err();
-        assert!(error.contains(told), "{text}: {error}");
+        assert!(error.contains(expected), "{text}: {error}");
     }
 }
 
@@ -528,7 +528,7 @@ fn a_forge_has_a_kind_an_interface_and_a_token_that_is_not_shown() {
     assert_eq!((own.api.as_str(), own.token.as_str()), ("https://git.example/api/v4", "hunter2"));
     let shown = serde_json::to_string(&config.show()).unwrap();
     assert!(shown.contains("GITHUB_TOKEN") && !shown.contains("hunter2"), "{shown}");
-    for (text, told) in [
+    for (text, expected) in [
         ("[forges.'h']\ntoken = 'x'", "kind = \"github\" or \"gitlab\""),
         ("[forges.'h']\nkind = 'gitea'\ntoken = 'x'", "one of github, gitlab"),
         ("[forges.'github.com']\nkind = 'github'", "either token or token_env"),
@@ -536,6 +536,6 @@ fn a_forge_has_a_kind_an_interface_and_a_token_that_is_not_shown() {
         ("[forges.'github.com']\ntokn = 'x'", "did you mean `forges.github.com.token`"),
     ] {
         let error = parse(text).unwrap_err();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }

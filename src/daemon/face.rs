@@ -46,7 +46,7 @@ use crate::mcp::Limits;
 /// Most open connections; further ones wait in the kernel's queue.
 const CONNECTIONS: usize = 1024;
 /// Most open connections of strangers; one more ends the oldest of them.
-const STRANGERS: usize = 256;
+const UNAUTHENTICATED_MAX: usize = 256;
 /// How long a client may take for a TLS handshake, and for the headers of a request.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// How long a client may read nothing of an answer before its connection ends.
@@ -119,7 +119,7 @@ impl Sockets {
             tls,
             port,
             room: Arc::new(Semaphore::new(CONNECTIONS)),
-            strangers: Strangers::default(),
+            unauthenticated: UnauthenticatedConnections::default(),
             ending: ending.clone(),
         };
         let mut open = JoinSet::new();
@@ -155,25 +155,25 @@ struct Server {
     tls: Option<TlsAcceptor>,
     port: u16,
     room: Arc<Semaphore>,
-    strangers: Strangers,
+    unauthenticated: UnauthenticatedConnections,
     ending: CancellationToken,
 }
 
 /// The connections that have proved no user yet, oldest first. The weak pointer is dead once the
 /// connection has proved one or has ended; the token ends the connection.
 #[derive(Clone, Default)]
-struct Strangers(Arc<Mutex<VecDeque<Stranger>>>);
+struct UnauthenticatedConnections(Arc<Mutex<VecDeque<Unauthenticated>>>);
 
 /// One connection of a stranger, and what ends it.
-type Stranger = (Weak<()>, CancellationToken);
+type Unauthenticated = (Weak<()>, CancellationToken);
 
-impl Strangers {
+impl UnauthenticatedConnections {
     /// Adds a connection, which stays a stranger's until the returned `Arc` is dropped. The returned
     /// token is cancelled when the connection has to end.
     fn enter(&self) -> (Arc<()>, CancellationToken) {
         let mut all = lock(&self.0);
         all.retain(|(seat, _)| seat.strong_count() > 0);
-        if all.len() >= STRANGERS
+        if all.len() >= UNAUTHENTICATED_MAX
             && let Some((_, oldest)) = all.pop_front()
         {
             oldest.cancel();
@@ -190,7 +190,7 @@ impl Server {
         // Without this, the kernel would hold back small answers and events to merge them (tcp(7)).
         let _ = stream.set_nodelay(true);
         let (domain, port) = (Arc::clone(&self.domain), self.port);
-        let (seat, end) = self.strangers.enter();
+        let (seat, end) = self.unauthenticated.enter();
         // Called once the caller has proved a user: only then is `/proc` searched.
         let place = move || {
             drop(seat);
@@ -300,14 +300,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_stranger_too_many_ends_the_oldest_and_no_one_who_is_known() {
-        let strangers = Strangers::default();
-        let (seat, known) = strangers.enter();
-        let mut others: Vec<_> = (1..STRANGERS).map(|_| strangers.enter()).collect();
+    fn one_unauthenticated_connection_too_many_ends_the_oldest_and_no_authenticated_one() {
+        let unauthenticated = UnauthenticatedConnections::default();
+        let (seat, known) = unauthenticated.enter();
+        let mut others: Vec<_> =
+            (1..UNAUTHENTICATED_MAX).map(|_| unauthenticated.enter()).collect();
         drop(seat);
-        others.push(strangers.enter());
+        others.push(unauthenticated.enter());
         assert!(!known.is_cancelled() && others.iter().all(|(_, end)| !end.is_cancelled()));
-        others.push(strangers.enter());
+        others.push(unauthenticated.enter());
         let ended = others.iter().map(|(_, end)| end.is_cancelled()).collect::<Vec<_>>();
         assert!(ended[0] && !ended[1..].contains(&true) && !known.is_cancelled());
     }

@@ -81,8 +81,8 @@ async fn session(
 ) -> io::Result<()> {
     let peer = stream.peer_cred()?;
     if peer.uid() != nix::unistd::geteuid().as_raw() {
-        let stranger = format!("uid {}", peer.uid());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, stranger));
+        let message = format!("uid {}", peer.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     let from =
         peer.pid().map_or_else(|| "socket".to_owned(), |pid| format!("socket, process {pid}"));

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_is_told_who_holds_the_lock_and_the_next_one_gets_it() {
+    fn the_second_learns_who_holds_the_lock_and_the_next_one_gets_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = HomeLock::take(&path).unwrap();

@@ -42,13 +42,13 @@ pub async fn end(
         );
         return Err(DaemonError::Host(why, way));
     }
-    let strangers = if hosts.iter().filter(is_this).any(|it| is_home(&it)) {
+    let stale = if hosts.iter().filter(is_this).any(|it| is_home(&it)) {
         not_own(&home.attempts(), store, alive).await?
     } else {
         lease.fence()?;
         alive
     };
-    for dir in strangers {
+    for dir in stale {
         tracing::warn!(folder = %dir.display(), "what runs here is not this host's, and is ended");
         let what = format!("ending {}, which another host may have taken over", dir.display());
         until_done(what, || shims.end_stale(&dir)).await;

@@ -147,10 +147,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_that_outgoing_connections_may_take_are_told() {
+    fn ports_that_outgoing_connections_may_take_are_reported() {
         assert!(of_ports("24000-31999", "32768\t60999\n").is_none());
-        let told = of_ports("24000-32768", "32768\t60999\n").unwrap();
-        assert!(told.message.contains("from 32768 to 60999"), "{}", told.message);
+        let found = of_ports("24000-32768", "32768\t60999\n").unwrap();
+        assert!(found.message.contains("from 32768 to 60999"), "{}", found.message);
         assert!(of_ports("24000-31999", "").is_none());
     }
 }

@@ -13,7 +13,7 @@ use crate::api::approvals::{
     ApprovalDecision, ApprovalSummary, ListApprovalsInput, RespondApprovalInput,
     RespondApprovalOutput,
 };
-use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
+use crate::api::{Caller, Code, Idempotent, Key, Refusable, Refusal};
 use crate::store::Page;
 
 impl Domain {
@@ -41,7 +41,7 @@ impl Domain {
         caller: &Caller,
         key: Option<Key>,
         input: RespondApprovalInput,
-    ) -> Refusable<Once<RespondApprovalOutput>> {
+    ) -> Refusable<Idempotent<RespondApprovalOutput>> {
         let reason = input.reason.map_or_else(|| "no reason was given".to_owned(), Into::into);
         let id = input.approval_id;
         let verdict = match (input.decision, input.answer) {

@@ -26,7 +26,7 @@ use crate::api::attempts::{
     StopAttemptInput, StopAttemptOutput, WorkspaceRepo,
 };
 use crate::api::commands::AttemptLine;
-use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
+use crate::api::{Caller, Code, Idempotent, Key, Refusable, Refusal};
 use crate::store::{self, AttemptOverview, Quota};
 
 /// Longest final message in the status of one attempt, in characters.
@@ -42,7 +42,7 @@ impl AttemptTools for Domain {
         caller: &Caller,
         key: Option<Key>,
         input: StartTaskAttemptInput,
-    ) -> Refusable<Once<StartTaskAttemptOutput>> {
+    ) -> Refusable<Idempotent<StartTaskAttemptOutput>> {
         let repos = input.repos.map(|repos| {
             let repos = repos.into_iter();
             repos.map(|repo| (repo.repo_id, repo.target_branch.map(Into::into))).collect()
@@ -157,13 +157,13 @@ impl AttemptTools for Domain {
         _: &Caller,
         key: Option<Key>,
         input: StopAttemptInput,
-    ) -> Refusable<Once<StopAttemptOutput>> {
+    ) -> Refusable<Idempotent<StopAttemptOutput>> {
         let (attempt, force) = (input.attempt_id, input.force);
         let stop = |port| GatewayMessage::Stop(key, attempt, force, port);
         let answer = gateway::ask(&self.gateway, stop).await?;
         // With the snapshot written, the caller's next read agrees with this answer. A stop must work
         // without the store, so an error here is ignored.
-        let _ = self.store.snapshot_stands(attempt, SNAPSHOT_PATIENCE).await;
+        let _ = self.store.snapshot_stands(attempt, SNAPSHOT_TIMEOUT).await;
         let worktree = self.worktree(attempt).await;
         Ok(answered(answer, |stopped: AttemptStopped| StopAttemptOutput {
             attempt_id: stopped.attempt_id,
@@ -304,7 +304,7 @@ impl Domain {
 }
 
 /// How long a stop waits for the snapshot of the turn that it ended.
-const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(5);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn turn_number(turn: ToTurn) -> u32 {
     u32::try_from(turn.get()).unwrap_or(u32::MAX)

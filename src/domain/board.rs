@@ -23,7 +23,7 @@ use crate::api::tasks::{
     GetTaskInput, GetTaskOutput, ListTasksInput, ListTasksOutput, TaskOutput, TaskTools,
     UpdateTaskInput,
 };
-use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
+use crate::api::{Caller, Code, Idempotent, Key, Refusable, Refusal};
 
 #[async_trait]
 impl ProjectTools for Domain {
@@ -47,7 +47,7 @@ impl ProjectTools for Domain {
         _: &Caller,
         key: Option<Key>,
         input: CreateProjectInput,
-    ) -> Refusable<Once<CreateProjectOutput>> {
+    ) -> Refusable<Idempotent<CreateProjectOutput>> {
         let name = String::from(input.name);
         let repos = input.repos.into_iter();
         let paths: Vec<RepoPath> =
@@ -66,7 +66,7 @@ impl ProjectTools for Domain {
         _: &Caller,
         key: Option<Key>,
         input: AddRepoInput,
-    ) -> Refusable<Once<AddRepoOutput>> {
+    ) -> Refusable<Idempotent<AddRepoOutput>> {
         let project_id = input.project_id;
         let (path, branch): RepoPath = (input.path.into(), input.target_branch.map(Into::into));
         let checking = check_repository(&path, branch.as_deref(), "path");
@@ -117,7 +117,7 @@ impl TaskTools for Domain {
         _: &Caller,
         key: Option<Key>,
         input: CreateTaskInput,
-    ) -> Refusable<Once<CreateTaskOutput>> {
+    ) -> Refusable<Idempotent<CreateTaskOutput>> {
         let (answer, handle) = self.store.create_task(key.as_ref(), &input).await?;
         Ok(answered(answer, |task_id| CreateTaskOutput { task_id, handle }))
     }
@@ -127,7 +127,7 @@ impl TaskTools for Domain {
         _: &Caller,
         key: Option<Key>,
         input: UpdateTaskInput,
-    ) -> Refusable<Once<TaskOutput>> {
+    ) -> Refusable<Idempotent<TaskOutput>> {
         let answer = self.store.update_task(key.as_ref(), &input).await?;
         // A closed task has no conflicts any more, a reopened one may have.
         if input.status.is_some() {
@@ -141,7 +141,7 @@ impl TaskTools for Domain {
         _: &Caller,
         key: Option<Key>,
         input: DeleteTaskInput,
-    ) -> Refusable<Once<DeleteTaskOutput>> {
+    ) -> Refusable<Idempotent<DeleteTaskOutput>> {
         let answer = self.store.delete_task(key.as_ref(), input.task_id).await?;
         radar::look(&self.world, &[]);
         let handle = self.store.handle_of(input.task_id).await?;

@@ -7,7 +7,7 @@ use provost_actors::event::Timestamp;
 use provost_actors::gateway::{self, FollowUpRequest};
 use provost_actors::ids::{AttemptId, CommentId, QueueId, ReviewId};
 use provost_actors::journal::{
-    FollowUpAction, FollowedUp, Key, Once, Review, TurnSnapshot, remembered,
+    FollowUpAction, FollowedUp, Idempotent, Key, Review, TurnSnapshot, remembered,
 };
 use provost_actors::workspace::file_versions::Span;
 
@@ -39,7 +39,7 @@ impl CommentTools for Domain {
         caller: &Caller,
         key: Option<Key>,
         input: CommentOnChangesInput,
-    ) -> Refusable<Once<CommentOnChangesOutput>> {
+    ) -> Refusable<Idempotent<CommentOnChangesOutput>> {
         let (attempt, by) = (input.attempt_id, author(caller));
         let id = input.comment_id;
         match (input.action, id, &input.text) {
@@ -62,7 +62,7 @@ impl CommentTools for Domain {
             }
             (CommentAction::List, ..) => {
                 let newest = newest(self.comments_of(attempt).await?);
-                Ok(Once { value: newest, deduplicated: false })
+                Ok(Idempotent { value: newest, deduplicated: false })
             }
             // The field rules refuse it before.
             _ => Err(Refusal::new(Code::MissingRequired, "the action lacks a field")),
@@ -82,7 +82,7 @@ impl CommentTools for Domain {
         let latest_turn = snapshots.last().map(|(turn, _)| *turn);
         let comments = match self.lost_host_of(&attempt.to_string()).await? {
             // Positions need the files, which only the lost host has.
-            Some(_) => kept.iter().map(KeptComment::told).collect(),
+            Some(_) => kept.iter().map(KeptComment::to_output).collect(),
             None => self.judged(attempt, &kept, &snapshots).await?,
         };
         Ok(AttemptComments { attempt_id: attempt, comments, reviews, latest_turn })
@@ -103,15 +103,15 @@ impl Domain {
         key: Option<Key>,
         input: &CommentOnChangesInput,
         text: String,
-    ) -> Refusable<Once<CommentOnChangesOutput>> {
+    ) -> Refusable<Idempotent<CommentOnChangesOutput>> {
         // A repeated call answers from its key: the lines may be gone by now.
         if let Some(before) = remembered::<Comment>(&self.store, key.as_ref()).await? {
-            return Ok(answered(self.told_now(attempt, before).await, only));
+            return Ok(answered(self.with_positions(attempt, before).await, only));
         }
         let on = lines(input)?;
         let comment = self.commented(attempt, &on, text).await?;
         let added = self.store.add_comment(key.as_ref(), attempt, by, &comment).await?;
-        Ok(answered(self.told_now(attempt, added).await, only))
+        Ok(answered(self.with_positions(attempt, added).await, only))
     }
 
     /// Edits, removes or resolves a comment.
@@ -122,14 +122,18 @@ impl Domain {
         key: Option<Key>,
         id: CommentId,
         amendment: Amendment,
-    ) -> Refusable<Once<CommentOnChangesOutput>> {
+    ) -> Refusable<Idempotent<CommentOnChangesOutput>> {
         let done = self.store.amend_comment(key.as_ref(), attempt, by, id, &amendment).await?;
-        Ok(answered(self.told_now(attempt, done).await, only))
+        Ok(answered(self.with_positions(attempt, done).await, only))
     }
 
     /// Adds the current position of the comment's lines. The change is already written, so an error here
     /// leaves the comment as it was stored.
-    async fn told_now(&self, attempt: AttemptId, mut done: Once<Comment>) -> Once<Comment> {
+    async fn with_positions(
+        &self,
+        attempt: AttemptId,
+        mut done: Idempotent<Comment>,
+    ) -> Idempotent<Comment> {
         let id = done.value.comment_id;
         if let Ok(all) = self.comments_of(attempt).await
             && let Some(it) = all.comments.into_iter().find(|it| it.comment_id == id)
@@ -147,7 +151,7 @@ impl Domain {
         by: &Author,
         key: Option<Key>,
         message: Option<String>,
-    ) -> Refusable<Once<CommentOnChangesOutput>> {
+    ) -> Refusable<Idempotent<CommentOnChangesOutput>> {
         if let Some(before) = remembered::<FollowedUp>(&self.store, key.as_ref()).await? {
             return Ok(answered(before, sent));
         }
@@ -214,7 +218,7 @@ impl Domain {
     ) -> Result<Vec<Comment>, Refusal> {
         let mut stands = self.standings(attempt, kept, snapshots).await?;
         let judged = kept.iter().map(|kept| {
-            let mut comment = kept.told();
+            let mut comment = kept.to_output();
             let Some((standing, path)) = stands.remove(&kept.comment_id) else { return comment };
             comment.now = standing.now.map(|lines| CurrentLines {
                 path,

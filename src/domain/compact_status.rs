@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_told_whole_and_a_larger_answer_holds_more() {
+    fn few_are_shown_whole_and_a_larger_answer_holds_more() {
         let answer = fitting(&vec![worst("short"); 3], 16 * 1024);
         assert!(!answer.truncated && matches!(answer.attempts[0], StatusView::Whole(_)));
         let many = vec![worst(&"x".repeat(500)); 50];

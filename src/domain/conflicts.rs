@@ -34,7 +34,7 @@ impl Domain {
         let ids: Vec<AttemptId> = attempts.iter().map(|it| it.line.attempt_id).collect();
         radar::look_now(&self.world, &ids).await;
         let mut found = self.conflicts_of(&ids).await?;
-        let told = attempts.into_iter().map(|attempt| {
+        let listed = attempts.into_iter().map(|attempt| {
             let AttemptLine { attempt_id, task_title, project_name, workspace_branch, .. } =
                 attempt.line;
             AttemptConflicts {
@@ -46,7 +46,7 @@ impl Domain {
                 conflicts_with: found.remove(&attempt_id).unwrap_or_default(),
             }
         });
-        Ok(Conflicts { attempts: ordered(told.collect()) })
+        Ok(Conflicts { attempts: ordered(listed.collect()) })
     }
 
     /// What each of these attempts is in conflict with, by one query.
@@ -160,11 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn many_conflicts_are_told_with_fewer_paths_of_each() {
+    fn many_conflicts_are_listed_with_fewer_paths_of_each() {
         let paths = |count: usize| {
-            let told = shortened(vec![conflict(None); count]);
-            assert!(told.iter().all(|it| it.path_count == 30) && told.len() == count);
-            told.first().map_or(0, |it| it.paths.len())
+            let conflicts = shortened(vec![conflict(None); count]);
+            assert!(conflicts.iter().all(|it| it.path_count == 30) && conflicts.len() == count);
+            conflicts.first().map_or(0, |it| it.paths.len())
         };
         assert_eq!([0, 1, 3, 4, 100].map(paths), [0, 20, 20, 15, 1]);
     }

@@ -15,7 +15,7 @@ use crate::api::follow_up::{
 use crate::api::sessions::{
     SessionMessage, SessionTools, TailSessionMessagesInput, TailSessionMessagesOutput,
 };
-use crate::api::{Caller, Key, Once, Refusable, Refusal};
+use crate::api::{Caller, Idempotent, Key, Refusable, Refusal};
 
 #[async_trait]
 impl FollowUpTools for Domain {
@@ -24,13 +24,13 @@ impl FollowUpTools for Domain {
         _: &Caller,
         key: Option<Key>,
         input: FollowUpInput,
-    ) -> Refusable<Once<FollowUpOutput>> {
+    ) -> Refusable<Idempotent<FollowUpOutput>> {
         let (attempt_id, session_id) =
             self.store.session(input.attempt_id, input.session_id).await?;
         let Some(action) = input.action.of_turn() else {
             let repo = input.repo.map(Into::into);
             let output = self.preview_beside(attempt_id, session_id, input.action, repo).await?;
-            return Ok(Once { value: output, deduplicated: false });
+            return Ok(Idempotent { value: output, deduplicated: false });
         };
         let request = FollowUpRequest {
             attempt_id,

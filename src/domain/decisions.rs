@@ -10,7 +10,7 @@ use crate::api::decisions::{
     AnswerInput, AnswerOutput, Decided, DecisionTools, ListInboxInput, ListInboxOutput,
 };
 use crate::api::worker::inbox::{ListQuestionsInput, QuestionsAsked};
-use crate::api::{Caller, Key, Once, Refusable};
+use crate::api::{Caller, Idempotent, Key, Refusable};
 
 /// Where a page begins. As a cursor: `approvals:<id>`, `questions`, or `questions:<id>`.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl DecisionTools for Domain {
         caller: &Caller,
         key: Option<Key>,
         input: AnswerInput,
-    ) -> Refusable<Once<AnswerOutput>> {
+    ) -> Refusable<Idempotent<AnswerOutput>> {
         Ok(match Decided::try_from(input)? {
             Decided::Approval(input) => {
                 let answer = self.respond_approval(caller, key, input).await?;

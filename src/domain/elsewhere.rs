@@ -32,7 +32,7 @@ use super::Domain;
 use super::waits::cut_off;
 use crate::api::placed::{Needs, Placed, Subject, Unplaced, about};
 use crate::api::{
-    Access, Caller, CallerLocation, Code, ForwardedCall, Once, Origin, OtherHosts, Refusable,
+    Access, Caller, CallerLocation, Code, ForwardedCall, Idempotent, Origin, OtherHosts, Refusable,
     Refusal, Role,
 };
 use crate::store::HostAnswer;
@@ -40,7 +40,7 @@ use crate::store::HostAnswer;
 /// How often the rows are read if no notification comes: notifications can be lost, rows can't.
 const POLL: Duration = Duration::from_secs(1);
 /// How long a call may take in addition to the `timeout_ms` that it asks for.
-const PATIENCE: Duration = Duration::from_mins(1);
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// The longest `timeout_ms` that is granted.
 const LONGEST: Duration = Duration::from_mins(9);
 /// How often an answer is tried to be written, with [`POLL`] between the tries.
@@ -92,7 +92,7 @@ impl OtherHosts for Domain {
         ))
     }
 
-    async fn carry(&self, host: &str, mut call: ForwardedCall) -> Refusable<Once<Value>> {
+    async fn carry(&self, host: &str, mut call: ForwardedCall) -> Refusable<Idempotent<Value>> {
         let own = &self.world.host;
         // A call that another host has forwarded already is not forwarded again: two daemons with
         // different views of who has the attempt would pass it on forever.
@@ -102,7 +102,8 @@ impl OtherHosts for Domain {
         self.check_alive(host).await?;
         let id = Uuid::now_v7().to_string();
         let asked = call.arguments.get("timeout_ms").and_then(Value::as_u64).unwrap_or_default();
-        let deadline = Timestamp::now().plus(PATIENCE + Duration::from_millis(asked).min(LONGEST));
+        let deadline =
+            Timestamp::now().plus(CALL_TIMEOUT + Duration::from_millis(asked).min(LONGEST));
         call.caller.origin.host = Some(own.id.clone());
         call.caller.origin.from = format!("host {}, {}", own.id, call.caller.origin.from);
         // The id becomes the call's key: if the host's daemon is killed before it answers, the next one
@@ -149,7 +150,7 @@ impl OtherHosts for Domain {
         }
     }
 
-    async fn answer_call(&self, id: &str, answer: Refusable<Once<Value>>) {
+    async fn answer_call(&self, id: &str, answer: Refusable<Idempotent<Value>>) {
         for _ in 0..TRIES {
             match self.store.answer_host_call(id, &answer).await {
                 Ok(()) => return,
@@ -166,13 +167,13 @@ impl OtherHosts for Domain {
         caller: &Caller,
         method: &str,
         arguments: Map<String, Value>,
-    ) -> Refusable<Once<Value>> {
+    ) -> Refusable<Idempotent<Value>> {
         let value = self.audited_method(caller, method, Some(arguments.into())).await;
         let value = value.map_err(|error| {
             let refusal = error.data.and_then(|data| serde_json::from_value(data).ok());
             refusal.unwrap_or_else(|| Refusal::internal(error.message))
         })?;
-        Ok(Once { value, deduplicated: false })
+        Ok(Idempotent { value, deduplicated: false })
     }
 }
 

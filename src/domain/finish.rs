@@ -24,7 +24,7 @@ use crate::api::finish::{
     PullRequest,
 };
 use crate::api::remotes::DiscardParams;
-use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
+use crate::api::{Caller, Code, Idempotent, Key, Refusable, Refusal};
 use crate::store;
 
 /// Most conflicts in an answer, and most bytes of all their hunks.
@@ -42,7 +42,7 @@ impl FinishTools for Domain {
         _: &Caller,
         key: Option<Key>,
         input: FinishAttemptInput,
-    ) -> Refusable<Once<FinishAttemptOutput>> {
+    ) -> Refusable<Idempotent<FinishAttemptOutput>> {
         let timeout = u64::try_from(input.timeout_ms.get()).unwrap_or(u64::MAX);
         let (mut into, mut onto): (Option<String>, _) = (input.into.map(Into::into), None);
         if input.action == FinishAction::ApplyTo {
@@ -91,7 +91,7 @@ impl Domain {
         key: Option<Key>,
         call: FinishCall,
         timeout_ms: u64,
-    ) -> Refusable<Once<FinishAttemptOutput>> {
+    ) -> Refusable<Idempotent<FinishAttemptOutput>> {
         let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(TIMEOUT_MAX_MS));
         let watch = self.store.watch(&[call.attempt_id]);
         let begun = gateway::finish(&self.gateway, &self.world, key, call).await?;
@@ -101,7 +101,7 @@ impl Domain {
                 let receipts = self.receipts(&finish).await?;
                 let provision = self.provision(finish.attempt_id).await.unwrap_or_default();
                 let value = answer(finish, receipts, &provision)?;
-                return Ok(Once { value, deduplicated: begun.deduplicated });
+                return Ok(Idempotent { value, deduplicated: begun.deduplicated });
             }
             tokio::select! {
                 // After either, the row is read again.
@@ -195,7 +195,7 @@ pub(super) fn repo((request, receipt): (&RepoRequest, &RepoReceipt)) -> Finished
 fn conflicts(repo: &str, found: Vec<Conflict>, by_setup: &[String]) -> Vec<MergeConflict> {
     let mut room = HUNKS_MAX;
     let side = |side: Option<Side>| side.map(|it| format!("{} {}", it.mode, it.object));
-    let told = found.into_iter().take(CONFLICTS_MAX).map(|it| {
+    let listed = found.into_iter().take(CONFLICTS_MAX).map(|it| {
         let hunks = it.hunks.filter(|hunks| hunks.len() <= room);
         room -= hunks.as_ref().map_or(0, String::len);
         let path = format!("{repo}/{}", it.path);
@@ -209,7 +209,7 @@ fn conflicts(repo: &str, found: Vec<Conflict>, by_setup: &[String]) -> Vec<Merge
             hunks,
         }
     });
-    told.collect()
+    listed.collect()
 }
 
 /// The last finish, as the attempt's status shows it.

@@ -49,7 +49,7 @@ use ractor::ActorRef;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Code, Once, Refusal, Service};
+use crate::api::{Code, Idempotent, Refusal, Service};
 use crate::audit::AuditLog;
 use crate::config::{Answers, Guards};
 use crate::store::Store;
@@ -151,8 +151,8 @@ fn cursor<T>(
 }
 
 /// Converts the value of an answer, and keeps whether it is a repeated one.
-fn answered<T, U>(answer: Once<T>, convert: impl FnOnce(T) -> U) -> Once<U> {
-    Once { value: convert(answer.value), deduplicated: answer.deduplicated }
+fn answered<T, U>(answer: Idempotent<T>, convert: impl FnOnce(T) -> U) -> Idempotent<U> {
+    Idempotent { value: convert(answer.value), deduplicated: answer.deduplicated }
 }
 
 impl Service for Domain {}

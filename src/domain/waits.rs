@@ -340,12 +340,12 @@ mod tests {
             let mut model = Model { revision: 0, attempts: vec![snapshot(0, 0, false); 4] };
             let mut after = Some(0);
             // What the caller was told of each attempt: its last change, its last settling.
-            let mut told = [(0, 0); 4];
-            let look = |model: &Model, after: &mut Option<i64>, told: &mut [(i64, i64); 4]| {
+            let mut seen = [(0, 0); 4];
+            let look = |model: &Model, after: &mut Option<i64>, seen: &mut [(i64, i64); 4]| {
                 let is_over = holds(until, *after, 0, &model.attempts);
                 if is_over {
-                    for (told, attempt) in told.iter_mut().zip(&model.attempts) {
-                        *told = (attempt.revision, attempt.settled_revision);
+                    for (seen, attempt) in seen.iter_mut().zip(&model.attempts) {
+                        *seen = (attempt.revision, attempt.settled_revision);
                     }
                     *after = Some(model.newest());
                 }
@@ -354,19 +354,19 @@ mod tests {
             for (attempt, settles, looks) in steps {
                 model.change(attempt, settles);
                 if looks {
-                    look(&model, &mut after, &mut told);
+                    look(&model, &mut after, &mut seen);
                 }
             }
-            look(&model, &mut after, &mut told);
-            for (told, attempt) in told.iter().zip(&model.attempts) {
-                prop_assert_eq!(told.1, attempt.settled_revision);
+            look(&model, &mut after, &mut seen);
+            for (seen, attempt) in seen.iter().zip(&model.attempts) {
+                prop_assert_eq!(seen.1, attempt.settled_revision);
                 if until == Until::AnyChange {
-                    prop_assert_eq!(told.0, attempt.revision);
+                    prop_assert_eq!(seen.0, attempt.revision);
                 }
             }
             // And nothing is told twice, unless nothing is left to wait for.
             let all_are_settled = model.attempts.iter().all(|attempt| attempt.is_settled);
-            let again = look(&model, &mut after, &mut told);
+            let again = look(&model, &mut after, &mut seen);
             prop_assert_eq!(again, until == Until::AnySettled && all_are_settled);
         }
     }

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_goes_in_by_stdin_unless_told_otherwise() {
+    fn the_prompt_goes_in_by_stdin_unless_configured_otherwise() {
         let launch = configured(PromptVia::Stdin).launch(&turn(None)).unwrap();
         assert_eq!(launch.args, ["-s"]);
         assert_eq!(launch.stdin, Stdin::Bytes(b"do it".to_vec()));

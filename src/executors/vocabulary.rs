@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_limit_is_found_in_the_ways_it_is_told() {
+    fn the_end_of_a_limit_is_found_in_the_ways_it_is_written() {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let after = |text: &str| resume_at(text, now).map(|at| (at.millis() - now.millis()) / 100);
         assert_eq!(after("Claude AI usage limit reached|1700003600"), Some(36_000));

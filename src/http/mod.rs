@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 pub use guard::Names;
 
 use crate::api::users::User;
-use crate::api::{Access, Caller, CallerLocation, Once, Origin, Role, Service};
+use crate::api::{Access, Caller, CallerLocation, Idempotent, Origin, Role, Service};
 use crate::mcp::Limits;
 use crate::tools::{CallLimits, Calls, Left, Permits, Rates, table};
 use standing::Standing;
@@ -141,7 +141,7 @@ impl RequestContext {
         &self,
         tool: &str,
         arguments: Map<String, Value>,
-    ) -> Result<Once<Value>, Refusal> {
+    ) -> Result<Idempotent<Value>, Refusal> {
         let found = table::find(tool).ok_or_else(|| problem::no_tool(tool, &self.caller))?;
         self.calls.call(found, arguments, None).await
     }
@@ -188,7 +188,7 @@ async fn enter(State(face): State<Arc<HttpState>>, mut request: Request, next: N
         Err(refusal) if wants_page => page::refused(&refusal),
         Err(refusal) => problem::as_json(&refusal),
     };
-    response = page::told(response, is_script);
+    response = page::render_refusal(response, is_script);
     set_page_headers(response.headers_mut());
     response
 }

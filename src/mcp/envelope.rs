@@ -6,13 +6,13 @@
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Map, Value, json};
 
-use crate::api::Once;
+use crate::api::Idempotent;
 
 /// `_meta` key: this is the answer of an earlier call with the same key.
 const DEDUPLICATED: &str = "provost/deduplicated";
 
 /// The result of a call that was answered.
-pub fn success(answer: Once<Value>) -> CallToolResult {
+pub fn success(answer: Idempotent<Value>) -> CallToolResult {
     let meta = answer
         .deduplicated
         .then(|| MetaObject(Map::from_iter([(DEDUPLICATED.to_owned(), json!(true))])));
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn only_a_deduplicated_answer_says_so() {
-        let of = |deduplicated| success(Once { value: json!({}), deduplicated }).meta;
+        let of = |deduplicated| success(Idempotent { value: json!({}), deduplicated }).meta;
         assert!(of(false).is_none());
         assert_eq!(of(true).unwrap().0["provost/deduplicated"], true);
     }

@@ -67,8 +67,8 @@ impl<W: AsyncWrite + Unpin> Outbox<W> {
         waiting.lines.push_back((line, held));
         // Only if no other line waits: then no other task waits for the peer, whose wake-up this poll
         // would replace.
-        let mut nobody = Context::from_waker(Waker::noop());
-        while is_first && matches!(waiting.poll_chunk(&mut nobody), Poll::Ready(Ok(true))) {}
+        let mut noop = Context::from_waker(Waker::noop());
+        while is_first && matches!(waiting.poll_chunk(&mut noop), Poll::Ready(Ok(true))) {}
         if !waiting.lines.is_empty() {
             self.news.notify_one();
         }

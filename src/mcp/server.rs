@@ -26,7 +26,7 @@ use super::instructions;
 use super::limits::Limits;
 use super::transport::LineTransport;
 use super::{envelope, prompts, resources};
-use crate::api::{Caller, CustomError, Once, Role, Service};
+use crate::api::{Caller, CustomError, Idempotent, Role, Service};
 use crate::tools::{self, Calls, Permits, RunKind, Tool, table, worker_error};
 
 /// `_meta` key: the bridge's id of a call, the same when it sends it again.
@@ -100,9 +100,9 @@ impl Server {
     async fn call(
         &self,
         tool: &Tool,
-        work: impl Future<Output = Result<Once<Value>, Refusal>>,
+        work: impl Future<Output = Result<Idempotent<Value>, Refusal>>,
         context: &Context,
-    ) -> Result<Once<Value>, Refusal> {
+    ) -> Result<Idempotent<Value>, Refusal> {
         let work = self.beating(tool, work, context);
         let what = (tool.name, tool.kind);
         self.awaited(what, tool.large_answer(), work, context).await.flatten()

@@ -88,12 +88,12 @@ pub fn read(line: &[u8]) -> InputLine {
 /// never accepted with a part left out: one that is too deeply nested is rejected.
 fn parsed(line: &[u8]) -> Result<Value, Option<RequestId>> {
     serde_json::from_slice(line).or_else(|error| {
-        let mended = lenient::read(line);
+        let repaired = lenient::read(line);
         let is_whole = !error.to_string().starts_with("recursion limit");
-        match mended {
+        match repaired {
             Some(value) if is_whole => Ok(value),
-            mended => {
-                let id = mended.and_then(|value| value.get("id").cloned());
+            repaired => {
+                let id = repaired.and_then(|value| value.get("id").cloned());
                 let id = id.or_else(|| jsonrpc::id_in_head(line));
                 Err(id.and_then(|id| serde_json::from_value(id).ok()))
             }

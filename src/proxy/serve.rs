@@ -37,7 +37,7 @@ use super::record::Refusal;
 const CONNECTIONS_MAX: usize = 512;
 /// How long a client may take for the head of a request, a name to be resolved, and one address of a host to
 /// accept a connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The most addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 4;
 /// The pause after accept(2) has failed, for example because no descriptor is left.
@@ -95,7 +95,7 @@ pub async fn serve(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Re
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
+                .header_read_timeout(STEP_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service)
                 .with_upgrades();
             // An error here is a fault of the client, which sees it.
@@ -113,7 +113,7 @@ pub async fn pass(listener: std::net::TcpListener, proxy: Arc<Proxy>) -> io::Res
         let (mut stream, place) = door.next().await;
         lock(&proxy.record).keep(&address.to_string(), &Ok(()));
         tokio::spawn(async move {
-            if let Ok(Ok(mut there)) = timeout(PATIENCE, TcpStream::connect(address)).await {
+            if let Ok(Ok(mut there)) = timeout(STEP_TIMEOUT, TcpStream::connect(address)).await {
                 let _ = copy_bidirectional(&mut stream, &mut there).await;
             }
             drop(place);
@@ -153,11 +153,11 @@ async fn answer<P: Send + 'static>(
         }
         (Ok(stream), Ok((authority, _))) => {
             forward(request, &authority, stream).await.unwrap_or_else(|error| {
-                told(StatusCode::BAD_GATEWAY, format!("{text} did not answer: {error}\n"))
+                rejection(StatusCode::BAD_GATEWAY, format!("{text} did not answer: {error}\n"))
             })
         }
         (Err(Failure::Unreachable(error)), _) => {
-            told(StatusCode::BAD_GATEWAY, format!("{text} can't be reached: {error}\n"))
+            rejection(StatusCode::BAD_GATEWAY, format!("{text} can't be reached: {error}\n"))
         }
         (Err(Failure::Refused(refused)), _) | (Ok(_), Err(refused)) => {
             refusal(&text, &refused, line.is_some())
@@ -165,7 +165,7 @@ async fn answer<P: Send + 'static>(
     }
 }
 
-fn told(status: StatusCode, text: String) -> Response<Body> {
+fn rejection(status: StatusCode, text: String) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response
@@ -185,7 +185,7 @@ fn refusal(host: &str, refused: &Refused, is_asked_for: bool) -> Response<Body> 
         "The sandbox refuses this connection: {host} {refused}. Do not try to get around it. \
          {way_out}\n"
     );
-    told(StatusCode::FORBIDDEN, text)
+    rejection(StatusCode::FORBIDDEN, text)
 }
 
 /// The destination of a request: the authority of its URL, and its meaning. Refuses requests that two HTTP
@@ -233,7 +233,7 @@ async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
             vec![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]
         }
         Host::Name(name) => {
-            let found = timeout(PATIENCE, lookup_host((name.as_str(), target.port))).await;
+            let found = timeout(STEP_TIMEOUT, lookup_host((name.as_str(), target.port))).await;
             let found = found.map_err(|_| Failure::Unreachable(io::ErrorKind::TimedOut.into()))?;
             found.map_err(Failure::Unreachable)?.map(|it| it.ip()).collect()
         }
@@ -246,7 +246,8 @@ async fn reach(proxy: &Proxy, target: &Target) -> Result<TcpStream, Failure> {
             last = refused.into();
             continue;
         }
-        match timeout(PATIENCE, TcpStream::connect(SocketAddr::new(address, target.port))).await {
+        match timeout(STEP_TIMEOUT, TcpStream::connect(SocketAddr::new(address, target.port))).await
+        {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => last = Failure::Unreachable(error),
             Err(_) => last = Failure::Unreachable(io::ErrorKind::TimedOut.into()),

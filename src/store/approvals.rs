@@ -10,11 +10,11 @@
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ApprovalId, AttemptId, ProcessId};
-use provost_actors::journal::{Approval, ApprovalStatus, Approvals, Decision, Key, Once};
+use provost_actors::journal::{Approval, ApprovalStatus, Approvals, Decision, Idempotent, Key};
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 
-use super::{Db, Page, Patience, Refusal, Result, Sql, Store, now};
+use super::{Db, Page, Refusal, Result, RetryBudget, Sql, Store, now};
 
 impl Store {
     /// A page of approvals, newest first: those of an attempt, of a state, or asked for before `before`; each
@@ -41,7 +41,7 @@ impl Store {
 impl Approvals for Store {
     async fn ask(&self, asked: &Approval) -> Result<Approval, Refusal> {
         let written = self
-            .write(Patience::OneTry, "approval", async |db| {
+            .write(RetryBudget::OneTry, "approval", async |db| {
                 if asked.of_attempt {
                     let of_other = format!(
                         "SELECT p.* {OF_PROJECT} AND p.attempt_id <> $1
@@ -103,7 +103,7 @@ impl Approvals for Store {
     }
 
     async fn withdraw_of_attempt(&self, attempt: AttemptId) -> Result<(), Refusal> {
-        self.write(Patience::Long, "withdrawal", async |db| {
+        self.write(RetryBudget::Long, "withdrawal", async |db| {
             let sql = "UPDATE approvals SET status = 'withdrawn', decided_at = $2
                  WHERE attempt_id = $1 AND of_attempt = 1 AND status = 'pending'";
             if db.run(sql, (attempt, now())).await? > 0 {
@@ -121,9 +121,9 @@ impl Approvals for Store {
         key: Option<&Key>,
         approval: ApprovalId,
         decision: &Decision,
-    ) -> Result<Once<Approval>, Refusal> {
+    ) -> Result<Idempotent<Approval>, Refusal> {
         let decided = self
-            .keyed(Patience::OneTry, key, "verdict", async |db| {
+            .keyed(RetryBudget::OneTry, key, "verdict", async |db| {
                 let found: Option<Approval> = db.find(BY_ID, (approval,)).await?;
                 let mut found = found
                     .ok_or_else(|| Refusal::internal(format!("there is no approval {approval}")))?;

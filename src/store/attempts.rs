@@ -4,13 +4,15 @@
 use async_trait::async_trait;
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProcessId};
-use provost_actors::journal::{Attempt, AttemptRepo, AttemptStarted, Attempts, Key, Once, Process};
+use provost_actors::journal::{
+    Attempt, AttemptRepo, AttemptStarted, Attempts, Idempotent, Key, Process,
+};
 use provost_actors::workspace::Places;
 use serde_json::json;
 
 use super::{
-    Db, Patience, Refusal, Result, Sql, Store, finishes, not_found, now, placement, session_queue,
-    task_status,
+    Db, Refusal, Result, RetryBudget, Sql, Store, finishes, not_found, now, placement,
+    session_queue, task_status,
 };
 
 /// Whole attempts, oldest first; `$which` is the condition. [`complete`] adds the lists from other tables.
@@ -110,9 +112,9 @@ impl Attempts for Store {
         key: Option<&Key>,
         attempt: &Attempt,
         answer: &AttemptStarted,
-    ) -> Result<Once<AttemptStarted>, Refusal> {
+    ) -> Result<Idempotent<AttemptStarted>, Refusal> {
         let recorded = self
-            .keyed(Patience::Long, key, "start", async |db| {
+            .keyed(RetryBudget::Long, key, "start", async |db| {
                 let now = now();
                 // Someone may have deleted the task since the caller checked it.
                 if !task_status::by_start(db, attempt.task_id, now).await? {

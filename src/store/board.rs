@@ -3,12 +3,12 @@
 //! nothing blocks any more are unblocked.
 
 use provost_actors::ids::{AttemptId, ProjectId, TaskId, TaskRef};
-use provost_actors::journal::{Key, Once};
+use provost_actors::journal::{Idempotent, Key};
 
 use super::tasks::{self, Draft, load};
 use super::work::{after_done, after_removed, let_go};
 use super::{
-    Code, Db, Patience, Refusal, Result, Sql, Store, StoreError, dependencies, now, projects,
+    Code, Db, Refusal, Result, RetryBudget, Sql, Store, StoreError, dependencies, now, projects,
 };
 use crate::api::brief::{Brief, GivenBrief};
 use crate::api::commands::ImportedTask;
@@ -29,9 +29,9 @@ impl Store {
         &self,
         key: Option<&Key>,
         input: &CreateTaskInput,
-    ) -> Result<(Once<TaskId>, String), Refusal> {
+    ) -> Result<(Idempotent<TaskId>, String), Refusal> {
         let mut handle = None;
-        let made = self.keyed(Patience::Long, key, "create_task", async |db| {
+        let made = self.keyed(RetryBudget::Long, key, "create_task", async |db| {
             if !input.depends_on.is_empty() {
                 // Checked first: otherwise the refusal would name the dependency instead of the missing
                 // project.
@@ -63,9 +63,9 @@ impl Store {
         &self,
         key: Option<&Key>,
         input: &UpdateTaskInput,
-    ) -> Result<Once<Task>, Refusal> {
+    ) -> Result<Idempotent<Task>, Refusal> {
         let task = input.task_id;
-        self.keyed(Patience::Long, key, "update_task", async |db| {
+        self.keyed(RetryBudget::Long, key, "update_task", async |db| {
             let before = load(db, task).await?;
             if let Some(depends_on) = &input.depends_on {
                 let on = dependencies::resolve(db, before.project_id, depends_on).await?;
@@ -93,8 +93,8 @@ impl Store {
         &self,
         key: Option<&Key>,
         task: TaskId,
-    ) -> Result<Once<TaskId>, Refusal> {
-        self.keyed(Patience::Long, key, "delete_task", async |db| {
+    ) -> Result<Idempotent<TaskId>, Refusal> {
+        self.keyed(RetryBudget::Long, key, "delete_task", async |db| {
             tasks::require_known(db, task).await?;
             refuse_while_running(db, task).await?;
             let sql = "UPDATE tasks SET deleted_at = $2, updated_at = $2
@@ -112,8 +112,8 @@ impl Store {
         key: Option<&Key>,
         project: ProjectId,
         planned: &[Planned],
-    ) -> Result<Once<Vec<ImportedTask>>, Refusal> {
-        self.keyed(Patience::Long, key, "import_tasks", async |db| {
+    ) -> Result<Idempotent<Vec<ImportedTask>>, Refusal> {
+        self.keyed(RetryBudget::Long, key, "import_tasks", async |db| {
             projects::require(db, project).await?;
             let mut made = Vec::with_capacity(planned.len());
             for Planned { id, title, description, priority, brief, .. } in planned {

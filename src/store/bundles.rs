@@ -17,7 +17,7 @@ use provost_actors::journal::{Bundle, Bundles, DuePush, MovedFrom, Pushed, TurnB
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Code, Db, Patience, Refusal, Result, Sql, Store, not_found, now, sweep};
+use super::{Code, Db, Refusal, Result, RetryBudget, Sql, Store, not_found, now, sweep};
 
 /// How long parts are kept whose bundle was never recorded, in milliseconds: one day.
 const UNRECORDED_MS: i64 = 86_400_000;
@@ -33,7 +33,7 @@ impl Store {
         let sql = format!("DELETE FROM bundle_parts WHERE made_at < $1 AND {UNUSED}");
         let before = (now() - UNRECORDED_MS,);
         let work = async |db: Db<'_>| db.run(sqlx::AssertSqlSafe(sql), before).await;
-        self.write(Patience::Short, "bundles_pruned", work).await
+        self.write(RetryBudget::Short, "bundles_pruned", work).await
     }
 
     /// Whether a host lacks, at its path, one of the repositories of an attempt.
@@ -63,7 +63,7 @@ impl Store {
     pub async fn record_no_repos_here(&self) -> Result<(), Refusal> {
         let sql = "DELETE FROM repo_hosts WHERE host = $1";
         let work = async |db: Db<'_>| db.run(sql, (&self.host,)).await.map(drop);
-        self.write(Patience::Short, "repo_hosts", work).await
+        self.write(RetryBudget::Short, "repo_hosts", work).await
     }
 }
 
@@ -131,7 +131,7 @@ impl Bundles for Store {
             "sha256": sha256, "part": part, "content": STANDARD.encode(content), "made_at": now(),
         });
         // A part is named by its hash, so equal parts are equal rows: no order with other writes is needed.
-        self.beside(Patience::Short, "bundle_part", async |db| {
+        self.beside(RetryBudget::Short, "bundle_part", async |db| {
             // A part that exists may be old. Its new time keeps it from being pruned before its bundle is
             // recorded.
             db.replace("bundle_parts", "sha256, part", row).await.map(drop)
@@ -174,7 +174,7 @@ impl Bundles for Store {
              WHERE attempt_id = $1 AND repo = $2 AND turn = $3 AND commit_id = $4 AND pushed = $5";
         let DuePush { attempt_id, repo, turn, commit_id, pushed: before, remote, .. } = push;
         let values = (attempt_id, repo, turn, commit_id, before, pushed, remote);
-        self.write(Patience::Short, "push", async |db| Ok(db.run(sql, values).await? > 0)).await
+        self.write(RetryBudget::Short, "push", async |db| Ok(db.run(sql, values).await? > 0)).await
     }
 
     async fn base_bundle(&self, repo: RepoId, commit: &str) -> Result<Option<Bundle>, Refusal> {
@@ -199,7 +199,7 @@ impl Bundles for Store {
         row["made_at"] = json!(now());
         let needs =
             "SELECT EXISTS (SELECT 1 FROM base_bundles WHERE repo_id = $1 AND commit_id = $2)";
-        self.write(Patience::Short, "base_bundle", async |db| {
+        self.write(RetryBudget::Short, "base_bundle", async |db| {
             // The bundle that this one builds on may have been removed meanwhile. Then this one is not
             // recorded; the next start records one.
             if let Some(before) = bundle.needs.as_ref().filter(|_| is_kept)
@@ -225,12 +225,12 @@ impl Bundles for Store {
         }
         let row = json!({"repo_id": repo, "host": self.host});
         let work = async |db: Db<'_>| db.insert_new("INTO repo_hosts", row).await.map(drop);
-        self.write(Patience::Short, "repo_hosts", work).await
+        self.write(RetryBudget::Short, "repo_hosts", work).await
     }
 
     async fn move_here(&self, attempt: AttemptId, from: &MovedFrom) -> Result<u64, Refusal> {
         let (epoch, changed) = self
-            .write(Patience::Long, "moved", async |db| {
+            .write(RetryBudget::Long, "moved", async |db| {
                 let sql = "SELECT host, epoch, phase IN ('settled', 'idle') AS rests,
                      EXISTS (SELECT 1 FROM finishes f WHERE f.state = 'open'
                              AND (f.attempt_id = a.attempt_id

@@ -12,12 +12,12 @@
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, CommentId, ProcessId, QueueId, ReviewId};
-use provost_actors::journal::{Key, Once, Review, TurnSnapshot};
+use provost_actors::journal::{Idempotent, Key, Review, TurnSnapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::approvals::count_change;
-use super::{Code, Db, Patience, Refusal, Result, Sql, Store, not_found, now};
+use super::{Code, Db, Refusal, Result, RetryBudget, Sql, Store, not_found, now};
 use crate::api::comments::{Comment, CommentState, CurrentLines, SentReview, Side};
 
 /// The limits of one attempt: all comments, and drafts.
@@ -88,7 +88,7 @@ pub struct KeptComment {
 
 impl KeptComment {
     /// The comment for callers, as far as the rows show it: whether lines have moved is found elsewhere.
-    pub fn told(&self) -> Comment {
+    pub fn to_output(&self) -> Comment {
         let state = match (self.state, self.delivered) {
             (CommentState::Sent, Some(_)) => CommentState::Delivered,
             (state, _) => state,
@@ -202,9 +202,9 @@ impl Store {
         attempt: AttemptId,
         author: &Author,
         comment: &NewComment,
-    ) -> Result<Once<Comment>, Refusal> {
+    ) -> Result<Idempotent<Comment>, Refusal> {
         let added = self
-            .keyed(Patience::Long, key, "comment", async |db| {
+            .keyed(RetryBudget::Long, key, "comment", async |db| {
                 let sql = "SELECT count(*), count(*) FILTER (WHERE state = 'draft') FROM comments
                      WHERE attempt_id = $1";
                 let (all, drafts): (u64, u64) = db.one(sql, (attempt,)).await?;
@@ -222,7 +222,7 @@ impl Store {
                 (row["created_at"], row["updated_at"]) = (json!(now), json!(now));
                 db.insert("INTO comments", row).await?;
                 count_change(db, attempt).await?;
-                Ok(one(db, attempt, id).await?.told())
+                Ok(one(db, attempt, id).await?.to_output())
             })
             .await?;
         self.changes.announce(attempt);
@@ -238,9 +238,9 @@ impl Store {
         author: &Author,
         id: CommentId,
         amendment: &Amendment,
-    ) -> Result<Once<Comment>, Refusal> {
+    ) -> Result<Idempotent<Comment>, Refusal> {
         let amended = self
-            .keyed(Patience::Long, key, "comment", async |db| {
+            .keyed(RetryBudget::Long, key, "comment", async |db| {
                 let found = one(db, attempt, id).await?;
                 if author.attempt.is_some() && author.attempt != found.author_id {
                     return Err(not_own(id).into());
@@ -255,7 +255,7 @@ impl Store {
                     (CommentState::Draft, Amendment::Remove) => {
                         db.run("DELETE FROM comments WHERE comment_id = $1", (id,)).await?;
                         count_change(db, attempt).await?;
-                        return Ok(found.told());
+                        return Ok(found.to_output());
                     }
                     (CommentState::Draft, Amendment::Resolve) => {
                         return Err(is_draft(id).into());
@@ -268,7 +268,7 @@ impl Store {
                     (_, Amendment::Edit(_) | Amendment::Remove) => return Err(was_sent(id).into()),
                 }
                 count_change(db, attempt).await?;
-                Ok(one(db, attempt, id).await?.told())
+                Ok(one(db, attempt, id).await?.to_output())
             })
             .await?;
         self.changes.announce(attempt);

@@ -17,7 +17,7 @@ use provost_actors::refusal::{Code, Refusal};
 use sqlx::AssertSqlSafe;
 use tokio_util::sync::CancellationToken;
 
-use super::{Db, Patience, Result, Sql, Store};
+use super::{Db, Result, RetryBudget, Sql, Store};
 
 /// What this daemon has registered, as far as it knows.
 #[derive(Debug, Default)]
@@ -102,7 +102,7 @@ impl Store {
     pub async fn end_host(&self) -> Result<(), Refusal> {
         let now = self.writer.dialect().now;
         let sql = format!("UPDATE hosts SET ended_at = {now} WHERE host_id = $1");
-        self.write(Patience::OneTry, "lease", async |db| {
+        self.write(RetryBudget::OneTry, "lease", async |db| {
             db.run(AssertSqlSafe(sql), (&self.host,)).await.map(drop)
         })
         .await

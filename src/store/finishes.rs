@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, CheckRunId, FinishId, RepoId, TaskId};
 use provost_actors::journal::checks::Submission;
-use provost_actors::journal::{CheckRun, Finish, FinishState, Finishes, Histories, Key, Once};
+use provost_actors::journal::{
+    CheckRun, Finish, FinishState, Finishes, Histories, Idempotent, Key,
+};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -21,7 +23,7 @@ use super::approvals::count_change;
 use super::histories;
 use super::remote_commits::{POLL, hint_all};
 use super::work::checks::{self, NewRun};
-use super::{Db, Patience, Refusal, Result, Sql, Store, now};
+use super::{Db, Refusal, Result, RetryBudget, Sql, Store, now};
 
 /// The name of the hint that another host may have to continue a finish.
 const APPLIED: &str = "applied";
@@ -60,9 +62,9 @@ impl Finishes for Store {
         &self,
         key: Option<&Key>,
         finish: &Finish,
-    ) -> Result<Once<FinishId>, Refusal> {
+    ) -> Result<Idempotent<FinishId>, Refusal> {
         let recorded = self
-            .keyed(Patience::OneTry, key, "finish", async |db| {
+            .keyed(RetryBudget::OneTry, key, "finish", async |db| {
                 let row = json!({
                     "finish_id": finish.finish_id, "attempt_id": finish.attempt_id,
                     "request": finish.request, "state": finish.state,
@@ -81,10 +83,10 @@ impl Finishes for Store {
         &self,
         key: Option<&Key>,
         finish: FinishId,
-    ) -> Result<Once<FinishId>, Refusal> {
+    ) -> Result<Idempotent<FinishId>, Refusal> {
         let joined =
-            self.keyed(Patience::OneTry, key, "finish_joined", async |_| Ok(finish)).await?;
-        Ok(Once { deduplicated: true, ..joined })
+            self.keyed(RetryBudget::OneTry, key, "finish_joined", async |_| Ok(finish)).await?;
+        Ok(Idempotent { deduplicated: true, ..joined })
     }
 
     async fn finish(&self, finish: FinishId) -> Result<Option<Finish>, Refusal> {
@@ -97,7 +99,7 @@ impl Finishes for Store {
     }
 
     async fn keep_finish(&self, finish: &Finish) -> Result<(), Refusal> {
-        self.write(Patience::OneTry, "finish_step", async |db| keep(db, finish).await).await
+        self.write(RetryBudget::OneTry, "finish_step", async |db| keep(db, finish).await).await
     }
 
     async fn plan_finish_checks(
@@ -106,7 +108,7 @@ impl Finishes for Store {
         task: TaskId,
         submission: &Submission,
     ) -> Result<(), Refusal> {
-        self.write(Patience::OneTry, "finish_checks", async |db| {
+        self.write(RetryBudget::OneTry, "finish_checks", async |db| {
             let of = NewRun { task, finish: Some(finish.finish_id), claims_passed: false };
             checks::plan(db, &of, submission).await?;
             keep(db, finish).await
@@ -115,7 +117,7 @@ impl Finishes for Store {
     }
 
     async fn end_finish(&self, finish: &Finish) -> Result<(), Refusal> {
-        self.write(Patience::OneTry, "finish_end", async |db| {
+        self.write(RetryBudget::OneTry, "finish_end", async |db| {
             let sql = "UPDATE finishes SET state = $2, receipt = $3, error = $4, ended_at = $5
                  WHERE finish_id = $1";
             let Finish { finish_id, state, receipt, error, .. } = finish;
@@ -157,11 +159,11 @@ impl Finishes for Store {
                AND EXISTS (SELECT 1 FROM attempts a
                            WHERE a.attempt_id = finishes.request ->> 'onto' AND a.host = $2)";
         let begin = async |db: Db<'_>| db.run(sql, (finish, &self.host)).await;
-        Ok(self.write(Patience::OneTry, "finish_applied", begin).await? > 0)
+        Ok(self.write(RetryBudget::OneTry, "finish_applied", begin).await? > 0)
     }
 
     async fn end_applying(&self, finish: &Finish) -> Result<(), Refusal> {
-        self.write(Patience::OneTry, "finish_applied", async |db| {
+        self.write(RetryBudget::OneTry, "finish_applied", async |db| {
             let sql = "UPDATE finishes SET receipt = $2, applied_at = $3
                  WHERE finish_id = $1 AND state = 'open' AND applied_at IS NULL";
             db.run(sql, (finish.finish_id, &finish.receipt, now())).await?;
@@ -175,7 +177,7 @@ impl Finishes for Store {
              WHERE finish_id = $1 AND state = 'open' AND applied_at IS NULL
                AND (applied_by IS NULL OR applied_by NOT IN (SELECT host_id FROM hosts))";
         let take = async |db: Db<'_>| db.run(sql, (finish, &self.host)).await;
-        Ok(self.write(Patience::OneTry, "finish_taken_back", take).await? > 0)
+        Ok(self.write(RetryBudget::OneTry, "finish_taken_back", take).await? > 0)
     }
 
     async fn to_apply(&self) -> Result<Vec<Finish>, Refusal> {

@@ -16,8 +16,8 @@ use sqlx::AssertSqlSafe;
 
 use super::changes::ChangeWatch;
 use super::remote_commits::hint;
-use super::{Code, Patience, Refusal, Sql, Store, StoreError, now};
-use crate::api::{ForwardedCall, Once};
+use super::{Code, Refusal, RetryBudget, Sql, Store, StoreError, now};
+use crate::api::{ForwardedCall, Idempotent};
 
 /// The name of the hint that there may be a call for this host.
 const CALLS: &str = "calls";
@@ -25,7 +25,7 @@ const CALLS: &str = "calls";
 const KEEP: Duration = Duration::from_mins(30);
 
 /// The result of a forwarded call: the answer of the tool, or its refusal.
-pub type HostAnswer = Result<Once<Value>, Refusal>;
+pub type HostAnswer = Result<Idempotent<Value>, Refusal>;
 
 impl Store {
     /// Asks a host to carry out a call. The host does not begin it after `deadline`.
@@ -36,7 +36,7 @@ impl Store {
         call: &ForwardedCall,
         deadline: Timestamp,
     ) -> Result<(), Refusal> {
-        self.beside(Patience::Short, "host_call", async |db| {
+        self.beside(RetryBudget::Short, "host_call", async |db| {
             let row = json!({
                 "call_id": id, "host": host, "asked_by": &*self.host, "call": call,
                 "asked_at": now(), "deadline": deadline.millis(),
@@ -64,7 +64,7 @@ impl Store {
         let Some(answer) = answer else { return Ok(None) };
         let answer: Result<(Value, bool), Refusal> =
             serde_json::from_str(&answer).map_err(StoreError::from)?;
-        Ok(Some(answer.map(|(value, deduplicated)| Once { value, deduplicated })))
+        Ok(Some(answer.map(|(value, deduplicated)| Idempotent { value, deduplicated })))
     }
 
     /// Takes back a call, so that its host does not begin it later. Returns whether the host had begun it
@@ -72,13 +72,13 @@ impl Store {
     pub async fn withdraw_host_call(&self, id: &str) -> Result<Option<bool>, Refusal> {
         let sql = "DELETE FROM host_calls WHERE call_id = $1 AND answered_at IS NULL
              RETURNING taken_by IS NOT NULL";
-        self.beside(Patience::Short, "host_call", async |db| db.find(sql, (id,)).await).await
+        self.beside(RetryBudget::Short, "host_call", async |db| db.find(sql, (id,)).await).await
     }
 
     /// Removes a call whose asker has the answer, because the answer may be large.
     pub async fn forget_host_call(&self, id: &str) -> Result<(), Refusal> {
         let sql = "DELETE FROM host_calls WHERE call_id = $1";
-        self.beside(Patience::Short, "host_call", async |db| db.run(sql, (id,)).await.map(drop))
+        self.beside(RetryBudget::Short, "host_call", async |db| db.run(sql, (id,)).await.map(drop))
             .await
     }
 
@@ -104,7 +104,7 @@ impl Store {
             "UPDATE host_calls SET taken_by = $2 WHERE {open} RETURNING call_id, call"
         ));
         let rows: Vec<(String, String)> = self
-            .beside(Patience::OneTry, "host_calls", async |db| db.all(sql, values).await)
+            .beside(RetryBudget::OneTry, "host_calls", async |db| db.all(sql, values).await)
             .await?;
         let mut calls = Vec::new();
         for (id, call) in rows {
@@ -122,7 +122,7 @@ impl Store {
     pub async fn answer_host_call(&self, id: &str, answer: &HostAnswer) -> Result<(), Refusal> {
         let answer = answer.as_ref().map(|it| (&it.value, it.deduplicated));
         let answer = json!(answer);
-        self.beside(Patience::Long, "host_answer", async |db| {
+        self.beside(RetryBudget::Long, "host_answer", async |db| {
             let sql = "UPDATE host_calls SET answer = $2, answered_at = $3 WHERE call_id = $1
                  RETURNING asked_by";
             let asked_by: Option<String> = db.find(sql, (id, &answer, now())).await?;
@@ -138,7 +138,7 @@ impl Store {
     pub async fn prune_host_calls(&self) -> Result<u64, Refusal> {
         let sql = "DELETE FROM host_calls WHERE answered_at < $1
              OR answered_at IS NULL AND deadline < $1";
-        self.beside(Patience::Short, "pruned", async |db| db.run(sql, (long_ago(),)).await).await
+        self.beside(RetryBudget::Short, "pruned", async |db| db.run(sql, (long_ago(),)).await).await
     }
 }
 

@@ -23,7 +23,7 @@ use sqlx::AssertSqlSafe;
 
 use super::approvals::count_change;
 use super::fence::{engine_is_there, millis};
-use super::{Connection, Db, Patience, Result, Sql, Store, word};
+use super::{Connection, Db, Result, RetryBudget, Sql, Store, word};
 
 /// How much the clock of a host may differ from that of the engine without a warning, in milliseconds.
 const SKEW_MAX: u64 = 2000;
@@ -51,7 +51,7 @@ impl Store {
             self.fence.require(None);
         }
         let registered =
-            self.write(Patience::Short, "host", async |db| register(db, registration).await);
+            self.write(RetryBudget::Short, "host", async |db| register(db, registration).await);
         let host = registered.await?;
         if is_own && self.is_shared() {
             self.fence.require(Some(host.incarnation));
@@ -148,7 +148,7 @@ impl Hosts for Store {
         change: HostChange,
     ) -> Result<Option<HostState>, Refusal> {
         let (state, waiting) = self
-            .write(Patience::Short, "host", async |db| {
+            .write(RetryBudget::Short, "host", async |db| {
                 let found = by_id(db, host).await?.ok_or_else(|| no_host(host))?;
                 match change {
                     HostChange::Drain => set_state(db, &found, HostState::Draining).await,

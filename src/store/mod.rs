@@ -93,7 +93,7 @@ use serde::Serialize;
 use connection::{Connection, Pool};
 use error::{Result, StoreError, fault};
 use sql::{Sql, now, word};
-use write_retry::Patience;
+use write_retry::RetryBudget;
 
 /// The store. Cheap to clone: the pools are shared.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ use super::connection::Pool;
 use super::error::primary_code;
 use super::former::{self, BeforeFirst};
 use super::read_cache::Kept;
-use super::{Patience, Refusal, Sql, Store, TimesToLive, wal};
+use super::{Refusal, RetryBudget, Sql, Store, TimesToLive, wal};
 
 /// The migrations of `migrations/*.sql`, compiled in.
 pub(super) static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
@@ -171,7 +171,7 @@ impl Store {
              WHERE created_at < CASE WHEN answer IS NULL THEN CAST($2 AS BIGINT)
                                       ELSE CAST($1 AS BIGINT) END";
         let values = (before(self.times.answers), before(self.times.intents));
-        let pruned = self.write(Patience::Short, "pruned", async |db| db.run(sql, values).await);
+        let pruned = self.write(RetryBudget::Short, "pruned", async |db| db.run(sql, values).await);
         let of_settled = match before(self.times.settled) {
             Some(before) => self.prune_settled(before).await?,
             None => 0,

@@ -15,7 +15,7 @@ use provost_actors::journal::{Claimed, MaxRunning, Placement, Room, Waiting, cho
 use sqlx::AssertSqlSafe;
 
 use super::approvals::count_change;
-use super::{Db, Patience, Refusal, Result, Sql, Store, remote_commits};
+use super::{Db, Refusal, Result, RetryBudget, Sql, Store, remote_commits};
 
 /// The name of the hint that there may be an attempt to claim, or that a limit has room again.
 const UNPLACED: &str = "unplaced";
@@ -73,7 +73,7 @@ impl Placement for Store {
         }
         // Writes have an order, so no other daemon claims at the same time, and the rows need no lock.
         let claimed = self
-            .write(Patience::OneTry, "claim", async |db| {
+            .write(RetryBudget::OneTry, "claim", async |db| {
                 let Some(left) = lease_left(db, &self.host, incarnation).await? else {
                     return Ok(Claimed::default());
                 };
@@ -103,7 +103,7 @@ impl Placement for Store {
         if may.iter().all(|it| it.is_admitted) {
             return Ok(may.into_iter().map(|it| it.attempt_id).collect());
         }
-        self.write(Patience::OneTry, "admit", async |db| {
+        self.write(RetryBudget::OneTry, "admit", async |db| {
             let may: Vec<AttemptId> =
                 admissible(db).await?.into_iter().map(|it| it.attempt_id).collect();
             admit(db, &may).await?;
@@ -114,14 +114,14 @@ impl Placement for Store {
 
     async fn claim_one(&self, attempt: AttemptId) -> Result<bool, Refusal> {
         let claimed = self
-            .write(Patience::Short, "claim", async |db| give(db, attempt, "", &self.host).await)
+            .write(RetryBudget::Short, "claim", async |db| give(db, attempt, "", &self.host).await)
             .await?;
         self.changes.announce(attempt);
         Ok(claimed)
     }
 
     async fn release(&self, attempts: &[AttemptId]) -> Result<(), Refusal> {
-        self.write(Patience::Long, "release", async |db| {
+        self.write(RetryBudget::Long, "release", async |db| {
             for attempt in attempts {
                 give(db, *attempt, &self.host, "").await?;
             }

@@ -6,7 +6,7 @@ use provost_actors::ids::AttemptId;
 use provost_actors::journal::{ConflictPair, InConflict, Probe, Probes};
 use serde_json::json;
 
-use super::{Db, Patience, Refusal, Result, Sql, Store};
+use super::{Db, Refusal, Result, RetryBudget, Sql, Store};
 use crate::api::conflicts::ConflictWith;
 
 /// The number of paths that are stored of a conflict.
@@ -109,7 +109,7 @@ impl Probes for Store {
 
     async fn record_probes(&self, attempt: AttemptId, probes: &[Probe]) -> Result<(), Refusal> {
         let changed = self
-            .write(Patience::Short, "probes", async |db| {
+            .write(RetryBudget::Short, "probes", async |db| {
                 let mut changed = Vec::new();
                 for probe in probes {
                     if write(db, attempt, probe).await? {
@@ -126,7 +126,7 @@ impl Probes for Store {
 
     async fn drop_probes(&self, attempts: &[AttemptId]) -> Result<(), Refusal> {
         let changed = self
-            .write(Patience::Short, "probes_dropped", async |db| {
+            .write(RetryBudget::Short, "probes_dropped", async |db| {
                 let sql = of_sides!(
                     "SELECT DISTINCT attempt_id FROM sides
                      WHERE other_id IN (SELECT value FROM json_each($1))

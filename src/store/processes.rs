@@ -7,8 +7,8 @@ use provost_actors::ids::{AttemptId, ProcessId};
 use provost_actors::journal::{Change, Outcome, Phase, Processes, State, WaitingOn};
 
 use super::{
-    Db, Patience, Refusal, Result, Sql, Store, approvals, comments, now, placement, session_queue,
-    task_status,
+    Db, Refusal, Result, RetryBudget, Sql, Store, approvals, comments, now, placement,
+    session_queue, task_status,
 };
 
 impl Store {
@@ -36,7 +36,7 @@ impl Processes for Store {
         process: ProcessId,
         change: &Change,
     ) -> Result<(), Refusal> {
-        self.write(Patience::OneTry, name(change), async |db| {
+        self.write(RetryBudget::OneTry, name(change), async |db| {
             let now = now();
             change_attempt(db, attempt, epoch, change, now).await?;
             change_process(db, process, change).await?;

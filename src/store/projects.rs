@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use provost_actors::event::Timestamp;
 use provost_actors::gateway::NewRepo;
 use provost_actors::ids::{AttemptId, ProjectId, RepoId, TaskId};
-use provost_actors::journal::{Key, Once};
+use provost_actors::journal::{Idempotent, Key};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::work::after_removed;
-use super::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, bundles, not_found, now};
+use super::{Code, Db, Page, Refusal, Result, RetryBudget, Sql, Store, bundles, not_found, now};
 use crate::api::projects::{AddRepoOutput, CreateProjectOutput, ProjectSummary, RepoSummary};
 
 /// A repository of the board with its path.
@@ -147,14 +147,14 @@ impl Store {
         repo: RepoId,
         remotes: &BTreeMap<String, String>,
     ) -> Result<(), Refusal> {
-        self.write(Patience::Long, "remotes", async |db| record_remotes(db, repo, remotes).await)
+        self.write(RetryBudget::Long, "remotes", async |db| record_remotes(db, repo, remotes).await)
             .await
     }
 
     /// Changes the branch from which attempts in a repository start by default.
     pub async fn set_target_branch(&self, repo: RepoId, branch: &str) -> Result<(), Refusal> {
         let sql = "UPDATE repos SET default_target_branch = $2 WHERE repo_id = $1";
-        self.write(Patience::Long, "set_target_branch", async |db| {
+        self.write(RetryBudget::Long, "set_target_branch", async |db| {
             match db.run(sql, (repo, branch)).await? {
                 0 => {
                     let message = format!("there is no repository {repo}");
@@ -172,8 +172,8 @@ impl Store {
         key: Option<&Key>,
         name: &str,
         repos: &[NewRepo],
-    ) -> Result<Once<CreateProjectOutput>, Refusal> {
-        self.keyed(Patience::Long, key, "create_project", async |db| {
+    ) -> Result<Idempotent<CreateProjectOutput>, Refusal> {
+        self.keyed(RetryBudget::Long, key, "create_project", async |db| {
             let (project_id, now) = (ProjectId::new(), now());
             let row = json!({
                 "project_id": project_id, "name": name, "created_at": now, "updated_at": now,
@@ -200,7 +200,7 @@ impl Store {
     /// Takes a project with its tasks off the board. The rows stay, because the attempts stay readable.
     /// Refused while an attempt is queued or runs.
     pub async fn remove_project(&self, project: ProjectId) -> Result<(), Refusal> {
-        self.write(Patience::Long, "remove_project", async |db| {
+        self.write(RetryBudget::Long, "remove_project", async |db| {
             require(db, project).await?;
             let sql = "SELECT a.attempt_id FROM attempts a JOIN tasks t ON t.task_id = a.task_id
                  WHERE t.project_id = $1
@@ -234,8 +234,8 @@ impl Store {
         key: Option<&Key>,
         project_id: ProjectId,
         repo: &NewRepo,
-    ) -> Result<Once<AddRepoOutput>, Refusal> {
-        self.keyed(Patience::Long, key, "add_repo", async |db| {
+    ) -> Result<Idempotent<AddRepoOutput>, Refusal> {
+        self.keyed(RetryBudget::Long, key, "add_repo", async |db| {
             require(db, project_id).await?;
             let now = now();
             let repo_id = insert_repo(db, project_id, repo, now).await?;

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::remote_commits::{POLL, hint_all};
-use super::{Patience, Refusal, Sql, Store, now};
+use super::{Refusal, RetryBudget, Sql, Store, now};
 
 /// The name of the hint that commands have become trusted.
 const TRUST: &str = "trust";
@@ -23,7 +23,7 @@ impl Store {
         commands: &str,
         by: &str,
     ) -> Result<(), Refusal> {
-        self.write(Patience::Long, "trust", async |db| {
+        self.write(RetryBudget::Long, "trust", async |db| {
             let row = json!({
                 "repo": repo, "hash": hash, "commands": commands, "approved_at": now(),
                 "approved_by": by,
@@ -37,7 +37,7 @@ impl Store {
     /// Takes back all approvals of a repository's commands. Returns how many there were.
     pub async fn distrust(&self, repo: &str) -> Result<u64, Refusal> {
         let sql = "DELETE FROM trust WHERE repo = $1";
-        self.write(Patience::Long, "distrust", async |db| db.run(sql, (repo,)).await).await
+        self.write(RetryBudget::Long, "distrust", async |db| db.run(sql, (repo,)).await).await
     }
 }
 
@@ -45,7 +45,7 @@ impl Store {
 #[async_trait]
 impl Provisions for Store {
     async fn record_script(&self, attempt: &Attempt, script: &ScriptRow) -> Result<(), Refusal> {
-        self.write(Patience::OneTry, "script", async |db| {
+        self.write(RetryBudget::OneTry, "script", async |db| {
             let row = json!({
                 "process_id": script.process_id, "session_id": attempt.session_id,
                 "attempt_id": attempt.attempt_id, "run_reason": script.run_reason,
@@ -84,7 +84,7 @@ impl Provisions for Store {
         blocks: &[u16],
         busy: &[u16],
     ) -> Result<Option<u16>, Refusal> {
-        self.write(Patience::OneTry, "ports", async |db| {
+        self.write(RetryBudget::OneTry, "ports", async |db| {
             let sql = "SELECT first_port FROM ports WHERE attempt_id = $1";
             let own: Option<u16> = db.find(sql, (attempt,)).await?;
             if own.is_some_and(|own| !busy.contains(&own)) {
@@ -107,7 +107,7 @@ impl Provisions for Store {
 
     async fn give_back_ports(&self, attempt: AttemptId) -> Result<(), Refusal> {
         let sql = "DELETE FROM ports WHERE attempt_id = $1";
-        self.write(Patience::Long, "ports", async |db| db.run(sql, (attempt,)).await).await?;
+        self.write(RetryBudget::Long, "ports", async |db| db.run(sql, (attempt,)).await).await?;
         Ok(())
     }
 

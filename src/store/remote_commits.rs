@@ -102,7 +102,7 @@ impl Store {
     async fn news(&self, hints: &mut Hints) -> Option<sqlx::Result<PgNotification>> {
         loop {
             match hints.next().await {
-                Some(Ok(hint)) if !self.told(hint.payload()) => {}
+                Some(Ok(hint)) if !self.take_hint(hint.payload()) => {}
                 other => return other,
             }
         }
@@ -110,7 +110,7 @@ impl Store {
 
     /// Announces a hint, and says whether it is news. A hint with the name of this host is about its own
     /// commit, which has been announced already. All other texts are topics.
-    fn told(&self, hint: &str) -> bool {
+    fn take_hint(&self, hint: &str) -> bool {
         self.changes.announce(hint);
         hint != &*self.host
     }

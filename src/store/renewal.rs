@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::error::locked;
 use super::pg_transaction::{self, Order};
-use super::{Connection, Db, Patience, Refusal, Result, Store, StoreError, fault};
+use super::{Connection, Db, Refusal, Result, RetryBudget, Store, StoreError, fault};
 use provost_actors::failpoint;
 
 /// The least limit of a try: a new connection needs this much, however short the lease is.
@@ -64,7 +64,7 @@ impl Store {
         // A new connection takes a moment, however short the lease is.
         let limit = limit.max(LIMIT_MIN);
         let Some(renewals) = &self.renewals else {
-            return self.write(Patience::OneTry, "renewal", work).await;
+            return self.write(RetryBudget::OneTry, "renewal", work).await;
         };
         let trying = async {
             let mut idle = renewals.idle.lock().await;

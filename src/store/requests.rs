@@ -13,12 +13,12 @@
 
 use async_trait::async_trait;
 use provost_actors::failpoint;
-use provost_actors::journal::{Begun, Intent, Key, Once, Requests, recalled};
+use provost_actors::journal::{Begun, Idempotent, Intent, Key, Requests, recalled};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Db, Patience, Refusal, Result, Sql, Store, StoreError, fault, now};
+use super::{Db, Refusal, Result, RetryBudget, Sql, Store, StoreError, fault, now};
 
 /// What is stored under a key.
 enum Found {
@@ -67,16 +67,16 @@ impl Store {
     /// `work` refuses, nothing is left, and the key stays free. Without a key, `work` is simply done.
     pub(super) async fn keyed<T: Serialize + DeserializeOwned>(
         &self,
-        patience: Patience,
+        budget: RetryBudget,
         key: Option<&Key>,
         name: &str,
         work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
-    ) -> Result<Once<T>, Refusal> {
-        let mut db = self.transaction(patience).await?;
+    ) -> Result<Idempotent<T>, Refusal> {
+        let mut db = self.transaction(budget).await?;
         if let Some(key) = key
             && let Found::Answer(answer) = find(&mut db, key).await?
         {
-            return Ok(Once { value: recalled(answer)?, deduplicated: true });
+            return Ok(Idempotent { value: recalled(answer)?, deduplicated: true });
         }
         let value = work(&mut db).await?;
         if let Some(key) = key {
@@ -84,7 +84,7 @@ impl Store {
             write(&mut db, &self.host, key, None, Some(answer)).await?;
         }
         self.commit(db, name).await?;
-        Ok(Once { value, deduplicated: false })
+        Ok(Idempotent { value, deduplicated: false })
     }
 }
 
@@ -100,7 +100,7 @@ impl Requests for Store {
     }
 
     async fn begin(&self, key: &Key, intent: &Intent) -> Result<Begun, Refusal> {
-        self.write(Patience::OneTry, "intent", async |db| {
+        self.write(RetryBudget::OneTry, "intent", async |db| {
             let found = match find(db, key).await? {
                 Found::Answer(answer) => return Ok(Begun::Answered(answer)),
                 found => found,
@@ -131,7 +131,7 @@ impl Requests for Store {
     }
 
     async fn complete(&self, key: &Key, answer: Value) -> Result<(), Refusal> {
-        let mut db = self.transaction(Patience::OneTry).await?;
+        let mut db = self.transaction(RetryBudget::OneTry).await?;
         failpoint::hit("answer", "next");
         write(&mut db, &self.host, key, None, Some(answer.to_string())).await?;
         self.writer.commit(db, Some(&self.host)).await.map_err(fault)?;
@@ -141,7 +141,7 @@ impl Requests for Store {
 
     async fn abandon(&self, key: &Key) -> Result<(), Refusal> {
         let sql = "DELETE FROM requests WHERE tool = $1 AND request_id = $2 AND answer IS NULL";
-        self.write(Patience::OneTry, "abandoned", async |db| {
+        self.write(RetryBudget::OneTry, "abandoned", async |db| {
             db.run(sql, (key.tool, &key.request_id)).await.map(drop)
         })
         .await

@@ -6,7 +6,7 @@
 
 use provost_actors::ids::AttemptId;
 
-use super::{Db, Patience, Refusal, Result, Sql, Store, bundles};
+use super::{Db, Refusal, Result, RetryBudget, Sql, Store, bundles};
 
 /// How many copies are read at once.
 const BATCH: usize = 50;
@@ -45,7 +45,7 @@ impl Store {
 
     /// Cuts the copy of a channel down to its newest chunk, unless the copy has grown meanwhile.
     async fn trim(&self, log: &OldLog) -> Result<u64, Refusal> {
-        self.beside(Patience::OneTry, "trimmed", async |db| trim(db, log).await).await
+        self.beside(RetryBudget::OneTry, "trimmed", async |db| trim(db, log).await).await
     }
 
     /// Removes the contents of bundles of attempts whose work is merged or given up, and base commits that no
@@ -76,10 +76,10 @@ impl Store {
             bundles::withdraw(db, over, before).await?;
             db.run(sqlx::AssertSqlSafe(turns), (before,)).await
         };
-        let mut pruned = self.write(Patience::Short, "bundles_pruned", of_turns).await?;
+        let mut pruned = self.write(RetryBudget::Short, "bundles_pruned", of_turns).await?;
         for _ in 0..ROUNDS {
             let run = async |db: Db<'_>| db.run(bases, (before,)).await;
-            match self.write(Patience::Short, "bundles_pruned", run).await? {
+            match self.write(RetryBudget::Short, "bundles_pruned", run).await? {
                 0 => break,
                 removed => pruned += removed,
             }

@@ -7,7 +7,7 @@ use provost_actors::host::LOCAL;
 use provost_actors::journal::payload_hash;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
-use super::{Durability, OpenError, Patience, Server, Sql, Store, TimesToLive};
+use super::{Durability, OpenError, RetryBudget, Server, Sql, Store, TimesToLive};
 
 /// Whether the tests' stores are SQLite files.
 pub fn is_sqlite() -> bool {
@@ -53,7 +53,7 @@ impl Store {
     /// Changes rows directly.
     pub async fn change(&self, sql: &str, values: impl serde::Serialize) -> u64 {
         let sql = AssertSqlSafe(sql.to_owned());
-        let change = self.write(Patience::Short, "test", async |db| db.run(sql, values).await);
+        let change = self.write(RetryBudget::Short, "test", async |db| db.run(sql, values).await);
         change.await.unwrap()
     }
 }

@@ -3,10 +3,12 @@
 
 use async_trait::async_trait;
 use provost_actors::ids::{AttemptId, ProcessId, SessionId};
-use provost_actors::journal::{Attempt, FollowedUp, Fork, Key, Once, Past, Sessions, Turnover};
+use provost_actors::journal::{
+    Attempt, FollowedUp, Fork, Idempotent, Key, Past, Sessions, Turnover,
+};
 
 use super::session_queue::turn_over;
-use super::{Patience, Refusal, Result, Sql, Store, not_found};
+use super::{Refusal, Result, RetryBudget, Sql, Store, not_found};
 use crate::api::sessions::SessionMessage;
 
 #[async_trait]
@@ -17,9 +19,9 @@ impl Sessions for Store {
         attempt: &Attempt,
         turnover: &Turnover,
         answer: &FollowedUp,
-    ) -> Result<Once<FollowedUp>, Refusal> {
+    ) -> Result<Idempotent<FollowedUp>, Refusal> {
         let recorded = self
-            .keyed(Patience::OneTry, key, "follow_up", async |db| {
+            .keyed(RetryBudget::OneTry, key, "follow_up", async |db| {
                 let sql = "SELECT EXISTS (SELECT 1 FROM tasks
                                           WHERE task_id = $1 AND deleted_at IS NULL)";
                 let is_on_board: bool = db.one(sql, (attempt.task_id,)).await?;

@@ -14,7 +14,7 @@ use provost_actors::refusal::Refusal;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 
-use super::{Db, Patience, Result, Sql, Store, now, word};
+use super::{Db, Result, RetryBudget, Sql, Store, now, word};
 
 /// How many chunks are read at once.
 const AT_ONCE: usize = 32;
@@ -66,7 +66,7 @@ impl ShippedLogs for Store {
     }
 
     async fn ship(&self, shipments: &[Shipment]) -> Result<usize, Refusal> {
-        self.beside(Patience::OneTry, "shipment", async |db| {
+        self.beside(RetryBudget::OneTry, "shipment", async |db| {
             let mut done = 0;
             for shipment in shipments {
                 done += usize::from(ship(db, &self.host, shipment).await?);

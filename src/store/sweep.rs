@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 
 use super::work::checks;
-use super::{Db, Patience, Refusal, Result, Sql, Store, comments, now, placement, task_status};
+use super::{Db, Refusal, Result, RetryBudget, Sql, Store, comments, now, placement, task_status};
 
 /// The attempts of a host that run or wait. `losses` counts how many of the last turns in a row ended because
 /// their host was lost.
@@ -54,7 +54,7 @@ impl Store {
         let mut given_up = Vec::new();
         for host in self.read(async |db| lost_hosts(db).await).await? {
             let sweeping = async |db: Db<'_>| give_up(db, &host).await;
-            if let Some(moved) = self.write(Patience::OneTry, "sweep", sweeping).await? {
+            if let Some(moved) = self.write(RetryBudget::OneTry, "sweep", sweeping).await? {
                 self.announce_all(moved);
                 given_up.push(host);
             }
@@ -66,7 +66,7 @@ impl Store {
     /// up, so that its daemon ends what is running. Attempts that were running or waiting in the backup end,
     /// so that nothing runs twice. Returns the new generation of the board, and how many attempts ended.
     pub async fn restored(&self) -> Result<(u64, usize), Refusal> {
-        self.write(Patience::Long, "restored", async |db| {
+        self.write(RetryBudget::Long, "restored", async |db| {
             let now = db.dialect().now;
             db.run(AssertSqlSafe(format!("UPDATE hosts SET fenced_at = {now}")), ()).await?;
             db.run("DELETE FROM host_calls", ()).await?;
@@ -112,8 +112,8 @@ pub(super) async fn give_up(db: Db<'_>, host: &str) -> Result<Option<Vec<Attempt
         return Ok(None);
     }
     let stranded: Vec<LostAttempt> = db.all(STRANDED, (host,)).await?;
-    let fates = stranded.iter().map(|it| (it, it.fate(host))).collect();
-    let moved = meet(db, host, fates).await?;
+    let actions = stranded.iter().map(|it| (it, it.action(host))).collect();
+    let moved = meet(db, host, actions).await?;
     checks::give_up(db, host).await?;
     placement::hint(db).await?;
     Ok(Some(moved))
@@ -123,19 +123,19 @@ pub(super) async fn give_up(db: Db<'_>, host: &str) -> Result<Option<Vec<Attempt
 async fn meet(
     db: Db<'_>,
     host: &str,
-    fates: Vec<(&LostAttempt, LostAttemptAction)>,
+    actions: Vec<(&LostAttempt, LostAttemptAction)>,
 ) -> Result<Vec<AttemptId>> {
     let now = now();
     let (mut waiting, mut over) = (Vec::new(), Vec::new());
-    let (mut ended, mut anew) = (BTreeMap::<String, Vec<ProcessId>>::new(), Vec::new());
-    for (attempt, fate) in &fates {
-        match fate {
+    let (mut ended, mut restarted) = (BTreeMap::<String, Vec<ProcessId>>::new(), Vec::new());
+    for (attempt, action) in &actions {
+        match action {
             LostAttemptAction::Stays => {}
             LostAttemptAction::Moves => waiting.push(attempt.attempt_id),
-            LostAttemptAction::BeginsAnew => {
+            LostAttemptAction::Restarts => {
                 waiting.push(attempt.attempt_id);
                 ended.entry(lost(host)).or_default().push(attempt.process_id);
-                anew.push(json!({"of": attempt.process_id, "id": ProcessId::new()}));
+                restarted.push(json!({"of": attempt.process_id, "id": ProcessId::new()}));
             }
             LostAttemptAction::Ends(why) => {
                 over.push(*attempt);
@@ -155,7 +155,7 @@ async fn meet(
              WHERE process_id IN (SELECT value FROM json_each($1))";
         db.run(sql, (processes, why, now, host)).await?;
     }
-    requeue_turn(db, &anew, now).await?;
+    requeue_turn(db, &restarted, now).await?;
     let sql = "UPDATE attempts SET host = '', phase = 'queued', state = 'idle', epoch = epoch + 1,
                 updated_at = $2, revision = n.key + 1 + (SELECT max(revision) FROM attempts)
          FROM json_each($1) n WHERE attempt_id = n.value";

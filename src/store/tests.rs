@@ -289,8 +289,8 @@ async fn dependencies_are_of_the_same_project_and_never_run_in_a_circle() {
     let store = scratch().await;
     let here = project(&store).await;
     let elsewhere = project(&store).await;
-    let stranger = task(&store, elsewhere).await;
-    let refused = store.create_task(None, &new_task(here, &[stranger])).await.unwrap_err();
+    let foreign = task(&store, elsewhere).await;
+    let refused = store.create_task(None, &new_task(here, &[foreign])).await.unwrap_err();
     assert_eq!(refused.code, Code::TaskNotFound);
     let first = task(&store, here).await;
     let second = store.create_task(None, &new_task(here, &[first])).await.unwrap().0.value;
@@ -452,7 +452,7 @@ async fn commented(store: &Store, attempt: AttemptId, by: &Author) -> CommentId 
 
 async fn states(store: &Store, attempt: AttemptId) -> Vec<(CommentState, Option<u32>)> {
     let kept = store.comments(attempt).await.unwrap();
-    kept.iter().map(|comment| (comment.told().state, comment.delivered)).collect()
+    kept.iter().map(|comment| (comment.to_output().state, comment.delivered)).collect()
 }
 
 #[tokio::test]
@@ -744,15 +744,15 @@ async fn a_turn_that_ends_is_due_a_snapshot_until_it_has_one() {
     assert_eq!(shown(&failed), (AttemptPhase::Settled, None));
     assert_eq!(failed.overview.snapshot_failed(), Some("too large"));
     assert!(failed.overview.line.stopped);
-    let patience = Duration::ZERO;
-    let why = store.snapshot_stands(id, patience).await.unwrap();
+    let timeout = Duration::ZERO;
+    let why = store.snapshot_stands(id, timeout).await.unwrap();
     assert_eq!(why.as_deref(), Some("too large"));
     store.record_snapshot(id, 1, &[snapshot("c")], &[]).await.unwrap();
     assert!(watch.changed().now_or_never().is_some(), "it has settled");
     let after = store.status(id).await.unwrap();
     assert!(after.settled_revision > before.settled_revision);
     assert_eq!((shown(&after).0, after.overview.snapshot_failed()), (AttemptPhase::Settled, None));
-    assert_eq!(store.snapshot_stands(id, patience).await.unwrap(), None);
+    assert_eq!(store.snapshot_stands(id, timeout).await.unwrap(), None);
     assert_eq!(store.due_snapshot(id).await.unwrap(), None);
     // Again, with another commit: the first one is kept.
     store.record_snapshot(id, 1, &[snapshot("d")], &[]).await.unwrap();
@@ -863,7 +863,7 @@ async fn the_messages_of_a_session_are_its_turns_and_keep_their_indexes() {
     let project = project(&store).await;
     let of = store.start_context(task(&store, project).await).await.unwrap().task;
     let one = attempt(&store, project, &of, Phase::Queued).await;
-    let told = async |before: u64, limit: usize, max_bytes: usize| -> Vec<String> {
+    let lines = async |before: u64, limit: usize, max_bytes: usize| -> Vec<String> {
         let messages = store.messages(one.session_id, before, limit, max_bytes).await.unwrap();
         let line = |it: &SessionMessage| {
             let who = if it.role == MessageRole::Assistant { "<" } else { ">" };
@@ -871,16 +871,16 @@ async fn the_messages_of_a_session_are_its_turns_and_keep_their_indexes() {
         };
         messages.iter().map(line).collect()
     };
-    assert_eq!(told(u64::MAX, 9, 9999).await, [""; 0], "what is only planned was not said yet");
+    assert_eq!(lines(u64::MAX, 9, 9999).await, [""; 0], "what is only planned was not said yet");
     store.change("UPDATE processes SET status = 'failed', created_at = 1, ended_at = 2", ()).await;
     turn(&store, &one, 2, "completed", Some("done")).await;
     turn(&store, &one, 3, "running", None).await;
     turn(&store, &one, 4, "planned", None).await;
     let all = ["3 3> prompt 3 @30", "2 2< done @25", "1 2> prompt 2 @20", "0 1> say hi @1"];
-    assert_eq!(told(u64::MAX, 9, 9999).await, all);
-    assert_eq!(told(3, 2, 9999).await, all[1..3]);
-    assert_eq!(told(3, 9, 5).await, all[1..3], "no more once it is too much");
-    assert_eq!(told(0, 9, 9999).await, [""; 0]);
+    assert_eq!(lines(u64::MAX, 9, 9999).await, all);
+    assert_eq!(lines(3, 2, 9999).await, all[1..3]);
+    assert_eq!(lines(3, 9, 5).await, all[1..3], "no more once it is too much");
+    assert_eq!(lines(0, 9, 9999).await, [""; 0]);
 }
 
 #[tokio::test]
@@ -953,8 +953,8 @@ async fn a_finish_goes_on_from_its_receipt_and_a_refused_one_leaves_its_key_free
     store.end_finish(&finish).await.unwrap();
     assert_eq!(store.finish(finish.finish_id).await.unwrap(), Some(finish));
     assert_eq!(store.attempt(of.attempt_id).await.unwrap().unwrap().finish, None);
-    let anew = store.record_finish(Some(&key), &merge_of(&of)).await.unwrap();
-    assert!(!anew.deduplicated);
+    let second = store.record_finish(Some(&key), &merge_of(&of)).await.unwrap();
+    assert!(!second.deduplicated);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use provost_actors::journal::{DueSnapshot, Snapshots, TurnBundle, TurnSnapshot};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Db, Patience, Refusal, Result, Sql, Store, bundles, now};
+use super::{Db, Refusal, Result, RetryBudget, Sql, Store, bundles, now};
 
 /// An attempt and the turns of it that have snapshots.
 pub type SnapshotTurns = (AttemptId, Vec<u32>);
@@ -43,7 +43,7 @@ impl Store {
     /// Removes the rows of all snapshots of an attempt, once the references in git are gone. The results of
     /// trial merges and the contents of bundles go too.
     pub async fn forget_snapshots(&self, attempt: AttemptId) -> Result<(), Refusal> {
-        self.write(Patience::Short, "snapshots_forgotten", async |db| {
+        self.write(RetryBudget::Short, "snapshots_forgotten", async |db| {
             let sql = "DELETE FROM probes WHERE attempt_id = $1 OR other_id = $1";
             db.run(sql, (attempt,)).await?;
             db.run("DELETE FROM turn_snapshots WHERE attempt_id = $1", (attempt,)).await?;
@@ -72,7 +72,7 @@ impl Snapshots for Store {
         snapshots: &[TurnSnapshot],
         kept: &[TurnBundle],
     ) -> Result<(), Refusal> {
-        self.write(Patience::Short, "snapshot", async |db| {
+        self.write(RetryBudget::Short, "snapshot", async |db| {
             let now = now();
             for snapshot in snapshots {
                 let mut row = json!(snapshot);
@@ -107,7 +107,7 @@ impl Snapshots for Store {
         turn: u32,
         reason: &str,
     ) -> Result<(), Refusal> {
-        self.write(Patience::Short, "snapshot_failed", async |db| {
+        self.write(RetryBudget::Short, "snapshot_failed", async |db| {
             let reason = db.dialect().storable(reason);
             let sql = "UPDATE processes SET snapshot_failed = $3
                  WHERE attempt_id = $1 AND turn = $2 AND snapshot_due = 1";
@@ -122,9 +122,9 @@ impl Snapshots for Store {
     async fn snapshot_stands(
         &self,
         attempt: AttemptId,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<String>, Refusal> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let watch = self.watch(&[attempt]);
         let sql = "SELECT snapshot_failed FROM processes
              WHERE attempt_id = $1 AND snapshot_due = 1 ORDER BY turn DESC LIMIT 1";

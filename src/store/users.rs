@@ -6,7 +6,7 @@ use provost_actors::refusal::{Code, Refusal};
 use serde_json::json;
 
 use super::sql::{Sql, now};
-use super::{Patience, Store};
+use super::{RetryBudget, Store};
 use crate::api::Access;
 use crate::api::users::{User, UserLine};
 
@@ -26,7 +26,7 @@ impl Store {
                    token_hash = excluded.token_hash, revoked_at = NULL
                    WHERE users.revoked_at IS NOT NULL";
         let work = async |db: super::Db<'_>| db.run(sql, values).await;
-        match self.write(Patience::Short, "add_user", work).await? {
+        match self.write(RetryBudget::Short, "add_user", work).await? {
             0 => Err(Refusal::new(Code::InvalidState, format!("there is a user {name}"))
                 .hint(format!("`provost user renew {name}` gives it another token."))),
             _ => Ok(()),
@@ -42,7 +42,7 @@ impl Store {
             let sql = "UPDATE users SET token_hash = $2 WHERE name = $1 AND revoked_at IS NULL";
             db.run(sql, (name, hash)).await
         };
-        self.changed(self.write(Patience::Short, "renew_user", work).await?, name)
+        self.changed(self.write(RetryBudget::Short, "renew_user", work).await?, name)
     }
 
     /// Ends a user's token, links and browsers. Refused if the user does not exist or is revoked.
@@ -53,7 +53,7 @@ impl Store {
             let sql = "UPDATE users SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL";
             db.run(sql, (name, now())).await
         };
-        self.changed(self.write(Patience::Long, "revoke_user", work).await?, name)
+        self.changed(self.write(RetryBudget::Long, "revoke_user", work).await?, name)
     }
 
     #[expect(clippy::unused_self, reason = "reads as part of the writes above")]
@@ -85,7 +85,7 @@ impl Store {
             let row = json!({"code_hash": hash, "user": user, "expires_at": until.millis()});
             db.insert("INTO login_links", row).await
         };
-        self.write(Patience::Short, "add_link", work).await.map(|_| ())
+        self.write(RetryBudget::Short, "add_link", work).await.map(|_| ())
     }
 
     /// Uses a link, which works once, and logs a browser in until a time. `false`: the link is unknown, used
@@ -108,13 +108,13 @@ impl Store {
             db.insert("INTO logins", row).await?;
             Ok(true)
         };
-        self.write(Patience::Short, "use_link", work).await
+        self.write(RetryBudget::Short, "use_link", work).await
     }
 
     /// Ends the login of a browser; unknown cookies are ignored.
     pub async fn log_out(&self, cookie_hash: &str) -> Result<(), Refusal> {
         let sql = "DELETE FROM logins WHERE cookie_hash = $1";
         let work = async |db: super::Db<'_>| db.run(sql, (cookie_hash,)).await;
-        self.write(Patience::Short, "log_out", work).await.map(|_| ())
+        self.write(RetryBudget::Short, "log_out", work).await.map(|_| ())
     }
 }

@@ -17,7 +17,7 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long a write is tried before it is refused as `db_locked`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Patience {
+pub(super) enum RetryBudget {
     /// Six tries with pauses of 3.1 s in total, each try of [`BUSY_TIMEOUT`]: less than 5 s.
     Short,
     /// Half a minute: for what has already happened, or what a caller can't do in another way.
@@ -26,7 +26,7 @@ pub(super) enum Patience {
     OneTry,
 }
 
-impl Patience {
+impl RetryBudget {
     fn pauses(self) -> Vec<Duration> {
         let millis: &[u64] = match self {
             Self::Short => &[100, 200, 400, 800, 1600],
@@ -42,11 +42,11 @@ impl Store {
     /// `work` remains. `name` names the crash points around the commit.
     pub(super) async fn write<T>(
         &self,
-        patience: Patience,
+        budget: RetryBudget,
         name: &str,
         work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
     ) -> Result<T, Refusal> {
-        let mut db = self.transaction(patience).await?;
+        let mut db = self.transaction(budget).await?;
         let done = work(&mut db).await?;
         self.commit(db, name).await?;
         Ok(done)
@@ -57,14 +57,14 @@ impl Store {
     /// wakes only the waiters that `work` sends hints to. On a board in a file it is a `write`.
     pub(super) async fn beside<T>(
         &self,
-        patience: Patience,
+        budget: RetryBudget,
         name: &str,
         work: impl AsyncFnOnce(Db<'_>) -> Result<T>,
     ) -> Result<T, Refusal> {
         if !self.is_shared() {
-            return self.write(patience, name, work).await;
+            return self.write(budget, name, work).await;
         }
-        let mut db = self.begin_write(Order::Beside, patience).await?;
+        let mut db = self.begin_write(Order::Beside, budget).await?;
         let done = work(&mut db).await?;
         failpoint::hit(name, "written");
         self.reader.commit(db, None).await.map_err(fault)?;
@@ -73,13 +73,17 @@ impl Store {
     }
 
     /// Begins a transaction in the order of the writes.
-    pub(super) async fn transaction(&self, patience: Patience) -> Result<Connection, Refusal> {
-        let begun = self.begin_write(Order::OneByOne, patience);
-        match patience {
+    pub(super) async fn transaction(&self, budget: RetryBudget) -> Result<Connection, Refusal> {
+        let begun = self.begin_write(Order::OneByOne, budget);
+        match budget {
             // This may be given up: a write that has not begun has done nothing.
-            Patience::OneTry => timeout(Duration::from_secs(5), begun).await.unwrap_or_else(|_| {
-                Err(locked("the database is busy with other calls, and did not get free at once"))
-            }),
+            RetryBudget::OneTry => {
+                timeout(Duration::from_secs(5), begun).await.unwrap_or_else(|_| {
+                    Err(locked(
+                        "the database is busy with other calls, and did not get free at once",
+                    ))
+                })
+            }
             _ => begun.await,
         }
     }
@@ -89,7 +93,7 @@ impl Store {
     pub(super) async fn begin_write(
         &self,
         order: Order,
-        patience: Patience,
+        budget: RetryBudget,
     ) -> Result<Connection, Refusal> {
         self.is_in_place()?;
         let pool = match order {
@@ -97,7 +101,7 @@ impl Store {
             Order::Beside => &self.reader,
         };
         let writer = self.as_writer();
-        let mut pauses = patience.pauses().into_iter();
+        let mut pauses = budget.pauses().into_iter();
         loop {
             let begun = pool.begin_write(order, &writer).await;
             let may_be_soon = match &begun {
@@ -173,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_database_that_others_keep_busy_is_tried_again_and_not_mended() {
+    fn a_database_that_others_keep_busy_is_tried_again_and_not_repaired() {
         let refusal = fault(sqlx::Error::PoolTimedOut);
         assert_eq!(refusal.code, Code::DbLocked);
         assert!(refusal.details.contains_key("retry_after_seconds"), "{refusal:?}");

@@ -23,7 +23,7 @@ use super::rates::{Left, Rates};
 use super::refusals;
 use super::row::{Effect, RunKind};
 use super::tool::{Call, Tool};
-use crate::api::{Caller, CustomError, Once, Role, Service};
+use crate::api::{Caller, CustomError, Idempotent, Role, Service};
 
 /// How many calls of one connection may run at the same time, and how long each may take.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ impl Calls {
         tool: &Tool,
         arguments: Map<String, Value>,
         id: Option<String>,
-    ) -> Result<Once<Value>, Refusal> {
+    ) -> Result<Idempotent<Value>, Refusal> {
         self.recorded(tool, arguments, id, tool.is_for(&self.caller)).await
     }
 
@@ -105,7 +105,7 @@ impl Calls {
         tool: &Tool,
         arguments: Map<String, Value>,
         id: Option<String>,
-    ) -> Result<Once<Value>, Refusal> {
+    ) -> Result<Idempotent<Value>, Refusal> {
         self.recorded(tool, arguments, id, true).await
     }
 
@@ -117,7 +117,7 @@ impl Calls {
         arguments: Map<String, Value>,
         id: Option<String>,
         is_for: bool,
-    ) -> Result<Once<Value>, Refusal> {
+    ) -> Result<Idempotent<Value>, Refusal> {
         let may = self.may(tool, is_for);
         if may.is_ok() {
             self.take_rate(tool)?;
@@ -165,7 +165,7 @@ impl Calls {
         tool: &Tool,
         arguments: Map<String, Value>,
         id: Option<String>,
-    ) -> Result<Once<Value>, Refusal> {
+    ) -> Result<Idempotent<Value>, Refusal> {
         let call = Call { service: &*self.service, caller: &self.caller, arguments, id };
         let Permits { calls, sleepers, .. } = &self.seats;
         let room = if tool.kind == RunKind::Wait { sleepers } else { calls };

@@ -356,7 +356,7 @@ mod tests {
 
     fn sense(tool: &str, name: &str, value: &Value, known: &[&str]) -> Option<Sense> {
         let beside = Map::new();
-        let stranger = UnknownField {
+        let unknown = UnknownField {
             tool,
             is_nested: false,
             name,
@@ -365,7 +365,7 @@ mod tests {
             known,
             needed: known,
         };
-        stranger.sense()
+        unknown.sense()
     }
 
     fn is_name(tool: &str, name: &str, known: &[&str], field: &str) {

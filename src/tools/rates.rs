@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_refused_beyond_its_own_limit_and_told_how_long() {
+    fn an_agent_is_refused_beyond_its_own_limit_and_learns_how_long() {
         let rates = rates(3, 0, 0);
         for _ in 0..3 {
             rates.take("a").unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_to_an_agent_is_told() {
+    fn what_is_left_to_an_agent_is_shown() {
         let rates = rates(3, 0, 0);
         assert_eq!(rates.left("a"), None);
         rates.take("a").unwrap();

@@ -58,7 +58,7 @@ impl Repair {
         let sense = |field: &str| {
             let mut others: Map<String, Value> = beside.clone();
             let value = others.shift_remove(field).unwrap_or_default();
-            let stranger = UnknownField {
+            let unknown = UnknownField {
                 tool: contract.row.name,
                 is_nested: !pointer.is_empty(),
                 name: field,
@@ -67,7 +67,7 @@ impl Repair {
                 known: &known,
                 needed: &needed,
             };
-            (stranger.sense(), value)
+            (unknown.sense(), value)
         };
         // Branches come last: the other fields may say which repositories they are for.
         let mut senses: Vec<_> = fields.iter().map(|field| (field, sense(field))).collect();

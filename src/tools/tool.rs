@@ -25,7 +25,7 @@ use super::row::{Audience, Load, Row, RunKind};
 use super::schema::{self, REQUEST_ID};
 use crate::api::args::TASK_PATTERN;
 use crate::api::field_path::pointer_of;
-use crate::api::{Callee, Caller, ForwardedCall, Key, Once, Service};
+use crate::api::{Callee, Caller, ForwardedCall, Idempotent, Key, Service};
 
 /// Arguments that some clients add to every call by themselves (Gemini CLI 0.61 adds this one). They are
 /// ignored.
@@ -47,7 +47,7 @@ pub struct Call<'a> {
 type Answer<'a, O> = BoxFuture<'a, Result<O, Refusal>>;
 /// Parses a call and asks the domain. `Err` is the path of a value that the schema accepted and the
 /// parser did not.
-type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Once<Value>>, String> + Send + Sync;
+type Run = dyn for<'a> Fn(Call<'a>) -> Result<Answer<'a, Idempotent<Value>>, String> + Send + Sync;
 
 /// A tool with its schemas and its method. It derefs to its row of the table.
 pub struct Tool {
@@ -88,7 +88,7 @@ impl Tool {
     where
         I: DeserializeOwned + JsonSchema + Serialize,
         O: Serialize + JsonSchema + 'static,
-        F: for<'a> Fn(&'a dyn Service, &'a Caller, Option<Key>, I) -> Answer<'a, Once<O>>
+        F: for<'a> Fn(&'a dyn Service, &'a Caller, Option<Key>, I) -> Answer<'a, Idempotent<O>>
             + Send
             + Sync
             + 'static,
@@ -104,7 +104,7 @@ impl Tool {
             let key = request_id.map(|request_id| Key::new(tool, request_id, &input));
             let asked = method(call.service, call.caller, key, input);
             Ok(Box::pin(async move {
-                let Once { value, deduplicated } = asked.await?;
+                let Idempotent { value, deduplicated } = asked.await?;
                 rendered(value, deduplicated)
             }))
         });
@@ -154,7 +154,7 @@ impl Tool {
 
     /// Runs one call from its raw arguments to its outcome. The domain is asked once, and only with
     /// arguments that fit the schema.
-    pub async fn call(&self, mut call: Call<'_>) -> Result<Once<Value>, Refusal> {
+    pub async fn call(&self, mut call: Call<'_>) -> Result<Idempotent<Value>, Refusal> {
         call.arguments.retain(|name, _| !FOREIGN.contains(&name.as_str()));
         let mut arguments = Value::Object(std::mem::take(&mut call.arguments));
         drop_nulls(&mut arguments);
@@ -179,7 +179,11 @@ impl Tool {
     }
 
     /// Checks, places and runs the call; its refusals are not clarified yet.
-    async fn outcome(&self, mut call: Call<'_>, arguments: &Value) -> Result<Once<Value>, Refusal> {
+    async fn outcome(
+        &self,
+        mut call: Call<'_>,
+        arguments: &Value,
+    ) -> Result<Idempotent<Value>, Refusal> {
         if let Some(refusal) = self.contract.fault(arguments) {
             return Err(refusal);
         }
@@ -216,7 +220,7 @@ impl Tool {
     }
 
     /// Forwards the call to the daemon of another host, and waits for its answer.
-    async fn carried(&self, host: &str, call: Call<'_>) -> Result<Once<Value>, Refusal> {
+    async fn carried(&self, host: &str, call: Call<'_>) -> Result<Idempotent<Value>, Refusal> {
         let Call { service, caller, arguments, id } = call;
         let call =
             ForwardedCall { tool: self.name.to_owned(), caller: caller.clone(), arguments, id };
@@ -293,8 +297,8 @@ fn take_request_id(
     given.map_err(|_| REQUEST_ID.to_owned())
 }
 
-fn rendered(output: impl Serialize, deduplicated: bool) -> Result<Once<Value>, Refusal> {
+fn rendered(output: impl Serialize, deduplicated: bool) -> Result<Idempotent<Value>, Refusal> {
     let value = serde_json::to_value(output)
         .map_err(|fault| Refusal::internal(format!("the result can't be written: {fault}")))?;
-    Ok(Once { value, deduplicated })
+    Ok(Idempotent { value, deduplicated })
 }

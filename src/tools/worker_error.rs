@@ -167,13 +167,13 @@ mod tests {
     #[test]
     fn a_missing_field_is_named_with_its_reason() {
         let refusal = Refusal::new(Code::MissingRequired, "no title").detail("path", "title");
-        let told = of(&refusal);
-        assert_eq!(told["success"], false);
-        assert_eq!(told["error"]["code"], "INVALID_PARAM");
-        assert_eq!(told["error"]["details"], json!({"field": "title", "reason": "required"}));
-        assert_eq!(told["error"]["retryable"], false);
-        assert_eq!(told["context"]["task_id"], "TASK-001");
-        assert_eq!(told["context"]["agent_name"], "an-agent");
+        let answer = of(&refusal);
+        assert_eq!(answer["success"], false);
+        assert_eq!(answer["error"]["code"], "INVALID_PARAM");
+        assert_eq!(answer["error"]["details"], json!({"field": "title", "reason": "required"}));
+        assert_eq!(answer["error"]["retryable"], false);
+        assert_eq!(answer["context"]["task_id"], "TASK-001");
+        assert_eq!(answer["context"]["agent_name"], "an-agent");
     }
 
     #[test]
@@ -188,10 +188,10 @@ mod tests {
 
     #[test]
     fn a_request_id_used_for_another_payload_is_a_conflict_by_name() {
-        let told =
+        let answer =
             of(&Refusal::new(Code::IdempotencyConflict, "used").detail("path", "request_id"));
-        assert_eq!(told["error"]["code"], "IDEMPOTENCY_CONFLICT");
-        assert_eq!(told["error"]["details"]["field"], "request_id");
+        assert_eq!(answer["error"]["code"], "IDEMPOTENCY_CONFLICT");
+        assert_eq!(answer["error"]["details"]["field"], "request_id");
     }
 
     #[test]
@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn facts_beside_the_error_are_lifted_out_of_it() {
         let zeros = json!({"ticketsResolved": 0, "tasksUnblocked": 0});
-        let told = of(&Refusal::internal("no").detail("cascaded", zeros.clone()));
-        assert_eq!(told["cascaded"], zeros);
-        assert_eq!(told["error"]["code"], "INTERNAL_ERROR");
-        assert!(told["error"]["details"].as_object().unwrap().is_empty());
+        let answer = of(&Refusal::internal("no").detail("cascaded", zeros.clone()));
+        assert_eq!(answer["cascaded"], zeros);
+        assert_eq!(answer["error"]["code"], "INTERNAL_ERROR");
+        assert!(answer["error"]["details"].as_object().unwrap().is_empty());
     }
 }

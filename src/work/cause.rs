@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_by_its_own_words() {
+    fn an_error_is_recognized_by_its_own_words() {
         for (error, kind) in [
             ("AssertionError: expected 3 to equal 4", "assertion"),
             ("assertion `left == right` failed\n  left: 1\n right: 2", "assertion"),

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_is_told_with_its_path_and_a_diamond_is_none() {
+    fn a_cycle_is_reported_with_its_path_and_a_diamond_is_none() {
         let [a, b, c, d] = [1, 2, 3, 4];
         let diamond = HashMap::from([(a, vec![b, c]), (b, vec![d]), (c, vec![d])]);
         assert_eq!(cycle(&diamond, [a]), None);

@@ -15,20 +15,20 @@ const SVG = `<svg xmlns="http://www.w3.org/2000/svg" onload="${PWN}" width="40" 
 const ROWS_MAX = 60_000;
 const LOG_ROWS_MAX = 1_200;
 
-export default async function attacks({ browser, provost, told, check, quiet }) {
+export default async function attacks({ browser, provost, report, check, quiet }) {
   await provost.start();
   await provost.project({ 'README.md': 'text\n', 'old.html': `${EVIL}\n` });
   const page = await open(browser, provost);
   await scripts({ page, provost, check });
   quiet(page);
-  told('no script of others runs, and no page breaks its own policy');
+  report('no script of others runs, and no page breaks its own policy');
   await refused({ page, provost, check });
-  told('a cookie that ended leaves the page as it is');
+  report('a cookie that ended leaves the page as it is');
   const again = await open(browser, provost);
   await log({ page: again, provost, check });
-  told('a log of 300,000 lines scrolls to both ends and the middle');
-  await diff({ page: again, provost, check, told });
-  told('a diff of 100 MB scrolls to both ends and the middle');
+  report('a log of 300,000 lines scrolls to both ends and the middle');
+  await diff({ page: again, provost, check, report });
+  report('a diff of 100 MB scrolls to both ends and the middle');
   quiet(again);
 }
 
@@ -159,7 +159,7 @@ async function log({ page, provost, check }) {
   }
 }
 
-async function diff({ page, provost, check, told }) {
+async function diff({ page, provost, check, report }) {
   // 100 MB: one file of 40 MB, sixty of 1 MB, and one line of 1 MB.
   const prompt = [
     `run seq -f 'line %010.0f of a file that is much too long to be read' 1 640000 > a-huge.txt`,
@@ -169,10 +169,10 @@ async function diff({ page, provost, check, told }) {
   ].join('\n');
   const attempt = await provost.settledAttempt(await provost.task('A large diff'), 'fake', prompt);
   const { summary } = await provost.call('get_attempt_changes', { attempt_id: attempt, force: true });
-  told(`the agent has written ${summary.added} lines in ${summary.file_count} files`);
+  report(`the agent has written ${summary.added} lines in ${summary.file_count} files`);
   const begun = Date.now();
   await go(page, `${provost.origin}/attempts/${attempt}/review`);
-  told(`its review is there after ${Date.now() - begun} ms`);
+  report(`its review is there after ${Date.now() - begun} ms`);
   const bounded = async () => {
     const count = await page.locator('tr').count();
     check(count <= ROWS_MAX, `${count} rows of changes`);

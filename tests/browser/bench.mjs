@@ -9,7 +9,7 @@ import { go, open } from './lib/browser.mjs';
 const TASKS = 10_000;
 const ROUNDS = 15;
 
-export default async function bench({ browser, provost, told }) {
+export default async function bench({ browser, provost, report }) {
   await provost.start();
   await provost.project();
   await provost.settledAttempt(await provost.task('The first one'), 'fake', 'write file.txt text\nsay ready');
@@ -39,6 +39,6 @@ export default async function bench({ browser, provost, told }) {
       })));
     }
     const middle = (key) => figures.map((it) => it[key]).sort((one, other) => one - other)[Math.floor(ROUNDS / 2)];
-    told(`${name}: first paint ${middle('first').toFixed(0)} ms, of which the answer ${middle('answer').toFixed(0)} ms, ${Math.round(middle('bytes') / 1024)} KiB (medians of ${ROUNDS}; 1,000 attempts, ${TASKS.toLocaleString('en')} tasks)`);
+    report(`${name}: first paint ${middle('first').toFixed(0)} ms, of which the answer ${middle('answer').toFixed(0)} ms, ${Math.round(middle('bytes') / 1024)} KiB (medians of ${ROUNDS}; 1,000 attempts, ${TASKS.toLocaleString('en')} tasks)`);
   }
 }

@@ -17,11 +17,11 @@ async function database(server, programs) {
   return server.replace('/postgres?', `/${name}?`);
 }
 
-export default async function hosts({ browser, provost, told, shots, check, quiet }) {
+export default async function hosts({ browser, provost, report, shots, check, quiet }) {
   const { PROVOST_TEST_POSTGRES: server, PROVOST_TEST_POSTGRES_BIN: programs, PROVOST_TEST_ALL: all } = process.env;
   if (!server) {
     check(!all, 'PROVOST_TEST_POSTGRES is not set');
-    told('left out: it needs PostgreSQL, which `.ci/postgres COMMAND` gives it');
+    report('left out: it needs PostgreSQL, which `.ci/postgres COMMAND` gives it');
     return;
   }
   const url = await database(server, programs);
@@ -32,13 +32,13 @@ export default async function hosts({ browser, provost, told, shots, check, quie
   await provost.start();
   await worker.start(() => worker.verb('ps'));
   try {
-    await drive({ browser, provost, told, shots, check, quiet });
+    await drive({ browser, provost, report, shots, check, quiet });
   } finally {
     await worker.end();
   }
 }
 
-async function drive({ browser, provost, told, shots, check, quiet }) {
+async function drive({ browser, provost, report, shots, check, quiet }) {
   await provost.project();
   let isDown = false;
   const page = await open(browser, provost, { isOffline: () => isDown });
@@ -55,7 +55,7 @@ async function drive({ browser, provost, told, shots, check, quiet }) {
   await live(page);
   const attempt = new URL(page.url()).pathname.split('/').pop();
   await page.locator('#attempt-head', { hasText: 'On worker-1' }).waitFor();
-  told('a gateway starts it, and the page names the host that runs it');
+  report('a gateway starts it, and the page names the host that runs it');
 
   const said = (text) => page.locator('.log-box', { hasText: text }).waitFor();
   await page.evaluate(() => { window.isSame = true; });
@@ -71,7 +71,7 @@ async function drive({ browser, provost, told, shots, check, quiet }) {
   check(await page.evaluate(() => window.isSame), 'the page was loaded again');
   fs.mkdirSync(shots, { recursive: true });
   await page.screenshot({ path: path.join(shots, 'hosts-running.png'), fullPage: true });
-  told('its log comes by itself, and goes on after the gateway was killed');
+  report('its log comes by itself, and goes on after the gateway was killed');
 
   await page.locator('#attempt-head').getByRole('button', { name: 'Stop' }).first().click();
   await page.locator('#attempt-head', { hasText: 'killed' }).waitFor();
@@ -79,7 +79,7 @@ async function drive({ browser, provost, told, shots, check, quiet }) {
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByText('It is made.').first().waitFor();
   await provost.settled(attempt, 2);
-  told('it is stopped, and a follow-up goes on');
+  report('it is stopped, and a follow-up goes on');
 
   await page.goto(`${provost.origin}/attempts/${attempt}/review`);
   await live(page);
@@ -90,6 +90,6 @@ async function drive({ browser, provost, told, shots, check, quiet }) {
   check((await provost.git('show', 'main:made.txt')).trim() === 'text', 'the work is in the target branch');
   const { attempts } = await provost.call('list_task_attempts', { task_id: task });
   check(attempts.length === 1, `one attempt: ${JSON.stringify(attempts)}`);
-  told('its changes are shown and merged');
+  report('its changes are shown and merged');
   quiet(page);
 }

@@ -21,7 +21,7 @@ def main():
 /// What the agent writes; each comment then asks for another line of it.
 const FIRST = GREET.replace('"hello " + name', 'f"HELLO {name}"').replace('"bye " + name', 'f"BYE {name}"');
 
-export default async function loop({ browser, provost, told, check, quiet }) {
+export default async function loop({ browser, provost, report, check, quiet }) {
   await provost.start();
   await provost.project({ 'greet.py': GREET, 'README.md': 'Greets.\n' });
   let isDown = false;
@@ -36,7 +36,7 @@ export default async function loop({ browser, provost, told, check, quiet }) {
     isDown = false;
   };
   const said = (text) => page.locator('.log-box', { hasText: text }).waitFor();
-  told('a link leads to the inbox');
+  report('a link leads to the inbox');
   await page.getByText('Nothing needs you.').waitFor();
 
   // A new task, by the keyboard.
@@ -56,7 +56,7 @@ export default async function loop({ browser, provost, told, check, quiet }) {
   await page.keyboard.press('Control+Enter');
   const card = page.locator('#column-waiting .card', { hasText: 'Greet louder' });
   await card.waitFor();
-  told('a new task is on the board');
+  report('a new task is on the board');
 
   // Its start, from its card.
   await card.getByText('Actions').click();
@@ -66,7 +66,7 @@ export default async function loop({ browser, provost, told, check, quiet }) {
   await page.locator('#column-working .card a', { hasText: 'agent' }).click();
   await page.waitForURL('**/attempts/*');
   const attempt = new URL(page.url()).pathname.split('/').pop();
-  told('it is started and moves to the working column');
+  report('it is started and moves to the working column');
 
   // Watched live: what comes is shown without a reload.
   await page.evaluate(() => { window.isSame = true; });
@@ -77,7 +77,7 @@ export default async function loop({ browser, provost, told, check, quiet }) {
   await page.locator('#attempt-head', { hasText: 'waiting' }).waitFor();
   await page.locator('#waiting', { hasText: '1' }).waitFor();
   check(await page.evaluate(() => window.isSame), 'the page was loaded again');
-  told('the log comes by itself, and so does the state');
+  report('the log comes by itself, and so does the state');
 
   // The approval, in the inbox, over the death of the daemon.
   await go(page, `${provost.origin}/`);
@@ -85,14 +85,14 @@ export default async function loop({ browser, provost, told, check, quiet }) {
   await asks.waitFor();
   await restart(() => asks.waitFor());
   await asks.waitFor();
-  told('the daemon was killed, the inbox stayed, and the page is back by itself');
+  report('the daemon was killed, the inbox stayed, and the page is back by itself');
   await asks.getByRole('button', { name: 'Approve' }).click();
   await asks.waitFor({ state: 'detached' });
   await provost.settled(attempt);
   const review = page.locator('.item', { hasText: 'Greet louder' });
   await review.waitFor();
   await page.locator('.item', { hasText: 'It greets louder now.' }).waitFor();
-  told('the approval is answered, and the work comes to review');
+  report('the approval is answered, and the work comes to review');
 
   // Three comments, of which one is being written when the daemon dies again.
   await review.getByRole('link', { name: 'Review' }).click();
@@ -130,7 +130,7 @@ export default async function loop({ browser, provost, told, check, quiet }) {
   await page.reload();
   await live(page);
   check((await page.locator('.comment').count()) === 3, 'three drafts are there after a reload');
-  told('three comments, with the daemon killed in the midst of them');
+  report('three comments, with the daemon killed in the midst of them');
 
   // One submit, one follow-up.
   await page.getByRole('button', { name: 'Submit 3 comments' }).dblclick();
@@ -143,7 +143,7 @@ export default async function loop({ browser, provost, told, check, quiet }) {
   await page.getByRole('link', { name: 'Show its changes' }).click();
   await page.locator('td.text', { hasText: 'Good day,' }).waitFor();
   check((await page.locator('.comment', { hasText: 'addressed' }).count()) === 3, 'each comment is addressed');
-  told('one submit is one follow-up, and its turn addresses all three');
+  report('one submit is one follow-up, and its turn addresses all three');
 
   // Resolved, merged, done.
   for (let left = 3; left > 0; left -= 1) {
@@ -162,6 +162,6 @@ export default async function loop({ browser, provost, told, check, quiet }) {
   await page.locator('#column-done .card', { hasText: 'Greet louder' }).waitFor();
   await go(page, `${provost.origin}/`);
   await page.getByText('Nothing needs you.').waitFor();
-  told('squashed into the target branch, and the task is done');
+  report('squashed into the target branch, and the task is done');
   quiet(page);
 }

@@ -23,12 +23,12 @@ async function part(name) {
   fs.mkdirSync(folder);
   const provost = new Provost(program, folder);
   const begun = Date.now();
-  const told = (text) => console.log(`${name.padEnd(8)} ${((Date.now() - begun) / 1000).toFixed(1).padStart(5)} s  ${text}`);
+  const report = (text) => console.log(`${name.padEnd(8)} ${((Date.now() - begun) / 1000).toFixed(1).padStart(5)} s  ${text}`);
   const contexts = [];
   const own = { newContext: async (options) => contexts[contexts.push(await browser.newContext(options)) - 1] };
   try {
     const { default: work } = await import(`./${name}.mjs`);
-    await work({ browser: own, provost, told, shots: path.join(target, 'shots'), check, quiet });
+    await work({ browser: own, provost, report, shots: path.join(target, 'shots'), check, quiet });
     passed += 1;
   } catch (error) {
     wrongs.push(name);

@@ -34,7 +34,7 @@ const WORDS = [
   '| file | lines |', '|---|---|', '| src/server.rs | 12 |', '', '```rust', 'std::thread::spawn(move || handle(stream));', '```',
 ].join('\n');
 
-export default async function pages({ browser, provost, told, shots, check, quiet }) {
+export default async function pages({ browser, provost, report, shots, check, quiet }) {
   fs.rmSync(shots, { recursive: true, force: true });
   await provost.start();
   await provost.project({ 'src/server.rs': CODE, 'README.md': 'A server.\n', 'docs/a/rather/deep/path/to/a/document.md': 'Text.\n' });
@@ -42,7 +42,7 @@ export default async function pages({ browser, provost, told, shots, check, quie
   await provost.git('add', '--all');
   await provost.git('commit', '--quiet', '--message=A logo');
   const seen = await fill(provost);
-  told('something of everything is there');
+  report('something of everything is there');
 
   const page = await open(browser, provost, { scripts: [AXE] });
   const found = [];
@@ -65,7 +65,7 @@ export default async function pages({ browser, provost, told, shots, check, quie
     }
   }
   check(found.length === 0, `\n${found.join('\n')}`);
-  told(`${Object.keys(seen).length} pages in ${SCHEMES.length} schemes and ${Object.keys(WIDTHS).length} widths: no violation, none too wide`);
+  report(`${Object.keys(seen).length} pages in ${SCHEMES.length} schemes and ${Object.keys(WIDTHS).length} widths: no violation, none too wide`);
   quiet(page);
 }
 

@@ -2,7 +2,7 @@
 
 import { open } from './lib/browser.mjs';
 
-export default async function plain({ browser, provost, told, check }) {
+export default async function plain({ browser, provost, report, check }) {
   await provost.start();
   await provost.project();
   const page = await open(browser, provost, { javaScriptEnabled: false });
@@ -11,7 +11,7 @@ export default async function plain({ browser, provost, told, check }) {
   await page.locator('input[name=title]').fill('By a form');
   await page.getByRole('button', { name: 'Create task' }).click();
   await page.getByRole('link', { name: 'By a form' }).click();
-  told('a task is made');
+  report('a task is made');
   await page.getByRole('link', { name: 'Show what can be done' }).click();
   await page.locator('select[name=executor]').selectOption('fake');
   await page.locator('textarea[name=prompt]').fill('write file.txt text\nsay It is written.');
@@ -25,5 +25,5 @@ export default async function plain({ browser, provost, told, check }) {
   await page.getByRole('button', { name: 'Merge' }).click();
   await page.getByRole('button', { name: 'Mark done' }).click();
   await page.getByText('Nothing needs you.').waitFor();
-  told('and started, merged and done');
+  report('and started, merged and done');
 }

@@ -5,7 +5,7 @@ import { until } from './lib/wait.mjs';
 
 const QUESTIONS = 4;
 
-export default async function presses({ browser, provost, told, check, quiet }) {
+export default async function presses({ browser, provost, report, check, quiet }) {
   await provost.start();
   await provost.project();
   const ids = [];
@@ -53,7 +53,7 @@ export default async function presses({ browser, provost, told, check, quiet }) 
   await page.mouse.up();
   await answered(0);
   await until('the inbox follows', isNew);
-  told('a press outlasts a change that comes meanwhile');
+  report('a press outlasts a change that comes meanwhile');
 
   // The press begins while the new list is under way.
   const waits = [];
@@ -75,7 +75,7 @@ export default async function presses({ browser, provost, told, check, quiet }) 
   await arrive();
   await page.mouse.up();
   await answered(1);
-  told('a press outlasts a list that arrives meanwhile');
+  report('a press outlasts a list that arrives meanwhile');
 
   // The same with the keyboard: Space presses when it is let go, and the focus outlives a new list.
   await underWay();
@@ -84,7 +84,7 @@ export default async function presses({ browser, provost, told, check, quiet }) 
   await arrive();
   await page.keyboard.up('Space');
   await answered(2);
-  told('so does the space bar');
+  report('so does the space bar');
   await page.unroute('**/inbox');
   for (const go of waits.splice(0)) go();
   await until('the answered one is gone', async () => (await item(2).filter({ hasText: 'Approve' }).count()) === 0);
@@ -95,7 +95,7 @@ export default async function presses({ browser, provost, told, check, quiet }) 
   await page.keyboard.press('Enter');
   await answered(3);
   check(new URL(page.url()).pathname === '/', `Enter led to ${page.url()}`);
-  told('and the focus stays on the button in a new list');
+  report('and the focus stays on the button in a new list');
 
   // An act whose form has gone when its request fails says so.
   const last = await provost.settledAttempt(await provost.task('Say more'), 'fake', 'write a.txt a\nsay ready');
@@ -115,6 +115,6 @@ export default async function presses({ browser, provost, told, check, quiet }) 
   check((await provost.status(last)).phase === 'settled', 'it went on');
   await review.getByRole('button', { name: 'Mark done' }).click();
   await review.waitFor({ state: 'detached' });
-  told('what failed after its form had gone is said, and the next press works');
+  report('what failed after its form had gone is said, and the next press works');
   quiet(page);
 }

@@ -6,7 +6,7 @@ import { until } from './lib/wait.mjs';
 const COUNT = 30;
 const MOST_KEYS = 4;
 
-export default async function reviewer({ browser, provost, told, check, quiet }) {
+export default async function reviewer({ browser, provost, report, check, quiet }) {
   await provost.start();
   await provost.project();
   const work = [];
@@ -19,7 +19,7 @@ export default async function reviewer({ browser, provost, told, check, quiet })
   await go(page, `${provost.origin}/`);
   const items = page.locator('.item');
   await until('all are in the inbox', async () => (await items.count()) === COUNT);
-  told(`${COUNT} finished attempts are in the inbox`);
+  report(`${COUNT} finished attempts are in the inbox`);
 
   // The keys that each attempt took; a question of the page takes one more, Enter.
   const keys = new Map();
@@ -50,7 +50,7 @@ export default async function reviewer({ browser, provost, told, check, quiet })
   const all = [...keys.values()];
   const most = Math.max(...all);
   check(keys.size === COUNT && most <= MOST_KEYS, `keys of each: ${all}`);
-  told(`the inbox is empty: at most ${most} keys each, ${all.reduce((sum, it) => sum + it)} in all`);
+  report(`the inbox is empty: at most ${most} keys each, ${all.reduce((sum, it) => sum + it)} in all`);
 
   // What was meant has become of each.
   const log = (await provost.git('log', '--format=%s', 'main')).trim().split('\n');

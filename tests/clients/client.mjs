@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const PATIENCE = 60_000;
+const TIMEOUT_MS = 60_000;
 
 const [packageName, mode, program, calls, repo, otherRepo] = process.argv.slice(2);
 const names = { REPO: repo, OTHER_REPO: otherRepo };
@@ -35,7 +35,7 @@ function filled(value) {
 /** The result of a call, asked for until it holds what is waited for. */
 async function settled(client, call, request) {
   const awaited = Object.entries(call.until ?? {});
-  for (const deadline = Date.now() + PATIENCE; ; await sleep(50)) {
+  for (const deadline = Date.now() + TIMEOUT_MS; ; await sleep(50)) {
     const result = await client.callTool(request);
     if (awaited.every(([key, value]) => result.structuredContent[key] === value)) return result;
     assert(Date.now() < deadline, "it does not settle");

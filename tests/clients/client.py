@@ -12,7 +12,7 @@ import sys
 
 import mcp
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 def filled(value, names):
@@ -51,7 +51,7 @@ async def perform(session, call, names):
             assert "no tool" in str(error), error
             return
         raise AssertionError("a protocol error was expected")
-    result = await asyncio.wait_for(settled(session, call, arguments), PATIENCE)
+    result = await asyncio.wait_for(settled(session, call, arguments), TIMEOUT)
     output = result["structuredContent"]
     assert [content["type"] for content in result["content"]] == ["text"], result
     assert json.loads(result["content"][0]["text"]) == output, result

@@ -58,7 +58,7 @@ fn a_resume_that_failed_for_a_passing_reason_keeps_the_session() {
 }
 
 #[test]
-fn a_session_that_is_lost_gives_way_to_one_that_is_told_the_task_and_what_was_done() {
+fn a_session_that_is_lost_gives_way_to_one_that_gets_the_task_and_what_was_done() {
     let Some(provost) = with_agent() else { return };
     let attempt = provost.board().start("agent", "say first\nforget");
     attempt.settled();
@@ -68,10 +68,10 @@ fn a_session_that_is_lost_gives_way_to_one_that_is_told_the_task_and_what_was_do
         (&json!("completed"), &json!("second"))
     );
     assert_eq!(heard(&provost, "session/new").len(), 2);
-    let told = prompts(&provost).pop().unwrap();
-    assert!(told.contains("say first") && told.ends_with("say second"), "{told}");
-    assert!(told.contains("Your last message (it completed):\nfirst"), "{told}");
-    assert_eq!(attempt.said("user_message").last(), Some(&told));
+    let sent = prompts(&provost).pop().unwrap();
+    assert!(sent.contains("say first") && sent.ends_with("say second"), "{sent}");
+    assert!(sent.contains("Your last message (it completed):\nfirst"), "{sent}");
+    assert_eq!(attempt.said("user_message").last(), Some(&sent));
     let notices = attempt.said("system_message");
     assert!(notices.iter().any(|text| text.contains("a new one begins")), "{notices:?}");
     let errors = attempt.said("error_message");
@@ -88,8 +88,8 @@ fn a_prompt_that_begins_like_a_command_is_given_as_text() {
     let board = provost.board();
     for prompt in ["/healthz returns 500\nsay ok", "  /clear it\nsay ok"] {
         assert_eq!(board.start("agent", prompt).settled()["final_message"], "ok");
-        let told = prompts(&provost).pop().unwrap();
-        assert!(told.ends_with(prompt) && !told.trim_start().starts_with('/'), "{told}");
+        let sent = prompts(&provost).pop().unwrap();
+        assert!(sent.ends_with(prompt) && !sent.trim_start().starts_with('/'), "{sent}");
     }
 }
 
@@ -103,7 +103,7 @@ fn a_turn_in_which_the_model_was_not_asked_has_failed() {
 }
 
 #[test]
-fn an_agent_that_dies_before_it_speaks_is_told_with_its_last_words() {
+fn an_agent_that_dies_before_it_speaks_is_reported_with_its_last_words() {
     let provost = Provost::new();
     let script = "echo 'Unknown argument: acp' >&2; exit 1";
     let provost = provost.executor("agent", "acp", script).started();

@@ -88,7 +88,7 @@ fn changes_files_and_patch_tell_the_same_story() {
 }
 
 #[test]
-fn several_repositories_are_told_apart_and_patched_side_by_side() {
+fn several_repositories_are_distinguished_and_patched_side_by_side() {
     let provost = Provost::running();
     let board = Board::new(&provost, vec![provost.repo("front"), provost.repo("back")]);
     let attempt = done(&board, "write front/x.txt one\nwrite back/README.md two");
@@ -202,7 +202,7 @@ fn too_many_paths_block_however_many_they_are() {
 }
 
 #[test]
-fn what_is_no_text_and_what_is_too_long_are_told_by_their_size() {
+fn what_is_no_text_and_what_is_too_long_are_shown_by_their_size() {
     let provost = Provost::new().config("[guards]\nfile_max_bytes = 10").started();
     let attempt = done(&provost.board(), "run printf 'a\\0b' > nul; seq 1 100 > many.txt");
     let file = |more: &Value| ask(&provost, "get_attempt_file", &attempt, more);
@@ -464,7 +464,7 @@ fn in_its_only_repository_a_path_needs_no_repository_and_a_slip_is_named() {
 }
 
 #[test]
-fn a_folder_is_told_by_what_it_has() {
+fn a_folder_is_answered_with_what_it_has() {
     let provost = Provost::running();
     let attempt = done(&provost.board(), "write d/b b\nwrite d/a/x x");
     for (folder, names, file) in [
@@ -472,9 +472,9 @@ fn a_folder_is_told_by_what_it_has() {
         ("d", "a/, b.", "\"app/d/b\""),
         ("app", "README.md, d/.", "\"app/README.md\""),
     ] {
-        let told = ask(&provost, "get_attempt_file", &attempt, &json!({"path": folder}));
-        assert_eq!(told["blocked_reason"], "not_a_file", "{told}");
-        let hint = told["hint"].as_str().unwrap();
+        let answer = ask(&provost, "get_attempt_file", &attempt, &json!({"path": folder}));
+        assert_eq!(answer["blocked_reason"], "not_a_file", "{answer}");
+        let hint = answer["hint"].as_str().unwrap();
         assert!(hint.ends_with(names) && hint.contains(file), "{hint}");
     }
 }

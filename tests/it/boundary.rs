@@ -245,7 +245,7 @@ fn at_gates(provost: &Provost, approval: &str, gates: u32) -> String {
 }
 
 #[test]
-fn a_killed_daemon_and_a_killed_shim_let_nobody_out() {
+fn a_killed_daemon_and_a_killed_shim_let_no_process_out() {
     let Some(provost) = provost() else { return };
     let board = provost.board();
     let asking = board.start("agent", "ask make");

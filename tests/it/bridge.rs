@@ -35,7 +35,7 @@ fn both_eras_of_the_protocol_are_spoken() {
 }
 
 #[test]
-fn malformed_lines_are_answered_and_harm_nobody() {
+fn malformed_lines_are_answered_and_do_no_harm() {
     let provost = Provost::running();
     let mut client = provost.bridge();
     client.initialize();
@@ -154,7 +154,7 @@ fn a_stop_in_flight_outlives_the_daemon() {
     // The bridge starts the next one.
     provost.kill();
     assert_eq!(client.outcome(stop).unwrap().output()["survivors"], 0);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]

@@ -62,12 +62,12 @@ fn a_setup_is_spared_by_what_an_earlier_one_with_the_same_key_made() {
     let doctor = provost.verb(["doctor", "--json"]);
     assert!(doctor.stdout.contains("2 setups are cached"), "{doctor:?}");
     // A person empties it.
-    let told = provost.verb(["--json", "gc", "--empty-cache"]).json();
-    assert_eq!(told["entries"][0]["verdict"], "removable", "{told}");
-    let told = provost.verb(["--json", "gc", "--empty-cache", "--yes"]).json();
-    assert_eq!(told["entries"].as_array().unwrap().len(), 2, "{told}");
-    let told = provost.verb(["--json", "gc", "--empty-cache"]).json();
-    assert_eq!(told["entries"], json!([]));
+    let report = provost.verb(["--json", "gc", "--empty-cache"]).json();
+    assert_eq!(report["entries"][0]["verdict"], "removable", "{report}");
+    let report = provost.verb(["--json", "gc", "--empty-cache", "--yes"]).json();
+    assert_eq!(report["entries"].as_array().unwrap().len(), 2, "{report}");
+    let report = provost.verb(["--json", "gc", "--empty-cache"]).json();
+    assert_eq!(report["entries"], json!([]));
     assert_eq!(cache_of(&board.start("fake", "say done"))["state"], "kept");
     assert_eq!(count(&runs), 3);
 }
@@ -89,9 +89,9 @@ fn an_agents_files_never_get_into_the_cache() {
     board.repo().commit("theirs.txt", "x");
     board.repo().git(&["checkout", "--quiet", "main"]);
     let proposed = json!([{"repo_id": board.repo_ids[0], "target_branch": "proposed"}]);
-    let told = cache_of(&board.start_with("fake", &json!({"repos": proposed, "prompt": "say x"})));
-    assert_eq!(told["state"], "not_kept", "{told}");
-    assert!(told["reason"].as_str().unwrap().contains("not on the default branch"), "{told}");
+    let cache = cache_of(&board.start_with("fake", &json!({"repos": proposed, "prompt": "say x"})));
+    assert_eq!(cache["state"], "not_kept", "{cache}");
+    assert!(cache["reason"].as_str().unwrap().contains("not on the default branch"), "{cache}");
     // A fork begins with an agent's files.
     let agent = board.start("fake", "write lock.txt evil\nsay done");
     agent.settled();
@@ -99,9 +99,9 @@ fn an_agents_files_never_get_into_the_cache() {
     provost.verb(["gc", "--empty-cache", "--yes"]);
     let fork = json!({"from_attempt_id": agent.id, "prompt": "say forked", "executor": "fake"});
     let fork = board.start_with("fake", &fork);
-    let told = cache_of(&fork);
-    assert_eq!(told["state"], "not_kept", "{told}");
-    assert!(told["reason"].as_str().unwrap().contains("agents may have"), "{told}");
+    let cache = cache_of(&fork);
+    assert_eq!(cache["state"], "not_kept", "{cache}");
+    assert!(cache["reason"].as_str().unwrap().contains("agents may have"), "{cache}");
     assert_eq!(entries(), json!([]));
     assert!(count(&runs) >= 2);
     // A worktree that is made anew begins with its agent's branch.
@@ -126,9 +126,9 @@ fn a_link_out_of_the_worktree_is_never_kept() {
     let board = provost.board();
     board.repo().commit(".gitignore", "/deps/\n");
     for _ in 0..2 {
-        let told = cache_of(&board.start("fake", "say done"));
-        assert_eq!(told["state"], "not_kept", "{told}");
-        assert!(told["reason"].as_str().unwrap().contains("leads out of the worktree"), "{told}");
+        let cache = cache_of(&board.start("fake", "say done"));
+        assert_eq!(cache["state"], "not_kept", "{cache}");
+        assert!(cache["reason"].as_str().unwrap().contains("leads out of the worktree"), "{cache}");
     }
     wait_until_nothing_half_is_left(&provost);
 }
@@ -147,8 +147,8 @@ fn a_link_in_the_worktree_leads_no_entry_out_of_it() {
     board.repo().git(&["add", "deps"]);
     board.repo().git(&["commit", "--quiet", "--message", "link"]);
     let attempt = board.start("fake", "say done");
-    let told = cache_of(&attempt);
-    assert_ne!(told["state"], "restored", "{told}");
+    let cache = cache_of(&attempt);
+    assert_ne!(cache["state"], "restored", "{cache}");
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn a_daemon_killed_at_any_step_keeps_and_restores_whole_entries() {
         provost.ended();
         provost.start();
         let attempt = Attempt::new(&provost, provost.call("start_task_attempt", &start));
-        let told = cache_of(&attempt);
+        let cache = cache_of(&attempt);
         let expected = if of_taking { "restored" } else { "kept" };
-        assert_eq!(told["state"], expected, "{step}: {told}");
+        assert_eq!(cache["state"], expected, "{step}: {cache}");
         assert_eq!(attempt.said("tool_result").concat(), "one\nbin\nmade.txt", "{step}");
         assert_eq!(count(&runs), 1, "{step}");
         wait_until_nothing_half_is_left(&provost);
@@ -323,9 +323,9 @@ fn nothing_waits_for_a_setup_whose_result_can_not_be_kept() {
     open_the_gate(&provost);
     let third = || board.start("fake", "run cat deps/made");
     for attempt in [first, second, third()] {
-        let told = cache_of(&attempt);
-        assert_eq!(told["state"], "not_kept", "{told}");
-        assert!(told["reason"].as_str().unwrap().contains("leads out of the worktree"), "{told}");
+        let cache = cache_of(&attempt);
+        assert_eq!(cache["state"], "not_kept", "{cache}");
+        assert!(cache["reason"].as_str().unwrap().contains("leads out of the worktree"), "{cache}");
     }
     assert_eq!(count(&runs), 3);
     // The next ones run side by side.

@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use crate::harness::{Attempt, Provost, wait_until};
 
 fn gc(provost: &Provost, attempt: &Attempt) -> Value {
-    let told = provost.verb(["--json", "gc", "--yes", "--snapshot"]).json();
-    let attempts = told["attempts"].as_array().unwrap();
+    let report = provost.verb(["--json", "gc", "--yes", "--snapshot"]).json();
+    let attempts = report["attempts"].as_array().unwrap();
     attempts.iter().find(|it| it["attempt_id"] == attempt.id).cloned().unwrap_or(Value::Null)
 }
 
 /// Collects once nothing of the settled turn is alive any more.
 pub fn collected(provost: &Provost, attempt: &Attempt) -> Value {
-    let mut told = Value::Null;
+    let mut report = Value::Null;
     wait_until("the worktrees are collected", || {
-        told = gc(provost, attempt);
-        told["verdict"] == "collected"
+        report = gc(provost, attempt);
+        report["verdict"] == "collected"
     });
-    told
+    report
 }
 
 #[test]
@@ -38,8 +38,8 @@ fn a_cleanup_runs_once_when_worktrees_go_and_again_after_they_were_used_again() 
     attempt.settled();
     let dry = provost.verb(["gc"]);
     assert_eq!((dry.code, lines(&gone)), (0, 0), "a dry run runs nothing");
-    let told = collected(&provost, &attempt);
-    assert_eq!(told["cleanup_failures"], Value::Null, "{told}");
+    let report = collected(&provost, &attempt);
+    assert_eq!(report["cleanup_failures"], Value::Null, "{report}");
     assert_eq!((lines(&made), lines(&gone)), (1, 1));
     let starts = attempt.normalized();
     let of_cleanup = starts.iter().filter(|entry| entry["run_reason"] == "cleanup_script");
@@ -55,7 +55,7 @@ fn a_cleanup_runs_once_when_worktrees_go_and_again_after_they_were_used_again() 
 }
 
 #[test]
-fn a_cleanup_that_fails_or_hangs_is_told_and_keeps_nothing() {
+fn a_cleanup_that_fails_or_hangs_is_reported_and_keeps_nothing() {
     for (run, why) in [
         ("echo no container; exit 3", "exit code 3; its last lines: no container"),
         ("setsid sleep 600 & sleep 600", "limit of 1 s (wall_secs)"),
@@ -66,10 +66,10 @@ fn a_cleanup_that_fails_or_hangs_is_told_and_keeps_nothing() {
         let board = provost.board();
         let attempt = board.start("fake", "say done");
         attempt.settled();
-        let told = collected(&provost, &attempt);
-        let failures = told["cleanup_failures"][0].as_str().unwrap();
-        assert!(failures.starts_with("cleanup of app (") && failures.ends_with(why), "{told}");
-        attempt.leaves_nobody();
+        let report = collected(&provost, &attempt);
+        let failures = report["cleanup_failures"][0].as_str().unwrap();
+        assert!(failures.starts_with("cleanup of app (") && failures.ends_with(why), "{report}");
+        attempt.leaves_no_process();
     }
 }
 
@@ -82,8 +82,8 @@ fn a_cleanup_of_the_repository_runs_only_if_a_person_trusts_it() {
     board.repo().commit("provost.toml", &text);
     let first = board.start("fake", "say done");
     first.settled();
-    let told = collected(&provost, &first);
-    assert!(told["cleanup_failures"][0].as_str().unwrap().contains("not trusted"), "{told}");
+    let report = collected(&provost, &first);
+    assert!(report["cleanup_failures"][0].as_str().unwrap().contains("not trusted"), "{report}");
     assert!(!canary.exists());
     assert_eq!(provost.verb(["trust", "scratch", "--yes"]).code, 0);
     let second = board.start("fake", "say done");

@@ -125,9 +125,9 @@ fn drafts_become_one_follow_up_and_are_followed_until_they_are_resolved() {
     assert_eq!(refusal["code"], "invalid_argument");
     for comment in &after {
         let resolve = json!({"comment_id": comment["comment_id"]});
-        let told = call(&provost, &attempt, "resolve", &resolve)["comments"][0].clone();
+        let resolved = call(&provost, &attempt, "resolve", &resolve)["comments"][0].clone();
         let of = |it: &Value| (it["outdated"].clone(), it["now"].clone());
-        assert_eq!(of(&told), of(comment), "it says where the lines are");
+        assert_eq!(of(&resolved), of(comment), "it says where the lines are");
     }
     assert_eq!(states(&provost, &attempt), ["resolved"; 3]);
     let refusal = provost.refusal("comment_on_changes", &with(&attempt, "submit", &json!({})));

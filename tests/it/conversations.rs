@@ -72,7 +72,7 @@ fn a_turn_is_a_conversation_that_the_terminal_event_ends() {
 }
 
 #[test]
-fn a_permission_is_waited_for_and_told_once_it_is_given() {
+fn a_permission_is_waited_for_and_passed_on_once_it_is_given() {
     let Some(provost) = with_agent("").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", "ask make\nsay done");
     let asked = pending(&provost, &attempt);
@@ -88,9 +88,9 @@ fn a_permission_is_waited_for_and_told_once_it_is_given() {
     assert_eq!(settled["state"], "completed");
     assert!(!settled["next_action"].to_string().contains("denied"), "{settled}");
     assert_eq!(attempt.said("assistant_message"), ["allowed make", "done"]);
-    let told = attempt.said("system_message");
-    assert!(told.iter().any(|text| text == "asks for permission: Bash make"), "{told:?}");
-    assert!(told.iter().any(|text| text == "approved: Bash make"), "{told:?}");
+    let notices = attempt.said("system_message");
+    assert!(notices.iter().any(|text| text == "asks for permission: Bash make"), "{notices:?}");
+    assert!(notices.iter().any(|text| text == "approved: Bash make"), "{notices:?}");
     assert_eq!(answers(&provost, "ask0"), 1);
     let none = provost.call("list_inbox", &json!({}));
     assert_eq!(none["approvals"], json!([]), "none is pending");
@@ -175,7 +175,7 @@ fn nothing_is_said_twice_however_often_the_daemon_dies() {
 }
 
 #[test]
-fn a_permission_that_nobody_gives_is_denied() {
+fn a_permission_that_is_not_answered_is_denied() {
     let Some(provost) = with_agent("[approvals]\ntimeout_secs = 1").map(Provost::started) else {
         return;
     };
@@ -200,7 +200,7 @@ fn a_stop_is_the_protocols_own_interrupt_also_while_a_permission_is_waited_for()
         let stopped = attempt.stop();
         assert_eq!(stopped["signals"], json!(["interrupt"]), "{stopped}");
         assert_eq!(attempt.status()["state"], "failed");
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
         let all = json!({"attempt_id": attempt.id, "status": "all"});
         for approval in provost.call("list_inbox", &all)["approvals"].as_array().unwrap() {
             assert_eq!(approval["status"], "withdrawn");
@@ -220,11 +220,11 @@ fn an_attempt_does_not_answer_what_it_asks_for_itself_however_it_goes_about_it()
     let asked = provost.home().join("heard.part");
     fs::write(&asked, &id).unwrap();
     fs::rename(asked, provost.home().join("heard.asked")).unwrap();
-    let told = provost.home().join("heard.sneak");
+    let answered = provost.home().join("heard.sneak");
     let refusal = eventually("it has tried", || {
-        fs::read_to_string(&told)
+        fs::read_to_string(&answered)
             .ok()
-            .filter(|told| told.contains("the caller runs inside attempt"))
+            .filter(|text| text.contains("the caller runs inside attempt"))
     });
     assert!(refusal.contains("the caller runs inside attempt"), "{refusal}");
     assert_eq!(pending(&provost, &attempt)["status"], "pending");
@@ -248,7 +248,7 @@ fn an_executor_that_lingers_after_its_turn_is_made_to_end() {
 }
 
 #[test]
-fn a_session_that_the_agent_has_forgotten_gives_way_to_a_new_one_that_is_told_of_it() {
+fn a_session_that_the_agent_has_forgotten_gives_way_to_a_new_one_with_a_recap() {
     let Some(provost) = with_agent("").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", "say first\nforget");
     attempt.settled();
@@ -257,8 +257,8 @@ fn a_session_that_the_agent_has_forgotten_gives_way_to_a_new_one_that_is_told_of
     assert_eq!(attempt.settled()["final_message"], "more");
     let errors = attempt.said("error_message");
     assert!(errors.iter().any(|text| text.contains("No conversation")), "{errors:?}");
-    let told = attempt.said("user_message").pop().unwrap();
-    assert!(told.contains("say first") && told.ends_with("say more"), "{told}");
+    let prompt = attempt.said("user_message").pop().unwrap();
+    assert!(prompt.contains("say first") && prompt.ends_with("say more"), "{prompt}");
     let begun = attempt.said("process_start");
     let resumes: Vec<bool> = begun.iter().map(|text| text.contains("--resume")).collect();
     assert_eq!(resumes, [false, true, false]);
@@ -285,7 +285,7 @@ fn a_turn_that_a_limit_ended_waits_for_somebody_to_go_on() {
 }
 
 #[test]
-fn a_limit_is_no_more_than_a_failure_where_nobody_is_to_care() {
+fn a_limit_is_no_more_than_a_failure_where_on_quota_is_never() {
     let Some(provost) = with_agent("on_quota = 'never'").map(Provost::started) else { return };
     let attempt = provost.board().start("agent", &format!("limit {}", in_seconds(60)));
     let status = attempt.settled();

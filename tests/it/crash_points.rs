@@ -15,7 +15,7 @@ const STAYING: &str =
     r#"echo "$PROVOST_ATTEMPT_ID" >> "$PROVOST_HOME/ran"; echo on; exec sleep 1000"#;
 
 /// Does what its prompt says, and leaves a line for it.
-const TOLD: &str =
+const FROM_PROMPT: &str =
     r#"echo "$PROVOST_ATTEMPT_ID $PROVOST_PROMPT" >> "$PROVOST_HOME/told"; eval "$PROVOST_PROMPT""#;
 
 /// The steps of a turn once its worktrees are there, in their order.
@@ -115,7 +115,7 @@ fn a_start_cut_off_between_any_two_steps_makes_one_attempt_that_runs_once() {
         one_attempt(&board, &task);
         assert_eq!(board.repo().attempt_branches().len(), n + 1, "{failpoint}");
         assert_eq!(board.repo().worktrees().len(), n + 2, "{failpoint}");
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
     }
 }
 
@@ -137,7 +137,7 @@ fn a_follow_up_cut_off_between_any_two_steps_runs_once() {
         });
         assert_eq!(attempt.said("user_message").len(), n + 2, "{failpoint}");
         assert_eq!(attempt.said("assistant_message"), vec!["done"; n + 2], "{failpoint}");
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
     }
 }
 
@@ -155,7 +155,7 @@ const DELIVERY: &[&str] = &[
 
 #[test]
 fn a_queue_whose_delivery_is_cut_off_anywhere_delivers_each_prompt_once_and_in_order() {
-    let provost = Provost::new().executor("told", PLAIN, TOLD).started();
+    let provost = Provost::new().executor("told", PLAIN, FROM_PROMPT).started();
     let board = provost.board();
     for failpoint in DELIVERY {
         let gate = provost.path(failpoint);
@@ -201,7 +201,7 @@ fn a_stop_cut_off_between_any_two_steps_is_carried_through() {
         assert_eq!(answer["stopped"], true, "{failpoint}");
         assert_eq!(attempt.settled()["state"], "failed", "{failpoint}");
         assert_eq!(runs(&provost, &attempt), 1, "{failpoint}");
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
     }
 }
 
@@ -248,7 +248,7 @@ fn a_turn_that_begins_after_a_stop_cut_off_is_not_its_victim() {
 }
 
 #[test]
-fn a_stop_that_nobody_asks_about_again_is_carried_through_all_the_same() {
+fn a_stop_that_is_never_asked_about_again_is_carried_through_all_the_same() {
     let provost = Provost::new().executor("staying", PLAIN, STAYING).started();
     let board = provost.board();
     let attempt = board.start("staying", "x");
@@ -330,9 +330,12 @@ fn a_report_cut_off_at_its_commit_has_its_effects_once() {
             arguments["request_id"] = json!(moment);
             cut_off(&provost, &format!("{tool}.{moment}"), tool, &arguments).output()
         });
-        let [told, failed, verified, ..] = answers;
-        assert_eq!(told["verificationTaskCreated"]["taskId"], verification);
-        assert_eq!(told["observationsProcessed"][0]["observationId"], format!("OBS-{:03}", n + 1));
+        let [reported, failed, verified, ..] = answers;
+        assert_eq!(reported["verificationTaskCreated"]["taskId"], verification);
+        assert_eq!(
+            reported["observationsProcessed"][0]["observationId"],
+            format!("OBS-{:03}", n + 1)
+        );
         assert_eq!(failed["testFailureId"], format!("FAIL-{:03}", n + 1));
         assert_eq!(verified["originalTaskMarked"], "rework");
     }

@@ -145,15 +145,15 @@ fn shutdown_leaves_executors_running_unless_all_are_to_stop() {
     attempt.has_said("up");
     let leader = attempt.leader();
     let pid = provost.pid();
-    let told = json!({"pid": pid, "ended": true, "alive": [], "unrecorded": []});
-    assert_eq!(provost.verb(["shutdown", "--json"]).json(), told);
+    let expected = json!({"pid": pid, "ended": true, "alive": [], "unrecorded": []});
+    assert_eq!(provost.verb(["shutdown", "--json"]).json(), expected);
     assert_eq!(provost.ended(), Some(0));
     assert!(processes::is_alive(leader));
     provost.start();
     assert_eq!(attempt.status()["phase"], "running");
     assert_eq!(provost.verb(["shutdown", "--stop-all"]).code, 0);
     assert_eq!(provost.ended(), Some(0));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     assert_eq!(provost.verb(["shutdown"]).code, 3, "no daemon runs any more");
     provost.start();
     assert_eq!(attempt.settled()["state"], "failed");

@@ -150,10 +150,10 @@ fn what_is_under_way_in_a_checkout_is_ended_by_the_command_that_the_hint_names()
     let attempt = attempt(&board, "write new.txt text");
     repo.git(&["bisect", "start"]);
     let refusal = refused(&provost, &attempt, "merge", &json!({}));
-    let told = commands(hint(&refusal));
+    let named = commands(hint(&refusal));
     assert_eq!(refusal["code"], "checkout_in_the_way");
-    assert_eq!(Path::new(told[1]), repo.path.canonicalize().unwrap(), "{refusal}");
-    repo.git(&told[0].split(' ').skip(1).collect::<Vec<_>>());
+    assert_eq!(Path::new(named[1]), repo.path.canonicalize().unwrap(), "{refusal}");
+    repo.git(&named[0].split(' ').skip(1).collect::<Vec<_>>());
     assert_eq!(finish(&provost, &attempt, "merge", &json!({}))["state"], "done");
 }
 
@@ -208,8 +208,8 @@ fn a_merge_that_was_interrupted_is_joined_by_the_same_verb_and_waited_for() {
     assert_eq!(refusal["code"], "attempt_running");
     assert!(hint(&refusal).starts_with("Call get_attempt_status until"), "{refusal}");
     // The hint says to wait, and that verb waits.
-    let told = provost.verb(["merge", "--strategy", "squash", &attempt.id]).stderr;
-    assert!(told.contains("provost wait"), "{told}");
+    let stderr = provost.verb(["merge", "--strategy", "squash", &attempt.id]).stderr;
+    assert!(stderr.contains("provost wait"), "{stderr}");
     assert_eq!(provost.verb(["wait", "--timeout", "0.01", &attempt.id]).code, 6);
     let mut waiting = begun(provost.command(&["wait", &attempt.id]));
     let mut again = begun(provost.command(&["merge", &attempt.id]));
@@ -266,7 +266,7 @@ fn work_that_references_keep_is_listed_counted_and_given_up_by_a_persons_word() 
 }
 
 #[test]
-fn what_a_setup_changed_is_told_apart_from_the_agents_work() {
+fn what_a_setup_changed_is_distinguished_from_the_agents_work() {
     let provost = Provost::new();
     let git = format!("git --git-dir={}", provost.path("app/.git").display());
     let keys =

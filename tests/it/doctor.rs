@@ -68,8 +68,8 @@ fn worktree(provost: &Provost, attempt: &Attempt) -> PathBuf {
 fn rests(provost: &Provost, attempt: &Attempt) {
     attempt.settled();
     wait_until("nothing of it is alive", || {
-        let told = provost.verb(["gc", "--json"]).json();
-        told["attempts"].as_array().unwrap().iter().all(|it| {
+        let report = provost.verb(["gc", "--json"]).json();
+        report["attempts"].as_array().unwrap().iter().all(|it| {
             it["attempt_id"] != attempt.id || it["reason"] != "something that it started is alive"
         })
     });
@@ -86,8 +86,8 @@ fn a_home_in_good_order_is_so_with_and_without_its_daemon() {
         bad.filter(|it| !["disk", "limits"].contains(&it["name"].as_str().unwrap())).count()
     };
     assert_eq!(wrongs(&with), 0, "{with:#?}");
-    let told = with.iter().find(|check| check["name"] == "daemon").unwrap();
-    assert!(told["message"].as_str().unwrap().contains(&provost.pid().to_string()), "{told}");
+    let entry = with.iter().find(|check| check["name"] == "daemon").unwrap();
+    assert!(entry["message"].as_str().unwrap().contains(&provost.pid().to_string()), "{entry}");
     assert_eq!(provost.verb(["shutdown"]).code, 0);
     provost.ended();
     let without = doctor(&provost);
@@ -98,7 +98,7 @@ fn a_home_in_good_order_is_so_with_and_without_its_daemon() {
 }
 
 #[test]
-fn a_home_that_is_not_there_is_told_and_not_made() {
+fn a_home_that_is_not_there_is_reported_and_not_made() {
     let provost = Provost::new();
     fs::remove_dir(provost.home()).unwrap();
     one(&doctor(&provost), "home", "note", "does not exist");
@@ -123,8 +123,8 @@ fn executors_tell_their_version_without_secrets_and_a_hanging_one_is_not_waited_
         .config("[executors.absent]\nprotocol = 'plain'\ncommand = ['no-such-agent']")
         .variable("TOKEN", "hush");
     let checks = doctor(&provost);
-    let told = checks.iter().find(|check| check["name"] == "executor tells").unwrap();
-    assert!(told["message"].as_str().unwrap().contains("agent 1.2.3 none"), "{told}");
+    let entry = checks.iter().find(|check| check["name"] == "executor tells").unwrap();
+    assert!(entry["message"].as_str().unwrap().contains("agent 1.2.3 none"), "{entry}");
     one(&checks, "executor absent", "warn", "not on the daemon's PATH");
     let hangs = checks.iter().find(|check| check["name"] == "executor hangs").unwrap();
     assert!(hangs["message"].as_str().unwrap().contains("version unknown"), "{hangs}");
@@ -184,7 +184,7 @@ fn looking_changes_nothing() {
 }
 
 #[test]
-fn a_damaged_database_and_one_of_another_version_are_told_and_not_touched() {
+fn a_damaged_database_and_one_of_another_version_are_reported_and_not_touched() {
     let provost = Provost::running();
     provost.board();
     assert_eq!(provost.verb(["shutdown"]).code, 0);
@@ -218,7 +218,7 @@ fn a_damaged_database_and_one_of_another_version_are_told_and_not_touched() {
 }
 
 #[test]
-fn what_disk_and_rows_disagree_about_is_told() {
+fn what_disk_and_rows_disagree_about_is_reported() {
     let provost = Provost::running();
     let board = provost.board();
     let [no_folder, no_worktree, spoiled, unbranched] = [(); 4].map(|()| {
@@ -266,7 +266,7 @@ fn a_lock_that_a_dead_git_left_is_removed_and_one_of_a_live_git_is_not() {
 }
 
 #[test]
-fn an_orphan_of_an_attempt_that_is_over_is_killed_and_nobody_else() {
+fn an_orphan_of_an_attempt_that_is_over_is_killed_and_no_other_process() {
     let provost = Provost::running();
     let board = provost.board();
     let over = board.start("fake", "say hello");
@@ -309,7 +309,7 @@ fn sleep_with(command: &std::process::Command) -> std::process::Child {
 }
 
 #[test]
-fn a_daemon_that_is_stopped_is_told_and_does_not_hang_the_doctor() {
+fn a_daemon_that_is_stopped_is_reported_and_does_not_hang_the_doctor() {
     let provost = Provost::running();
     processes::signal(provost.pid(), nix::sys::signal::Signal::SIGSTOP);
     // Its threads stop one by one, when each is next scheduled.
@@ -322,7 +322,7 @@ fn a_daemon_that_is_stopped_is_told_and_does_not_hang_the_doctor() {
 }
 
 #[test]
-fn a_daemon_that_looks_elsewhere_for_programs_is_told_by_all() {
+fn a_daemon_that_looks_elsewhere_for_programs_is_reported_by_all() {
     let provost = Provost::new()
         .config("[executors.late]\nprotocol = 'plain'\ncommand = ['late-agent']")
         .started();
@@ -337,8 +337,8 @@ fn a_daemon_that_looks_elsewhere_for_programs_is_told_by_all() {
     };
     let found = doctor();
     let lacks = format!("lacks {folder}: it does not find late");
-    let told = one(&found, "PATH", "warn", &lacks);
-    assert!(told["hint"].as_str().unwrap().contains("`provost shutdown`"), "{told}");
+    let entry = one(&found, "PATH", "warn", &lacks);
+    assert!(entry["hint"].as_str().unwrap().contains("`provost shutdown`"), "{entry}");
     one(&found, "executor late", "warn", "late-agent is not on the daemon's PATH");
     let table = provost.verb(["executors"]).stdout;
     assert!(table.contains("late-agent is not on the daemon's PATH"), "{table}");

@@ -178,8 +178,8 @@ fn an_executor_gets_exactly_the_environment_that_is_made_for_it() {
         ("https_proxy", "http://proxy.invalid".to_owned()),
     ];
     // `sh` itself sets PWD.
-    let told = variables.into_iter().filter(|(name, _)| name != "PWD");
-    assert_eq!(told.collect::<BTreeMap<_, _>>(), expected.map(|(n, v)| (n.to_owned(), v)).into());
+    let passed = variables.into_iter().filter(|(name, _)| name != "PWD");
+    assert_eq!(passed.collect::<BTreeMap<_, _>>(), expected.map(|(n, v)| (n.to_owned(), v)).into());
 }
 
 #[test]
@@ -256,8 +256,8 @@ fn how_a_process_ended_decides_the_state() {
         let status = attempt.settled();
         assert_eq!(status["state"], state, "{how}");
         assert_eq!((&status["exit_code"], &status["exit_signal"]), (&code, &signal), "{how}");
-        let told = status["failure_summary"].as_str().unwrap_or_default();
-        assert!(told.contains(summary) && told.is_empty() == summary.is_empty(), "{told}");
+        let reason = status["failure_summary"].as_str().unwrap_or_default();
+        assert!(reason.contains(summary) && reason.is_empty() == summary.is_empty(), "{reason}");
         let end = attempt.normalized().pop().unwrap();
         assert_eq!((&end["kind"], &end["status"]), (&json!("process_end"), &json!(state)));
         assert_eq!((&end["exit_code"], &end["exit_signal"]), (&code, &signal));
@@ -290,7 +290,7 @@ fn last_activity_moves_with_every_byte() {
 }
 
 #[test]
-fn a_program_that_remembers_nothing_is_told_what_was_before_and_another_resumes_by_its_arguments() {
+fn a_program_that_remembers_nothing_gets_a_recap_and_another_resumes_by_its_arguments() {
     let provost = Provost::new()
         .config("[executors.forgets]\nprotocol = 'plain'\ncommand = ['cat']")
         .executor("told", EVENTS, "read -r line; echo \"{\\\"kind\\\":\\\"assistant_message\\\",\\\"text\\\":\\\"$line\\\"}\"")

@@ -67,10 +67,13 @@ fn a_commit_has_all_that_git_does_not_ignore_and_is_the_persons() {
     let attempt = attempt(&board, "write new.txt text\nwrite a.log noise\nsay all is done");
     let done = finish(&provost, &attempt, "commit", &json!({}));
     assert_eq!((&done["state"], &done["hint"]), (&json!("done"), &Value::Null), "{done}");
-    let (repo, told) = (board.repo(), &done["repos"][0]);
+    let (repo, receipt) = (board.repo(), &done["repos"][0]);
     let branch = attempt.started["workspace_branch"].as_str().unwrap();
-    assert_eq!((&told["committed"], &told["commit"]), (&json!(true), &json!(tip(repo, branch))));
-    assert_eq!((&told["target_branch"], &told["merged"]), (&Value::Null, &json!(false)));
+    assert_eq!(
+        (&receipt["committed"], &receipt["commit"]),
+        (&json!(true), &json!(tip(repo, branch)))
+    );
+    assert_eq!((&receipt["target_branch"], &receipt["merged"]), (&Value::Null, &json!(false)));
     assert_eq!(repo.git(&["ls-tree", "--name-only", branch]), ".gitignore\nREADME.md\nnew.txt");
     let shown = repo.git(&["log", "-1", "--format=%an <%ae>%n%B", branch]);
     assert!(shown.starts_with("Test <test@example.invalid>\ndo something\n\n"), "{shown}");
@@ -80,7 +83,7 @@ fn a_commit_has_all_that_git_does_not_ignore_and_is_the_persons() {
 
     let again = finish(&provost, &attempt, "commit", &json!({"message": "more"}));
     assert_eq!(again["repos"][0]["committed"], false, "there is nothing to commit");
-    assert_eq!(again["repos"][0]["commit"], told["commit"]);
+    assert_eq!(again["repos"][0]["commit"], receipt["commit"]);
 }
 
 #[test]
@@ -118,11 +121,14 @@ fn merge_by(strategy: &str) {
     let done =
         finish(&provost, &attempt, "merge", &json!({"strategy": strategy, "message": "Do it"}));
     assert_eq!(done["state"], "done", "{done}");
-    let (told, after) = (&done["repos"][0], tip(repo, "main"));
-    assert_eq!((&told["target_before"], &told["target_after"]), (&json!(before), &json!(after)));
-    assert_eq!(told["tree"], tip(repo, "main^{tree}"));
-    assert_eq!((&told["merged"], &told["target_branch"]), (&json!(true), &json!("main")));
-    let commit = told["commit"].as_str().unwrap();
+    let (receipt, after) = (&done["repos"][0], tip(repo, "main"));
+    assert_eq!(
+        (&receipt["target_before"], &receipt["target_after"]),
+        (&json!(before), &json!(after))
+    );
+    assert_eq!(receipt["tree"], tip(repo, "main^{tree}"));
+    assert_eq!((&receipt["merged"], &receipt["target_branch"]), (&json!(true), &json!("main")));
+    let commit = receipt["commit"].as_str().unwrap();
     let shape = repo.git(&["log", "-1", "--format=%P|%s", "main"]);
     let expected = match strategy {
         "merge" => format!("{before} {commit}|Do it"),
@@ -354,7 +360,7 @@ fn checks_run_on_exactly_the_result_and_if_they_fail_nothing_moves() {
 }
 
 #[test]
-fn a_finish_that_takes_longer_is_told_as_open_and_a_turn_waits_for_it() {
+fn a_finish_that_takes_longer_is_reported_as_open_and_a_turn_waits_for_it() {
     let gate = "until [ -e \"$(dirname \"$0\")/gate\" ]; do sleep 0.02; done";
     let provost = with_check(gate);
     let board = provost.board();
@@ -483,9 +489,9 @@ fn a_merge_cut_off_between_any_two_steps_is_completed_once() {
         let merge = arguments(&attempt, "merge", &json!({"request_id": failpoint}));
         let done = cut_off(&provost, failpoint, &merge).output();
         assert_eq!(done["state"], "done", "{failpoint}: {done}");
-        let told = &done["repos"][0];
-        assert_eq!(told["committed"], true, "{failpoint}");
-        assert_eq!(told["target_after"], tip(repo, "main"), "{failpoint}");
+        let receipt = &done["repos"][0];
+        assert_eq!(receipt["committed"], true, "{failpoint}");
+        assert_eq!(receipt["target_after"], tip(repo, "main"), "{failpoint}");
         assert_eq!(repo.git(&["rev-list", "--count", "main"]), format!("{}", 2 * n + 3));
         assert!(repo.path.join(format!("file{n}")).exists(), "{failpoint}");
         is_clean(repo, &attempt);
@@ -562,12 +568,12 @@ fn a_person_commits_and_merges_by_verbs() {
     assert!(done.stdout.contains(&expected), "{done:?}");
     let other = attempt(&board, "write README.md mine");
     repo.commit("README.md", "theirs\n");
-    let told = provost.verb(["merge", &other.id]);
-    assert_eq!(told.code, 5, "{told:?}");
-    assert!(told.stdout.contains("conflict (contents) in app/README.md"), "{told:?}");
-    let told = provost.verb(["merge", &other.id, "--into", "nowhere"]);
-    assert_eq!(told.code, 4, "{told:?}");
-    assert!(told.stderr.contains("--into"), "{told:?}");
+    let output = provost.verb(["merge", &other.id]);
+    assert_eq!(output.code, 5, "{output:?}");
+    assert!(output.stdout.contains("conflict (contents) in app/README.md"), "{output:?}");
+    let output = provost.verb(["merge", &other.id, "--into", "nowhere"]);
+    assert_eq!(output.code, 4, "{output:?}");
+    assert!(output.stderr.contains("--into"), "{output:?}");
 }
 
 /// The steps of a discard after those that every finish begins with.
@@ -584,8 +590,8 @@ const DISCARD: &[&str] = &[
 /// Waits until nothing of it is alive: for a moment its settled turn still is.
 pub fn rests(provost: &Provost, attempt: &Attempt) {
     wait_until("nothing of it is alive", || {
-        let told = provost.verb(["gc", "--json"]).json();
-        let mut listed = told["attempts"].as_array().unwrap().iter();
+        let report = provost.verb(["gc", "--json"]).json();
+        let mut listed = report["attempts"].as_array().unwrap().iter();
         let it = listed.find(|it| it["attempt_id"] == attempt.id);
         it.is_some_and(|it| it["reason"] != "something that it started is alive")
     });

@@ -128,7 +128,7 @@ fn a_stop_holds_the_queue_until_the_next_send_or_queue() {
     // Held over a restart, too.
     provost.kill_and_start();
     assert_eq!(attempt.status()["queued_follow_ups"], 1);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 
     let answer = provost.call("follow_up", &follow_up(&attempt, "send", "say sent"));
     assert_eq!(answer["queue"]["length"], 1);
@@ -386,7 +386,7 @@ fn what_an_earlier_turn_left_behind_lives_through_the_next_and_not_through_a_sto
     assert!(left.iter().all(|pid| processes::is_alive(*pid)));
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     assert_eq!(attempt.status()["state"], "failed");
 }
 
@@ -409,7 +409,7 @@ fn a_turn_that_can_not_start_is_over_and_the_next_one_has_its_turn() {
 }
 
 #[test]
-fn a_session_whose_executor_is_gone_says_what_to_mend() {
+fn a_session_whose_executor_is_gone_says_what_to_fix() {
     let provost = Provost::new().executor("agent", PLAIN, "cat").started();
     let attempt = provost.board().start("agent", "first");
     attempt.settled();
@@ -438,8 +438,8 @@ fn follow_ups_of_what_is_not_there_say_so() {
     provost.call("delete_task", &json!({"task_id": task}));
     let refusal = provost.refusal("follow_up", &follow_up(&attempt, "send", "say y"));
     assert_eq!(refusal["code"], "task_not_found");
-    let nobody = json!({"session_id": attempt.id, "action": "send", "prompt": "x"});
-    let refusal = provost.refusal("follow_up", &nobody);
+    let unknown = json!({"session_id": attempt.id, "action": "send", "prompt": "x"});
+    let refusal = provost.refusal("follow_up", &unknown);
     assert_eq!(refusal["code"], "session_not_found");
     assert_eq!(refusal["details"]["id_is"], "attempt_id");
 }

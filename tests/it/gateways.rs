@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::harness::postgres::{database, rows};
 use crate::harness::{
-    Attempt, PATIENCE, PLAIN, Provost, Web, left_out, program, run_until, wait_until,
+    Attempt, PLAIN, Provost, TIMEOUT, Web, left_out, program, run_until, wait_until,
 };
 
 /// A host of a board, which its workers have in mirrors.
@@ -73,7 +73,7 @@ fn followed(host: &Provost, attempt: &str, raw: bool) -> Vec<String> {
     });
     let mut all = Vec::new();
     loop {
-        match lines.recv_timeout(PATIENCE) {
+        match lines.recv_timeout(TIMEOUT) {
             Ok(line) => all.push(line),
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {

@@ -22,21 +22,21 @@ fn gc<const N: usize>(provost: &Provost, args: [&str; N]) -> Value {
     Provost::done(command).json()
 }
 
-fn of<'t>(told: &'t Value, attempt: &Attempt) -> &'t Value {
-    let mut attempts = told["attempts"].as_array().unwrap().iter();
+fn of<'t>(report: &'t Value, attempt: &Attempt) -> &'t Value {
+    let mut attempts = report["attempts"].as_array().unwrap().iter();
     attempts.find(|it| it["attempt_id"] == attempt.id).unwrap_or(&Value::Null)
 }
 
-fn verdict<'t>(told: &'t Value, attempt: &Attempt) -> &'t str {
-    of(told, attempt)["verdict"].as_str().unwrap_or("not listed")
+fn verdict<'t>(report: &'t Value, attempt: &Attempt) -> &'t str {
+    of(report, attempt)["verdict"].as_str().unwrap_or("not listed")
 }
 
 #[track_caller]
 fn is_kept(provost: &Provost, attempt: &Attempt, why: &str) {
-    let told = gc(provost, ["--yes"]);
-    let reason = of(&told, attempt)["reason"].as_str().unwrap_or_default();
-    assert_eq!(verdict(&told, attempt), "kept", "{told}");
-    assert!(reason.contains(why), "{told}");
+    let report = gc(provost, ["--yes"]);
+    let reason = of(&report, attempt)["reason"].as_str().unwrap_or_default();
+    assert_eq!(verdict(&report, attempt), "kept", "{report}");
+    assert!(reason.contains(why), "{report}");
     assert!(folder(provost, attempt).symlink_metadata().is_ok());
 }
 
@@ -88,8 +88,11 @@ fn a_merged_worktree_goes_to_the_trash_and_comes_back_with_a_follow_up() {
     is_kept(&provost, &attempt, "1 of its commits is not merged into main");
     merge(board.repo(), &attempt);
 
-    let told = gc(&provost, []);
-    assert_eq!((told["dry_run"].as_bool(), verdict(&told, &attempt)), (Some(true), "collectable"));
+    let report = gc(&provost, []);
+    assert_eq!(
+        (report["dry_run"].as_bool(), verdict(&report, &attempt)),
+        (Some(true), "collectable")
+    );
     assert!(worktree(&provost, &attempt).join("new.txt").exists(), "only shown");
     assert_eq!(verdict(&gc(&provost, ["--yes"]), &attempt), "collected");
 
@@ -125,9 +128,9 @@ fn an_attempt_that_changed_nothing_goes_and_what_git_ignores_is_counted() {
     board.repo().commit(".gitignore", "*.log\n");
     let attempt = board.start("fake", "write a.log noise\nwrite b.log noise");
     rests(&provost, &attempt);
-    let told = gc(&provost, ["--yes"]);
-    assert_eq!(verdict(&told, &attempt), "collected", "{told}");
-    assert_eq!(of(&told, &attempt)["ignored"], 2);
+    let report = gc(&provost, ["--yes"]);
+    assert_eq!(verdict(&report, &attempt), "collected", "{report}");
+    assert_eq!(of(&report, &attempt)["ignored"], 2);
     assert!(trash(&provost)[0].join("app/a.log").exists());
 }
 
@@ -206,11 +209,11 @@ fn what_runs_or_waits_or_is_worked_in_stays() {
 
     let mut shell = shell_in(&worktree(&provost, &runs));
     let pid = shell.id().to_string();
-    let told = gc(&provost, ["--yes"]);
+    let report = gc(&provost, ["--yes"]);
     shell.kill().unwrap();
     shell.wait().unwrap();
-    assert_eq!(verdict(&told, &runs), "kept");
-    assert!(of(&told, &runs)["reason"].as_str().unwrap().contains(&pid), "{told}");
+    assert_eq!(verdict(&report, &runs), "kept");
+    assert!(of(&report, &runs)["reason"].as_str().unwrap().contains(&pid), "{report}");
     assert_eq!(verdict(&gc(&provost, ["--yes"]), &runs), "collected");
 }
 
@@ -239,12 +242,12 @@ fn a_link_in_its_place_is_left_alone_and_one_that_is_gone_is_no_obstacle() {
     for yes in [&[][..], &["--yes"]] {
         let mut command = provost.command(&["gc", "--json", "--snapshot"]);
         command.args(yes);
-        let told = Provost::done(command).json();
+        let report = Provost::done(command).json();
         for attempt in [&linked, &inner] {
-            assert_eq!(verdict(&told, attempt), "kept", "{told}");
+            assert_eq!(verdict(&report, attempt), "kept", "{report}");
         }
         let went = if yes.is_empty() { "collectable" } else { "collected" };
-        assert_eq!(verdict(&told, &gone), went, "{told}");
+        assert_eq!(verdict(&report, &gone), went, "{report}");
     }
     assert!(person.join("precious").exists());
     assert_eq!(trash(&provost).len(), 1, "its own repository");
@@ -286,13 +289,16 @@ fn a_snapshot_holds_all_that_would_be_lost() {
     fs::copy(&hook, hooks.join("reference-transaction")).unwrap();
     let head = git_in(&provost, repo, &attempt, &["rev-parse", "HEAD"]);
 
-    let told = gc(&provost, ["--snapshot"]);
-    assert_eq!(verdict(&told, &attempt), "collectable");
-    assert!(of(&told, &attempt)["reason"].as_str().unwrap().contains("not committed"), "{told}");
-    let told = gc(&provost, ["--snapshot", "--yes"]);
-    assert_eq!(verdict(&told, &attempt), "collected", "{told}");
+    let report = gc(&provost, ["--snapshot"]);
+    assert_eq!(verdict(&report, &attempt), "collectable");
+    assert!(
+        of(&report, &attempt)["reason"].as_str().unwrap().contains("not committed"),
+        "{report}"
+    );
+    let report = gc(&provost, ["--snapshot", "--yes"]);
+    assert_eq!(verdict(&report, &attempt), "collected", "{report}");
     let saved = format!("refs/provost/snapshots/{}", attempt.id);
-    assert_eq!(of(&told, &attempt)["snapshots"][0]["reference"], saved.as_str());
+    assert_eq!(of(&report, &attempt)["snapshots"][0]["reference"], saved.as_str());
     assert!(!hooks.join("reference-transaction.ran").exists());
 
     let show = |file: &str| repo.git(&["show", &format!("{saved}:{file}")]);
@@ -356,12 +362,12 @@ fn the_trash_is_emptied_of_what_is_old_enough_and_only_on_a_word() {
     let attempt = provost.board().start("fake", "say done");
     rests(&provost, &attempt);
     gc(&provost, ["--yes"]);
-    let verdicts = |told: Value| told["trash"][0]["verdict"].clone();
+    let verdicts = |report: Value| report["trash"][0]["verdict"].clone();
     assert_eq!(verdicts(gc(&provost, ["--empty-trash", "--yes"])), "kept");
     assert_eq!(verdicts(gc(&provost, ["--empty-trash", "--older-than", "0"])), "removable");
     assert_eq!(trash(&provost).len(), 1);
-    let told = gc(&provost, ["--empty-trash", "--older-than", "0", "--yes"]);
-    assert_eq!(verdicts(told), "removed");
+    let report = gc(&provost, ["--empty-trash", "--older-than", "0", "--yes"]);
+    assert_eq!(verdicts(report), "removed");
     assert_eq!(trash(&provost).len(), 0);
 }
 

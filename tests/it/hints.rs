@@ -273,17 +273,17 @@ impl Follower<'_> {
             }
             _ => json!({}),
         };
-        let told = self.provost.call(list, &needs);
+        let answer = self.provost.call(list, &needs);
         let last = *steps(path).iter().rfind(|step| step.parse::<usize>().is_err()).unwrap();
         let (name, is_list) = match last {
             "depends_on" => ("task_id", path == last),
             "attempt_ids" => ("attempt_id", path == last),
             "paths" => ("path", path == last),
-            "session_id" => return told["latest_session_id"].clone(),
+            "session_id" => return answer["latest_session_id"].clone(),
             name => (name, false),
         };
         // The inbox has several lists.
-        let mut items = told.as_object().unwrap().values().filter_map(Value::as_array).flatten();
+        let mut items = answer.as_object().unwrap().values().filter_map(Value::as_array).flatten();
         let item = items.find(|item| {
             let has_it = !item[name].is_null() && item["available"] != false;
             has_it && (name == last || item[name] != arguments[name])
@@ -302,13 +302,13 @@ const DESTRUCTIVE: [&str; 5] =
 /// of which the message does not speak.
 pub fn harmless(tool: &str, arguments: &Value, refusal: &Value) {
     let (hint, details) = (refusal["hint"].as_str().unwrap(), &refusal["details"]);
-    let told = || format!("{tool} {arguments}: {refusal}");
+    let describe = || format!("{tool} {arguments}: {refusal}");
     let step = read(hint, details).unwrap_or_else(|| panic!("no form of hint: {hint}"));
     let first = hint.split(". ").next().unwrap();
     for guard in ["ignore_dependencies", "force"] {
         let meant = arguments.get(guard).is_some()
             || ["kill", "hard", "signal"].iter().any(|word| arguments.get(word).is_some());
-        assert!(meant || !first.contains(&format!("{guard} = true")), "{}", told());
+        assert!(meant || !first.contains(&format!("{guard} = true")), "{}", describe());
     }
     // Every id that a hint aims at was named, whole or in a piece, or by its name.
     let named = arguments.to_string();
@@ -320,16 +320,16 @@ pub fn harmless(tool: &str, arguments: &Value, refusal: &Value) {
     };
     match step {
         Step::Set(given, _) if DESTRUCTIVE.contains(&tool) => {
-            assert!(given.iter().all(|(_, value)| is_named(value)), "{}", told());
+            assert!(given.iter().all(|(_, value)| is_named(value)), "{}", describe());
         }
         Step::InsteadWith(other, _, value) if DESTRUCTIVE.contains(&other.as_str()) => {
-            assert!(is_named(&value), "{}", told());
+            assert!(is_named(&value), "{}", describe());
         }
-        Step::Instead(other) => assert_ne!(other, "delete_task", "{}", told()),
+        Step::Instead(other) => assert_ne!(other, "delete_task", "{}", describe()),
         Step::Without(paths) if refusal["code"] == "unknown_field" => {
             let message = refusal["message"].as_str().unwrap();
             for path in paths {
-                assert!(message.contains(path.as_str()), "{}", told());
+                assert!(message.contains(path.as_str()), "{}", describe());
             }
         }
         _ => {}

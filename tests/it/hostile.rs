@@ -142,19 +142,19 @@ fn a_file_of_any_size_costs_a_look() {
     attempt.settled();
     let worktree = worktree(&provost, &attempt);
     File::create(worktree.join("huge")).unwrap().set_len(HUGE).unwrap();
-    let told = provost.call("get_attempt_changes", &changes(&attempt));
+    let answer = provost.call("get_attempt_changes", &changes(&attempt));
     assert_eq!(
-        (&told["blocked"], &told["blocked_reason"]),
+        (&answer["blocked"], &answer["blocked_reason"]),
         (&json!(true), &json!("threshold_exceeded"))
     );
-    assert_eq!(told["summary"]["total_bytes"], HUGE + 2);
+    assert_eq!(answer["summary"]["total_bytes"], HUGE + 2);
     let forced = json!({"attempt_id": attempt.id, "force": true});
-    let told = provost.call("get_attempt_changes", &forced);
+    let answer = provost.call("get_attempt_changes", &forced);
     assert_eq!(
-        told["files"][0],
+        answer["files"][0],
         json!({"path": "app/huge", "status": "added", "added": 0, "deleted": 0})
     );
-    assert!(told["hint"].as_str().unwrap().contains("app/huge"), "{told}");
+    assert!(answer["hint"].as_str().unwrap().contains("app/huge"), "{answer}");
     let patch = |path: &str| {
         provost.call("get_attempt_patch", &json!({"attempt_id": attempt.id, "paths": [path]}))
     };
@@ -201,9 +201,9 @@ fn readings_of_long_files_leave_room_for_all_else() {
         true
     );
     drop(clients);
-    let told = provost.call("get_attempt_file", &read);
-    assert_eq!(told["blocked_reason"], "size_exceeded", "{told}");
-    let hint = told["hint"].as_str().unwrap();
+    let answer = provost.call("get_attempt_file", &read);
+    assert_eq!(answer["blocked_reason"], "size_exceeded", "{answer}");
+    let hint = answer["hint"].as_str().unwrap();
     assert!(hint.contains("offset = 67108864"), "{hint}");
     let at = json!({"attempt_id": attempt.id, "path": "app/big", "offset": 67_108_864});
     assert_eq!(provost.call("get_attempt_file", &at)["blocked"], false);

@@ -101,7 +101,7 @@ fn nothing_new_begins_on_a_host_that_drains_until_it_is_resumed() {
     provost.kill_and_start();
     for attempt in [&running, &idle, &new] {
         is_held(attempt);
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
     }
     assert_eq!(local(&provost)["slots_used"], 0);
 
@@ -178,8 +178,8 @@ fn an_executor_starts_only_where_a_host_has_its_labels() {
     let start = json!({"task_id": board.task("t"), "executor": "cuda"});
     let refused = provost.refusal("start_task_attempt", &start);
     assert_eq!(refused["code"], "executor_unavailable", "{refused}");
-    for told in ["gpu, big", "local has big"] {
-        assert!(refused["message"].as_str().unwrap().contains(told), "{refused}");
+    for expected in ["gpu, big", "local has big"] {
+        assert!(refused["message"].as_str().unwrap().contains(expected), "{refused}");
     }
     let hint = refused["hint"].as_str().unwrap();
     assert!(hint.contains("[host]") && hint.contains("[executors.cuda]"), "{hint}");

@@ -39,8 +39,8 @@ fn a_project_goes_with_the_worktrees_of_all_hosts_also_when_that_is_cut_off() {
     let other = &plan["others"][0];
     assert_eq!((&other["host"], &other["dry_run"]), (&json!("b"), &json!(true)), "{plan}");
     assert_eq!(other["attempts"][0]["attempt_id"], json!(two.id), "{plan}");
-    let told = a.verb(["project", "rm", "scratch"]).stdout;
-    assert!(told.contains("on host b:") && told.contains("with --yes"), "{told}");
+    let output = a.verb(["project", "rm", "scratch"]).stdout;
+    assert!(output.contains("on host b:") && output.contains("with --yes"), "{output}");
     assert!(folders.iter().all(|folder| folder.exists()));
     // What runs on another host is not taken away.
     let runs = start_at(&board, &b, "say up\nhang");
@@ -79,12 +79,15 @@ fn a_host_that_is_away_holds_up_a_removal_and_one_that_is_lost_keeps_its_files()
         asking.join().unwrap()
     });
     assert_ne!(refused.code, 0, "{refused:?}");
-    for told in ["worktrees on host b", "does not answer", "Run the command again"] {
-        assert!(refused.stderr.contains(told), "{told}: {refused:?}");
+    for expected in ["worktrees on host b", "does not answer", "Run the command again"] {
+        assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
     }
     assert!(folders.iter().all(|folder| folder.exists()), "nothing was taken away");
-    let told = a.verb(["project", "rm", "scratch"]).stdout;
-    assert!(told.contains("host b is lost: what it has of 1 attempt stays on its disk"), "{told}");
+    let output = a.verb(["project", "rm", "scratch"]).stdout;
+    assert!(
+        output.contains("host b is lost: what it has of 1 attempt stays on its disk"),
+        "{output}"
+    );
     let done = remove(&a, ["--yes"]);
     assert_eq!(done["removed"], true, "{done}");
     assert_eq!(done["left"], json!([{"host": "b", "attempts": [two.id]}]));
@@ -158,8 +161,8 @@ fn a_trust_names_the_attempts_of_hosts_that_are_away() {
     waiting.in_phase("waiting");
     b.kill();
     lease_ends(&url, "b");
-    let told = a.verb(["trust", "scratch", "--yes"]);
-    assert!(told.stdout.contains("goes on when the daemon of host b runs again"), "{told:?}");
+    let output = a.verb(["trust", "scratch", "--yes"]);
+    assert!(output.stdout.contains("goes on when the daemon of host b runs again"), "{output:?}");
     b.start();
     assert_eq!(waiting.settled()["state"], "completed");
     assert_eq!(waiting.said("tool_result"), ["made"]);
@@ -191,10 +194,10 @@ fn work_is_applied_to_an_attempt_of_another_host() {
     fs::write(here.join("late.txt"), "late\n").unwrap();
     let done = apply(&b, &one, &other, "r");
     assert_eq!(done["state"], "done", "{done}");
-    let told = &done["repos"][0];
-    assert_eq!((&told["committed"], &told["merged"]), (&json!(true), &json!(true)), "{done}");
-    assert_eq!(told["target_branch"], other.started["workspace_branch"]);
-    assert_eq!(told["target_after"], git(&board, &there, &["rev-parse", "HEAD"]));
+    let receipt = &done["repos"][0];
+    assert_eq!((&receipt["committed"], &receipt["merged"]), (&json!(true), &json!(true)), "{done}");
+    assert_eq!(receipt["target_branch"], other.started["workspace_branch"]);
+    assert_eq!(receipt["target_after"], git(&board, &there, &["rev-parse", "HEAD"]));
     for (file, text) in [("kept.txt", "committed"), ("new.txt", "untracked"), ("late.txt", "late")]
     {
         assert_eq!(fs::read_to_string(there.join(file)).unwrap().trim(), text);
@@ -217,11 +220,11 @@ fn work_is_applied_to_an_attempt_of_another_host() {
         "write README.md other\nrun git add --all && git commit --quiet -m own",
     );
     other.saved(2);
-    let told = apply(&b, &one, &other, "t");
-    assert_eq!(told["state"], "conflicts", "{told}");
-    assert_eq!(told["conflicts"][0]["path"], "app/README.md");
+    let applied = apply(&b, &one, &other, "t");
+    assert_eq!(applied["state"], "conflicts", "{applied}");
+    assert_eq!(applied["conflicts"][0]["path"], "app/README.md");
     let tip = git(&board, &there, &["rev-parse", "HEAD"]);
-    let hint = told["hint"].as_str().unwrap();
+    let hint = applied["hint"].as_str().unwrap();
     assert!(hint.contains(&format!("Merge the commit {tip}")), "{hint}");
     // The agent can do that.
     follow_up(&a, &one.id, &format!("run git merge --quiet -X ours {tip}"));

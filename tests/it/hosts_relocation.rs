@@ -119,8 +119,8 @@ fn what_a_lost_home_had_of_an_attempt_at_rest_is_there_on_another_host() {
     fs::rename(&repo, repo.with_extension("gone")).unwrap();
     // Looking at it moves nothing.
     let mut there = a.call("get_attempt_changes", &asked);
-    let told = there.as_object_mut().unwrap().remove("hint").unwrap();
-    assert!(told.as_str().unwrap().contains("host b, which has this attempt, is away"), "{told}");
+    let hint = there.as_object_mut().unwrap().remove("hint").unwrap();
+    assert!(hint.as_str().unwrap().contains("host b, which has this attempt, is away"), "{hint}");
     assert_eq!(there, changes);
     assert!(a.verb(["diff", &attempt.id]).stdout.contains("new.txt"));
     let patch = json!({"attempt_id": attempt.id, "paths": ["kept.txt"]});

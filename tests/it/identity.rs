@@ -164,8 +164,8 @@ fn a_key_that_would_have_to_be_asked_for_is_said_and_the_work_is_merged() {
     assert!(done["unsigned"].as_str().is_some_and(|why| !why.is_empty()), "{done}");
     assert!(!is_signed(board.repo(), "main"));
     assert_eq!(board.repo().git(&["show", "main:work"]), "x");
-    let told = provost.verb(["merge", &later.id]);
-    assert!(told.code == 0 && told.stdout.contains("not signed: "), "{told:?}");
+    let output = provost.verb(["merge", &later.id]);
+    assert!(output.code == 0 && output.stdout.contains("not signed: "), "{output:?}");
 }
 
 #[test]

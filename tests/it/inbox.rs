@@ -82,8 +82,8 @@ fn a_permission_and_a_question_stand_in_one_list() {
     }
     let next = asking.status()["next_action"].clone();
     assert!(next.as_str().unwrap().contains("call list_inbox"), "{next}");
-    let told = provost.verb(["inbox"]);
-    assert!(told.stdout.contains("TK-001") && told.stdout.contains("approval"), "{told:?}");
+    let output = provost.verb(["inbox"]);
+    assert!(output.stdout.contains("TK-001") && output.stdout.contains("approval"), "{output:?}");
     let of_attempt = provost.call("list_inbox", &json!({"attempt_id": asking.id}));
     assert_eq!((&of_attempt["approvals"][0], &of_attempt["questions"]), (&asked, &json!([])));
     let of_project = provost.call("list_inbox", &json!({"project_id": board.project_id}));

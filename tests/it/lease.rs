@@ -133,11 +133,11 @@ fn the_executors_of_a_killed_daemon_stand_still_until_the_next_one_has_the_lease
     processes::signal(host.provost.pid(), Signal::SIGCONT);
     attempt.stop();
     attempt.settled();
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
-fn a_daemon_whose_host_was_given_up_kills_what_runs_and_starts_anew() {
+fn a_daemon_whose_host_was_given_up_kills_what_runs_and_starts_over() {
     let Some(url) = database("lease_fenced") else { return };
     let host = Ticking::new(&url, "a", 6, &["freeze", "run_on"]);
     let [one, other] = host.start(["freeze", "run_on"]);
@@ -168,7 +168,7 @@ fn a_daemon_ends_what_another_host_has_before_it_registers_and_adopts_the_rest()
     run(&url, &moved);
     host.provost.start();
     assert!(!processes::is_alive(other_leader));
-    other.leaves_nobody();
+    other.leaves_no_process();
     assert_eq!(own.leader(), own_leader);
     host.ticks_on("freeze");
     let phase = format!("SELECT phase FROM attempts WHERE attempt_id = '{}'", other.id);

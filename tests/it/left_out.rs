@@ -44,7 +44,7 @@ fn a_repository_in_the_worktree_is_named_and_taken_along_once_it_is_none() {
 }
 
 #[test]
-fn a_commit_of_a_submodule_that_nobody_else_has_is_not_merged() {
+fn a_commit_of_a_submodule_that_exists_nowhere_else_is_not_merged() {
     let provost = Provost::running();
     let board = provost.board();
     let repo = board.repo();

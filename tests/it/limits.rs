@@ -66,8 +66,8 @@ fn attempts_wait_for_memory_and_what_no_host_has_is_refused() {
     let start = json!({"task_id": board.task("t"), "executor": "large"});
     let refused = provost.refusal("start_task_attempt", &start);
     assert_eq!(refused["code"], "executor_unavailable", "{refused}");
-    for told in ["1001 MiB", "has 1000 MiB"] {
-        assert!(refused["message"].as_str().unwrap().contains(told), "{refused}");
+    for expected in ["1001 MiB", "has 1000 MiB"] {
+        assert!(refused["message"].as_str().unwrap().contains(expected), "{refused}");
     }
     let hint = refused["hint"].as_str().unwrap();
     assert!(hint.contains("memory_mb of [executors.large]"), "{hint}");
@@ -158,8 +158,8 @@ fn a_daemon_ends_when_the_board_gets_newer_and_an_older_one_does_not_start() {
     let before = runs.status();
     from_the_future(&url);
     assert_eq!(a.ended(), Some(1));
-    for told in ["migration 9001", "Executors run on", "install that version"] {
-        assert!(a.said().contains(told), "{told}: {}", a.said());
+    for expected in ["migration 9001", "Executors run on", "install that version"] {
+        assert!(a.said().contains(expected), "{expected}: {}", a.said());
     }
     let b = host(&url, "b", "", "");
     for older in [&a, &b] {

@@ -152,10 +152,10 @@ fn bytes_that_are_no_text_are_shown_as_far_as_they_can_be() {
         printf 'gr\303'; sleep 0.2; printf '\274n\n'
         printf 'no newline'",
     );
-    let told: Vec<(&str, bool)> =
+    let found: Vec<(&str, bool)> =
         lines.iter().map(|line| (line["text"].as_str().unwrap(), line["lossy"] == true)).collect();
     assert_eq!(
-        told,
+        found,
         [
             ("bad \u{fffd}\u{fffd} utf8", true),
             ("a\0b", false),

@@ -57,8 +57,8 @@ fn merge_thrice(strategies: [&str; 3]) {
     repo.commit("other.txt", "1\n");
     merged(&provost, &attempt, strategies[0]);
     turn(&provost, &attempt, 2, "run sed -i s/TWO-1/TWO-2/ a.txt");
-    let told = changes(&provost, &attempt);
-    assert_eq!((paths(&told), &told["merged"]), (vec!["app/a.txt"], &Value::Null));
+    let answer = changes(&provost, &attempt);
+    assert_eq!((paths(&answer), &answer["merged"]), (vec!["app/a.txt"], &Value::Null));
     assert_eq!(attempt.status()["conflicts_with"], json!([]));
     repo.commit("other.txt", "2\n");
     let before = commits(repo);
@@ -179,8 +179,11 @@ fn a_target_that_lost_what_was_merged_gets_all_of_it_again() {
         turn(&provost, &attempt, 2, "write b.txt b");
         assert_eq!(paths(&changes(&provost, &attempt)), ["app/b.txt"]);
         repo.git(&["reset", "--quiet", "--hard", &before]);
-        let told = changes(&provost, &attempt);
-        assert_eq!((paths(&told), &told["merged"]), (vec!["app/a.txt", "app/b.txt"], &Value::Null));
+        let answer = changes(&provost, &attempt);
+        assert_eq!(
+            (paths(&answer), &answer["merged"]),
+            (vec!["app/a.txt", "app/b.txt"], &Value::Null)
+        );
         merged(&provost, &attempt, strategy);
         assert_eq!(
             repo.git(&["ls-tree", "--name-only", "main"]),
@@ -204,9 +207,9 @@ fn the_changes_of_merged_work_are_those_that_were_merged() {
         merged(&provost, &attempt, strategy);
         let after = changes(&provost, &attempt);
         assert_eq!((&after["files"], &after["summary"]), (&before["files"], &before["summary"]));
-        let told = &after["merged"][0];
+        let merge = &after["merged"][0];
         assert_eq!(
-            (&told["branch"], &told["merged_as"]),
+            (&merge["branch"], &merge["merged_as"]),
             (&json!("main"), &json!(tip(repo, "main")))
         );
         let shown = provost.verb(["diff", &attempt.id]);
@@ -223,9 +226,9 @@ fn the_changes_of_merged_work_are_those_that_were_merged() {
         turn(&provost, &attempt, 2, "write b.txt b");
         assert_eq!(changes(&provost, &attempt)["merged"], Value::Null);
         merged(&provost, &attempt, if strategy == "fast_forward" { "rebase" } else { strategy });
-        let told = changes(&provost, &attempt);
+        let answer = changes(&provost, &attempt);
         assert_eq!(
-            (paths(&told), told["merged"].as_array().unwrap().len()),
+            (paths(&answer), answer["merged"].as_array().unwrap().len()),
             (vec!["app/b.txt"], 1)
         );
         // Also once the worktree is gone.

@@ -17,9 +17,9 @@ fn tail_transcript_for_latest_session_in_attempt() {
     let prompt = format!("say first\nsay {answer}");
     let attempt = provost.board().start("fake", &prompt);
     let status = attempt.settled();
-    let told = tail(&provost, &attempt, &json!({}));
-    assert_eq!(told["session_id"], status["latest_session_id"]);
-    let messages = told["messages"].as_array().unwrap();
+    let page = tail(&provost, &attempt, &json!({}));
+    assert_eq!(page["session_id"], status["latest_session_id"]);
+    let messages = page["messages"].as_array().unwrap();
     let line = |message: &Value| {
         (message["message_index"].clone(), message["turn"].clone(), message["role"].clone())
     };
@@ -30,7 +30,7 @@ fn tail_transcript_for_latest_session_in_attempt() {
     );
     assert_eq!((&messages[0]["text"], &messages[1]["text"]), (&json!(prompt), &json!(answer)));
     assert!(messages[0]["at"].as_str() <= messages[1]["at"].as_str());
-    assert_eq!((&told["next_cursor"], &told["has_more"]), (&Value::Null, &json!(false)));
+    assert_eq!((&page["next_cursor"], &page["has_more"]), (&Value::Null, &json!(false)));
     // A status tells less of it.
     let short = status["final_message"].as_str().unwrap();
     assert_eq!((short.chars().count(), short.ends_with('…')), (2000, true));
@@ -40,8 +40,8 @@ fn tail_transcript_for_latest_session_in_attempt() {
     assert_eq!(tail(&provost, &attempt, &json!({"max_bytes": 1}))["messages"], newest["messages"]);
     let older = tail(&provost, &attempt, &json!({"cursor": newest["next_cursor"]}));
     assert_eq!((&older["messages"], &older["has_more"]), (&json!([messages[0]]), &json!(false)));
-    let session = json!({"session_id": told["session_id"]});
-    assert_eq!(provost.call("tail_session_messages", &session), told);
+    let session = json!({"session_id": page["session_id"]});
+    assert_eq!(provost.call("tail_session_messages", &session), page);
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn the_lines_of_a_plain_program_are_one_answer() {
 
     // Of many lines the last ones are shown: the answer is there.
     let long = board.start("long", "x");
-    let told = long.settled()["final_message"].as_str().unwrap().to_owned();
-    assert_eq!(told.chars().count(), 2000);
-    assert!(told.starts_with('…') && told.ends_with(answer), "{told}");
+    let message = long.settled()["final_message"].as_str().unwrap().to_owned();
+    assert_eq!(message.chars().count(), 2000);
+    assert!(message.starts_with('…') && message.ends_with(answer), "{message}");
     let newest = tail(&provost, &long, &json!({"limit": 1}));
     let whole = newest["messages"][0]["text"].as_str().unwrap();
     assert!(whole.len() > 10_000 && whole.ends_with(answer), "{whole}");

@@ -81,7 +81,7 @@ fn renews(url: &str, host: &str) {
 }
 
 #[test]
-fn an_attempt_of_a_host_that_is_lost_begins_anew_on_another_one() {
+fn an_attempt_of_a_host_that_is_lost_starts_over_on_another_one() {
     let Some(url) = database("placement_lost") else { return };
     let [a, b] = ["a", "b"].map(|name| host(&url, name, "").started());
     let (board, book, gate) = (a.board(), b.path("ledger"), b.path("gate"));
@@ -100,8 +100,11 @@ fn an_attempt_of_a_host_that_is_lost_begins_anew_on_another_one() {
         "SELECT turn || ' ' || status || ' ' || coalesce(failure_summary, '') FROM processes
                  WHERE run_reason = 'coding_agent' ORDER BY turn";
     assert_eq!(rows(&url, turns), ["1 killed host a was lost", "2 completed "]);
-    let told = attempt.said("system_message");
-    assert!(told.iter().any(|it| it.contains("the host of the turn before was lost")), "{told:?}");
+    let notices = attempt.said("system_message");
+    assert!(
+        notices.iter().any(|it| it.contains("the host of the turn before was lost")),
+        "{notices:?}"
+    );
     // The host that comes back has lost it.
     a.start();
     renews(&url, "a");
@@ -306,7 +309,7 @@ fn a_gateway_and_its_workers_run_more_attempts_than_there_are_slots() {
 fn a_role_takes_a_board_that_hosts_share() {
     let refused = Provost::new().config("[host]\nrole = 'gateway'").fails_to_start();
     assert_eq!(refused.code, 1, "{refused:?}");
-    for told in ["a gateway shares its board", "[engine] url is not set", "remove role"] {
-        assert!(refused.stderr.contains(told), "{told}: {refused:?}");
+    for expected in ["a gateway shares its board", "[engine] url is not set", "remove role"] {
+        assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
     }
 }

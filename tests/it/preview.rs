@@ -29,7 +29,7 @@ fn preview(provost: &Provost, attempt: &Attempt, more: &[&str]) -> Value {
     Provost::done(command).json()
 }
 
-fn has_nobody(attempt: &Attempt) {
+fn has_no_process(attempt: &Attempt) {
     wait_until("nothing of the dev server is alive", || attempt.processes().is_empty());
 }
 
@@ -39,27 +39,27 @@ fn a_dev_server_answers_lives_through_a_stop_and_a_daemon_and_ends_with_all_it_s
     let board = provost.board();
     let attempt = board.start("fake", "hang");
     attempt.in_phase("running");
-    let told = preview(&provost, &attempt, &[]);
-    assert_eq!(told["state"], "ready", "{told}");
-    let url = told["url"].as_str().unwrap().to_owned();
+    let answer = preview(&provost, &attempt, &[]);
+    assert_eq!(answer["state"], "ready", "{answer}");
+    let url = answer["url"].as_str().unwrap().to_owned();
     let port = attempt.status()["provision"]["ports"]["WEB_PORT"].clone();
     assert_eq!(url, format!("http://127.0.0.1:{port}/README.md"));
     assert!(get(&url).unwrap().contains("a scratch repository"));
-    assert_eq!(preview(&provost, &attempt, &[])["process_id"], told["process_id"], "one alone");
+    assert_eq!(preview(&provost, &attempt, &[])["process_id"], answer["process_id"], "one alone");
     // A stop of the turn leaves it alone, and so does a daemon's end.
     assert_eq!(attempt.stop()["stopped"], true);
     attempt.settled();
     assert!(get(&url).is_some());
     provost.kill_and_start();
     assert!(get(&url).is_some());
-    let told = &attempt.status()["provision"]["dev_server"];
-    assert_eq!((&told["state"], &told["url"]), (&json!("ready"), &json!(url)), "{told}");
+    let answer = &attempt.status()["provision"]["dev_server"];
+    assert_eq!((&answer["state"], &answer["url"]), (&json!("ready"), &json!(url)), "{answer}");
     assert_eq!(attempt.status()["phase"], "settled");
     assert!(provost.verb(["status", &attempt.id]).stdout.contains(&url));
-    let told = preview(&provost, &attempt, &["--stop"]);
-    assert_eq!(told["state"], "stopped", "{told}");
+    let answer = preview(&provost, &attempt, &["--stop"]);
+    assert_eq!(answer["state"], "stopped", "{answer}");
     assert_eq!(get(&url), None);
-    has_nobody(&attempt);
+    has_no_process(&attempt);
     assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped", "again");
     assert_eq!(preview(&provost, &attempt, &[])["state"], "ready", "and once more");
     assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped");
@@ -85,7 +85,7 @@ fn an_orchestrator_starts_and_ends_a_dev_server_by_a_tool() {
     assert_eq!(begun["queue"]["status"], "empty");
     let ended = call("end_preview");
     assert_eq!(ended["preview"]["state"], "stopped", "{ended}");
-    has_nobody(&attempt);
+    has_no_process(&attempt);
     let of = |repo: &str| json!({"attempt_id": attempt.id, "action": "preview", "repo": repo});
     assert_eq!(provost.refusal("follow_up", &of("other"))["code"], "invalid_argument");
     // While another program has the port it does not start, and that program does not count as it.
@@ -115,7 +115,7 @@ fn a_dev_server_whose_worktree_or_settings_are_gone_can_be_ended() {
     provost.start();
     assert_eq!(attempt_state(&attempt), "ready", "it is the same process");
     assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped");
-    has_nobody(&attempt);
+    has_no_process(&attempt);
     fs::remove_file(&there).unwrap();
     fs::rename(&aside, &there).unwrap();
     assert_eq!(preview(&provost, &attempt, &[])["state"], "ready");
@@ -123,7 +123,7 @@ fn a_dev_server_whose_worktree_or_settings_are_gone_can_be_ended() {
     let folder = provost.home().join("attempts").join(&attempt.id);
     fs::write(folder.join("provision.json"), "{").unwrap();
     provost.start();
-    has_nobody(&attempt);
+    has_no_process(&attempt);
     let on_file = || fs::read_to_string(folder.join("preview.json")).unwrap();
     wait_until("its end is on file", || on_file().contains("\"failed\""));
     assert!(on_file().contains("provision.json"), "{}", on_file());
@@ -138,7 +138,7 @@ fn a_shutdown_that_stops_all_ends_dev_servers_too() {
     assert_eq!(preview(&provost, &attempt, &[])["state"], "ready");
     assert_eq!(provost.verb(["shutdown", "--stop-all"]).code, 0);
     provost.ended();
-    has_nobody(&attempt);
+    has_no_process(&attempt);
 }
 
 #[test]
@@ -155,27 +155,27 @@ fn a_dev_server_ends_when_its_worktrees_go() {
         attempt.saved(1);
         assert_eq!(preview(&provost, attempt, &[])["state"], "ready");
     }
-    let verdict = |told: &Value, attempt: &Attempt| {
-        let attempts = told["attempts"].as_array().unwrap();
+    let verdict = |report: &Value, attempt: &Attempt| {
+        let attempts = report["attempts"].as_array().unwrap();
         let found = attempts.iter().find(|it| it["attempt_id"] == attempt.id);
         found.map_or(Value::Null, |it| it["verdict"].clone())
     };
     let dry = provost.verb(["--json", "gc"]).json();
     assert_eq!(verdict(&dry, &collected), "collectable", "{dry}");
     assert_eq!(attempt_state(&collected), "ready", "a dry run ends nothing");
-    let told = provost.verb(["--json", "gc", "--yes"]).json();
-    assert_eq!(verdict(&told, &collected), "collected", "{told}");
-    assert_eq!((verdict(&told, &kept), attempt_state(&kept)), (json!("kept"), json!("ready")));
-    has_nobody(&collected);
+    let report = provost.verb(["--json", "gc", "--yes"]).json();
+    assert_eq!(verdict(&report, &collected), "collected", "{report}");
+    assert_eq!((verdict(&report, &kept), attempt_state(&kept)), (json!("kept"), json!("ready")));
+    has_no_process(&collected);
     // The next daemon takes up the discard and the dev server, and the one ends the other.
     let discard = json!({
         "attempt_id": discarded.id, "action": "discard", "timeout_ms": 60_000, "request_id": "d",
     });
     let done = cut_off(&provost, "finish.committed", &discard).output();
     assert_eq!(done["state"], "done", "{done}");
-    has_nobody(&discarded);
+    has_no_process(&discarded);
     assert_eq!(preview(&provost, &kept, &["--stop"])["state"], "stopped");
-    has_nobody(&kept);
+    has_no_process(&kept);
 }
 
 fn attempt_state(attempt: &Attempt) -> Value {
@@ -222,12 +222,12 @@ fn a_daemon_killed_while_it_starts_a_dev_server_leaves_one_or_none() {
         let _ = provost.verb(["preview", &attempt.id]);
         provost.ended();
         provost.start();
-        let told = preview(&provost, &attempt, &[]);
-        assert_eq!(told["state"], "ready", "{step}: {told}");
-        let url = told["url"].as_str().unwrap().to_owned();
+        let answer = preview(&provost, &attempt, &[]);
+        assert_eq!(answer["state"], "ready", "{step}: {answer}");
+        let url = answer["url"].as_str().unwrap().to_owned();
         assert!(get(&url).is_some(), "{step}");
         assert_eq!(preview(&provost, &attempt, &["--stop"])["state"], "stopped", "{step}");
-        has_nobody(&attempt);
+        has_no_process(&attempt);
     }
 }
 
@@ -248,5 +248,5 @@ fn a_removal_that_is_refused_names_the_true_reason_and_leaves_the_dev_server_alo
     fs::remove_file(&stray).unwrap();
     assert_eq!(finish(&provost, &attempt, "discard", &json!({}))["state"], "done");
     assert_eq!(get(&url), None);
-    has_nobody(&attempt);
+    has_no_process(&attempt);
 }

@@ -92,8 +92,8 @@ fn a_worktreeinclude_file_is_an_allow_list_over_ignored_files() {
     let board = provost.board();
     ignore(board.repo(), "*.tmp\nsecret.pem\n.env\n");
     board.repo().commit(".worktreeinclude", "# all\n*\n../../*\n");
-    let told = failure(&board.start("fake", "say never"));
-    assert!(told.contains(".worktreeinclude:3: `../../*` must be a pattern"), "{told}");
+    let reason = failure(&board.start("fake", "say never"));
+    assert!(reason.contains(".worktreeinclude:3: `../../*` must be a pattern"), "{reason}");
     board.repo().commit(".worktreeinclude", "# all\n*\n!keep.tmp\n.env\n");
     write(board.repo(), ".env", "A=b");
     write(board.repo(), "a.tmp", "ignored");
@@ -138,11 +138,11 @@ fn links_pipes_and_files_outside_are_never_followed() {
     assert_eq!(attempt.said("tool_result").concat(), "");
     let copied = &of_app(&status)["copied"];
     assert_eq!((&copied["files"], &copied["left_out_count"]), (&json!(1), &json!(2)), "{copied}");
-    let told = attempt.said("system_message").concat();
+    let notices = attempt.said("system_message").concat();
     let named = "data/a.link (it is a link that leads out of the worktree)";
     assert!(
-        told.contains("some were left out: 2 in the worktree of app") && told.contains(named),
-        "{told}"
+        notices.contains("some were left out: 2 in the worktree of app") && notices.contains(named),
+        "{notices}"
     );
 }
 
@@ -244,7 +244,7 @@ fn a_setup_that_takes_too_long_is_ended() {
     let attempt = board.start("fake", "say never");
     let failure = failure(&attempt);
     assert!(failure.contains("limit of 1 s (wall_secs)"), "{failure}");
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_stop_ends_a_setup_with_all_that_it_started() {
     let attempt = board.start("fake", "say never");
     attempt.has_said("ready");
     let stopped = attempt.stop();
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     assert_eq!((&stopped["stopped"], &stopped["state"]), (&json!(true), &json!("failed")));
     assert!(failure(&attempt).starts_with("stopped by stop_attempt"), "{stopped}");
     assert!(attempt.said("assistant_message").is_empty());
@@ -552,14 +552,14 @@ fn a_faulty_or_hostile_provost_toml_fails_the_attempt_and_runs_nothing() {
     fs::write(&outside, format!("[setup]\nrun = 'touch {}'\n", canary.display())).unwrap();
     let file = board.repo().path.join("provost.toml");
     let long = format!("# {}\n", "x".repeat(70_000));
-    for (text, told) in [
+    for (text, expected) in [
         ("[setup]\nrum = 'x'\n", "provost.toml:2: unknown key `setup.rum`"),
         ("[setup]\ncache = ['../../x']\n", "provost.toml:2: `setup.cache` must be"),
         (&*long, "shorten it"),
     ] {
         board.repo().commit("provost.toml", text);
         let failure = failure(&board.start("fake", "say never"));
-        assert!(failure.starts_with("setup of app: ") && failure.contains(told), "{failure}");
+        assert!(failure.starts_with("setup of app: ") && failure.contains(expected), "{failure}");
     }
     fs::remove_file(&file).unwrap();
     symlink(&outside, &file).unwrap();

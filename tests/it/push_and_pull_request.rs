@@ -201,8 +201,8 @@ fn a_pull_request_is_made_once_on_github_and_on_gitlab() {
         assert!(text.as_str().unwrap().contains("all is done"), "{kind}: {text}");
         let branch = one.started["workspace_branch"].as_str().unwrap();
         assert_eq!(done["repos"][0]["commit"], tip(&remote, branch));
-        let told = provost.verb(["pr", &one.id]);
-        assert!(told.stdout.contains("pull request 1: https://forge.test/o/app/1"), "{told:?}");
+        let output = provost.verb(["pr", &one.id]);
+        assert!(output.stdout.contains("pull request 1: https://forge.test/o/app/1"), "{output:?}");
     }
 }
 

@@ -91,16 +91,16 @@ fn a_remote_that_is_away_costs_a_warning_and_gets_the_snapshot_later() {
     assert_eq!(attempt.settled()["state"], "completed");
     attempt.saved(1);
     wait_until("the push has failed", || pushed(&url) == ["failed origin"]);
-    let told = || {
+    let notice_count = || {
         let said = attempt.said("system_message");
         said.iter().filter(|text| text.contains("is not on the remote origin yet")).count()
     };
-    wait_until("the log says so", || told() == 1);
+    wait_until("the log says so", || notice_count() == 1);
     let warned = || a.said().matches("a snapshot is not pushed").count();
     assert_eq!(warned(), 1, "{}", a.said());
     a.kill_and_start();
     wait_until("it is tried again", || warned() == 2);
-    assert_eq!(told(), 1);
+    assert_eq!(notice_count(), 1);
 
     // A push that is cut off is made again.
     fs::rename(&away, &remote.path).unwrap();

@@ -22,16 +22,16 @@ fn attempt<'p>(board: &Board<'p>, prompt: &str) -> Attempt<'p> {
 }
 
 /// Whom an attempt is in conflict with, and over which paths.
-fn told(status: &Value) -> Vec<(String, Vec<String>)> {
+fn conflicts_of(status: &Value) -> Vec<(String, Vec<String>)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let conflicts = status["conflicts_with"].as_array().unwrap().iter();
-    let told = conflicts.map(|conflict| {
+    let found = conflicts.map(|conflict| {
         let whom = [&conflict["attempt_id"], &conflict["target_branch"]];
         assert_eq!(whom.iter().filter(|it| it.is_null()).count(), 1, "{conflict}");
         let whom = whom.into_iter().find(|it| !it.is_null()).unwrap();
         (text(whom), conflict["paths"].as_array().unwrap().iter().map(text).collect())
     });
-    told.collect()
+    found.collect()
 }
 
 fn readme(whom: &str) -> Vec<(String, Vec<String>)> {
@@ -62,18 +62,18 @@ fn is_woken(provost: &Provost, attempt: &Attempt, after: &Value) {
 }
 
 #[test]
-fn two_attempts_at_the_same_lines_are_told_until_one_gives_way() {
+fn two_attempts_at_the_same_lines_are_in_conflict_until_one_gives_way() {
     let provost = Provost::running();
     let board = provost.board();
     let one = attempt(&board, "write README.md one\nwrite own.txt x");
-    assert_eq!(told(&one.status()), []);
+    assert_eq!(conflicts_of(&one.status()), []);
     let before = now(&provost, &one);
     let other = attempt(&board, "write README.md other\nwrite another.txt x");
     is_woken(&provost, &one, &before);
     // Both know.
     let status = one.status();
-    assert_eq!(told(&status), readme(&other.id));
-    assert_eq!(told(&other.status()), readme(&one.id));
+    assert_eq!(conflicts_of(&status), readme(&other.id));
+    assert_eq!(conflicts_of(&other.status()), readme(&one.id));
     let conflict = &status["conflicts_with"][0];
     assert_eq!((&conflict["repo_name"], &conflict["path_count"]), (&json!("app"), &json!(1)));
     let marked = format!("{}:README.md", conflict["tree_id"].as_str().unwrap());
@@ -84,12 +84,12 @@ fn two_attempts_at_the_same_lines_are_told_until_one_gives_way() {
     assert!(shown.contains("once resolved") && shown.contains("README.md"), "{shown}");
     let many = json!({"attempt_ids": [one.id, other.id]});
     let many = provost.call("get_attempt_status", &many);
-    assert_eq!(told(&many["attempts"][1]), readme(&one.id));
+    assert_eq!(conflicts_of(&many["attempts"][1]), readme(&one.id));
 
     let before = now(&provost, &one);
     send(&provost, &other, "run git checkout --quiet README.md");
     is_woken(&provost, &one, &before);
-    assert_eq!((told(&one.status()), told(&other.status())), (vec![], vec![]));
+    assert_eq!((conflicts_of(&one.status()), conflicts_of(&other.status())), (vec![], vec![]));
     assert_eq!(order(&provost), [(one.id.clone(), true), (other.id.clone(), true)]);
 }
 
@@ -102,14 +102,14 @@ fn a_target_that_moved_is_noticed_at_the_next_status_and_at_the_next_snapshot() 
     board.repo().commit("README.md", "moved on\n");
     one.status();
     is_woken(&provost, &one, &before);
-    assert_eq!(told(&one.status()), readme("main"));
+    assert_eq!(conflicts_of(&one.status()), readme("main"));
     assert_eq!(order(&provost), [(one.id.clone(), false)]);
     send(&provost, &one, "run git checkout --quiet README.md");
     one.saved(2);
-    one.until("nothing is in its way", |it| told(it).is_empty());
+    one.until("nothing is in its way", |it| conflicts_of(it).is_empty());
     board.repo().commit("README.md", "and on\n");
     send(&provost, &one, "write README.md again");
-    one.until("the target is in its way", |it| told(it) == readme("main"));
+    one.until("the target is in its way", |it| conflicts_of(it) == readme("main"));
 }
 
 #[test]
@@ -118,28 +118,28 @@ fn an_attempt_that_is_over_is_in_the_way_of_none() {
     let board = provost.board();
     let one = attempt(&board, "write README.md one");
     let task = json!(one.started["task_id"]);
-    let is_told = |other: &Attempt| {
-        one.until("they are in conflict", |it| told(it) == readme(&other.id));
+    let are_in_conflict = |other: &Attempt| {
+        one.until("they are in conflict", |it| conflicts_of(it) == readme(&other.id));
         now(&provost, &one)
     };
     let is_over = |before: &Value| {
         is_woken(&provost, &one, before);
-        assert_eq!(told(&one.status()), []);
+        assert_eq!(conflicts_of(&one.status()), []);
     };
     // Its task is closed, deleted, or its worktree collected.
     let other = attempt(&board, "write README.md other");
-    let before = is_told(&other);
+    let before = are_in_conflict(&other);
     let closed = json!({"task_id": other.started["task_id"], "status": "cancelled"});
     provost.call("update_task", &closed);
     is_over(&before);
     let reopened = json!({"task_id": other.started["task_id"], "status": "todo"});
     provost.call("update_task", &reopened);
-    other.until("they are in conflict again", |it| told(it) == readme(&one.id));
-    let before = is_told(&other);
+    other.until("they are in conflict again", |it| conflicts_of(it) == readme(&one.id));
+    let before = are_in_conflict(&other);
     provost.call("delete_task", &json!({"task_id": other.started["task_id"]}));
     is_over(&before);
     let other = attempt(&board, "write README.md other");
-    let before = is_told(&other);
+    let before = are_in_conflict(&other);
     let discard = json!({"attempt_id": other.id, "action": "discard"});
     assert_eq!(provost.call("finish_attempt", &discard)["state"], "done");
     is_over(&before);
@@ -153,17 +153,17 @@ fn work_that_was_merged_is_in_the_way_as_part_of_the_target_alone() {
     let board = provost.board();
     let one = attempt(&board, "write README.md one");
     let other = attempt(&board, "write README.md other");
-    one.until("they are in conflict", |it| told(it) == readme(&other.id));
+    one.until("they are in conflict", |it| conflicts_of(it) == readme(&other.id));
     let merge = json!({"attempt_id": other.id, "action": "merge", "strategy": "squash"});
     assert_eq!(provost.call("finish_attempt", &merge)["state"], "done");
-    one.until("the target is in its way", |it| told(it) == readme("main"));
-    assert_eq!(told(&other.status()), []);
+    one.until("the target is in its way", |it| conflicts_of(it) == readme("main"));
+    assert_eq!(conflicts_of(&other.status()), []);
     assert_eq!(order(&provost), [(one.id.clone(), false)]);
     // It goes on.
     send(&provost, &other, "write README.md more");
     other.saved(2);
-    one.until("both are", |it| told(it).len() == 2);
-    assert_eq!(told(&one.status()), [readme("main"), readme(&other.id)].concat());
+    one.until("both are", |it| conflicts_of(it).len() == 2);
+    assert_eq!(conflicts_of(&one.status()), [readme("main"), readme(&other.id)].concat());
 }
 
 /// A daemon whose git processes leave a line each in a file.
@@ -208,7 +208,7 @@ fn each_pair_of_snapshots_is_merged_once() {
 }
 
 #[test]
-fn a_conflict_that_a_crash_kept_from_being_seen_is_told_by_the_next_daemon() {
+fn a_conflict_that_a_crash_kept_from_being_seen_is_reported_by_the_next_daemon() {
     let provost = Provost::running();
     let board = provost.board();
     let one = attempt(&board, "write README.md one");
@@ -218,10 +218,10 @@ fn a_conflict_that_a_crash_kept_from_being_seen_is_told_by_the_next_daemon() {
         let other = board.start("fake", "write README.md other");
         assert_eq!(provost.ended(), None, "{failpoint}: killed by a signal");
         provost.start();
-        other.until("it is told", |it| told(it).iter().any(|(whom, _)| *whom == one.id));
-        one.until("both are", |it| told(it).iter().any(|(whom, _)| *whom == other.id));
+        other.until("it is told", |it| conflicts_of(it).iter().any(|(whom, _)| *whom == one.id));
+        one.until("both are", |it| conflicts_of(it).iter().any(|(whom, _)| *whom == other.id));
         provost.call("delete_task", &json!({"task_id": other.started["task_id"]}));
-        one.until("it is over", |it| told(it).is_empty());
+        one.until("it is over", |it| conflicts_of(it).is_empty());
     }
 }
 
@@ -234,6 +234,6 @@ fn a_merge_driver_of_the_repository_does_not_run() {
     repo.git(&["config", "merge.evil.driver", &format!("touch {}", ran.display())]);
     let one = attempt(&board, "write README.md one");
     let other = attempt(&board, "write README.md other");
-    one.until("they are in conflict", |it| told(it) == readme(&other.id));
+    one.until("they are in conflict", |it| conflicts_of(it) == readme(&other.id));
     assert!(!ran.exists());
 }

@@ -71,7 +71,7 @@ fn a_stop_works_on_what_an_earlier_daemon_started() {
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
     assert_eq!(stopped["exit_signal"], 9);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_stop_that_a_kill_cut_off_is_brought_to_its_end() {
     assert_eq!(first.value["survivors"], 0);
     assert!(again.is_deduplicated);
     assert_eq!(again.text, first.text);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]

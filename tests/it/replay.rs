@@ -84,7 +84,7 @@ fn a_log_of_a_protocol_that_the_executor_speaks_no_more_can_still_be_read() {
 }
 
 #[test]
-fn a_log_that_was_tampered_with_is_told_from_the_first_change_on() {
+fn a_log_that_was_tampered_with_is_reported_from_the_first_change_on() {
     let provost = Provost::running();
     let attempt = provost.board().start("fake", "say before\nsay during\nsay after");
     attempt.settled();

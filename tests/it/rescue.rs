@@ -57,14 +57,14 @@ fn an_attempt_whose_shim_was_killed_outlives_the_daemon_as_well() {
 }
 
 #[test]
-fn a_stop_after_the_shim_was_killed_leaves_nobody() {
+fn a_stop_after_the_shim_was_killed_leaves_no_process() {
     let provost = Provost::new().config("[daemon]\nstop_grace_ms = 300").started();
     let attempt = provost.board().start("fake", "ignore-term\nfork\nsay up\nhang");
     attempt.has_said("up");
     processes::kill_hard(attempt.shim());
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_shim_killed_at_its_very_end_leaves_no_socket() {
     let attempt = provost.board().start("fake", "say bye");
     assert_eq!(attempt.settled()["state"], "completed");
     wait_until("its socket is gone", || !attempt.dir().join("sock").exists());
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_shim_killed_before_the_daemon_held_on_ends_the_attempt_once_and_says_so() {
     assert_eq!(status["state"], "failed");
     let summary = status["failure_summary"].as_str().unwrap();
     assert!(summary.contains("died while it was starting it"), "{summary}");
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     provost.kill_and_start();
     assert_eq!(attempt.said("process_end").len(), 1);
 }

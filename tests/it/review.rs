@@ -125,14 +125,14 @@ fn every_answer_about_an_attempt_tells_its_worktree() {
 }
 
 #[test]
-fn the_worktrees_of_several_repositories_are_told_by_name() {
+fn the_worktrees_of_several_repositories_are_shown_by_name() {
     let provost = Provost::running();
     let board = Board::new(&provost, vec![provost.repo("front"), provost.repo("back")]);
     let attempt = board.start("fake", "say done");
     attempt.settled();
-    let told = attempt.status()["worktree"].clone();
+    let worktrees = attempt.status()["worktree"].clone();
     for name in ["front", "back"] {
-        let path = told[name].as_str().unwrap();
-        assert!(path.ends_with(name) && std::path::Path::new(path).is_dir(), "{told}");
+        let path = worktrees[name].as_str().unwrap();
+        assert!(path.ends_with(name) && std::path::Path::new(path).is_dir(), "{worktrees}");
     }
 }

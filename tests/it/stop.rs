@@ -20,7 +20,7 @@ fn an_executor_that_obeys_is_asked_once() {
             "state": "failed", "phase": "settled", "forced": false, "signals": ["SIGINT"],
             "exit_code": null, "exit_signal": 2, "survivors": 0, "unrecorded": false})
     );
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     let summary = attempt.status()["failure_summary"].clone();
     assert_eq!(summary, "stopped by stop_attempt with SIGINT: killed by SIGINT (signal 2)");
     assert_eq!(attempt.said("process_end"), ["stopped: killed by SIGINT (signal 2)"]);
@@ -33,7 +33,7 @@ fn a_stubborn_executor_and_its_grandchild_in_another_session_die() {
     attempt.has_said("up");
     wait_until("the grandchild is there", || attempt.processes().len() == 2);
     let stopped = attempt.stop();
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     assert_eq!(stopped["signals"], json!(["SIGINT", "SIGTERM", "SIGKILL"]));
     assert_eq!((&stopped["exit_signal"], &stopped["survivors"]), (&json!(9), &json!(0)));
     assert_eq!((&stopped["state"], &stopped["phase"]), (&json!("failed"), &json!("settled")));
@@ -48,7 +48,7 @@ fn a_daemonized_grandchild_dies_with_the_executor() {
     attempt.has_said("up");
     wait_until("all are there", || attempt.processes().len() >= 3);
     assert_eq!(attempt.stop()["survivors"], 0);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_tree_that_keeps_forking_dies() {
     let attempt = provost.board().start("forker", "x");
     wait_until("it has forked some", || attempt.processes().len() >= 20);
     assert_eq!(attempt.stop_by_force()["survivors"], 0);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn force_kills_at_once() {
     let attempt = provost.board().start("fake", "ignore-term\nfork\nsay up\nhang");
     attempt.has_said("up");
     let stopped = attempt.stop_by_force();
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     assert_eq!((&stopped["forced"], &stopped["signals"]), (&json!(true), &json!(["SIGKILL"])));
     assert_eq!(stopped["exit_signal"], 9);
 }
@@ -85,7 +85,7 @@ fn force_hastens_a_stop_that_is_under_way() {
     for stopped in [soft, forced] {
         assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
     }
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_flood_does_not_keep_a_stop_from_being_answered() {
     attempt.until("it floods", |status| status["latest_entry_index"]["raw"].as_u64() > Some(1000));
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_stopped_child_is_ended_as_well() {
     let attempt = provost.board().start("fake", "say up\nrun kill -STOP $PPID; sleep 1000");
     attempt.has_said("kill -STOP");
     assert_eq!(attempt.stop()["survivors"], 0);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn what_a_finished_attempt_left_behind_is_killed() {
     assert_eq!(attempt.settled()["state"], "completed");
     assert_eq!(attempt.processes().len(), 1);
     let stopped = attempt.stop();
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(false), &json!(0)));
     assert_eq!(attempt.status()["state"], "completed");
 }
@@ -170,7 +170,7 @@ fn what_a_finished_attempt_left_behind_is_killed_after_a_restart_too() {
     provost.kill_and_start();
     assert_eq!(attempt.processes().len(), 1);
     assert_eq!(attempt.stop()["stopped"], false);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn an_agent_behind_a_wrapper_that_ends_at_once_has_its_grace() {
         (&stopped["signals"], &stopped["survivors"]),
         (&json!(["SIGINT", "SIGTERM"]), &json!(0))
     );
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     attempt.has_said("saved");
 }
 
@@ -202,7 +202,7 @@ fn stops_at_once_all_end_the_same_attempt() {
     for (client, id) in clients.iter_mut().zip(ids) {
         let stopped = client.outcome(id).unwrap().output();
         assert_eq!((&stopped["survivors"], &stopped["phase"]), (&json!(0), &json!("settled")));
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
     }
     assert_eq!(attempt.stop()["stopped"], false);
 }
@@ -228,13 +228,13 @@ fn a_stop_with_a_request_id_is_answered_with_the_same_bytes() {
 }
 
 #[test]
-fn an_attempt_stopped_as_soon_as_it_is_started_leaves_nobody() {
+fn an_attempt_stopped_as_soon_as_it_is_started_leaves_no_process() {
     let provost = Provost::new().config(QUICK).started();
     let board = provost.board();
     for _ in 0..8 {
         let attempt = board.start("fake", "ignore-term\nfork\nhang");
         let stopped = attempt.stop();
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
         assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
         assert_eq!(attempt.settled()["state"], "failed");
     }
@@ -279,7 +279,7 @@ fn a_process_that_is_connected_to_its_own_shim_dies_with_the_others() {
     let attempt = board.start("agent", "x");
     attempt.has_said("connected");
     assert_eq!(attempt.stop()["survivors"], 0);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     // The same of what a finished turn has left behind.
     std::fs::write(provost.home().join("gate"), "").unwrap();
     let attempt = board.start("agent", "x");
@@ -287,7 +287,7 @@ fn a_process_that_is_connected_to_its_own_shim_dies_with_the_others() {
     attempt.settled();
     assert_eq!(attempt.processes().len(), 1);
     assert_eq!(attempt.stop()["survivors"], 0);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 /// The agent's own word is an answer to the stop, not an end of its turn.

@@ -52,8 +52,8 @@ fn a_server_is_who_it_says_by_tls() {
     for (host, authority) in [("localhost", "other.crt"), ("127.0.0.1", "ca.crt")] {
         let refused = on(host, authority).fails_to_start();
         assert_eq!(refused.code, 1, "{refused:?}");
-        for told in ["can't be reached", "certificate"] {
-            assert!(refused.stderr.contains(told), "{told}: {refused:?}");
+        for expected in ["can't be reached", "certificate"] {
+            assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
         }
     }
     let provost = on("localhost", "ca.crt").started();

@@ -54,8 +54,8 @@ fn every_tool_of_the_orchestrator_works_over_the_bridge() {
     assert_eq!(tour.call("get_attempt_status", &target)["state"], "running");
     let wait = json!({"attempt_ids": [attempt], "timeout_ms": 1});
     assert_eq!(tour.call("wait_for_attempts", &wait)["timed_out"], true);
-    let told = tour.call("tail_session_messages", &target);
-    assert_eq!(told["messages"][0]["text"], start["prompt"]);
+    let answer = tour.call("tail_session_messages", &target);
+    assert_eq!(answer["messages"][0]["text"], start["prompt"]);
     let many = tour.call("get_attempt_status", &json!({"attempt_ids": [attempt]}));
     assert_eq!(many["attempts"][0]["attempt_id"], attempt);
     let listed = tour.call("list_tasks", &json!({"project_id": project}));

@@ -32,8 +32,8 @@ fn with(attempt: &Attempt, more: &Value) -> Value {
 
 /// The changed files with their statuses.
 fn changed(provost: &Provost, attempt: &Attempt, turns: &Value) -> Vec<String> {
-    let told = provost.call("get_attempt_changes", &with(attempt, turns));
-    let files = told["files"].as_array().unwrap().iter();
+    let answer = provost.call("get_attempt_changes", &with(attempt, turns));
+    let files = answer["files"].as_array().unwrap().iter();
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     files.map(|file| format!("{} {}", word(&file["status"]), word(&file["path"]))).collect()
 }
@@ -61,7 +61,7 @@ fn git_in(board: &Board, attempt: &Attempt, args: &[&str]) -> String {
 }
 
 #[test]
-fn files_that_two_turns_changed_are_told_apart() {
+fn files_that_two_turns_changed_are_distinguished() {
     let provost = Provost::running();
     let board = provost.board();
     board.repo().commit(".gitignore", "*.log\n");
@@ -223,8 +223,8 @@ fn a_snapshot_outlives_the_worktree_and_is_no_change_that_wakes() {
         "after": settled["after"], "timeout_ms": 1});
     assert_eq!(provost.call("wait_for_attempts", &next)["timed_out"], true);
     wait_until("it is collected", || {
-        let told = provost.verb(["gc", "--json", "--yes", "--snapshot"]).json();
-        told["attempts"][0]["verdict"] == "collected"
+        let report = provost.verb(["gc", "--json", "--yes", "--snapshot"]).json();
+        report["attempts"][0]["verdict"] == "collected"
     });
     assert!(!worktree(&attempt).exists());
     let first = json!({"to_turn": 1});
@@ -306,10 +306,14 @@ fn a_fork_has_a_copy_of_the_agents_own_session_if_that_is_as_it_was_and_else_a_r
     send(&provost, &source, "say second");
     source.saved(2);
     assert_eq!(resumed(&source), [(false, false), (true, false)]);
-    let told = |fork: &Attempt| fork.said("user_message").pop().unwrap();
+    let last_prompt = |fork: &Attempt| fork.said("user_message").pop().unwrap();
     let recapped = fork(1);
     assert_eq!(resumed(&recapped), [(false, false)], "the session knows more than the files");
-    assert!(told(&recapped).starts_with("You go on with work"), "{}", told(&recapped));
+    assert!(
+        last_prompt(&recapped).starts_with("You go on with work"),
+        "{}",
+        last_prompt(&recapped)
+    );
     let other = json!({"prompt": "say more", "from_attempt_id": source.id});
     let other = board.start_with("fake", &other);
     other.settled();
@@ -319,12 +323,12 @@ fn a_fork_has_a_copy_of_the_agents_own_session_if_that_is_as_it_was_and_else_a_r
     source.saved(3);
     let lost = fork(3);
     assert_eq!(resumed(&lost), [(true, true), (false, false)], "it could not be copied");
-    let told = told(&lost);
-    assert!(told.contains("say first") && told.ends_with("say more"), "{told}");
+    let prompt = last_prompt(&lost);
+    assert!(prompt.contains("say first") && prompt.ends_with("say more"), "{prompt}");
 }
 
 #[test]
-fn old_snapshots_of_collected_attempts_go_when_gc_is_told_to() {
+fn old_snapshots_of_collected_attempts_go_when_gc_is_asked_to() {
     let provost = Provost::new().config("[worktrees]\nsnapshot_days = 0").started();
     let board = provost.board();
     let attempt = board.start("fake", "write new.txt text");
@@ -355,8 +359,8 @@ fn a_removal_of_old_snapshots_that_is_cut_off_anywhere_is_made_up_for() {
         attempt.saved(2);
         // Nothing of it may be alive, or it is kept.
         wait_until("it could be collected", || {
-            let told = provost.verb(["gc", "--json", "--snapshot"]).json();
-            told["attempts"][0]["verdict"] == "collectable"
+            let report = provost.verb(["gc", "--json", "--snapshot"]).json();
+            report["attempts"][0]["verdict"] == "collectable"
         });
         provost.kill();
         provost.start_to_die_at(failpoint);

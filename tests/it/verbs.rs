@@ -169,14 +169,14 @@ fn no_error_of_a_verb_names_tools_or_fields() {
         tools["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     for line in words {
         let refused = Provost::done(provost.command(&line));
-        let told = &refused.stderr;
-        assert!(refused.code != 0 && told.contains("error: "), "{line:?}: {refused:?}");
-        let hint = told.split_once("hint: ").map_or("", |(_, hint)| hint);
-        assert!(!hint.contains("Call ") && !hint.contains("call "), "{line:?}: {told}");
-        let named = tools.iter().find(|tool| told.contains(**tool));
-        assert_eq!(named, None, "{line:?}: {told}");
+        let stderr = &refused.stderr;
+        assert!(refused.code != 0 && stderr.contains("error: "), "{line:?}: {refused:?}");
+        let hint = stderr.split_once("hint: ").map_or("", |(_, hint)| hint);
+        assert!(!hint.contains("Call ") && !hint.contains("call "), "{line:?}: {stderr}");
+        let named = tools.iter().find(|tool| stderr.contains(**tool));
+        assert_eq!(named, None, "{line:?}: {stderr}");
         for field in ["_id", "target_branch", "details.", "`title`", "`prompt`", "`name`"] {
-            assert!(!told.contains(field), "{line:?}: {told}");
+            assert!(!stderr.contains(field), "{line:?}: {stderr}");
         }
     }
     attempt.stop_by_force();
@@ -211,8 +211,12 @@ fn with_json_every_error_is_an_envelope() {
         ),
     ] {
         let done = Provost::done(provost.command(&words));
-        let told = envelope(&done);
-        assert_eq!((done.code, told["code"].as_str().unwrap()), (code, name), "{words:?}: {told}");
+        let error = envelope(&done);
+        assert_eq!(
+            (done.code, error["code"].as_str().unwrap()),
+            (code, name),
+            "{words:?}: {error}"
+        );
     }
     let tip = envelope(&provost.verb(["list", "--json"]));
     assert!(tip["hint"].as_str().unwrap().contains("provost ps"), "{tip}");
@@ -364,7 +368,7 @@ fn all_that_runs_or_waits_is_stopped_at_once() {
         assert!(stopped.stdout.contains(&attempt.id[28..]), "{stopped:?}");
         let phase = attempt.status()["phase"].clone();
         assert!(phase == "settled" || phase == "idle", "{phase}");
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
     }
     let ids: Vec<String> = attempts.iter().map(|attempt| attempt.id.clone()).collect();
     let json = provost.verb(["stop", "--all", "--json"]).json();

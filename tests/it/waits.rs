@@ -159,7 +159,7 @@ fn thousands_of_waits_stand_in_nobodys_way_and_all_are_woken() {
 }
 
 #[test]
-fn a_daemon_that_is_told_to_end_answers_those_who_wait_and_is_not_started_again() {
+fn a_daemon_that_is_asked_to_end_answers_those_who_wait_and_is_not_started_again() {
     let provost = Provost::running();
     let attempt = provost.board().start("fake", "say up\nhang");
     let mut client = provost.bridge();
@@ -195,8 +195,11 @@ fn the_verb_tells_each_end_and_exits_by_how_they_ended() {
     assert_eq!(done.code, 0, "{done:?}");
     let done = provost.verb(["wait", "--timeout", "1", "--json", &hanging.id, &well.id]);
     assert_eq!(done.code, 6, "{done:?}");
-    let told: Value = serde_json::from_str(&done.stdout).unwrap();
-    assert_eq!((&told["timed_out"], states(&told)), (&json!(true), vec!["running", "completed"]));
+    let answer: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(
+        (&answer["timed_out"], states(&answer)),
+        (&json!(true), vec!["running", "completed"])
+    );
     let done = provost.verb(["wait", "01900000-0000-7000-8000-000000000000"]);
     assert_eq!(done.code, 4, "{done:?}");
     attempt_settles_while_the_verb_waits_over_a_restart(&provost, &well, &hanging);

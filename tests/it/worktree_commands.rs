@@ -37,9 +37,9 @@ fn a_shell_is_in_the_worktree_with_the_attempts_variables_and_ports() {
     let path = worktree(&attempt);
     let expected = format!("hello\n{}\n{} {port} own\n", path.display(), attempt.id);
     assert_eq!(done.stdout, expected);
-    let told = provost.verb(["shell", short, "--json"]).json();
-    assert_eq!((&told["path"], &told["attempt_id"]), (&json!(path), &json!(attempt.id)));
-    assert_eq!(told["variables"]["WEB_PORT"], port.to_string());
+    let answer = provost.verb(["shell", short, "--json"]).json();
+    assert_eq!((&answer["path"], &answer["attempt_id"]), (&json!(path), &json!(attempt.id)));
+    assert_eq!(answer["variables"]["WEB_PORT"], port.to_string());
     let mut killed = with_shell(provost.command(&["shell", short, "-c", "kill -9 $$"]));
     assert_eq!(killed.status().unwrap().signal(), Some(9), "this process is the shell");
 }
@@ -70,8 +70,8 @@ fn a_shell_and_an_editor_need_a_worktree_and_a_program() {
     assert!(opened.starts_with("--wait ") && opened.trim().ends_with("/front"), "{opened}");
 
     wait_until("it is collected", || {
-        let told = provost.verb(["gc", "--json", "--yes"]).json();
-        told["attempts"][0]["verdict"] == "collected"
+        let report = provost.verb(["gc", "--json", "--yes"]).json();
+        report["attempts"][0]["verdict"] == "collected"
     });
     for words in [&["shell", id][..], &["open", "--editor", id]] {
         let gone = Provost::done(provost.command(words));
@@ -210,8 +210,8 @@ fn a_removal_that_is_cut_off_can_be_made_again() {
         ["collect.marked", "collect.moved", "remove_project.written", "remove_project.committed"]
     {
         wait_until("nothing of it is alive", || {
-            let told = provost.verb(["project", "rm", "scratch", "--json"]).json();
-            let worktrees = told["attempts"].as_array().unwrap();
+            let report = provost.verb(["project", "rm", "scratch", "--json"]).json();
+            let worktrees = report["attempts"].as_array().unwrap();
             worktrees.iter().all(|it| it["verdict"] != "kept")
         });
         provost.kill();

@@ -17,7 +17,7 @@ use crate::blocking::blocking;
 use crate::event::{Event, Timestamp};
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, ProcessId};
-use crate::journal::{Approval, ApprovalStatus, Decision, Key, Once};
+use crate::journal::{Approval, ApprovalStatus, Decision, Idempotent, Key};
 use crate::refusal::{Code, Refusal};
 use crate::task::spawn;
 
@@ -38,7 +38,7 @@ impl AttemptActorState {
         let asked_at = Timestamp::now();
         let of_attempt = network_approvals::asked_for(&request).is_some();
         // No process waits for this answer, so it has no time limit: a person may take their time.
-        let patience = self.world.settings.approval_timeout.filter(|_| !of_attempt);
+        let timeout = self.world.settings.approval_timeout.filter(|_| !of_attempt);
         let approval = Approval {
             approval_id: ApprovalId::new(),
             attempt_id: self.attempt.attempt_id,
@@ -48,7 +48,7 @@ impl AttemptActorState {
             status: ApprovalStatus::Pending,
             reason: None,
             asked_at,
-            expires_at: patience.map(|patience| asked_at.plus(patience)),
+            expires_at: timeout.map(|timeout| asked_at.plus(timeout)),
             decided_at: None,
         };
         match self.world.journal.ask(&approval).await {
@@ -132,8 +132,8 @@ impl AttemptActorState {
 
     /// The time of a request is over: denies it, unless it was decided before.
     pub(super) async fn expired(&mut self, process: ProcessId, approval: ApprovalId) {
-        let patience = self.world.settings.approval_timeout.unwrap_or_default().as_secs();
-        let reason = format!("no one answered within {patience} s");
+        let timeout = self.world.settings.approval_timeout.unwrap_or_default().as_secs();
+        let reason = format!("no one answered within {timeout} s");
         let denied = Decision::Verdict(Verdict::Deny { reason });
         // Any other refusal means that it was decided before.
         if let Err(refusal) = self.decide(None, approval, &denied).await
@@ -152,7 +152,7 @@ impl AttemptActorState {
         key: Option<&Key>,
         approval: ApprovalId,
         decision: &Decision,
-    ) -> Result<Once<Approval>, Refusal> {
+    ) -> Result<Idempotent<Approval>, Refusal> {
         let decided = self.world.journal.decide(key, approval, decision).await?;
         self.go_on_with(decided.value.process_id, &decided.value);
         Ok(decided)

@@ -20,7 +20,7 @@ use crate::sandbox::Level;
 use crate::world::World;
 
 /// How long the end of these processes may take, beyond the grace of a stop.
-const PATIENCE: Duration = Duration::from_mins(1);
+const END_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long the actor may take to close a turn of which no process is left.
 const MOMENT: Duration = Duration::from_millis(250);
 
@@ -77,7 +77,7 @@ pub async fn end_less_confined(
     if let Some(preview) = &preview {
         preview.stop();
     }
-    let until = Instant::now() + world.settings.stop_grace + PATIENCE;
+    let until = Instant::now() + world.settings.stop_grace + END_TIMEOUT;
     if !gone.is_empty() {
         let ended = async {
             for alive in &mut gone {

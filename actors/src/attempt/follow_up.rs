@@ -4,7 +4,7 @@
 
 use crate::event::{ProcessStatus, Timestamp};
 use crate::journal::{
-    FollowUp, FollowUpAction, FollowedUp, Key, Once, Review, Turnover, remembered,
+    FollowUp, FollowUpAction, FollowedUp, Idempotent, Key, Review, Turnover, remembered,
 };
 use crate::refusal::{Code, Refusal};
 use crate::text::cut;
@@ -45,7 +45,7 @@ impl AttemptActorState {
         key: Option<&Key>,
         request: FollowUpRequest,
         has_slot: bool,
-    ) -> Result<Once<FollowedUp>, Refusal> {
+    ) -> Result<Idempotent<FollowedUp>, Refusal> {
         let FollowUpRequest { queue_id, action, prompt, variant, unless_stopped, review, .. } =
             request;
         // Before the queue decides: an earlier call with this key may have begun the very turn that would

@@ -14,7 +14,7 @@ use crate::event::Timestamp;
 use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, FinishId, ProcessId, QueueId};
 use crate::journal::{
-    Approval, AttemptStopped, Finish, FinishRequest, FollowUpAction, FollowedUp, Key, Once,
+    Approval, AttemptStopped, Finish, FinishRequest, FollowUpAction, FollowedUp, Idempotent, Key,
     Priority, Review, WaitingOn,
 };
 use crate::log::AttemptLog;
@@ -27,7 +27,7 @@ use super::provision::preview::Preview;
 /// Where the answer to a stop goes. It is sent when all turns that may be alive have answered.
 pub type StopPort = RpcReplyPort<Result<AttemptStopped, Refusal>>;
 /// Where the answer to a follow-up goes. `Once` says whether an earlier call with the same key got it.
-pub type FollowUpPort = RpcReplyPort<Result<Once<FollowedUp>, Refusal>>;
+pub type FollowUpPort = RpcReplyPort<Result<Idempotent<FollowedUp>, Refusal>>;
 
 /// To the actor: calls, which the gateway has checked, and reports of the actor's own tasks.
 pub enum AttemptMessage {
@@ -45,7 +45,7 @@ pub enum AttemptMessage {
         port: StopPort,
     },
     /// Begins a finish. Answered when the finish is written down; its row has the result later.
-    Finish(Option<Key>, Box<FinishRequest>, RpcReplyPort<Result<Once<FinishId>, Refusal>>),
+    Finish(Option<Key>, Box<FinishRequest>, RpcReplyPort<Result<Idempotent<FinishId>, Refusal>>),
     /// The task of the finish has ended.
     Finished,
     /// Applies the work of another host's attempt to this one, unless that is under way. Answered at
@@ -66,7 +66,7 @@ pub enum AttemptMessage {
     /// task began: if another one is newer now, its work was not examined.
     Examined(Collect, ProcessId, Examined, CollectPort),
     /// The answer of a person or an orchestrator to what an executor asks for.
-    Respond(Option<Key>, ApprovalId, Verdict, RpcReplyPort<Result<Once<Approval>, Refusal>>),
+    Respond(Option<Key>, ApprovalId, Verdict, RpcReplyPort<Result<Idempotent<Approval>, Refusal>>),
     /// Makes its worktrees as its last turn left them, unless they are there. Answered when they are
     /// made, or at once if a turn makes them.
     Restore(RpcReplyPort<Result<(), Refusal>>),

@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_without_a_reason_is_told_with_the_last_lines_on_stderr() {
+    fn a_failure_without_a_reason_is_reported_with_the_last_lines_on_stderr() {
         let died = TurnSummary { stderr: ["no such flag".into()].into(), ..TurnSummary::default() };
         let summary =
             |summary| decide_now(&ended(exit(Some(1), None), None), summary).failure_summary;
         let expected = "exit code 1; its last lines on stderr: no such flag";
         assert_eq!(summary(&died).as_deref(), Some(expected));
-        let told = TurnSummary { last_error: Some("HTTP 400".into()), ..died.clone() };
-        assert_eq!(summary(&told).as_deref(), Some("HTTP 400; exit code 1"));
+        let with_error = TurnSummary { last_error: Some("HTTP 400".into()), ..died.clone() };
+        assert_eq!(summary(&with_error).as_deref(), Some("HTTP 400; exit code 1"));
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_only_the_shim_remembers_is_told_too() {
+    fn a_stop_that_only_the_shim_remembers_is_reported_too() {
         let exit = ExitRecord { stopped: Some(StopKind::Forced), ..exit(None, Some(9)) };
         let ending = ended(exit, None);
         let outcome = decide_now(&ending, &TurnSummary::default());
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_a_limit_ended_waits_for_it_unless_nobody_is_to_care() {
+    fn a_turn_that_a_limit_ended_waits_for_it_unless_on_quota_is_never() {
         let limited = TurnSummary {
             last_error_type: Some(ErrorType::Quota),
             resume_at: Some(Timestamp::from_millis(50)),
@@ -358,14 +358,14 @@ mod tests {
     #[test]
     fn a_turn_that_went_on_by_itself_is_not_followed_by_another_at_once() {
         let at = Timestamp::from_millis;
-        let told = |resume_at| Some(Quota { resume_at, resumes: true });
+        let resumes_at = |resume_at| Some(Quota { resume_at, resumes: true });
         let ended = ended(exit(Some(1), None), None);
         let mut outcome = decide_now(&ended, &TurnSummary::default());
         for (soon, then) in [(Some(at(50)), Some(at(60_007))), (Some(at(90_000)), Some(at(90_000)))]
         {
-            outcome.quota = told(soon);
+            outcome.quota = resumes_at(soon);
             pause(&mut outcome);
-            assert_eq!(outcome.quota, told(then));
+            assert_eq!(outcome.quota, resumes_at(then));
         }
     }
 }

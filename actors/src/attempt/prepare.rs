@@ -254,7 +254,7 @@ pub fn process(
     let launch = executor.launch(&Turn {
         attempt: attempt.attempt_id.to_string(),
         number: process.turn,
-        prompt: told(boxed, process, &prompt),
+        prompt: with_sandbox_notice(boxed, process, &prompt),
         variant: process.variant.clone(),
         forks: forked.is_some(),
         executor_session_id: forked.or_else(|| process.executor_session_id.clone()),
@@ -305,10 +305,10 @@ pub fn process(
 }
 
 /// The prompt as the agent gets it: a new conversation begins with what the sandbox forbids.
-fn told(boxed: Option<&SandboxPlan>, process: &Process, prompt: &str) -> String {
-    let told = boxed.and_then(|boxed| boxed.told);
-    match told.filter(|_| process.executor_session_id.is_none()) {
-        Some(told) => format!("{told}\n\n{prompt}"),
+fn with_sandbox_notice(boxed: Option<&SandboxPlan>, process: &Process, prompt: &str) -> String {
+    let notice = boxed.and_then(|boxed| boxed.agent_notice);
+    match notice.filter(|_| process.executor_session_id.is_none()) {
+        Some(notice) => format!("{notice}\n\n{prompt}"),
         None => prompt.to_owned(),
     }
 }

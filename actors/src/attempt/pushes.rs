@@ -30,7 +30,7 @@ use crate::world::World;
 /// The pause before what has failed is tried again.
 const AGAIN: Duration = Duration::from_hours(1);
 /// How many characters of a failure's text are shown.
-const TOLD_MAX: usize = 500;
+const REASON_MAX: usize = 500;
 
 /// Why a push to a remote, or a removal there, failed.
 #[derive(Debug, thiserror::Error)]
@@ -112,11 +112,11 @@ async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<Pu
     git::common_dir(path).await.map_err(|error| PushFailed::This(error.to_string()))?;
     let kept = Kept { repo: path, scratch: &world.settings.scratch_dir, url, attempt: *attempt_id };
     let refused = |error: PushError| {
-        let told = error.to_string().replace(url, &shown(url));
-        let told = cut(told.split_whitespace().collect::<Vec<_>>().join(" "), TOLD_MAX);
+        let reason = error.to_string().replace(url, &shown(url));
+        let reason = cut(reason.split_whitespace().collect::<Vec<_>>().join(" "), REASON_MAX);
         match error {
-            PushError::Rejected(_) => PushFailed::This(told),
-            PushError::Git(_) => PushFailed::Away(told),
+            PushError::Rejected(_) => PushFailed::This(reason),
+            PushError::Git(_) => PushFailed::Away(reason),
         }
     };
     if due.pushed == Pushed::Unwanted {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_what_the_loss_of_its_machine_has_cost() {
+    fn an_agent_learns_what_the_loss_of_its_machine_has_cost() {
         let lost = |turn, prompt| Past {
             status: ProcessStatus::Killed,
             lost_host: Some("a".to_owned()),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_past_is_told_with_its_first_turn_and_its_last_ones() {
+    fn a_long_past_is_summarized_by_its_first_turn_and_its_last_ones() {
         let long = "x".repeat(1900);
         let turns: Vec<Past> = (1..=100).map(|turn| past(turn, &long, Some(&long))).collect();
         let recap = prompt(&turns, "go on");

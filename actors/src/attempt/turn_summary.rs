@@ -363,7 +363,7 @@ mod tests {
             let usage = TokenUsage { input_tokens, output_tokens, cost_usd: Some(0.25) };
             Observed::Usage(usage)
         };
-        let told = |input_tokens, output_tokens| {
+        let reported = |input_tokens, output_tokens| {
             let (text, cost_usd, cached_tokens) = (String::new(), Some(0.25), None);
             Observed::Entry(Event::TokenUsage {
                 text,
@@ -373,7 +373,7 @@ mod tests {
                 cost_usd,
             })
         };
-        for seen in [used(3, 1), told(4, 2), used(5, 1), told(10, 3)] {
+        for seen in [used(3, 1), reported(4, 2), used(5, 1), reported(10, 3)] {
             summary.see(&seen, false);
         }
         let both = TokenUsage { input_tokens: 14, output_tokens: 5, cost_usd: Some(0.5) };

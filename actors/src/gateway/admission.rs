@@ -381,7 +381,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn memory_and_executors_are_never_overfilled_and_nobody_is_forgotten(
+        fn memory_and_executors_are_never_overfilled_and_no_attempt_is_forgotten(
             memory in 3u64..9,
             asked in prop::collection::vec((0u64..4, 0usize..2), 12..13),
             steps in prop::collection::vec((0usize..12, any::<bool>()), 1..60),
@@ -488,7 +488,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slots_are_never_overfilled_and_nobody_is_forgotten(
+        fn slots_are_never_overfilled_and_no_attempt_is_forgotten(
             slots in 1usize..5,
             steps in prop::collection::vec((0usize..12, 0u8..3), 1..60),
         ) {

@@ -12,7 +12,7 @@ use crate::executor::Verdict;
 use crate::ids::{ApprovalId, AttemptId, QueueId};
 use crate::journal::{
     Approval, ApprovalStatus, Attempt, AttemptRepo, AttemptStarted, Decision, FollowUpAction,
-    FollowedUp, Key, Once, Resolved, remembered, resolve,
+    FollowedUp, Idempotent, Key, Resolved, remembered, resolve,
 };
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
@@ -80,7 +80,7 @@ pub async fn start(
     world: &Arc<World>,
     key: Option<Key>,
     request: StartRequest,
-) -> Result<Once<AttemptStarted>, Refusal> {
+) -> Result<Idempotent<AttemptStarted>, Refusal> {
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     detached(async move {
         let payload = |attempt: &Attempt| preflight::payload(&world, attempt, &request);
@@ -123,7 +123,7 @@ pub async fn follow_up(
     world: &Arc<World>,
     key: Option<Key>,
     request: FollowUpRequest,
-) -> Result<Once<FollowedUp>, Refusal> {
+) -> Result<Idempotent<FollowedUp>, Refusal> {
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     detached(async move {
         // Two follow-ups with this payload are the same call, however they name the session.
@@ -190,7 +190,7 @@ pub async fn respond(
     key: Option<Key>,
     approval_id: ApprovalId,
     verdict: Verdict,
-) -> Result<Once<Approval>, Refusal> {
+) -> Result<Idempotent<Approval>, Refusal> {
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     detached(async move {
         if let Some(answer) = remembered(&*world.journal, key.as_ref()).await? {

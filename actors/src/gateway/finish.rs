@@ -11,8 +11,8 @@ use crate::attempt::finish::compose;
 use crate::attempt::{self, AttemptMessage};
 use crate::ids::{AttemptId, FinishId, ProcessId};
 use crate::journal::{
-    Attempt, AttemptRepo, FinishAction, FinishRequest, Key, MovedFrom, Once, OntoRepo, RepoRequest,
-    remembered,
+    Attempt, AttemptRepo, FinishAction, FinishRequest, Idempotent, Key, MovedFrom, OntoRepo,
+    RepoRequest, remembered,
 };
 use crate::refusal::{Code, Refusal};
 use crate::workspace::git;
@@ -55,7 +55,7 @@ pub async fn finish(
     world: &Arc<World>,
     key: Option<Key>,
     call: FinishCall,
-) -> Result<Once<FinishId>, Refusal> {
+) -> Result<Idempotent<FinishId>, Refusal> {
     let (gateway, world) = (gateway.clone(), Arc::clone(world));
     // The hash is that of the call without how long the caller waits: that makes no other call.
     let key = key.map(|key| key.resolved(&call));

@@ -112,7 +112,7 @@ pub async fn source(
             .detail("path", "from_attempt_id"));
     }
     // Without a turn the last one is meant, also if it has just ended: wait for its snapshot.
-    let failed = world.journal.snapshot_stands(id, PATIENCE).await?;
+    let failed = world.journal.snapshot_stands(id, SNAPSHOT_TIMEOUT).await?;
     let turns = world.journal.snapshot_turns(id).await?;
     if let Some(reason) = failed.filter(|_| turn.is_none_or(|turn| !turns.contains(&turn))) {
         return Err(no_snapshot(id, &reason, &turns));
@@ -161,7 +161,7 @@ fn not_had(attempt: &Attempt, why: &str, is_last: bool) -> Refusal {
 }
 
 /// How long a start waits for the snapshot that it begins from. In a large repository that takes seconds.
-const PATIENCE: Duration = Duration::from_mins(1);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_mins(1);
 
 fn no_snapshot(attempt: AttemptId, reason: &str, turns: &[u32]) -> Refusal {
     let message = format!("the last turn of attempt {attempt} has no snapshot: {reason}");

@@ -7,7 +7,7 @@ use crate::event::Timestamp;
 use crate::host::HostState;
 use crate::ids::{AttemptId, ProcessId, RepoId, TaskId};
 use crate::journal::{
-    Attempt, AttemptStarted, AttemptStopped, Finish, Intent, Key, Once, Priority,
+    Attempt, AttemptStarted, AttemptStopped, Finish, Idempotent, Intent, Key, Priority,
 };
 use crate::refusal::Refusal;
 
@@ -29,9 +29,9 @@ pub enum Claim {
 /// attempts.
 pub enum GatewayMessage {
     /// A start that has been checked: it needs a slot.
-    Start(Option<Key>, Box<Attempt>, Port<Once<AttemptStarted>>),
+    Start(Option<Key>, Box<Attempt>, Port<Idempotent<AttemptStarted>>),
     /// A stop of an attempt, whatever it does. `true`: forced, SIGKILL at once.
-    Stop(Option<Key>, AttemptId, bool, Port<Once<AttemptStopped>>),
+    Stop(Option<Key>, AttemptId, bool, Port<Idempotent<AttemptStopped>>),
     /// The state of this host, as its row says. Answered once the gateway follows it.
     HostState(HostState, RpcReplyPort<()>),
     /// Work that attempts of other hosts have committed for attempts of this host.
@@ -58,7 +58,11 @@ pub enum GatewayMessage {
     GoOn,
 
     /// A start has been written down, or was refused.
-    Recorded(Box<Attempt>, Result<Once<AttemptStarted>, Refusal>, Port<Once<AttemptStarted>>),
+    Recorded(
+        Box<Attempt>,
+        Result<Idempotent<AttemptStarted>, Refusal>,
+        Port<Idempotent<AttemptStarted>>,
+    ),
     /// Asks for an attempt's owner. `true`: the request may begin a turn, and takes a slot if one is free.
     Owner(AttemptId, bool, Port<Owned>),
     /// The row of an attempt without an owner has been read.

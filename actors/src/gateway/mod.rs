@@ -58,12 +58,12 @@ pub use sandbox_rules::{as_its_asker as held_as_its_asker, left_to_person};
 pub use crate::attempt::FollowUpRequest;
 use crate::attempt::{AttemptEvent, AttemptMessage, Begin};
 use crate::ids::AttemptId;
-use crate::journal::{Attempt, AttemptStarted, Key, Once, Phase, Priority, State};
+use crate::journal::{Attempt, AttemptStarted, Idempotent, Key, Phase, Priority, State};
 use crate::refusal::{Code, Refusal};
 use crate::world::World;
 use admission::Admission;
 
-type StartPort = Port<Once<AttemptStarted>>;
+type StartPort = Port<Idempotent<AttemptStarted>>;
 
 /// The actor. Its arguments are the [`World`]; it ends with the daemon.
 pub struct Gateway;
@@ -238,17 +238,17 @@ impl GatewayState {
     async fn recorded(
         &mut self,
         attempt: Attempt,
-        answer: Result<Once<AttemptStarted>, Refusal>,
+        answer: Result<Idempotent<AttemptStarted>, Refusal>,
         port: StartPort,
     ) {
         let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
         match &answer {
-            Ok(Once { deduplicated: false, .. }) if attempt.host.is_empty() => {
+            Ok(Idempotent { deduplicated: false, .. }) if attempt.host.is_empty() => {
                 self.admission.forget(id);
                 // A slot may have become free before the row was there to be claimed.
                 self.claim();
             }
-            Ok(Once { deduplicated: false, .. }) => {
+            Ok(Idempotent { deduplicated: false, .. }) => {
                 self.own(attempt, Begin::New).await;
                 if phase == Phase::Queued {
                     self.admission.queue(id, priority);

@@ -24,7 +24,7 @@ use crate::attempt::AttemptMessage;
 use crate::blocking::lock;
 use crate::event::ProcessStatus;
 use crate::ids::AttemptId;
-use crate::journal::{AttemptStopped, Begun, Intent, Key, Once, Phase, recalled};
+use crate::journal::{AttemptStopped, Begun, Idempotent, Intent, Key, Phase, recalled};
 use crate::refusal::{Code, Refusal};
 use crate::retry::while_store_fails;
 use crate::world::World;
@@ -32,7 +32,7 @@ use crate::world::World;
 use super::message::{GatewayMessage, Port, StoppedAll};
 use super::{GatewayState, owners, preview};
 
-type StopAnswer = Result<Once<AttemptStopped>, Refusal>;
+type StopAnswer = Result<Idempotent<AttemptStopped>, Refusal>;
 
 /// The stops with a key whose answer is not on file yet, by tool and request id. A call that is made again
 /// meanwhile waits for the first one's answer.
@@ -56,7 +56,7 @@ impl GatewayState {
         key: Option<Key>,
         id: AttemptId,
         force: bool,
-        port: Port<Once<AttemptStopped>>,
+        port: Port<Idempotent<AttemptStopped>>,
     ) {
         let gateway = self.myself.clone();
         let Some(key) = key else {
@@ -78,7 +78,7 @@ impl GatewayState {
                 let answer = answer.wait_for(Option::is_some).await.map(|answer| answer.clone());
                 // This fails only when the daemon ends; then the dropped port answers `shutting_down`.
                 if let Ok(Some(answer)) = answer {
-                    let again = answer.map(|answer| Once { deduplicated: true, ..answer });
+                    let again = answer.map(|answer| Idempotent { deduplicated: true, ..answer });
                     let _ = port.send(again);
                 }
             });
@@ -145,8 +145,8 @@ impl StoppedAll {
     }
 }
 
-fn fresh(value: AttemptStopped) -> Once<AttemptStopped> {
-    Once { value, deduplicated: false }
+fn fresh(value: AttemptStopped) -> Idempotent<AttemptStopped> {
+    Idempotent { value, deduplicated: false }
 }
 
 /// A stop with a key, as its task carries it out.
@@ -178,7 +178,7 @@ impl Keyed {
             },
         };
         if let Begun::Answered(answer) = begun {
-            let answer = recalled(answer).map(|value| Once { value, deduplicated: true });
+            let answer = recalled(answer).map(|value| Idempotent { value, deduplicated: true });
             return (answer, true);
         }
         let stopped = stop_by_owner(&self.gateway, self.id, self.force).await;

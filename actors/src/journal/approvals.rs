@@ -15,7 +15,7 @@ use crate::executor::{Request, Verdict};
 use crate::ids::{ApprovalId, AttemptId, ProcessId};
 use crate::refusal::{Code, Refusal};
 
-use super::{Key, Once};
+use super::{Idempotent, Key};
 
 /// A permission that an executor asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,5 +154,5 @@ pub trait Approvals {
         key: Option<&Key>,
         approval: ApprovalId,
         decision: &Decision,
-    ) -> Result<Once<Approval>, Refusal>;
+    ) -> Result<Idempotent<Approval>, Refusal>;
 }

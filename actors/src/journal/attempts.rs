@@ -13,7 +13,7 @@ use crate::plain;
 use crate::refusal::Refusal;
 use crate::sandbox::{Held, Receipt};
 
-use super::{AttemptRepo, Finish, Key, Once, Priority};
+use super::{AttemptRepo, Finish, Idempotent, Key, Priority};
 
 /// Where an attempt is in its life; `lib.rs` draws it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -406,7 +406,7 @@ pub trait Attempts {
         key: Option<&Key>,
         attempt: &Attempt,
         answer: &AttemptStarted,
-    ) -> Result<Once<AttemptStarted>, Refusal>;
+    ) -> Result<Idempotent<AttemptStarted>, Refusal>;
 
     /// An attempt of any host; `None`: there is none with this id.
     async fn attempt(&self, attempt: AttemptId) -> Result<Option<Attempt>, Refusal>;
@@ -456,7 +456,7 @@ pub trait Sessions {
         attempt: &Attempt,
         turnover: &Turnover,
         answer: &FollowedUp,
-    ) -> Result<Once<FollowedUp>, Refusal>;
+    ) -> Result<Idempotent<FollowedUp>, Refusal>;
 
     /// The turns of an attempt that had ended before this process was planned, oldest first. Of more than
     /// 100: the first one, and the last of the others.

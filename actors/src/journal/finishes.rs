@@ -20,7 +20,7 @@ use crate::workspace::merge::{Signature, Strategy};
 use crate::workspace::parting::{History, Landing};
 
 use super::checks::Submission;
-use super::{CheckRun, Key, Once};
+use super::{CheckRun, Idempotent, Key};
 
 /// What a finish does with an attempt's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -316,14 +316,14 @@ pub trait Finishes {
         &self,
         key: Option<&Key>,
         finish: &Finish,
-    ) -> Result<Once<FinishId>, Refusal>;
+    ) -> Result<Idempotent<FinishId>, Refusal>;
 
     /// Writes that the call with this key has the result of a finish that another call began.
     async fn join_finish(
         &self,
         key: Option<&Key>,
         finish: FinishId,
-    ) -> Result<Once<FinishId>, Refusal>;
+    ) -> Result<Idempotent<FinishId>, Refusal>;
 
     /// A finish by its id; `None`: there is none.
     async fn finish(&self, finish: FinishId) -> Result<Option<Finish>, Refusal>;

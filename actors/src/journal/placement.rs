@@ -96,7 +96,7 @@ pub enum LostAttemptAction {
     /// Its turn has not begun: the next host begins it.
     Moves,
     /// Its turn ended with the host: the next host begins another turn with the same prompt.
-    BeginsAnew,
+    Restarts,
     /// Its turn ended with the host, and none follows. The text says why, without a full stop.
     Ends(String),
 }
@@ -116,7 +116,7 @@ impl Attempt {
 
 impl LostAttempt {
     /// What becomes of the attempt, now that `host` is lost.
-    pub fn fate(&self, host: &str) -> LostAttemptAction {
+    pub fn action(&self, host: &str) -> LostAttemptAction {
         let lost = lost(host);
         if self.is_finishing || !(self.phase.is_active() || self.phase == Phase::Queued) {
             return LostAttemptAction::Stays;
@@ -130,7 +130,7 @@ impl LostAttempt {
         }
         match self.phase {
             Phase::Queued => LostAttemptAction::Moves,
-            _ if self.losses + 1 < LOSSES_MAX => LostAttemptAction::BeginsAnew,
+            _ if self.losses + 1 < LOSSES_MAX => LostAttemptAction::Restarts,
             _ => {
                 let before = self.losses;
                 LostAttemptAction::Ends(format!(
@@ -251,21 +251,21 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_moves_and_what_ran_begins_anew() {
-        for (phase, fate) in [
+    fn what_waits_moves_and_what_ran_starts_over() {
+        for (phase, action) in [
             (Phase::Queued, LostAttemptAction::Moves),
-            (Phase::Preparing, LostAttemptAction::BeginsAnew),
-            (Phase::Running, LostAttemptAction::BeginsAnew),
+            (Phase::Preparing, LostAttemptAction::Restarts),
+            (Phase::Running, LostAttemptAction::Restarts),
             (Phase::Idle, LostAttemptAction::Stays),
             (Phase::Settled, LostAttemptAction::Stays),
         ] {
-            assert_eq!(stranded(phase).fate("a"), fate, "{phase:?}");
+            assert_eq!(stranded(phase).action("a"), action, "{phase:?}");
         }
     }
 
     #[test]
     fn what_was_stopped_or_answers_ends_and_what_is_finished_waits_for_its_host() {
-        let ends = |stranded: LostAttempt| match stranded.fate("a") {
+        let ends = |stranded: LostAttempt| match stranded.action("a") {
             LostAttemptAction::Ends(why) => why,
             other => panic!("{other:?}"),
         };
@@ -276,19 +276,19 @@ mod tests {
         assert_eq!(ends(answers), "host a was lost");
         for phase in [Phase::Queued, Phase::Running, Phase::Stopping] {
             let finishing = LostAttempt { is_finishing: true, ..stranded(phase) };
-            assert_eq!(finishing.fate("a"), LostAttemptAction::Stays);
+            assert_eq!(finishing.action("a"), LostAttemptAction::Stays);
         }
     }
 
     #[test]
     fn an_attempt_is_not_begun_on_host_after_host_without_end() {
-        let fates = [0, 1, 2, 9].map(|losses| {
+        let restarts = [0, 1, 2, 9].map(|losses| {
             let stranded = LostAttempt { losses, ..stranded(Phase::Running) };
-            matches!(stranded.fate("a"), LostAttemptAction::BeginsAnew)
+            matches!(stranded.action("a"), LostAttemptAction::Restarts)
         });
-        assert_eq!(fates, [true, true, false, false]);
+        assert_eq!(restarts, [true, true, false, false]);
         // It has not begun, so it has harmed no host.
         let waits = LostAttempt { losses: 9, ..stranded(Phase::Queued) };
-        assert_eq!(waits.fate("a"), LostAttemptAction::Moves);
+        assert_eq!(waits.action("a"), LostAttemptAction::Moves);
     }
 }

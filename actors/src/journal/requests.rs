@@ -70,7 +70,7 @@ impl Key {
 
 /// The answer to a call that takes effect once, however often it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Once<T> {
+pub struct Idempotent<T> {
     pub value: T,
     /// The answer was given before; nothing was done this time.
     pub deduplicated: bool,
@@ -129,10 +129,10 @@ pub trait Requests {
 pub async fn remembered<T: DeserializeOwned>(
     journal: &(impl Requests + Sync + ?Sized),
     key: Option<&Key>,
-) -> Result<Option<Once<T>>, Refusal> {
+) -> Result<Option<Idempotent<T>>, Refusal> {
     let Some(key) = key else { return Ok(None) };
     let Some(answer) = journal.recall(key).await? else { return Ok(None) };
-    Ok(Some(Once { value: recalled(answer)?, deduplicated: true }))
+    Ok(Some(Idempotent { value: recalled(answer)?, deduplicated: true }))
 }
 
 /// Reads a kept answer back.
@@ -149,7 +149,7 @@ pub fn recalled<T: DeserializeOwned>(answer: Value) -> Result<T, Refusal> {
 
 /// A resolved call: made before, or to be made now under this key, with what it was resolved to.
 pub enum Resolved<A, R> {
-    Before(Once<A>),
+    Before(Idempotent<A>),
     Now(Option<Key>, R),
 }
 

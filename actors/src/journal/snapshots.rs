@@ -71,7 +71,7 @@ pub trait Snapshots {
     async fn snapshot_stands(
         &self,
         attempt: AttemptId,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<String>, Refusal>;
 
     /// The turns of an attempt that have snapshots, in their order.

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_torn_anywhere_is_cut_and_written_anew() {
+    fn an_end_torn_anywhere_is_cut_and_written_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("numbers");
         let numbers = RecordFile::open(&path).unwrap();

@@ -58,7 +58,7 @@ mod tests {
     use crate::event::Stream;
 
     #[test]
-    fn both_streams_are_told_in_the_order_in_which_they_came_in() {
+    fn both_streams_are_shown_in_the_order_in_which_they_came_in() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         assert_eq!(tail(dir, 100).unwrap(), Tail::default());
@@ -71,13 +71,13 @@ mod tests {
             record(Stream::Stdout, 4, 6),
         ];
         fs::write(dir.join(INDEX), records.concat()).unwrap();
-        let told = |max, text: &str, is_cut| {
+        let expect_tail = |max, text: &str, is_cut| {
             assert_eq!(tail(dir, max).unwrap(), Tail { text: text.to_owned(), is_cut });
         };
-        told(100, "one\ntwo\nthree\n", false);
-        told(14, "one\ntwo\nthree\n", false);
-        told(10, "two\nthree\n", true);
-        told(8, "o\nthree\n", true);
-        told(0, "", true);
+        expect_tail(100, "one\ntwo\nthree\n", false);
+        expect_tail(14, "one\ntwo\nthree\n", false);
+        expect_tail(10, "two\nthree\n", true);
+        expect_tail(8, "o\nthree\n", true);
+        expect_tail(0, "", true);
     }
 }

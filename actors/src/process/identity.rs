@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::zombie_processes, reason = "reaped by what is tested")]
-    fn death_by_a_real_time_signal_is_told() {
+    fn death_by_a_real_time_signal_is_reported() {
         let child = Command::new("sh").args(["-c", "kill -40 $$"]).spawn().unwrap();
         let pid = child.id().cast_signed();
         let pidfd = PidFd::open(pid).unwrap();

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shim_of_another_version_is_told_apart_from_nonsense() {
+    fn a_shim_of_another_version_is_distinguished_from_nonsense() {
         assert_eq!(ShimMessage::decode(b"H\x02{}"), Err(WireError::Version(2)));
         assert_eq!(ShimMessage::decode(b"H\x01{}"), Err(WireError::Malformed(b'H')));
         assert_eq!(ShimMessage::decode(b"G"), Err(WireError::Unknown(b'G')), "of an older shim");

@@ -54,12 +54,12 @@ pub fn values(file: &str, text: &str, is_secret: impl Fn(&str) -> bool) -> Vec<(
             .then(|| (file.to_owned(), text.trim().to_owned()));
         return whole.into_iter().collect();
     }
-    let told = |(key, value): &(&str, &str)| {
+    let is_hidden = |(key, value): &(&str, &str)| {
         let is_long = value.len() >= VALUE_MIN && value.parse::<f64>().is_err();
         is_secret(key) || (is_long && !ORDINARY.contains(value))
     };
-    let told = lines.into_iter().filter(told);
-    told.map(|(key, value)| (format!("{file}:{key}"), value.to_owned())).collect()
+    let hidden = lines.into_iter().filter(is_hidden);
+    hidden.map(|(key, value)| (format!("{file}:{key}"), value.to_owned())).collect()
 }
 
 /// Parses `KEY=value` as shells and readers of `.env` files do: `export`, quotes, and comments after ` #`.
@@ -108,24 +108,25 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_and_what_is_in_every_log_is_not() {
+    fn values_are_secrets_and_what_is_in_every_log_is_not() {
         let text = "# a comment\nexport DB_URL=\"postgres://u:pw@host/db\" # here\nPORT=30001234\n\
              MODE=development\nPIN_SECRET=12\nPASS=correct horse # no\nEMPTY=\nnot a line\n";
-        let told = values(".env", text, |key| key.ends_with("_SECRET"));
+        let found = values(".env", text, |key| key.ends_with("_SECRET"));
         let expected = [
             (".env:DB_URL", "postgres://u:pw@host/db"),
             (".env:PIN_SECRET", "12"),
             (".env:PASS", "correct horse"),
         ];
-        let told: Vec<_> = told.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        assert_eq!(told, expected);
+        let found: Vec<_> =
+            found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]
     fn a_file_without_variables_is_a_secret_as_a_whole() {
         let key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n-----END PRIVATE KEY-----\n";
-        let told = values("a.pem", key, |_| false);
-        assert_eq!(told, [("a.pem".to_owned(), key.trim().to_owned())]);
+        let found = values("a.pem", key, |_| false);
+        assert_eq!(found, [("a.pem".to_owned(), key.trim().to_owned())]);
         assert!(values("a.pem", &"x".repeat(WHOLE_MAX + 1), |_| false).is_empty());
         assert!(values("a.pem", "\n", |_| false).is_empty());
     }

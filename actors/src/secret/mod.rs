@@ -189,7 +189,7 @@ mod tests {
     fn a_secret_has_a_form_within_json_and_its_longer_lines() {
         let mut env = map(&[("A_KEY", "first line\nsecond\nthird \"line\"\n"), ("B_KEY", "a\tbc")]);
         let secrets = names(&["*_KEY"]).take_out(&mut env, &BTreeMap::new(), &[]);
-        let told = texts(&secrets);
+        let found = texts(&secrets);
         for expected in [
             ("A_KEY", "first line\nsecond\nthird \"line\""),
             ("A_KEY", "first line\\nsecond\\nthird \\\"line\\\""),
@@ -198,8 +198,8 @@ mod tests {
             ("B_KEY", "a\tbc"),
             ("B_KEY", "a\\tbc"),
         ] {
-            assert!(told.contains(&expected), "{expected:?}");
+            assert!(found.contains(&expected), "{expected:?}");
         }
-        assert!(!told.contains(&("A_KEY", "second")));
+        assert!(!found.contains(&("A_KEY", "second")));
     }
 }

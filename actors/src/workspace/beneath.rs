@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn gits_own_is_told_whatever_its_case() {
+    fn gits_own_is_recognized_whatever_its_case() {
         for inside in [".git", ".GIT/config", "sub/.Git", "a/.git/b"] {
             assert!(is_of_git(Path::new(inside)), "{inside}");
         }

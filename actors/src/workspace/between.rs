@@ -8,7 +8,7 @@ use std::io::{Seek, Write};
 use super::changes::{self, Change, Status};
 use super::git::{self, Git};
 use super::scratch_repo::ScratchRepo;
-use super::snapshot::plenty::FILE_MAX;
+use super::snapshot::limits::FILE_MAX;
 use super::snapshot::{LISTING_MAX, SnapshotError, diff, patch, whole};
 use super::source::Source;
 use crate::blocking::blocking;
@@ -133,10 +133,10 @@ mod tests {
         scene.git(&["rev-parse", "HEAD"])
     }
 
-    fn told(changes: &[Change]) -> Vec<(String, Status, u64, u64, u64)> {
+    fn to_rows(changes: &[Change]) -> Vec<(String, Status, u64, u64, u64)> {
         let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-        let told = changes.iter();
-        told.map(|c| (shown(&c.path), c.status, c.added, c.deleted, c.bytes)).collect()
+        let rows = changes.iter();
+        rows.map(|c| (shown(&c.path), c.status, c.added, c.deleted, c.bytes)).collect()
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
             ("new\nname", Status::Renamed, 0, 0, 250),
         ];
         let expected = expected.map(|(path, s, a, d, b)| (path.to_owned(), s, a, d, b));
-        assert_eq!(told(&changes), expected);
+        assert_eq!(to_rows(&changes), expected);
         assert!(changes.iter().all(|change| change.is_read));
 
         let paths: Vec<Vec<u8>> =

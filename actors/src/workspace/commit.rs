@@ -190,8 +190,8 @@ async fn advance(source: &Source, to: &str, from: &str) -> Result<(), CommitErro
     let (repo, branch) = (&source.repo, source.branch_ref());
     if to != from {
         let moved = references::set(repo, &branch, to, Some(from), "provost commit").await;
-        let told = |error| format!("its branch has moved meanwhile: {error}");
-        moved.map_err(|error: GitError| CommitError::Moved(told(error)))?;
+        let describe = |error| format!("its branch has moved meanwhile: {error}");
+        moved.map_err(|error: GitError| CommitError::Moved(describe(error)))?;
     }
     let kept = [branch_reference(source.attempt), head_reference(source.attempt)];
     for name in kept {

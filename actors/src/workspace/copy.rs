@@ -212,8 +212,8 @@ impl<'a> Copier<'a> {
             match self.copy(path) {
                 Ok(()) => {}
                 Err(Skip::Fault(error)) => {
-                    let told = format!("{}: {error}", path.display());
-                    return Err(io::Error::new(error.kind(), told));
+                    let message = format!("{}: {error}", path.display());
+                    return Err(io::Error::new(error.kind(), message));
                 }
                 Err(Skip::Because(reason)) => self.leave_out(path.display().to_string(), reason),
             }

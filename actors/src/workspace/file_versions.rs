@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::git::{Git, GitError, Output};
-use super::snapshot::plenty::FILE_MAX;
+use super::snapshot::limits::FILE_MAX;
 
 /// Bytes of the longest list of files, and of the longest diff.
 const OUTPUT_MAX: usize = 64 << 20;

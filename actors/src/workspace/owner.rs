@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worktree_that_was_cut_off_in_the_middle_is_made_anew() {
+    async fn a_worktree_that_was_cut_off_in_the_middle_is_made_again() {
         let scratch = tempfile::tempdir().unwrap();
         let repo = scratch.path().join("repo");
         std::fs::create_dir(&repo).unwrap();

@@ -125,8 +125,8 @@ async fn send(
         Some(summary) => {
             let from_there = output.stderr.lines().filter_map(|it| it.strip_prefix("remote:"));
             let from_there: Vec<&str> = from_there.map(str::trim).collect();
-            let told = format!("{summary} {}", from_there.join(" "));
-            Err(PushError::Rejected(cut(told.trim().to_owned(), SAID_MAX)))
+            let message = format!("{summary} {}", from_there.join(" "));
+            Err(PushError::Rejected(cut(message.trim().to_owned(), SAID_MAX)))
         }
         None => Err(output.failure().into()),
     }
@@ -293,10 +293,10 @@ mod tests {
         git(&["add", "--all"]).await;
         let without = commit("without it").await;
         for commit in [&with, &without] {
-            let told = branch.push(commit, None).await.unwrap_err().to_string();
+            let error = branch.push(commit, None).await.unwrap_err().to_string();
             assert!(
-                told.contains("d/large x.bin is in Git LFS") && told.contains(commit),
-                "{told}"
+                error.contains("d/large x.bin is in Git LFS") && error.contains(commit),
+                "{error}"
             );
         }
         git(&["update-ref", "refs/remotes/origin/x", &with]).await;

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_told_and_never_waited_for() {
+    fn what_is_no_file_is_reported_and_never_waited_for() {
         let (_scratch, path, tree) = tree();
         fs::create_dir(path.join("dir")).unwrap();
         nix::unistd::mkfifo(&path.join("fifo"), Mode::S_IRWXU).unwrap();

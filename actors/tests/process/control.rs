@@ -12,7 +12,7 @@ use provost_actors::process::wire::{ShimMessage, ShimRequest, first_frame};
 use provost_actors::process::{ControlError, Shim, ShimEvent, Target};
 use tokio::time::timeout;
 
-use crate::support::{Bench, PATIENCE, covered, ended, event, exited, held, lines, until};
+use crate::support::{Bench, TIMEOUT, covered, ended, event, exited, held, lines, until};
 
 async fn adopt(bench: &Bench, dir: &Path) -> Shim {
     match bench.shims.adopt(dir).await.unwrap() {
@@ -48,7 +48,7 @@ async fn two_connections_and_a_deaf_one_do_not_hinder_each_other() {
     let _deaf = RawClient::connect(&dir);
     let mut second = adopt(&bench, &dir).await;
     for _ in 0..20 {
-        timeout(PATIENCE, second.lengths.changed()).await.unwrap().unwrap();
+        timeout(TIMEOUT, second.lengths.changed()).await.unwrap().unwrap();
     }
     first.control.ping().await.unwrap();
     second.control.kill_tree().await.unwrap();
@@ -58,7 +58,7 @@ async fn two_connections_and_a_deaf_one_do_not_hinder_each_other() {
 }
 
 #[tokio::test]
-async fn the_leaders_end_is_told_while_its_leftovers_go_on() {
+async fn the_leaders_end_is_reported_while_its_leftovers_go_on() {
     let bench = Bench::new();
     let script = "setsid sh -c 'trap \"echo late; exit\" TERM; echo up; touch up; \
                   while :; do sleep 0.01; done' & \
@@ -148,7 +148,7 @@ async fn a_message_cut_short_is_not_written_and_one_sent_again_not_twice() {
 }
 
 #[tokio::test]
-async fn a_shim_ends_by_itself_with_nobody_attached() {
+async fn a_shim_ends_by_itself_with_no_daemon_attached() {
     let bench = Bench::new();
     let (dir, shim) = bench.run("read line; sleep 0.1; echo $line; exit 6").await;
     shim.control.write_stdin(b"alone\n".to_vec()).await.unwrap();
@@ -185,7 +185,7 @@ impl RawClient {
         let folder = std::fs::File::open(dir).unwrap();
         let path = format!("/proc/self/fd/{}/sock", folder.as_raw_fd());
         let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self { stream, inbox: Vec::new() }
     }
 

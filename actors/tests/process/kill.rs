@@ -8,7 +8,7 @@ use provost_actors::process::identity::Process;
 use provost_actors::process::proc;
 use provost_actors::process::{ShimEvent, Target};
 
-use crate::support::{Bench, PATIENCE, ended, event, exited, held, lines, until};
+use crate::support::{Bench, TIMEOUT, ended, event, exited, held, lines, until};
 
 /// Starts children of every kind; each prints its pid. The leader stays.
 const TORTURE: &str = r#"
@@ -71,7 +71,7 @@ pub async fn torture(
 }
 
 #[tokio::test]
-async fn nobody_gets_away_by_session_group_fork_signal_or_environment() {
+async fn no_process_gets_away_by_session_group_fork_signal_or_environment() {
     let bench = Bench::new();
     let (dir, mut shim, tree) = torture(&bench).await;
     let report = shim.control.kill_tree().await.unwrap();
@@ -110,7 +110,7 @@ async fn a_flood_does_not_stand_before_a_kill() {
     let bench = Bench::new();
     let (dir, mut shim) = bench.run("yes & yes >&2 & yes").await;
     for _ in 0..50 {
-        tokio::time::timeout(PATIENCE, shim.lengths.changed()).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, shim.lengths.changed()).await.unwrap().unwrap();
     }
     let report = shim.control.kill_tree().await.unwrap();
     assert!(report.survivors.is_empty(), "{report:?}");

@@ -41,9 +41,9 @@ async fn nothing_leaves_a_cgroup_even_when_shim_and_daemon_are_gone() {
     let shim = bench.spawn(&dir, &manifest, None).await.unwrap();
     assert!(shim.started.limits.iter().all(|applied| applied.hold != Hold::No));
 
-    let told = lines(&dir, 2).await;
-    assert!(told[0].ends_with(&format!("provost-{}", manifest.process_id)), "{told:?}");
-    let lost = Process::of(told[1].parse().unwrap()).unwrap();
+    let written = lines(&dir, 2).await;
+    assert!(written[0].ends_with(&format!("provost-{}", manifest.process_id)), "{written:?}");
+    let lost = Process::of(written[1].parse().unwrap()).unwrap();
     assert!(proc::environ(lost.pid).is_empty());
     assert_eq!(cgroup.members().len(), 2);
 

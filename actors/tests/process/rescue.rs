@@ -139,7 +139,7 @@ async fn a_rescued_executor_outlives_the_daemons_connection() {
 }
 
 #[tokio::test]
-async fn nobody_of_a_rescued_tree_gets_away() {
+async fn no_process_of_a_rescued_tree_gets_away() {
     let _turn = alone().await;
     let bench = Bench::new();
     let (dir, mut shim, tree): (PathBuf, Shim, Vec<Process>) = torture(&bench).await;

@@ -55,8 +55,8 @@ fn shows_nothing(dir: &Path) {
 async fn the_executor_has_its_secret_and_no_file_and_no_shim_does() {
     let bench = Bench::new();
     let (dir, mut shim) = run(&bench, "echo ${#A_TOKEN}; env | sort; env >&2; read l").await;
-    let told = lines(&dir, 2).await;
-    assert_eq!(told[..2], [SECRET.len().to_string(), "A_TOKEN=[redacted:A_TOKEN]".to_owned()]);
+    let written = lines(&dir, 2).await;
+    assert_eq!(written[..2], [SECRET.len().to_string(), "A_TOKEN=[redacted:A_TOKEN]".to_owned()]);
     until("stderr has it", || {
         let text = held(&dir, Stream::Stderr);
         String::from_utf8_lossy(&text).contains("[redacted:A_TOKEN]")

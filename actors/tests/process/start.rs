@@ -12,7 +12,7 @@ use provost_actors::process::{Adopted, NEVER_STARTED, SpawnError};
 use crate::support::{Bench, ended, held, lines};
 
 #[tokio::test]
-async fn exit_codes_and_signals_are_told_apart() {
+async fn exit_codes_and_signals_are_distinguished() {
     let bench = Bench::new();
     for (script, code, signal) in [
         ("exit 0", Some(0), None),

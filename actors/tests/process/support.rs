@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 pub struct Bench {
     pub root: TempDir,
@@ -103,7 +103,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let leftovers = self.leftovers();
             if leftovers.is_empty() {
@@ -123,7 +123,7 @@ impl Drop for Bench {
 
 /// The next event, whatever it is.
 pub async fn event(shim: &mut Shim) -> ShimEvent {
-    timeout(PATIENCE, shim.events.recv()).await.expect("an event in time").expect("an event")
+    timeout(TIMEOUT, shim.events.recv()).await.expect("an event in time").expect("an event")
 }
 
 /// The record of the leader's end.
@@ -172,7 +172,7 @@ pub fn covered(dir: &Path, stream: Stream) -> u64 {
 
 /// Waits until something holds.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline, "{what} did not come true");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -38,13 +38,13 @@ pub async fn demo(context: &mut Context, is_team: bool) -> Result<Exit, Failure>
     let interrupted = select_all(signals.iter_mut().map(|signal| Box::pin(signal.recv())));
     let scratch = Scratch::make(is_team).await?;
     *context = Context::new(context.out.take(), Some(Starter::new(scratch.home.clone())));
-    let told = tokio::select! {
-        told = timeout(LIMIT, tell(context, &scratch, is_team)) => {
-            told.unwrap_or_else(|_| Err(fault("it takes too long")))
+    let result = tokio::select! {
+        result = timeout(LIMIT, tell(context, &scratch, is_team)) => {
+            result.unwrap_or_else(|_| Err(fault("it takes too long")))
         }
         _ = interrupted => Err(fault("interrupted")),
     };
-    match told {
+    match result {
         Ok(summary) => context.out.as_json(&summary)?,
         Err(failure) => {
             show_daemon_log(&scratch);

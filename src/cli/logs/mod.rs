@@ -62,13 +62,13 @@ pub struct Reader {
     /// The index of the last printed entry; -1 before the first.
     after: i64,
     /// Whether the loss of the attempt's host was reported: it is reported once.
-    is_loss_told: bool,
+    is_loss_shown: bool,
 }
 
 impl Reader {
     /// At the beginning of the normalized log.
     pub fn new(attempt: AttemptId) -> Self {
-        Self { attempt, channel: Channel::Normalized, after: -1, is_loss_told: false }
+        Self { attempt, channel: Channel::Normalized, after: -1, is_loss_shown: false }
     }
 
     fn page_of(&self, limit: u64) -> Value {
@@ -129,7 +129,7 @@ impl Reader {
         }
         context.out.flush()?;
         if let Some(host) = page.lost_host.as_ref().filter(|_| !page.has_more)
-            && !std::mem::replace(&mut self.is_loss_told, true)
+            && !std::mem::replace(&mut self.is_loss_shown, true)
         {
             let host = harmless(host);
             anstream::eprintln!("host {host} is lost: what it wrote after that is on its disk");
@@ -157,7 +157,7 @@ impl Reader {
         &mut self,
         context: &mut Context,
     ) -> Result<Answer<AttemptStatus>, Failure> {
-        let mut told = None;
+        let mut shown = None;
         loop {
             // The status is read before the page, so that the page has every entry that was written by then.
             let status = json!({"attempt_id": self.attempt});
@@ -167,10 +167,10 @@ impl Reader {
                 continue;
             }
             let way_out = way_out(&status);
-            if let Some(verb) = way_out.as_ref().filter(|_| way_out != told) {
+            if let Some(verb) = way_out.as_ref().filter(|_| way_out != shown) {
                 anstream::eprintln!("waits for approval: `{}`", harmless(verb));
             }
-            told = way_out;
+            shown = way_out;
             let has_settled = matches!(status.phase, AttemptPhase::Settled | AttemptPhase::Idle);
             let latest = match self.channel {
                 Channel::Normalized => status.latest_entry_index.normalized,

@@ -58,13 +58,13 @@ pub(super) fn host_is_away(attempt: AttemptId, host: &str, why: &str) -> Refusal
 
 impl Workspace {
     /// The hint of an answer. Where the board's copy is shown, a sentence that says so comes first.
-    pub(super) fn told(&self, hint: Option<String>) -> Option<String> {
+    pub(super) fn with_away_notice(&self, hint: Option<String>) -> Option<String> {
         let Some((host, turn)) = &self.away else { return hint };
         let why = match host.as_str() {
             "" => "No host has this attempt now".to_owned(),
             host => format!("The daemon of host {host}, which has this attempt, is away"),
         };
-        let told = format!("{why}: this is what turn {turn} left.");
-        Some([Some(told), hint].into_iter().flatten().collect::<Vec<_>>().join(" "))
+        let notice = format!("{why}: this is what turn {turn} left.");
+        Some([Some(notice), hint].into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
 }

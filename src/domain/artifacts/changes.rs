@@ -57,7 +57,7 @@ impl ChangesTool for Domain {
         let answer = answer(&self.artifacts.guards, input.force, summary, files, &unread);
         lacking.extend(answer.hint);
         let hint = (!lacking.is_empty()).then(|| lacking.join(" "));
-        let hint = workspace.told(hint);
+        let hint = workspace.with_away_notice(hint);
         Ok(GetAttemptChangesOutput { merged: workspace.merged, hint, ..answer })
     }
 }

@@ -198,7 +198,7 @@ impl Patch {
             blocked_reason: blocked.then_some(BlockedReason::SizeExceeded),
             truncated: !left.is_empty() || !giant.is_empty(),
             omitted: [left, giant, unchanged].concat(),
-            hint: workspace.told((!hints.is_empty()).then(|| hints.join(" "))),
+            hint: workspace.with_away_notice((!hints.is_empty()).then(|| hints.join(" "))),
         }
     }
 }

@@ -43,7 +43,7 @@ impl Turns {
 }
 
 /// How long a call waits for a snapshot that is being made.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Domain {
     /// What is compared in each repository, by its name. Empty if no turn is given.
@@ -81,7 +81,7 @@ impl Domain {
         turn: u32,
     ) -> Result<Vec<TurnSnapshot>, Refusal> {
         // The snapshot of a turn that has just ended may still be in the making.
-        self.store.snapshot_stands(attempt, PATIENCE).await?;
+        self.store.snapshot_stands(attempt, SNAPSHOT_TIMEOUT).await?;
         let snapshot = self.store.turn_snapshot(attempt, turn).await?;
         if !snapshot.is_empty() {
             return Ok(snapshot);

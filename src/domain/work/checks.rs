@@ -10,7 +10,7 @@ use provost_actors::log::tail::{Tail, tail};
 
 use crate::api::commands::{CheckLog, CheckLogParams};
 use crate::api::worker::report::{CheckReceipt, CheckedReport, Flag};
-use crate::api::{Code, Once, Refusal};
+use crate::api::{Code, Idempotent, Refusal};
 use crate::domain::{Domain, blocking};
 use crate::work::Worker;
 use crate::work::report::Said;
@@ -39,7 +39,7 @@ impl Domain {
     }
 
     /// Starts the checks of a report that has just been written. A repeated call starts nothing.
-    pub(super) fn reported<T>(&self, frozen: Option<FrozenSubmission>, answer: &Once<T>) {
+    pub(super) fn reported<T>(&self, frozen: Option<FrozenSubmission>, answer: &Idempotent<T>) {
         if let Some(frozen) = frozen
             && !answer.deduplicated
             && !frozen.submission.checks.is_empty()

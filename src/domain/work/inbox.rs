@@ -9,7 +9,7 @@ use provost_actors::ids::QuestionId;
 use provost_actors::journal::Deliveries as _;
 
 use crate::api::worker::inbox::{AnswerQuestionInput, AnswerQuestionOutput};
-use crate::api::{Caller, Key, Once, Refusable, Refusal};
+use crate::api::{Caller, Idempotent, Key, Refusable, Refusal};
 use crate::domain::Domain;
 
 /// How long changes are collected before they are read together.
@@ -25,7 +25,7 @@ impl Domain {
         caller: &Caller,
         key: Option<Key>,
         input: AnswerQuestionInput,
-    ) -> Refusable<Once<AnswerQuestionOutput>> {
+    ) -> Refusable<Idempotent<AnswerQuestionOutput>> {
         let by = if caller.is_person { "person" } else { "orchestrator" };
         let (answer, question) =
             self.store.answer_question(key.as_ref(), &input, by, caller.place.attempt()).await?;

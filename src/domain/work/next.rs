@@ -1,7 +1,7 @@
 //! `getNextTask`: the next task for a worker, shown or claimed. It also delivers the answers that wait
 //! for the worker.
 
-use crate::api::{Caller, Code, Key, Once, Refusable, Refusal};
+use crate::api::{Caller, Code, Idempotent, Key, Refusable, Refusal};
 use async_trait::async_trait;
 
 use crate::api::worker::next::{Filter, GetNextTaskInput, GetNextTaskOutput, NextTools};
@@ -14,12 +14,12 @@ impl NextTools for Domain {
         caller: &Caller,
         key: Option<Key>,
         input: GetNextTaskInput,
-    ) -> Refusable<Once<GetNextTaskOutput>> {
+    ) -> Refusable<Idempotent<GetNextTaskOutput>> {
         let worker = self.worker(caller, input.project_id.as_deref()).await?;
         if !input.claim {
             let mut value = self.store.next_task(&worker, &input).await?;
             value.answers = self.store.deliver_answers(&worker, None).await?;
-            return Ok(Once { value, deduplicated: false });
+            return Ok(Idempotent { value, deduplicated: false });
         }
         if input.filter != Filter::Ready {
             return Err(Refusal::new(Code::InvalidArgument, "only a ready task can be claimed")

@@ -12,7 +12,7 @@ use crate::api::worker::observation::ReportObservationInput;
 use crate::api::worker::status::ReportTaskStatusInput;
 use crate::api::worker::ticket::CreateTicketInput;
 use crate::api::worker::verification::ReportVerificationResultInput;
-use crate::api::{Caller, Key, Once, Refusable};
+use crate::api::{Caller, Idempotent, Key, Refusable};
 use crate::domain::Domain;
 use crate::store::WorkerCall;
 
@@ -25,7 +25,7 @@ impl Domain {
         key: Option<Key>,
         project: Option<&str>,
         call: &C,
-    ) -> Refusable<Once<C::Output>> {
+    ) -> Refusable<Idempotent<C::Output>> {
         let worker = self.worker(caller, project).await?;
         let frozen = match call.reports_on() {
             Some((task, said)) => Box::pin(self.freeze_submission(&worker, task, said)).await?,
@@ -48,7 +48,7 @@ macro_rules! worker_calls {
                 caller: &Caller,
                 key: Option<Key>,
                 call: $input,
-            ) -> Refusable<Once<<$input as WorkerCall>::Output>> {
+            ) -> Refusable<Idempotent<<$input as WorkerCall>::Output>> {
                 self.worker_call(caller, key, call.project_id.as_deref(), &call).await
             })*
         }

@@ -61,8 +61,8 @@ impl TurnUsage {
     pub fn report(&mut self, out: &mut Out) {
         if std::mem::take(&mut self.is_news) {
             self.used.report(out);
-            let told = self.used.cost_usd;
-            self.before_usd = told.map(|told| self.before_usd.unwrap_or_default() + told);
+            let cost = self.used.cost_usd;
+            self.before_usd = cost.map(|cost| self.before_usd.unwrap_or_default() + cost);
             self.used = Tokens::default();
             self.was_reported = true;
         }

@@ -235,7 +235,7 @@ fn other_permissions_are_answered_in_their_own_forms() {
 }
 
 #[test]
-fn what_nobody_is_there_for_is_refused_at_once() {
+fn what_no_person_is_there_for_is_refused_at_once() {
     let observed = of(&[
         json!({ "id": 1, "method": "item/tool/requestUserInput", "params": { "questions": [{ "id": "q", "question": "Which?" }] } }),
         json!({ "id": 2, "method": "mcpServer/elicitation/request", "params": { "serverName": "s", "message": "Name?" } }),

@@ -66,7 +66,7 @@ class Log {
       this.isFollowing = isAtEnd;
       this.box.replaceChildren(list);
       this.list = list;
-      this.told(list);
+      this.showRange(list);
       this.box.scrollTop = isAtEnd ? this.box.scrollHeight : 0;
       await this.dig();
     });
@@ -83,7 +83,7 @@ class Log {
     }
   }
 
-  told(list) {
+  showRange(list) {
     this.oldest = Number(list.dataset.oldest ?? 0);
     this.latest = Number(list.dataset.latest ?? -1);
     this.slider.min = this.oldest;
@@ -134,7 +134,7 @@ class Log {
       this.last = Number(rows[ROWS_MAX - 1].dataset.index);
       this.list.querySelector('.progress')?.remove();
     }
-    this.told(list);
+    this.showRange(list);
   }
 
   async newer() {
@@ -152,7 +152,7 @@ class Log {
       this.box.scrollTop -= height - this.box.scrollHeight;
     }
     if (this.isFollowing) this.box.scrollTop = this.box.scrollHeight;
-    this.told(list);
+    this.showRange(list);
   }
 
   poll() {

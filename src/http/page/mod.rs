@@ -99,20 +99,20 @@ pub struct Refused(Arc<Refusal>);
 
 /// An empty answer with the refusal's status, which [`told`] fills.
 pub fn refused(refusal: &Refusal) -> Response {
-    let told = Extension(Refused(Arc::new(refusal.clone())));
-    (problem::status(refusal.code), told).into_response()
+    let extension = Extension(Refused(Arc::new(refusal.clone())));
+    (problem::status(refusal.code), extension).into_response()
 }
 
 /// Writes the refusal that an answer carries, if any: as a fragment for a script, else as a page. The
 /// answer keeps its status and headers, such as `WWW-Authenticate`.
-pub fn told(mut response: Response, is_script: bool) -> Response {
+pub fn render_refusal(mut response: Response, is_script: bool) -> Response {
     let Some(Refused(refusal)) = response.extensions_mut().remove() else { return response };
     let (parts, _) = response.into_parts();
-    let told = if is_script { alert(&refusal) } else { whole(&refusal) };
-    let (mut told, body) = told.into_parts();
-    told.status = parts.status;
-    told.headers.extend(parts.headers);
-    Response::from_parts(told, body)
+    let rendered = if is_script { alert(&refusal) } else { whole(&refusal) };
+    let (mut head, body) = rendered.into_parts();
+    head.status = parts.status;
+    head.headers.extend(parts.headers);
+    Response::from_parts(head, body)
 }
 
 /// A refusal as a whole page.

@@ -199,11 +199,11 @@ fn finding_list(findings: Option<&[Finding]>) -> Markup {
             p.muted { "Only the daemon's own user sees them; " code { "provost doctor" } " prints them." }
         };
     };
-    let (good, told): (Vec<&Finding>, Vec<_>) =
+    let (good, noteworthy): (Vec<&Finding>, Vec<_>) =
         findings.iter().partition(|it| it.status == CheckStatus::Ok);
     html! {
-        @if told.is_empty() { p { "Everything is in order." } }
-        ul { @for it in told { (finding(it)) } }
+        @if noteworthy.is_empty() { p { "Everything is in order." } }
+        ul { @for it in noteworthy { (finding(it)) } }
         details { summary { (good.len()) " checks passed" } ul { @for it in good { (finding(it)) } } }
     }
 }

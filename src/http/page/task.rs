@@ -73,7 +73,7 @@ pub async fn attempts(desk: &RequestContext, task: TaskId) -> Result<Vec<Attempt
     else {
         return Ok(Vec::new());
     };
-    let whole = found.attempts.into_iter().filter_map(|told| match told {
+    let whole = found.attempts.into_iter().filter_map(|view| match view {
         StatusView::Whole(status) => Some(*status),
         StatusView::Short(_) => None,
     });

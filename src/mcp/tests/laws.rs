@@ -457,7 +457,7 @@ proptest! {
     fn the_schema_and_the_parser_agree(
         tool in 0..tools::all().len(),
         choices in proptest::collection::vec((0_u8..10, proptest::sample::select(values())), 9),
-        stranger in proptest::option::weighted(0.05, proptest::sample::select(values())),
+        unknown in proptest::option::weighted(0.05, proptest::sample::select(values())),
     ) {
         let tool = &tools::all()[tool];
         let definition = definition(tool);
@@ -472,7 +472,7 @@ proptest! {
                 _ => {}
             }
         }
-        given.extend(stranger.map(|value| ("stranger".to_owned(), value)));
+        given.extend(unknown.map(|value| ("stranger".to_owned(), value)));
         let parses = tool.parses(&Value::Object(given.clone()))
             && tool.rules.iter().all(|rule| rule.check(tool.name, &given).is_none());
         prop_assert_eq!(tool.is_valid(&Value::Object(given.clone())), parses, "{:?}", given);
@@ -480,7 +480,7 @@ proptest! {
 }
 
 /// Words that callers take for fields.
-const STRANGERS: &[&str] = &[
+const UNKNOWN_FIELDS: &[&str] = &[
     "id",
     "task",
     "attempt",
@@ -531,11 +531,11 @@ fn no_first_step_of_a_hint_does_harm() {
     let some_value = || proptest::sample::select(values.clone());
     let cases = (
         0..tools::all().len(),
-        proptest::collection::vec((proptest::sample::select(STRANGERS), some_value()), 0..3),
+        proptest::collection::vec((proptest::sample::select(UNKNOWN_FIELDS), some_value()), 0..3),
         proptest::option::of((0..9_usize, some_value())),
         proptest::option::of(0..9_usize),
     );
-    proptest!(ProptestConfig::with_cases(2000), |((tool, strangers, spoiled, lost) in cases)| {
+    proptest!(ProptestConfig::with_cases(2000), |((tool, unknown, spoiled, lost) in cases)| {
         let tool = &tools::all()[tool];
         let mut given = arguments(tool.name).as_object().cloned().unwrap();
         let names: Vec<String> = given.keys().cloned().collect();
@@ -545,7 +545,7 @@ fn no_first_step_of_a_hint_does_harm() {
         if let Some((name, value)) = spoiled.and_then(|(at, value)| Some((names.get(at)?, value))) {
             given.insert(name.clone(), value);
         }
-        given.extend(strangers.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        given.extend(unknown.into_iter().map(|(name, value)| (name.to_owned(), value)));
         let given = Value::Object(given);
         let answer = runtime.block_on(scratch.call(&caller, tool.name, given.clone()));
         if let Err(refusal) = answer {
@@ -585,8 +585,8 @@ fn does_no_harm(tool: &Tool, given: &Value, refusal: &Refusal) -> Result<(), Tes
         && *code == Code::UnknownField
     {
         for field in rest.trim_end_matches('.').split(" and ") {
-            let told = format!("`{field}`");
-            prop_assert!(message.contains(&told), "{given}: {message} {hint}");
+            let quoted = format!("`{field}`");
+            prop_assert!(message.contains(&quoted), "{given}: {message} {hint}");
         }
         prop_assert!(message.contains(": "), "it says what is left out: {message}");
     }
@@ -629,12 +629,12 @@ async fn refusals_name_the_field_and_the_way_out() {
     ];
     let scratch = Scratch::new().await;
     let caller = caller(Role::Orchestrator, None);
-    let mut told = String::new();
+    let mut lines = String::new();
     for (name, arguments) in cases {
         let refusal = scratch.call(&caller, name, arguments).await.unwrap_err();
         let Refusal { code, message, hint, details } = refusal;
         let path = &details["path"];
-        writeln!(told, "{} {path}\n  {message}\n  {hint}", code.as_str()).unwrap();
+        writeln!(lines, "{} {path}\n  {message}\n  {hint}", code.as_str()).unwrap();
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(lines);
 }

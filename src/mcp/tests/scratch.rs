@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Access, Caller, CallerLocation, Once, Role};
+use crate::api::{Access, Caller, CallerLocation, Idempotent, Role};
 use crate::config::Config;
 use crate::domain::{Domain, Owners};
 use crate::executors::Registry;
@@ -120,7 +120,7 @@ impl Scratch {
         caller: &Caller,
         tool: &str,
         arguments: Value,
-    ) -> Result<Once<Value>, Refusal> {
+    ) -> Result<Idempotent<Value>, Refusal> {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         let call = Call { service: &*self.domain, caller, arguments, id: None };
         tools::find(tool).unwrap().call(call).await

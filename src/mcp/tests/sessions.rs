@@ -19,7 +19,7 @@ use crate::mcp::server::serve;
 use crate::tools::CallLimits;
 
 /// Far beyond what anything here takes; only a hanging test gets here.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 struct Peer {
     write: WriteHalf<DuplexStream>,
@@ -59,7 +59,7 @@ impl Peer {
 
     /// The next line from the server.
     async fn next(&mut self) -> Value {
-        let line = tokio::time::timeout(PATIENCE, self.read.next_line()).await;
+        let line = tokio::time::timeout(TIMEOUT, self.read.next_line()).await;
         let line = line.expect("an answer in time").unwrap().expect("a line before the end");
         serde_json::from_str(&line).unwrap()
     }
@@ -86,7 +86,7 @@ impl Peer {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, calls).await.expect("room in time")
+        tokio::time::timeout(TIMEOUT, calls).await.expect("room in time")
     }
 
     async fn cancel(&mut self, id: u32) {
@@ -104,7 +104,7 @@ async fn ended(served: JoinHandle<()>, scratch: &Scratch) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, ended).await.expect("an end in time");
+    tokio::time::timeout(TIMEOUT, ended).await.expect("an end in time");
 }
 
 fn modern() -> Value {
@@ -422,7 +422,7 @@ async fn a_peer_that_does_not_read_is_held_back_and_loses_nothing() {
     }
     assert!(before < LINES / 2, "{before} lines were taken from a peer that reads nothing");
     for _ in 0..LINES {
-        let line = tokio::time::timeout(PATIENCE, read.next_line()).await.unwrap();
+        let line = tokio::time::timeout(TIMEOUT, read.next_line()).await.unwrap();
         assert!(line.unwrap().is_some());
     }
     drop((writer.await.unwrap(), read));
@@ -512,8 +512,8 @@ async fn the_prompt_takes_a_project_and_a_goal() {
     assert_eq!(text(&peer.next().await), crate::mcp::prompts::ORCHESTRATE);
     let arguments = json!({"project_id": ID, "goal": "Fly."});
     peer.request(3, "prompts/get", json!({"name": "orchestrate", "arguments": arguments})).await;
-    let told = text(&peer.next().await);
-    assert!(told.as_str().unwrap().ends_with(&format!("project_id: {ID}\n\ngoal: Fly.")));
+    let filled = text(&peer.next().await);
+    assert!(filled.as_str().unwrap().ends_with(&format!("project_id: {ID}\n\ngoal: Fly.")));
     for params in [
         json!({"name": "fly"}),
         json!({"name": "orchestrate", "arguments": {"aim": "Fly."}}),
@@ -555,10 +555,10 @@ async fn a_call_that_sleeps_shows_that_it_goes_on_to_whoever_asks() {
     peer.request(1, "tools/call", params).await;
     let mut before = 0.0;
     for _ in 0..3 {
-        let told = peer.next().await;
-        assert_eq!(told["method"], "notifications/progress");
-        assert_eq!(told["params"]["progressToken"], "p");
-        let now = told["params"]["progress"].as_f64().unwrap();
+        let notification = peer.next().await;
+        assert_eq!(notification["method"], "notifications/progress");
+        assert_eq!(notification["params"]["progressToken"], "p");
+        let now = notification["params"]["progress"].as_f64().unwrap();
         assert!(now > before);
         before = now;
     }

@@ -43,7 +43,7 @@ async fn read(store: &Store) -> Vec<Host> {
 async fn forget_lease(store: &Store, host: &'static str) {
     let sql = "UPDATE hosts SET lease_until = 1 WHERE host_id = $1";
     let work = async |db: Db<'_>| db.run(sql, (host,)).await;
-    store.write(Patience::Short, "test", work).await.unwrap();
+    store.write(RetryBudget::Short, "test", work).await.unwrap();
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn nothing_is_written_by_a_daemon_whose_host_is_not_its_own_any_more() {
     a.renew_host("a", 1, LEASE).await.unwrap();
     let marks = async |store: &Store| {
         let sql = "UPDATE hosts SET memory = memory + 1 WHERE host_id = 'a'";
-        store.write(Patience::OneTry, "test", async |db| db.run(sql, ()).await).await
+        store.write(RetryBudget::OneTry, "test", async |db| db.run(sql, ()).await).await
     };
     assert_eq!(marks(&a).await.unwrap(), 1);
     for change in ["fenced_at = 5", "fenced_at = NULL, incarnation = 2"] {
@@ -156,7 +156,7 @@ async fn nothing_is_written_by_a_daemon_whose_host_is_not_its_own_any_more() {
     let next = a.register_host(&registration("a", "mine", Some(LEASE))).await.unwrap();
     assert_eq!((next.incarnation, next.fenced_at), (3, None));
     assert_eq!(marks(&a).await.unwrap(), 1);
-    let mut holding = b.transaction(Patience::OneTry).await.unwrap();
+    let mut holding = b.transaction(RetryBudget::OneTry).await.unwrap();
     let sql = "UPDATE hosts SET fenced_at = 5 WHERE host_id = 'a'";
     holding.run(sql, ()).await.unwrap();
     let waiting = tokio::spawn({
@@ -181,7 +181,7 @@ async fn a_renewal_waits_for_no_write_of_the_board_and_no_one_overtakes_it() {
         let own = registration(store.host(), "mine", Some(LEASE));
         store.register_host(&own).await.unwrap();
     }
-    let holding = b.transaction(Patience::OneTry).await.unwrap();
+    let holding = b.transaction(RetryBudget::OneTry).await.unwrap();
     assert_eq!(a.renew_host("a", 1, LEASE).await.unwrap(), Some(HostState::Active));
     drop(holding);
     // It comes late, while others take the host for lost.
@@ -189,7 +189,7 @@ async fn a_renewal_waits_for_no_write_of_the_board_and_no_one_overtakes_it() {
     let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted";
     for is_swept in [true, false] {
         b.change("UPDATE hosts SET lease_until = 1, renewed_at = 1 WHERE host_id = 'a'", ()).await;
-        let mut renewing = a.begin_write(Order::Beside, Patience::OneTry).await.unwrap();
+        let mut renewing = a.begin_write(Order::Beside, RetryBudget::OneTry).await.unwrap();
         let sql = "UPDATE hosts SET renewed_at = 9000000000000, lease_until = 9000000030000
                    WHERE host_id = 'a'";
         renewing.run(sql, ()).await.unwrap();

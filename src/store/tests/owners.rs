@@ -12,7 +12,7 @@ use crate::store::read_cache::Kept;
 
 async fn run(store: &Store, sql: &'static str, values: impl Serialize) {
     let work = async |db: Db<'_>| db.run(sql, values).await;
-    store.write(Patience::Short, "test", work).await.unwrap();
+    store.write(RetryBudget::Short, "test", work).await.unwrap();
 }
 
 struct Two {

@@ -17,7 +17,7 @@ use crate::store::work::checks::{self, NewRun};
 
 async fn run(store: &Store, sql: &'static str, values: impl Serialize) {
     let work = async |db: Db<'_>| db.run(sql, values).await;
-    store.write(Patience::Short, "test", work).await.unwrap();
+    store.write(RetryBudget::Short, "test", work).await.unwrap();
 }
 
 /// The view of another host's daemon, which has registered it.
@@ -352,7 +352,7 @@ async fn the_checks_of_a_host_that_is_lost_have_failed_to_run() {
     };
     let of = NewRun { task, finish: None, claims_passed: true };
     let plan = async |db: Db<'_>| checks::plan(db, &of, &submission).await;
-    assert!(board.store.write(Patience::Short, "test", plan).await.unwrap());
+    assert!(board.store.write(RetryBudget::Short, "test", plan).await.unwrap());
     board.lose("a").await;
     assert_eq!(other.sweep().await.unwrap(), ["a"]);
     let run = other.check_run(submission.run_id).await.unwrap().unwrap();

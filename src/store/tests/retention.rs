@@ -48,7 +48,7 @@ async fn a_base_commit_goes_once_nothing_begins_from_it_or_builds_on_it() {
     left.sort_unstable();
     assert_eq!(left, ["c0ffee", "first"], "the attempt runs");
     let sql = "UPDATE attempts SET phase = 'settled'";
-    store.write(Patience::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
+    store.write(RetryBudget::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
     assert_eq!(store.prune_settled(LATER).await.unwrap(), 2);
     assert!(store.base_commits(repo).await.unwrap().is_empty());
 }
@@ -93,7 +93,7 @@ async fn what_a_remote_is_to_get_or_to_remove_is_in_the_rows() {
     assert_eq!(due(Some("origin"), true).await, []);
 
     let sql = "UPDATE attempts SET phase = 'settled'";
-    store.write(Patience::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
+    store.write(RetryBudget::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
     store.prune_settled(LATER).await.unwrap();
     assert_eq!(due(None, false).await, [], "it is still to be merged");
     store.remove_project(project).await.unwrap();
@@ -143,7 +143,7 @@ async fn an_old_copy_is_cut_down_to_its_newest_chunk_and_goes_on_from_there() {
     }
     assert_eq!(store.prune_settled(LATER).await.unwrap(), 0, "it runs");
     let sql = "UPDATE attempts SET phase = 'settled'";
-    store.write(Patience::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
+    store.write(RetryBudget::Short, "test", async |db| db.run(sql, ()).await).await.unwrap();
     for removed in [2, 0] {
         assert_eq!(store.prune_settled(LATER).await.unwrap(), removed);
     }

@@ -90,13 +90,13 @@ enum Kind {
 const ALL: [Kind; 6] = [Kind::Task, Kind::Claim, Kind::Call, Kind::Line, Kind::Lease, Kind::Read];
 
 /// What was acknowledged to daemons as written.
-struct Told {
+struct Acknowledged {
     ids: RefCell<BTreeSet<String>>,
     /// One for each that has done a thing often enough.
     warm: Semaphore,
 }
 
-impl Told {
+impl Acknowledged {
     fn add(&self, kind: &str, id: &impl ToString) {
         let id = format!("{kind} {}", id.to_string());
         assert!(self.ids.borrow_mut().insert(id.clone()), "{id} twice");
@@ -115,31 +115,32 @@ struct Daemon {
 }
 
 impl Daemon {
-    async fn step(&self, kind: Kind, told: &Told) -> Result<(), Refusal> {
+    async fn step(&self, kind: Kind, acknowledged: &Acknowledged) -> Result<(), Refusal> {
         let store = &self.store;
         match kind {
             Kind::Task => {
                 let key = key(&TaskId::new().to_string(), "a");
                 let made = store.create_task(Some(&key), &new_task(self.project, &[])).await?;
-                told.add("task", &made.0.value);
+                acknowledged.add("task", &made.0.value);
             }
             Kind::Claim => {
                 let new = new_attempt(&self.repo, self.project, &self.task, Phase::Queued);
                 let new = Attempt { host: String::new(), ..new };
                 store.record_start(None, &new, &started(&new)).await?;
-                told.add("start", &new.attempt_id);
+                acknowledged.add("start", &new.attempt_id);
                 let (executors, room) = (["fake".to_owned()], Room { slots: 1, memory: 0 });
                 let claimed = store.claim(1, &executors, &MaxRunning::new(), room).await?;
-                claimed.attempts.iter().for_each(|it| told.add("claim", it));
+                claimed.attempts.iter().for_each(|it| acknowledged.add("claim", it));
             }
             Kind::Call => {
                 let (id, deadline) = (AttemptId::new().to_string(), Timestamp::now().plus(LEASE));
                 store.ask_host(&id, &self.other, &call(), deadline).await?;
-                told.add("call", &id);
+                acknowledged.add("call", &id);
                 for (id, _) in store.take_host_calls(1, &[]).await? {
-                    let answer = Ok(crate::api::Once { value: json!(id), deduplicated: false });
+                    let answer =
+                        Ok(crate::api::Idempotent { value: json!(id), deduplicated: false });
                     store.answer_host_call(&id, &answer).await?;
-                    told.add("answer", &id);
+                    acknowledged.add("answer", &id);
                 }
             }
             Kind::Line => {
@@ -147,7 +148,7 @@ impl Daemon {
                 let before = store.shipped(of, Channel::Raw).await?;
                 let first = before.as_ref().map_or(Mark::default(), Shipped::end);
                 assert_eq!(store.ship(&[line(of, before, first)]).await?, 1);
-                told.add("line", &format!("{of} {}", first.entry));
+                acknowledged.add("line", &format!("{of} {}", first.entry));
             }
             Kind::Lease => drop(store.renew_host(store.host(), 1, LEASE).await?),
             Kind::Read => {
@@ -164,12 +165,12 @@ impl Daemon {
     }
 
     /// Does it over and over, until it is refused for good.
-    async fn keep_doing(&self, kind: Kind, told: &Told) {
+    async fn keep_doing(&self, kind: Kind, acknowledged: &Acknowledged) {
         for round in 0.. {
             if round == ROUNDS {
-                told.warm.add_permits(1);
+                acknowledged.warm.add_permits(1);
             }
-            match self.step(kind, told).await {
+            match self.step(kind, acknowledged).await {
                 // What it reads may have stayed as it was.
                 Ok(()) if kind == Kind::Read && self.store.newer_migration().is_some() => return,
                 Ok(()) => {}
@@ -247,13 +248,13 @@ impl Daemon {
 async fn upgrade(server: &Server, newer: &'static Migrator, kinds: &[Kind]) -> [Store; 2] {
     let older = older_hosts(server, kinds).await;
     let written = ids(&older[0].store, WRITTEN).await.into_iter().collect();
-    let told = Told { ids: RefCell::new(written), warm: Semaphore::new(0) };
+    let acknowledged = Acknowledged { ids: RefCell::new(written), warm: Semaphore::new(0) };
     let each = older.iter().flat_map(|daemon| kinds.iter().map(move |kind| (daemon, *kind)));
-    let using = join_all(each.map(|(daemon, kind)| daemon.keep_doing(kind, &told)));
+    let using = join_all(each.map(|(daemon, kind)| daemon.keep_doing(kind, &acknowledged)));
     let newer_server = server.clone().of_version(newer);
     let upgrading = async {
         let loops = u32::try_from(older.len() * kinds.len()).unwrap();
-        drop(told.warm.acquire_many(loops).await);
+        drop(acknowledged.warm.acquire_many(loops).await);
         let open =
             |host: &'static str| Store::open_server(&newer_server, host, TimesToLive::default());
         let (one, other) = tokio::join!(open("new-0"), open("new-1"));
@@ -268,7 +269,7 @@ async fn upgrade(server: &Server, newer: &'static Migrator, kinds: &[Kind]) -> [
     assert_eq!(migrations(&stores[0]).await, known, "each once");
     assert_eq!(
         ids(&stores[1], WRITTEN).await,
-        told.ids.borrow().iter().cloned().collect::<Vec<_>>()
+        acknowledged.ids.borrow().iter().cloned().collect::<Vec<_>>()
     );
     stores
 }
@@ -277,7 +278,7 @@ async fn upgrade(server: &Server, newer: &'static Migrator, kinds: &[Kind]) -> [
 async fn works(server: &Server, stores: [Store; 2]) {
     let refused = Store::open_server(server, "late", TimesToLive::default()).await;
     assert!(matches!(refused, Err(OpenError::Newer(_))), "{refused:?}");
-    let told = Told { ids: RefCell::default(), warm: Semaphore::new(0) };
+    let acknowledged = Acknowledged { ids: RefCell::default(), warm: Semaphore::new(0) };
     let project = project(&stores[0]).await;
     for store in stores {
         store.register_host(&registration(store.host(), "new", Some(LEASE))).await.unwrap();
@@ -287,7 +288,7 @@ async fn works(server: &Server, stores: [Store; 2]) {
         let mut daemon = Daemon { store, other, project, repo, task: of, logged: None };
         daemon.log().await;
         for kind in ALL {
-            daemon.step(kind, &told).await.unwrap();
+            daemon.step(kind, &acknowledged).await.unwrap();
         }
     }
 }

@@ -3,7 +3,7 @@ use provost_actors::journal::{FinishState, State};
 use serde_json::json;
 
 use super::*;
-use crate::store::{Db, Patience, scratch as stores};
+use crate::store::{Db, RetryBudget, scratch as stores};
 use crate::work::attention::{needs, place};
 
 const TASKS: usize = 10_000;
@@ -20,7 +20,7 @@ async fn scratch() -> (Store, tempfile::TempDir) {
 /// hundredth task is closed.
 async fn fill(store: &Store) -> ProjectId {
     let project = ProjectId::new();
-    let fill = store.write(Patience::Long, "fill", async |db| {
+    let fill = store.write(RetryBudget::Long, "fill", async |db| {
         let row = json!({"project_id": project, "name": "p", "created_at": 1, "updated_at": 1});
         db.insert("INTO projects", row).await?;
         for number in 0..TASKS {
@@ -158,7 +158,7 @@ async fn a_finish_says_what_did_not_pass_or_merge_until_the_next_turn() {
     let project = fill(&store).await;
     let facts = store.open_facts(Some(project)).await.unwrap();
     let attempts: Vec<AttemptId> = facts.attempts.iter().take(2).map(|it| it.attempt_id).collect();
-    let write = store.write(Patience::Long, "finish", async |db| {
+    let write = store.write(RetryBudget::Long, "finish", async |db| {
         let task = facts.attempts[0].task_id;
         for (attempt, state) in attempts.iter().zip(["checks_failed", "conflicts"]) {
             let receipt = json!({"ending": {"conflicts": {"repo": "app", "at": null,

@@ -18,7 +18,7 @@ use provost_actors::journal::{Checks, ReviewState, TaskStatus, lost};
 use serde_json::json;
 
 use super::{scope, task_state};
-use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
+use crate::store::{Db, Refusal, Result, RetryBudget, Sql, Store, now};
 use crate::work::report::{Becomes, closed};
 use crate::work::{TaskKind, Worker};
 
@@ -97,12 +97,12 @@ impl Checks for Store {
     }
 
     async fn keep_receipt(&self, run: CheckRunId, receipt: &Receipt) -> Result<(), Refusal> {
-        self.write(Patience::Long, "receipt", async |db| insert_receipt(db, run, receipt).await)
+        self.write(RetryBudget::Long, "receipt", async |db| insert_receipt(db, run, receipt).await)
             .await
     }
 
     async fn conclude_checks(&self, id: CheckRunId) -> Result<CheckVerdict, Refusal> {
-        self.write(Patience::Long, "concluded", async |db| {
+        self.write(RetryBudget::Long, "concluded", async |db| {
             let run: CheckRun = db.one(runs!("r.run_id = $1"), (id,)).await?;
             if let Some(verdict) = run.verdict {
                 return Ok(verdict);
@@ -116,7 +116,7 @@ impl Checks for Store {
     }
 
     async fn close_checks(&self, run: CheckRunId) -> Result<(), Refusal> {
-        self.write(Patience::Long, "checked", async |db| {
+        self.write(RetryBudget::Long, "checked", async |db| {
             let sql = "UPDATE check_runs SET closed_at = $2 WHERE run_id = $1";
             db.run(sql, (run, now())).await?;
             Ok(())

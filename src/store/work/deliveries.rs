@@ -14,7 +14,7 @@ use provost_actors::ids::{AttemptId, QuestionId, TaskId};
 use provost_actors::journal::{Deliveries, Outgoing};
 
 use crate::api::worker::report::LateAnswer;
-use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
+use crate::store::{Db, Refusal, Result, RetryBudget, Sql, Store, now};
 use crate::work::Worker;
 
 impl Store {
@@ -29,8 +29,10 @@ impl Store {
         if self.read(async |db| due(db, worker, task).await).await?.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(Patience::Short, "answers_told", async |db| deliver_due(db, worker, task).await)
-            .await
+        self.write(RetryBudget::Short, "answers_told", async |db| {
+            deliver_due(db, worker, task).await
+        })
+        .await
     }
 
     /// Notes that a call returns this answer to the agent, so that it is not delivered again.
@@ -56,7 +58,7 @@ impl Store {
     ) -> Result<(), Refusal> {
         let sql = "UPDATE question_askers SET delivery = $3, waits_until = NULL
              WHERE question_id = $1 AND agent = $2 AND delivery = coalesce($4, delivery)";
-        self.write(Patience::Long, "answer_delivery", async |db| {
+        self.write(RetryBudget::Long, "answer_delivery", async |db| {
             db.run(sql, (question, agent, delivery, from)).await.map(drop)
         })
         .await
@@ -67,7 +69,7 @@ impl Store {
 impl Deliveries for Store {
     async fn answers_to_send(&self, question: QuestionId) -> Result<Outgoing, Refusal> {
         let now = now();
-        self.write(Patience::Long, "answers_sending", async |db| {
+        self.write(RetryBudget::Long, "answers_sending", async |db| {
             let sql = "UPDATE question_askers AS asker SET delivery = 'sending'
                  WHERE question_id = $1 AND delivery = 'due' AND attempt_id IS NOT NULL
                    AND coalesce(waits_until, 0) <= $2

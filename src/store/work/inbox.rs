@@ -1,14 +1,14 @@
 //! The inbox of orchestrators and people: open questions and tickets in one list, answered by one call.
 
 use provost_actors::ids::{AttemptId, ProjectId, QuestionId};
-use provost_actors::journal::{Key, Once};
+use provost_actors::journal::{Idempotent, Key};
 
 use super::questions;
 use crate::api::worker::inbox::{
     AnswerQuestionInput, AnswerQuestionOutput, InboxKind, ListQuestionsInput, QuestionStatus,
     QuestionSummary, QuestionsAsked,
 };
-use crate::store::{Code, Db, Page, Patience, Refusal, Result, Sql, Store, now, projects};
+use crate::store::{Code, Db, Page, Refusal, Result, RetryBudget, Sql, Store, now, projects};
 
 /// Questions, and the tickets that a person resolves; an investigation's ticket is resolved by its task. An
 /// answer of an executor counts as `unruled` until a person or an orchestrator rules.
@@ -83,10 +83,10 @@ impl Store {
         input: &AnswerQuestionInput,
         by: &str,
         inside: Option<AttemptId>,
-    ) -> Result<(Once<AnswerQuestionOutput>, Option<QuestionId>), Refusal> {
+    ) -> Result<(Idempotent<AnswerQuestionOutput>, Option<QuestionId>), Refusal> {
         let mut question: Option<QuestionId> = None;
         let answer = self
-            .keyed(Patience::Short, key, "answer", async |db| {
+            .keyed(RetryBudget::Short, key, "answer", async |db| {
                 let found = find(db, input.project_id, &input.question_id).await?;
                 if let Some(inside) = inside {
                     refuse_own(db, &found.question_id, inside).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use provost_actors::ids::TaskId;
 
-use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
+use crate::store::{Db, Refusal, Result, RetryBudget, Sql, Store, now};
 use crate::work::Worker;
 
 fn expiry(lasts: Duration) -> i64 {
@@ -45,7 +45,7 @@ impl Store {
         }
         let sql = "UPDATE leases SET expires_at = $3
              WHERE agent = $1 AND attempt_id IS NULL AND expires_at > $2";
-        self.write(Patience::Short, "renewed", async |db| {
+        self.write(RetryBudget::Short, "renewed", async |db| {
             db.run(sql, (agent, now, expiry(lasts))).await.map(drop)
         })
         .await

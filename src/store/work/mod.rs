@@ -26,11 +26,11 @@ pub(super) use task_state::{after_done, after_removed};
 
 use async_trait::async_trait;
 use provost_actors::journal::checks::Submission;
-use provost_actors::journal::{Key, Once};
+use provost_actors::journal::{Idempotent, Key};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Db, Patience, Refusal, Result, Store};
+use super::{Db, Refusal, Result, RetryBudget, Store};
 use crate::work::Worker;
 use crate::work::report::Said;
 
@@ -71,8 +71,8 @@ impl Store {
         worker: &Worker,
         call: &C,
         submission: Option<&Submission>,
-    ) -> Result<Once<C::Output>, Refusal> {
-        self.keyed(Patience::Short, key, C::TOOL, async |db| {
+    ) -> Result<Idempotent<C::Output>, Refusal> {
+        self.keyed(RetryBudget::Short, key, C::TOOL, async |db| {
             call.take(db, worker, submission).await
         })
         .await

@@ -2,7 +2,7 @@
 
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{ProjectId, TaskId};
-use provost_actors::journal::{Key, Once, Priority, TaskStatus};
+use provost_actors::journal::{Idempotent, Key, Priority, TaskStatus};
 use serde::Deserialize;
 
 use super::{Worker, deliveries, leases, queue, tickets};
@@ -10,7 +10,7 @@ use crate::api::brief::{Brief, PlanReference};
 use crate::api::worker::next::{
     GetNextTaskInput, GetNextTaskOutput, NextTask, TaskPreview, TaskState,
 };
-use crate::store::{Db, Patience, Refusal, Result, Sql, Store, now};
+use crate::store::{Db, Refusal, Result, RetryBudget, Sql, Store, now};
 use crate::work::next::PREVIEWS;
 use crate::work::queue::{Claim, OpenTask, pick};
 
@@ -50,8 +50,8 @@ impl Store {
         key: Option<&Key>,
         worker: &Worker,
         input: &GetNextTaskInput,
-    ) -> Result<Once<GetNextTaskOutput>, Refusal> {
-        self.keyed(Patience::Short, key, "getNextTask", async |db| {
+    ) -> Result<Idempotent<GetNextTaskOutput>, Refusal> {
+        self.keyed(RetryBudget::Short, key, "getNextTask", async |db| {
             let open = queue::open(db, worker).await?;
             let (first, others) = pick(&open, input.filter, input.priority);
             let mut first = first.cloned();

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::search::ROWS_PER_SECTION;
 use crate::api::commands::{Plan, PlanAdded};
-use crate::store::{Code, Db, Patience, Refusal, Result, Sql, Store, now, projects};
+use crate::store::{Code, Db, Refusal, Result, RetryBudget, Sql, Store, now, projects};
 use crate::work::answer::terms;
 use crate::work::plan::{self, Format, ParseError, Passage, Section, pack};
 
@@ -77,7 +77,7 @@ impl Store {
         let hash = hash(plan);
         let sql = "SELECT plan_id, content_hash FROM plans
              WHERE project_id = $1 AND name = $2 AND version = $3";
-        self.write(Patience::Short, "add_plan", async |db| {
+        self.write(RetryBudget::Short, "add_plan", async |db| {
             projects::require(db, project).await?;
             let found: Option<(i64, String)> =
                 db.find(sql, (project, &plan.name, &plan.version)).await?;
@@ -108,7 +108,7 @@ impl Store {
         let sql = "SELECT plan_id, version FROM plans
              WHERE project_id = $1 AND name = $2 AND version = coalesce($3, version)
              ORDER BY plan_id";
-        self.write(Patience::Short, "remove_plan", async |db| {
+        self.write(RetryBudget::Short, "remove_plan", async |db| {
             projects::require(db, project).await?;
             let found: Vec<(i64, String)> = db.all(sql, (project, name, version)).await?;
             if found.is_empty() {
@@ -250,7 +250,7 @@ impl Store {
         let plan = NewPlan { name, version, documents, replaces: true };
         let sql = "SELECT EXISTS (SELECT 1 FROM plans WHERE plan_id = $1 AND content_hash = $2
                                   AND index_version < $3)";
-        self.write(Patience::Long, "renew_plan", async |db| {
+        self.write(RetryBudget::Long, "renew_plan", async |db| {
             // The version may have been removed or replaced meanwhile.
             if db.one(sql, (plan_id, &content_hash, INDEX_VERSION)).await? {
                 remove(db, plan_id).await?;

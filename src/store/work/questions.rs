@@ -24,7 +24,9 @@ use crate::api::commands::AttemptLine;
 use crate::api::worker::ticket::Urgency;
 use crate::store::changes::ChangeWatch;
 use crate::store::tasks::{self, Draft};
-use crate::store::{Code, Db, Patience, Refusal, Result, Sql, Store, WorkspaceView, handles, now};
+use crate::store::{
+    Code, Db, Refusal, Result, RetryBudget, Sql, Store, WorkspaceView, handles, now,
+};
 use crate::work::answer::{EarlierAnswer, cite, earlier, terms};
 use crate::work::{TaskKind, Worker};
 
@@ -102,7 +104,7 @@ impl Store {
                       question_id DESC LIMIT 1"
         );
         let normal = terms::normal(new.question);
-        self.write(Patience::Short, "question", async |db| {
+        self.write(RetryBudget::Short, "question", async |db| {
             let question: Question = match db.find(same, (worker.project_id, &normal)).await? {
                 Some(there) => there,
                 None => insert(db, worker.project_id, new, &normal, &self.host).await?,
@@ -149,7 +151,7 @@ impl Store {
         title: &str,
         description: &str,
     ) -> Result<TaskId, Refusal> {
-        self.write(Patience::Short, "answer_task", async |db| {
+        self.write(RetryBudget::Short, "answer_task", async |db| {
             let sql = "SELECT answer_task FROM questions WHERE question_id = $1";
             if let Some(task) = db.one(sql, (question.id,)).await? {
                 return Ok(task);
@@ -265,7 +267,7 @@ impl Consultations for Store {
               SET status = 'answered', answer = $2, answered_by = $3, answered_at = $4
               WHERE question_id = $1 AND status = 'open'";
         let Consulted { answer, executor } = consulted;
-        self.write(Patience::Long, "executor_answer", async |db| {
+        self.write(RetryBudget::Long, "executor_answer", async |db| {
             let answer = db.dialect().storable(answer);
             db.run(sql, (question, answer, executor, now())).await?;
             end_answer_task(db, question, TaskStatus::Done).await
@@ -276,7 +278,7 @@ impl Consultations for Store {
     }
 
     async fn executor_failed(&self, question: QuestionId) -> Result<(), Refusal> {
-        self.write(Patience::Long, "executor_failed", async |db| {
+        self.write(RetryBudget::Long, "executor_failed", async |db| {
             end_answer_task(db, question, TaskStatus::Cancelled).await
         })
         .await

@@ -91,9 +91,9 @@ fn json_is_an_array_or_stands_under_tasks() {
 }
 
 #[test]
-fn every_fault_is_told_with_its_place() {
-    let told = faults("[\n{\"title\": }]", Format::Json);
-    assert!(told[0].starts_with("line 2: "), "{told:?}");
+fn every_fault_is_reported_with_its_place() {
+    let found = faults("[\n{\"title\": }]", Format::Json);
+    assert!(found[0].starts_with("line 2: "), "{found:?}");
     let tasks = json!([
         {"title": "A", "priority": "hihg"},
         {"title": ""},
@@ -101,8 +101,8 @@ fn every_fault_is_told_with_its_place() {
         {"title": "D", "depends_on": "A"},
         {"title": "E", "id": 5},
     ]);
-    let told = faults(&tasks.to_string(), Format::Json);
-    for (fault, expected) in told.iter().zip([
+    let found = faults(&tasks.to_string(), Format::Json);
+    for (fault, expected) in found.iter().zip([
         "task 1 (\"A\"): `priority` must be low, medium, high or critical, not \"hihg\"; did you mean high?",
         "task 2 (\"\"): `title` must be a string of 1 to 1000 characters",
         "task 3 (\"C\"): `requirement` is not a field of a brief; did you mean requirements?",
@@ -117,12 +117,12 @@ fn every_fault_is_told_with_its_place() {
         faults("# Title\n\ntext", Format::Markdown),
         ["there is no task in it: `## Title` begins one"]
     );
-    let told = faults("## A\n- Owner: me\n- Priority: high", Format::Markdown);
-    assert!(told[0].contains("\"owner\" is not one of"), "{told:?}");
-    let told =
+    let found = faults("## A\n- Owner: me\n- Priority: high", Format::Markdown);
+    assert!(found[0].contains("\"owner\" is not one of"), "{found:?}");
+    let found =
         faults("## A\n- Priority: high\n- Estimat: 2h\n\n## B\n- Estimate: soon", Format::Markdown);
-    assert!(told[0].starts_with("line 1 (\"A\"): \"estimat\" is not one of"), "{told:?}");
-    assert!(told[1].starts_with("line 5 (\"B\"): Estimate must be"), "{told:?}");
+    assert!(found[0].starts_with("line 1 (\"A\"): \"estimat\" is not one of"), "{found:?}");
+    assert!(found[1].starts_with("line 5 (\"B\"): Estimate must be"), "{found:?}");
 }
 
 #[test]

@@ -146,11 +146,11 @@ impl Reader<'_> {
             let written = written.map(|at| read + at.start..read + at.end);
             read = written.as_ref().map_or(read, |at| at.end);
             let written = written.map(|at| start + at.start..start + at.end);
-            let is_told = sentence.split_whitespace().nth(2).is_some();
+            let is_phrase = sentence.split_whitespace().nth(2).is_some();
             let named = format!("{key}: {sentence}");
             passages.push(Passage {
-                text: if key.is_empty() || is_told { sentence.to_owned() } else { named.clone() },
-                asked: (is_told && !key.is_empty()).then_some(named),
+                text: if key.is_empty() || is_phrase { sentence.to_owned() } else { named.clone() },
+                asked: (is_phrase && !key.is_empty()).then_some(named),
                 path: path.map(str::to_owned),
                 ..self.lines.quote(written.unwrap_or(whole.clone()))
             });

@@ -81,7 +81,7 @@ fn text_comes_apart_by_paragraphs_under_headings_that_look_like_some() {
 }
 
 #[test]
-fn odd_documents_are_taken_and_bad_ones_told() {
+fn odd_documents_are_taken_and_bad_ones_reported() {
     for format in [Format::Markdown, Format::Json, Format::Text] {
         for nothing in ["", "\n\n", "  \r\n"] {
             assert_eq!(sections(format, nothing).unwrap(), []);

@@ -1,11 +1,11 @@
 // Waiting on conditions, and saying what did not come.
 
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const POLL_MS = 40;
 
 /// What `look` returns once it is neither undefined, null nor false. An error counts as not yet.
-export async function until(what, look, patience = PATIENCE_MS) {
-  const end = Date.now() + patience;
+export async function until(what, look, timeout = TIMEOUT_MS) {
+  const end = Date.now() + timeout;
   let last;
   for (;;) {
     try {

@@ -72,7 +72,7 @@ fn an_executor_taken_out_of_the_configuration_ends_its_turn_in_order() {
 }
 
 #[test]
-fn a_worktree_deleted_by_hand_is_told_and_made_again_by_the_next_turn() {
+fn a_worktree_deleted_by_hand_is_reported_and_made_again_by_the_next_turn() {
     let provost = with_a_gate();
     let board = provost.board();
     let attempt = board.start("agent", "wait");
@@ -125,7 +125,7 @@ fn a_git_that_hangs_holds_up_its_own_repository_alone_and_no_stop() {
     assert_eq!(other.start("fake", "say well").settled()["state"], "completed");
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["phase"]), (&json!(true), &json!("settled")));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     let second = board.start("fake", "say at last");
     second.in_phase("preparing");
     open_gate(&provost);
@@ -134,7 +134,7 @@ fn a_git_that_hangs_holds_up_its_own_repository_alone_and_no_stop() {
 }
 
 #[test]
-fn a_lock_that_a_dead_git_left_keeps_nobody_from_starting_reading_or_going_on() {
+fn a_lock_that_a_dead_git_left_blocks_no_start_read_or_follow_up() {
     // Killed with the index locked; the next turn commits.
     let script = "lock=\"$(git rev-parse --git-dir)/index.lock\"\n\
         if [ -e new.txt ]; then git add . && git -c user.name=a -c user.email=a@b commit -qm new\n\

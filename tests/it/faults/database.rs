@@ -66,9 +66,9 @@ fn a_byte_flipped_in_the_write_ahead_log_is_seen_before_it_costs_a_commit() {
     let whole = garble(&log, usize::try_from(len / 2).unwrap(), b"garbage");
     let garbled = fs::read(&log).unwrap();
     refuses(&provost, "provost.db-wal is damaged");
-    let told = provost.verb(["doctor"]);
-    assert_eq!(told.code, 1, "{told:?}");
-    assert!(told.stdout.contains("write-ahead log is damaged"), "{told:?}");
+    let report = provost.verb(["doctor"]);
+    assert_eq!(report.code, 1, "{report:?}");
+    assert!(report.stdout.contains("write-ahead log is damaged"), "{report:?}");
     assert!(fs::read(&log).unwrap() == garbled, "left as it is");
     assert!(processes::parent(leader).is_some(), "the executor is alive");
     fs::write(&log, whole).unwrap();
@@ -187,7 +187,7 @@ fn a_database_of_a_newer_version_is_not_touched() {
 }
 
 #[test]
-fn a_stale_shared_memory_file_of_the_database_is_made_anew() {
+fn a_stale_shared_memory_file_of_the_database_is_rebuilt() {
     let provost = home();
     let (board, attempt) = with_an_attempt(&provost);
     let shared = file(&provost, "-shm");

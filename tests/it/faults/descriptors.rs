@@ -57,7 +57,7 @@ fn a_daemon_short_of_descriptors_refuses_starts_and_keeps_what_runs() {
     assert_eq!(next.settled()["state"], "completed");
     for attempt in &running {
         assert_eq!(attempt.stop()["stopped"], true);
-        attempt.leaves_nobody();
+        attempt.leaves_no_process();
     }
 }
 

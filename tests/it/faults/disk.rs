@@ -51,8 +51,12 @@ fn on_a_full_disk_the_executor_waits_and_goes_on_with_nothing_lost() {
     open_gate(&provost);
     let after = json!({"after": seen["after"]});
     let woken = provost.call("wait_for_attempts", &merged(&wait, &after));
-    let told = &woken["attempts"][0];
-    assert_eq!((&told["waiting_on"], &told["changed"]), (&json!("disk"), &json!(true)), "{woken}");
+    let changed = &woken["attempts"][0];
+    assert_eq!(
+        (&changed["waiting_on"], &changed["changed"]),
+        (&json!("disk"), &json!(true)),
+        "{woken}"
+    );
     let status = waits_for_the_disk(&attempt);
     assert_eq!(status["phase"], "running");
     let next = status["next_action"].as_str().unwrap();
@@ -186,7 +190,7 @@ fn make_read_only(home: &Path) {
 }
 
 #[test]
-fn a_daemon_on_a_read_only_home_says_so_at_once_and_harms_nobody() {
+fn a_daemon_on_a_read_only_home_says_so_at_once_and_harms_no_executor() {
     let provost = Provost::new();
     if own_mounts().is_none() {
         return;

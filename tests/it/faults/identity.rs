@@ -168,7 +168,7 @@ fn a_clock_set_forward_and_back_ends_no_wait_no_grace_and_no_key() {
     let stopped = client.outcome(stopping).unwrap().output();
     assert!(begun.elapsed() >= GRACE, "it had its grace");
     assert_eq!(stopped["signals"], json!(["SIGINT", "SIGTERM", "SIGKILL"]));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -202,14 +202,14 @@ fn attempt_spool(provost: &Provost, attempt: &Attempt) -> PathBuf {
 }
 
 /// A process that is no attempt's; killed in the end.
-struct Stranger(Child);
+struct Impostor(Child);
 
-impl Stranger {
+impl Impostor {
     /// One that has this very pid.
     fn with_pid(provost: &Provost, pid: i32) -> Self {
-        let tool = native::build("stranger", &provost.path("stranger"), &[]);
-        let mut stranger = program(tool);
-        let mut child = stranger.arg(pid.to_string()).stdout(Stdio::piped()).spawn().unwrap();
+        let tool = native::build("impostor", &provost.path("impostor"), &[]);
+        let mut command = program(tool);
+        let mut child = command.arg(pid.to_string()).stdout(Stdio::piped()).spawn().unwrap();
         let mut word = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut word).unwrap();
         assert_eq!(word, "here\n");
@@ -217,7 +217,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for Impostor {
     fn drop(&mut self) {
         // The tool ends with the one that it made.
         for pid in processes::children(self.0.id().cast_signed()) {
@@ -228,7 +228,7 @@ impl Drop for Stranger {
 }
 
 #[test]
-fn a_stranger_with_the_pid_of_a_dead_executor_is_never_signalled() {
+fn another_process_with_the_pid_of_a_dead_executor_is_never_signalled() {
     if !is_root() {
         return;
     }
@@ -240,7 +240,7 @@ fn a_stranger_with_the_pid_of_a_dead_executor_is_never_signalled() {
     processes::kill_hard(shim);
     processes::kill_hard(leader);
     wait_until("its pid is free", || processes::state(leader).is_none());
-    let stranger = Stranger::with_pid(&provost, leader);
+    let impostor = Impostor::with_pid(&provost, leader);
     provost.start();
     let status = attempt.settled();
     assert_eq!((&status["state"], &status["exit_code"]), (&json!("failed"), &Value::Null));
@@ -250,7 +250,7 @@ fn a_stranger_with_the_pid_of_a_dead_executor_is_never_signalled() {
     provost.kill_and_start();
     attempt.stop_by_force();
     assert_eq!(processes::state(leader), Some('S'), "the stranger lives, and is not stopped");
-    drop(stranger);
+    drop(impostor);
 }
 
 /// Tells its session, and with which session it is to go on.
@@ -412,5 +412,5 @@ fn a_program_replaced_or_deleted_under_a_running_daemon_changes_nothing_for_it()
     processes::kill_hard(running.shim());
     eventually("another shim goes on", || processes::working_in(&running.dir()).first().copied());
     assert_eq!(running.stop()["survivors"], 0);
-    running.leaves_nobody();
+    running.leaves_no_process();
 }

@@ -44,7 +44,7 @@ fn a_turn_over_its_time_is_ended_with_all_it_started() {
 }
 
 #[test]
-fn the_turn_after_one_that_was_ended_for_its_limit_finds_nobody() {
+fn the_turn_after_one_that_was_ended_for_its_limit_finds_no_process() {
     let script = "(trap '' TERM; setsid sleep 1000 </dev/null >/dev/null 2>&1) & sleep 1000";
     let provost = Provost::new()
         .executor("agent", PLAIN, script)
@@ -53,7 +53,7 @@ fn the_turn_after_one_that_was_ended_for_its_limit_finds_nobody() {
         .started();
     let attempt = provost.board().start("agent", "x");
     attempt.settled();
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_time_of_a_turn_is_up_whether_or_not_there_is_a_daemon() {
 }
 
 #[test]
-fn a_limit_is_of_one_turn_and_the_next_one_begins_anew() {
+fn a_limit_is_of_one_turn_and_the_next_one_starts_over() {
     let script =
         r#"if [ -e "$HOME/first" ]; then echo fine; else touch "$HOME/first"; sleep 1000; fi"#;
     let provost = limited(script, "wall_secs = 1").started();
@@ -105,7 +105,7 @@ fn what_a_turn_left_behind_outlives_its_limits_also_under_another_shim() {
     // Under another shim, twice its time later.
     attempt.has_said("tick 80");
     attempt.stop();
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_fork_bomb_of_a_user_without_privileges_meets_the_kernel() {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let provost = limited(BOMB, &format!("processes = 50\nopen_files = {}", hard + 1));
     let board = provost.repo("app");
-    let provost = provost.for_nobody().started();
+    let provost = provost.unprivileged().started();
     let board = crate::harness::Board::new(&provost, vec![board]);
     let attempt = board.start("agent", "x");
     let status = ended_for(&attempt, "more processes than its limit of 50");

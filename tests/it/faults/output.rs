@@ -150,7 +150,7 @@ fn a_writer_as_fast_as_can_be_is_stopped_and_what_it_wrote_is_whole() {
     attempt.until("it floods", |status| status["latest_entry_index"]["raw"].as_u64() > Some(1000));
     let stopped = attempt.stop();
     assert_eq!((&stopped["exit_signal"], &stopped["survivors"]), (&json!(9), &json!(0)));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     // The log is taken in up to the last byte, be it after the stop.
     let record = attempt.dir().join("exit.json");
     let record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
@@ -195,10 +195,10 @@ fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
     });
     let answer = stopped.stop();
     assert_eq!((&answer["stopped"], &answer["survivors"]), (&json!(true), &json!(0)));
-    stopped.leaves_nobody();
+    stopped.leaves_no_process();
     fs::write(&gate, "").unwrap();
     assert_eq!(ending.settled()["exit_code"], 5);
-    ending.leaves_nobody();
+    ending.leaves_no_process();
     // Nothing tells the next daemon how that one is: it is ended, and said to have failed.
     let worktree = fs::read_link(format!("/proc/{ticker}/cwd")).unwrap();
     assert!(processes::working_in(&worktree).len() > 1);
@@ -206,7 +206,7 @@ fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
     let status = found.settled();
     assert_eq!(status["state"], "failed");
     assert!(status["failure_summary"].as_str().unwrap().contains("deleted"), "{status}");
-    found.leaves_nobody();
+    found.leaves_no_process();
     // The daemon's own git works there for a moment: the snapshot after the turn.
     wait_until("nor one without an environment", || processes::working_in(&worktree).is_empty());
     // What was shown before is shown still, and the daemon serves.
@@ -215,7 +215,7 @@ fn a_spool_deleted_under_a_running_executor_harms_neither_it_nor_the_daemon() {
 }
 
 #[test]
-fn damaged_files_of_a_log_are_told_and_the_daemon_serves_all_the_same() {
+fn damaged_files_of_a_log_are_reported_and_the_daemon_serves_all_the_same() {
     let provost = Provost::new().executor("count", PLAIN, "seq -f 'line %.0f' 2000").started();
     let board = provost.board();
     let attempt = board.start("count", "x");

@@ -12,7 +12,7 @@ use crate::lines::{NUMBERING, numbering, whole};
 const QUICK: &str = "[daemon]\nstop_grace_ms = 400";
 
 #[test]
-fn an_executor_that_crashes_is_told_with_its_signal() {
+fn an_executor_that_crashes_is_reported_with_its_signal() {
     let provost =
         Provost::new().executor("crash", PLAIN, "read signal; kill -$signal $$").started();
     let board = provost.board();
@@ -65,7 +65,7 @@ impl Drop for MemoryGroup {
 }
 
 #[test]
-fn an_executor_killed_for_want_of_memory_is_told_so_and_nothing_else_is_harmed() {
+fn an_executor_killed_for_want_of_memory_is_reported_so_and_nothing_else_is_harmed() {
     if !is_root() {
         return;
     }
@@ -151,7 +151,7 @@ fn a_stopped_executor_handles_the_stop_and_a_forced_one_ends_it_as_well() {
     let attempt = frozen();
     let stopped = attempt.stop_by_force();
     assert_eq!((&stopped["exit_signal"], &stopped["survivors"]), (&json!(9), &json!(0)));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 fn freeze_shim(attempt: &Attempt) -> i32 {
@@ -173,7 +173,7 @@ fn a_stopped_shim_is_let_go_on_by_a_stop_and_by_the_next_daemon() {
     }
     freeze_shim(stopped);
     assert_eq!(stopped.stop()["survivors"], 0);
-    stopped.leaves_nobody();
+    stopped.leaves_no_process();
     freeze_shim(mute);
     let leaders = (mute.leader(), other.leader());
     provost.kill_and_start();
@@ -198,20 +198,20 @@ fn a_storm_of_orphans_leaves_no_zombie() {
     let provost = Provost::new().config(QUICK).executor("storm", PLAIN, &script).started();
     let gate = provost.path("gate");
     let attempt = provost.board().start("storm", &gate.to_string_lossy());
-    let nobody_is_left = |shim: i32| {
+    let all_are_reaped = |shim: i32| {
         wait_until("all are reaped", || {
             processes::zombies_of(shim) + processes::zombies_of(provost.pid()) == 0
         });
     };
     attempt.has_said("first");
-    nobody_is_left(attempt.shim());
+    all_are_reaped(attempt.shim());
     // Without its shim the orphans come to the daemon.
     processes::kill_hard(attempt.shim());
     fs::write(gate, "").unwrap();
     attempt.has_said("second");
-    nobody_is_left(attempt.shim());
+    all_are_reaped(attempt.shim());
     assert_eq!(attempt.stop_by_force()["survivors"], 0);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
 }
 
 /// Ways out of a process group, a session, an environment, a terminal and a signal.
@@ -260,7 +260,7 @@ fn escapees_are_gone(prepare: impl Fn(&Provost, &Attempt)) {
     prepare(&provost, &attempt);
     let stopped = attempt.stop();
     assert_eq!((&stopped["stopped"], &stopped["survivors"]), (&json!(true), &json!(0)));
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     // The daemon's own git works there for a moment: the snapshot after the turn.
     wait_until("nor one without an environment", || of(&attempt, &worktree).is_empty());
 }

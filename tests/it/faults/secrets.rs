@@ -155,7 +155,7 @@ fn home_holds_none(provost: &Provost) {
 }
 
 /// Lets the executor go on to its end, and checks all that it wrote.
-fn told_whole_and_redacted(provost: &Provost, attempt: &Attempt<'_>) {
+fn is_whole_and_redacted(provost: &Provost, attempt: &Attempt<'_>) {
     fs::write(provost.path("told/end"), "").unwrap();
     assert_eq!(attempt.settled()["state"], "completed");
     for stream in ["stdout", "stderr"] {
@@ -166,7 +166,7 @@ fn told_whole_and_redacted(provost: &Provost, attempt: &Attempt<'_>) {
             "DB_PASSWORD=[redacted:DB_PASSWORD]",
             "URL=me:[redacted:A_TOKEN]@host",
         ] {
-            assert!(lines.iter().any(|told| told == line), "{line} in {lines:?}");
+            assert!(lines.iter().any(|shown| shown == line), "{line} in {lines:?}");
         }
         let from = lines.iter().position(|line| line.starts_with("half")).unwrap();
         let mut rest = lines[from..].iter();
@@ -195,7 +195,7 @@ fn a_secret_that_an_executor_prints_is_in_no_file_of_the_home() {
     assert!(shows(&environ) && !shows(&shims));
     home_holds_none(&provost);
     fs::write(provost.path("told/go"), "").unwrap();
-    told_whole_and_redacted(&provost, &attempt);
+    is_whole_and_redacted(&provost, &attempt);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_secret_is_redacted_over_the_deaths_of_shims_and_daemons() {
             provost.kill_and_start();
         }
     }
-    told_whole_and_redacted(&provost, &attempt);
+    is_whole_and_redacted(&provost, &attempt);
 }
 
 #[test]

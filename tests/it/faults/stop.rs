@@ -30,7 +30,7 @@ fn up<'p>(board: &Board<'p>) -> Attempt<'p> {
 
 /// What every such answer says.
 fn is_stopped(attempt: &Attempt, answer: &Value) {
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     for (field, expected) in
         [("stopped", json!(true)), ("survivors", json!(0)), ("unrecorded", json!(true))]
     {
@@ -83,13 +83,13 @@ fn on_a_full_disk_a_soft_stop_kills_and_the_next_daemon_records_it() {
 }
 
 #[test]
-fn on_a_full_disk_a_shutdown_of_everything_leaves_nobody_behind() {
+fn on_a_full_disk_a_shutdown_of_everything_leaves_no_process_behind() {
     let Some((provost, disk)) = on_a_full_disk() else { return };
     let board = provost.board();
     let attempts: Vec<Attempt> = (0..3).map(|_| up(&board)).collect();
     disk.fill();
     let done = provost.verb(["shutdown", "--stop-all"]);
-    attempts.iter().for_each(Attempt::leaves_nobody);
+    attempts.iter().for_each(Attempt::leaves_no_process);
     assert_eq!(done.code, 0, "{done:?}");
     for attempt in &attempts {
         let short = &attempt.id[attempt.id.len() - 8..];
@@ -127,7 +127,7 @@ fn a_shutdown_of_everything_does_not_wait_for_a_program_that_holds_the_database(
     let attempt = up(&provost.board());
     let lock = provost.lock_database();
     let done = provost.verb(["shutdown", "--stop-all"]);
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     assert_eq!(done.code, 0, "{done:?}");
     provost.ended();
     drop(lock);
@@ -180,7 +180,7 @@ fn a_stop_on_a_full_disk_outlives_the_death_of_the_shim() {
     disk.fill();
     processes::kill_hard(attempt.shim());
     let stopped = attempt.stop_by_force();
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     assert_eq!(stopped["survivors"], 0, "{stopped}");
     disk.free();
     assert_eq!(attempt.settled()["state"], "failed");

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Provost, eventually, pause, processes, wait_until};
+use super::{Provost, TIMEOUT, eventually, pause, processes, wait_until};
 
 /// The most that one page of a log takes.
 const PAGE: usize = 1000;
@@ -30,7 +30,7 @@ impl<'p> Attempt<'p> {
 
     /// Waits until its status satisfies; returns it.
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let status = self.status();
             if holds(&status) {
@@ -157,7 +157,7 @@ impl<'p> Attempt<'p> {
 
     /// Checks, at once, that nothing which it started is alive.
     #[track_caller]
-    pub fn leaves_nobody(&self) {
+    pub fn leaves_no_process(&self) {
         let alive = self.processes();
         let names: Vec<String> = alive.iter().map(|pid| processes::name(*pid)).collect();
         assert!(alive.is_empty(), "alive: {alive:?} {names:?}");

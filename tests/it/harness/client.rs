@@ -13,7 +13,7 @@ use std::time::Instant;
 use nix::libc;
 use serde_json::{Value, json};
 
-use super::{PATIENCE, published};
+use super::{TIMEOUT, published};
 
 /// One connection. The reader thread ends with it.
 pub struct Client {
@@ -109,7 +109,7 @@ impl Client {
 
     /// The next line; `None` at the end of the connection.
     pub fn next(&mut self) -> Option<Value> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(TIMEOUT) {
             Ok(message) => {
                 assert!(message.get("garbage").is_none(), "no JSON: {message}");
                 Some(message)
@@ -133,7 +133,7 @@ impl Client {
         if let Some(at) = self.aside.iter().position(is_it) {
             return Some(self.aside.remove(at));
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let message = self.next()?;
             if is_it(&message) {

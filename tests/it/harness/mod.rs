@@ -38,7 +38,7 @@ pub use repo::Repo;
 pub use web::Web;
 
 /// How long anything may take before a test gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Between two looks at something that is to come true.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -50,7 +50,7 @@ pub fn run_until(gate: &Path) -> String {
 
 /// Waits until there is something.
 pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;

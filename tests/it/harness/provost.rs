@@ -115,13 +115,13 @@ impl Provost {
 
     /// Whatever is run from here on is run by a user without privileges, to whom
     /// all that is there is given. Asks for root.
-    pub fn for_nobody(self) -> Self {
-        const NOBODY: u32 = 65534;
+    pub fn unprivileged(self) -> Self {
+        const UNPRIVILEGED: u32 = 65534;
         // Cargo's folder may be closed to others.
         let mut provost = self.copied();
-        provost.user = Some(NOBODY);
+        provost.user = Some(UNPRIVILEGED);
         for entry in walk(provost.root.path()) {
-            lchown(entry, Some(NOBODY), Some(NOBODY)).unwrap();
+            lchown(entry, Some(UNPRIVILEGED), Some(UNPRIVILEGED)).unwrap();
         }
         provost
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Provost, eventually};
+use super::{Provost, TIMEOUT, eventually};
 
 pub struct Web {
     /// `127.0.0.1:41237`.
@@ -49,7 +49,7 @@ impl Web {
 
     pub fn connect(&self) -> TcpStream {
         let stream = eventually("the face listens", || TcpStream::connect(&self.address).ok());
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 
@@ -116,7 +116,7 @@ impl Events {
     /// The next event that satisfies, with its id; `None`: the stream ended.
     pub fn until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Option<(u64, Value)> {
         let mut id = 0;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             // A silent stream still has its beats.
             assert!(Instant::now() < deadline, "the stream goes on without what is waited for");

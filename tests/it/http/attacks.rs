@@ -43,11 +43,11 @@ fn five_hundred_streams_leave_the_face_alive() {
 }
 
 #[test]
-fn strangers_with_half_a_head_and_users_with_half_a_body_hold_up_no_one() {
+fn unauthenticated_clients_with_half_a_head_and_users_with_half_a_body_hold_up_no_one() {
     let provost = Provost::running();
     let web = Web::of(&provost);
-    let mut strangers: Vec<_> = (0..400).map(|_| web.connect()).collect();
-    for stream in &mut strangers {
+    let mut unauthenticated: Vec<_> = (0..400).map(|_| web.connect()).collect();
+    for stream in &mut unauthenticated {
         // The oldest are cut off.
         let _ = stream.write_all(b"GET / HTTP/1.1\r\nhost: ");
     }
@@ -56,14 +56,14 @@ fn strangers_with_half_a_head_and_users_with_half_a_body_hold_up_no_one() {
         Ok(count) => count == 0,
         Err(error) => error.kind() == ErrorKind::ConnectionReset,
     };
-    assert!(cut(&mut strangers[0]), "the oldest has an answer");
+    assert!(cut(&mut unauthenticated[0]), "the oldest has an answer");
     let page = web.send(
         "POST /api/v1/list_projects",
         &[("authorization", &web.bearer()), ("content-length", "100")],
         "",
     );
     assert_eq!(page.status, 408, "{page:?}");
-    assert!(strangers.iter_mut().all(cut), "no head is waited for for long");
+    assert!(unauthenticated.iter_mut().all(cut), "no head is waited for for long");
 }
 
 #[test]

@@ -152,9 +152,9 @@ fn where_the_box_can_not_be_had_scripts_and_checks_do_not_run_either() {
     assert!(receipt["reason"].as_str().unwrap().contains("none can be had"), "{done}");
     let serve = json!({"attempt_id": attempt.id, "action": "preview"});
     provost.call("follow_up", &serve);
-    let told = &attempt
+    let entry = &attempt
         .until("it has failed", |it| it["provision"]["dev_server"]["state"] == "failed")["provision"]
         ["dev_server"];
-    assert!(told["reason"].as_str().unwrap().contains("none can be had"), "{told}");
+    assert!(entry["reason"].as_str().unwrap().contains("none can be had"), "{entry}");
     assert!(!worktree.join("ran").exists());
 }

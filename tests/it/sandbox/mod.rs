@@ -84,10 +84,10 @@ fn doctor(provost: &Provost) -> String {
 /// The exit code and the text of each command that it ran.
 fn results(attempt: &Attempt) -> Vec<(i64, String)> {
     let entries = attempt.normalized().into_iter().filter(|it| it["kind"] == "tool_result");
-    let told = |it: Value| {
+    let result = |it: Value| {
         (it["exit_code"].as_i64().unwrap(), it["text"].as_str().unwrap_or_default().to_owned())
     };
-    entries.map(told).collect()
+    entries.map(result).collect()
 }
 
 /// Runs commands in an attempt to its end; how each of them ended.
@@ -241,8 +241,8 @@ fn the_work_of_an_attempt_can_be_done_in_the_box() {
         assert!(held.contains(&json!(what)), "{sandbox}");
     }
     assert!(sandbox["open"].as_array().unwrap().contains(&json!("network")), "{sandbox}");
-    let told = attempt.said("system_message");
-    assert!(told.iter().any(|text| text.contains("runs in a sandbox")), "{told:?}");
+    let notices = attempt.said("system_message");
+    assert!(notices.iter().any(|text| text.contains("runs in a sandbox")), "{notices:?}");
     let next = json!({"session_id": status["latest_session_id"], "action": "send", "prompt": "run echo c > a && git commit --quiet -a -m four"});
     provost.call("follow_up", &next);
     attempt.until("the second turn is over", |it| {
@@ -306,9 +306,9 @@ fn where_no_box_can_be_had_nothing_starts() {
     assert_eq!(board.repo().attempt_branches(), [] as [&str; 0]);
     let free = Attempt::new(&provost, provost.call("start_task_attempt", &start("free")));
     assert_eq!(free.settled()["state"], "completed");
-    let told: Value = serde_json::from_str(&provost.verb(["doctor", "--json"]).stdout).unwrap();
-    let told = told.as_array().unwrap().iter().find(|check| check["name"] == "sandbox").unwrap();
-    assert!(told["message"].as_str().unwrap().contains("none can be had"), "{told}");
+    let checks: Value = serde_json::from_str(&provost.verb(["doctor", "--json"]).stdout).unwrap();
+    let entry = checks.as_array().unwrap().iter().find(|check| check["name"] == "sandbox").unwrap();
+    assert!(entry["message"].as_str().unwrap().contains("none can be had"), "{entry}");
 }
 
 #[test]

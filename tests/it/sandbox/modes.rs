@@ -46,7 +46,7 @@ fn a_home_that_its_owner_can_not_enter_is_opened_again() {
     if !is_root() && left_out("it takes root to become another user") {
         return;
     }
-    let provost = Provost::new().for_nobody().started();
+    let provost = Provost::new().unprivileged().started();
     let spoil = |below: &str| {
         let path = provost.home().join(below);
         fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
@@ -55,15 +55,15 @@ fn a_home_that_its_owner_can_not_enter_is_opened_again() {
         for folder in folders {
             spoil(folder);
         }
-        let told = provost.verb(["ps"]);
-        assert_eq!(told.code, 0, "{folders:?}: {told:?}");
+        let output = provost.verb(["ps"]);
+        assert_eq!(output.code, 0, "{folders:?}: {output:?}");
     }
     assert_eq!(provost.verb(["shutdown"]).code, 0);
     for it in ["provost.db", "attempts", "run", ""] {
         spoil(it);
     }
-    let told = provost.verb(["doctor"]);
-    assert!(told.stdout.contains("is closed to its owner (mode 0)"), "{told:?}");
+    let output = provost.verb(["doctor"]);
+    assert!(output.stdout.contains("is closed to its owner (mode 0)"), "{output:?}");
     provost.verb(["doctor", "--fix"]);
     for below in ["provost.db", "attempts", "run", ""] {
         assert_eq!(mode(&provost, below) & 0o600, 0o600, "{below}");
@@ -71,8 +71,8 @@ fn a_home_that_its_owner_can_not_enter_is_opened_again() {
     for it in ["provost.db", "attempts", "run", ""] {
         spoil(it);
     }
-    let told = provost.verb(["ps"]);
-    assert_eq!(told.code, 0, "a new start: {told:?}");
+    let output = provost.verb(["ps"]);
+    assert_eq!(output.code, 0, "a new start: {output:?}");
 }
 
 #[test]

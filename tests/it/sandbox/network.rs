@@ -354,7 +354,7 @@ fn a_user_without_privileges_has_a_network_of_their_own_too() {
 }
 
 /// Does the work of an attempt in the box, and reaches the hosts that are allowed.
-fn works(provost: Provost, is_nobody: bool) {
+fn works(provost: Provost, is_unprivileged: bool) {
     let open = serve("127.0.0.1:0", "secret", 0).unwrap();
     let config = format!(
         "[sandbox]\nallow_hosts = ['127.0.0.1:{open}']\n\
@@ -364,7 +364,7 @@ fn works(provost: Provost, is_nobody: bool) {
     let provost = provost.config(&config);
     let repo = provost.repo("app");
     repo.commit("net.py", NET);
-    let provost = if is_nobody { provost.for_nobody() } else { provost }.started();
+    let provost = if is_unprivileged { provost.unprivileged() } else { provost }.started();
     let board = Board::new(&provost, vec![repo]);
     let program = provost.program().display().to_string();
     let hello = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
@@ -399,8 +399,8 @@ fn works(provost: Provost, is_nobody: bool) {
     assert_eq!(results[5].1.matches("secret").count(), 2, "{:?}", results[5]);
     let hosts = &status["sandbox"]["hosts"];
     assert_eq!((&hosts["allowed"], &hosts["refused"]), (&json!(7), &json!(0)), "{hosts}");
-    let told = attempt.said("system_message");
-    assert!(told.iter().any(|text| text.contains("syscalls, network")), "{told:?}");
+    let notices = attempt.said("system_message");
+    assert!(notices.iter().any(|text| text.contains("syscalls, network")), "{notices:?}");
     // The variant's host is not the executor's.
     let less = board
         .start("strict", &format!("run {}", python(&format!("connect('localhost:{open}', 0)"))));

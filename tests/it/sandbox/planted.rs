@@ -40,7 +40,7 @@ fn planted<'p>(board: &Board<'p>, commands: &[&str]) -> Attempt<'p> {
 }
 
 #[test]
-fn a_forged_object_passes_no_check_and_reaches_nobody() {
+fn a_forged_object_passes_no_check_and_is_not_merged() {
     if !can_hold() {
         return;
     }
@@ -296,7 +296,7 @@ fn what_a_turn_has_left_running_plants_nothing_for_a_persons_shell() {
     let done = shell(&attempt);
     assert!(done.code == 0 && done.stderr.contains("had left running was ended"), "{done:?}");
     assert!(!is_planted() && !ran.exists(), "{done:?}");
-    attempt.leaves_nobody();
+    attempt.leaves_no_process();
     let again = shell(&attempt);
     assert!(again.code == 0 && again.stderr.is_empty(), "{again:?}");
     // A turn that runs is the person's to end.

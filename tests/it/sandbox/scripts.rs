@@ -49,8 +49,8 @@ fn a_setup_a_dev_server_and_a_check_get_what_a_person_gives_and_say_what_is_hidd
     let log = serde_json::to_string(&entries).unwrap();
     assert!(log.contains("registry npm.corp.example") && log.contains("an authority"), "{log}");
     assert!(!log.contains(SECRET) && !log.contains("SETUP_TOKEN="), "{log}");
-    let told = attempt.said("system_message").concat();
-    assert!(told.contains("It can't read ~/.npmrc, which package managers"), "{told}");
+    let notices = attempt.said("system_message").concat();
+    assert!(notices.contains("It can't read ~/.npmrc, which package managers"), "{notices}");
     let preview = json!({"attempt_id": attempt.id, "action": "preview"});
     let preview = &provost.call("follow_up", &preview)["preview"];
     let served = get(preview["url"].as_str().unwrap()).unwrap();

@@ -109,10 +109,10 @@ fn what_an_agent_writes_into_its_state_is_read_by_nothing_outside_of_its_attempt
         format!("run mkdir -p ~/.agent/bin ~/.agent/hooks; echo planted > ~/.agent/{file}")
     });
     let attempt = begin(&board, &plant.join("\n"));
-    let told = said(&attempt);
-    assert_eq!(told.matches("[0]").count(), planted.len(), "{told}");
-    let told = follow_up(&provost, &attempt, &direct.join("\n"), "held");
-    assert!(told.matches("denied").count() >= planted.len(), "{told}");
+    let output = said(&attempt);
+    assert_eq!(output.matches("[0]").count(), planted.len(), "{output}");
+    let output = follow_up(&provost, &attempt, &direct.join("\n"), "held");
+    assert!(output.matches("denied").count() >= planted.len(), "{output}");
     assert_eq!(persons(&provost), before);
     // What it left is there for itself alone.
     let look = "run cat $AGENT_HOME/settings.json ~/.agent/settings.json; ls -a $AGENT_HOME";
@@ -122,12 +122,12 @@ fn what_an_agent_writes_into_its_state_is_read_by_nothing_outside_of_its_attempt
     let fork = json!({"prompt": look, "variant": "held", "from_attempt_id": attempt.id});
     let fork = board.start_with("agent", &fork);
     let free = board.start_with("agent", &json!({"prompt": look, "variant": "unsafe"}));
-    for told in
+    for output in
         [said(&other), said(&fork), said(&free), follow_up(&provost, &attempt, look, "unsafe")]
     {
-        assert!(told.contains(r#"{"by":"person"}"#), "{told}");
+        assert!(output.contains(r#"{"by":"person"}"#), "{output}");
         for wrong in ["planted", "mcp.json", ".env", "bin"] {
-            assert!(!told.contains(wrong), "{wrong}: {told}");
+            assert!(!output.contains(wrong), "{wrong}: {output}");
         }
     }
     let receipt = &other.status()["sandbox"]["enforced"];
@@ -149,16 +149,16 @@ fn the_state_begins_as_the_persons_settings_and_nothing_else_of_theirs() {
     let board = provost.board();
     let look =
         "run cd $AGENT_HOME; cat settings.json commands/hello.md auth.json; ls; stat -c %a .";
-    let told = said(&begin(&board, look));
+    let output = said(&begin(&board, look));
     for wanted in [r#"{"by":"person"}"#, "Say hello.", CREDENTIALS] {
-        assert!(told.contains(wanted), "{told}");
+        assert!(output.contains(wanted), "{output}");
     }
-    assert!(!told.contains("history") && told.contains("700"), "{told}");
-    let told = said(&begin(
+    assert!(!output.contains("history") && output.contains("700"), "{output}");
+    let output = said(&begin(
         &board,
         "run cat ~/.agent/commands/hello.md; cat ~/.agent/history ~/.agent/auth.json",
     ));
-    assert!(told.contains("Say hello.") && told.matches("denied").count() == 2, "{told}");
+    assert!(output.contains("Say hello.") && output.matches("denied").count() == 2, "{output}");
 }
 
 #[test]
@@ -175,19 +175,19 @@ fn a_session_is_found_by_a_resume_and_by_a_fork_and_only_in_a_box() {
         let from = json!({"prompt": "recall", "variant": variant, "from_attempt_id": attempt.id});
         let fork = board.start_with("agent", &from);
         fork.settled();
-        let told = fork.said("assistant_message").concat();
-        (told, fork.said("system_message").concat())
+        let output = fork.said("assistant_message").concat();
+        (output, fork.said("system_message").concat())
     };
-    let (told, notice) = fork("held");
+    let (output, notice) = fork("held");
     assert!(
-        told.contains("say first") && notice.contains("a copy of the agent's own session"),
-        "{told}"
+        output.contains("say first") && notice.contains("a copy of the agent's own session"),
+        "{output}"
     );
     // Without a box an agent's own session is not read.
-    let (told, notice) = fork("unsafe");
+    let (output, notice) = fork("unsafe");
     assert!(
-        told.contains("I know: nothing") && notice.contains("a new one begins"),
-        "{told} {notice}"
+        output.contains("I know: nothing") && notice.contains("a new one begins"),
+        "{output} {notice}"
     );
     assert!(follow_up(&provost, &attempt, "recall", "unsafe").contains("I know: nothing"));
     assert_eq!(attempt.status()["state"], "completed");
@@ -205,8 +205,8 @@ fn a_session_of_a_turn_without_a_box_is_found_in_one() {
     let sessions = provost.path("person/.agent/sessions");
     assert!(sessions.exists());
     let before = persons(&provost);
-    let told = follow_up(&provost, &attempt, "recall", "held");
-    assert!(told.contains("I know: say first"), "{told}");
+    let output = follow_up(&provost, &attempt, "recall", "held");
+    assert!(output.contains("I know: say first"), "{output}");
     assert_eq!(persons(&provost), before);
 }
 
@@ -240,8 +240,8 @@ fn a_renewed_token_comes_back_and_a_forged_one_does_not() {
     let value: Value = serde_json::from_str(&theirs()).unwrap();
     assert_eq!(value, serde_json::from_str::<Value>(RENEWED).unwrap());
     // The next attempt has it.
-    let told = said(&begin(&board, "run cat $AGENT_HOME/auth.json"));
-    assert!(told.contains("\"new\""), "{told}");
+    let output = said(&begin(&board, "run cat $AGENT_HOME/auth.json"));
+    assert!(output.contains("\"new\""), "{output}");
     // What the person has changed meanwhile stays, and goes to the attempt.
     let attempt = begin(
         &board,
@@ -250,8 +250,8 @@ fn a_renewed_token_comes_back_and_a_forged_one_does_not() {
     attempt.saved(1);
     // The end of the turn may have taken it.
     fs::write(&auth, RENEWED.replace("\"new\"", "\"mine\"").replace("2000", "3000")).unwrap();
-    let told = follow_up(&provost, &attempt, "run cat $AGENT_HOME/auth.json", "held");
-    assert!(told.contains("\"mine\"") && theirs().contains("\"mine\""), "{told}");
+    let output = follow_up(&provost, &attempt, "run cat $AGENT_HOME/auth.json", "held");
+    assert!(output.contains("\"mine\"") && theirs().contains("\"mine\""), "{output}");
 }
 
 #[test]

@@ -78,8 +78,8 @@ fn what_passes_is_verified_and_only_then_unblocks_what_waited() {
     let board = provost.board();
     let first = board.task("first");
     let second = board.task_with("second", &json!({"depends_on": [first]}));
-    let told = report(&board, "TASK-001");
-    assert!(told["message"].as_str().unwrap().contains("its checks run"), "{told}");
+    let answer = report(&board, "TASK-001");
+    assert!(answer["message"].as_str().unwrap().contains("its checks run"), "{answer}");
     wait_until("it is run", || runs(&provost) == 1);
     let reported = task(&provost, &first);
     assert_eq!(
@@ -125,7 +125,7 @@ fn a_claimed_task_whose_report_did_not_hold_is_given_to_its_worker_again() {
 }
 
 #[test]
-fn a_lie_is_told_with_its_receipt_and_the_worker_is_to_mend_it() {
+fn a_lie_is_reported_with_its_receipt_and_the_worker_is_to_fix_it() {
     let provost = home("cat answer; grep -q 42 answer || { seq 100; exit 7; }").started();
     let board = provost.board();
     let (attempt, task, worktree) = attempt(&board, "write answer 41");
@@ -254,17 +254,17 @@ fn a_task_that_somebody_has_changed_meanwhile_is_left_as_it_is() {
     wait_until("it is run", || runs(&provost) == 1);
     provost.call("update_task", &json!({"task_id": task, "status": "cancelled"}));
     open_gate(&provost);
-    let told = eventually("there is a receipt", || {
-        let told = self::task(&provost, &task);
-        (!told["receipts"].as_array().unwrap().is_empty()).then_some(told)
+    let found = eventually("there is a receipt", || {
+        let found = self::task(&provost, &task);
+        (!found["receipts"].as_array().unwrap().is_empty()).then_some(found)
     });
     leaves_nothing(&provost);
-    assert_eq!((&told["status"], &told["standing"]), (&json!("cancelled"), &Value::Null));
+    assert_eq!((&found["status"], &found["standing"]), (&json!("cancelled"), &Value::Null));
     assert_eq!(attempt.said("user_message").len(), 1, "it is not told to go on");
 }
 
 #[test]
-fn a_worker_that_was_stopped_is_not_told_to_go_on() {
+fn a_worker_that_was_stopped_is_not_asked_to_go_on() {
     let provost = home(&format!("{WAIT}\nexit 1")).started();
     let board = provost.board();
     let task = board.task("stopped");
@@ -320,13 +320,16 @@ fn nothing_changed_is_flagged_with_checks_and_without() {
     for provost in [home("true").started(), Provost::running()] {
         let board = provost.board();
         let (_, empty, worktree) = attempt(&board, "say nothing to do");
-        let told = claim(&provost, &worktree, "TASK-001");
-        assert!(told["warnings"][0].as_str().unwrap().contains("nothing was changed"), "{told}");
+        let answer = claim(&provost, &worktree, "TASK-001");
+        assert!(
+            answer["warnings"][0].as_str().unwrap().contains("nothing was changed"),
+            "{answer}"
+        );
         assert_eq!(checked(&provost, &empty)["flags"], json!(["empty_diff"]));
         let (_, full, worktree) = attempt(&board, "write new x");
         let handle = full.as_str();
-        let told = claim(&provost, &worktree, handle);
-        assert_eq!(told.get("warnings"), None, "{told}");
+        let answer = claim(&provost, &worktree, handle);
+        assert_eq!(answer.get("warnings"), None, "{answer}");
         assert_eq!(checked(&provost, &full)["flags"], json!([]));
         assert_eq!(checked(&provost, &full)["status"], "done");
     }
@@ -384,7 +387,7 @@ const TELLING: &[&str] = &[
 ];
 
 #[test]
-fn a_worker_is_told_once_wherever_the_daemon_dies() {
+fn a_worker_is_notified_once_wherever_the_daemon_dies() {
     let provost = home("[ -e mended ]").started();
     let board = provost.board();
     for step in TELLING {
@@ -408,7 +411,7 @@ fn a_worker_is_told_once_wherever_the_daemon_dies() {
 }
 
 #[test]
-fn a_check_whose_daemon_and_shim_are_killed_is_run_anew_and_leaves_nobody() {
+fn a_check_whose_daemon_and_shim_are_killed_is_run_again_and_leaves_no_process() {
     let provost = home(&format!("setsid sleep 1000 &\n{WAIT}")).started();
     let board = provost.board();
     let id = board.task("lost");
@@ -432,7 +435,7 @@ fn a_check_whose_daemon_and_shim_are_killed_is_run_anew_and_leaves_nobody() {
 }
 
 #[test]
-fn a_stop_of_everything_ends_a_check_and_the_next_daemon_runs_it_anew() {
+fn a_stop_of_everything_ends_a_check_and_the_next_daemon_runs_it_again() {
     let provost = home(WAIT).started();
     let board = provost.board();
     let id = board.task("stopped");

@@ -87,13 +87,17 @@ fn ask_question_timeout_suggests_a_ticket_and_the_late_answer_is_recorded() {
     let mut worker = at_work(&provost);
     let ask = json!({"question": "Should we use X or Y?", "context": {"taskId": "TASK-001"}});
     let answer = worker.ask("askQuestion", &ask);
-    let told = error(&answer);
-    assert_eq!((&told["code"], &told["retryable"]), (&json!("TIMEOUT"), &json!(true)), "{answer}");
+    let refusal = error(&answer);
     assert_eq!(
-        (&told["fallback_suggested"], &told["retry_after_seconds"]),
+        (&refusal["code"], &refusal["retryable"]),
+        (&json!("TIMEOUT"), &json!(true)),
+        "{answer}"
+    );
+    assert_eq!(
+        (&refusal["fallback_suggested"], &refusal["retry_after_seconds"]),
         (&json!(true), &json!(10))
     );
-    assert!(told["message"].as_str().unwrap().contains("Create ticket"));
+    assert!(refusal["message"].as_str().unwrap().contains("Create ticket"));
     assert_eq!(provost.call("list_inbox", &json!({}))["questions"][0]["handle"], "Q-001");
     provost.kill_and_start();
     std::fs::write(provost.home().join("gate"), "").unwrap();
@@ -210,17 +214,17 @@ fn an_executor_that_hangs_is_stopped_when_its_time_is_over_also_after_a_restart(
 }
 
 #[test]
-fn a_ruling_comes_over_what_an_executor_answered_and_reaches_whoever_was_told_that() {
+fn a_ruling_replaces_what_an_executor_answered_and_reaches_whoever_got_that() {
     let provost = Provost::new()
         .executor("oracle", "plain", "echo Use GSAP.")
         .config("[answers]\nexecutor = 'oracle'\ntimeout_secs = 600")
         .started();
     let mut worker = at_work(&provost);
-    let told = worker.ask("askQuestion", &json!({"question": UNKNOWN}))["result"].clone();
+    let answer = worker.ask("askQuestion", &json!({"question": UNKNOWN}))["result"].clone();
     assert_eq!(
-        (&told["answerFromPlan"], &told["questionId"]),
+        (&answer["answerFromPlan"], &answer["questionId"]),
         (&json!("Use GSAP."), &json!("Q-001")),
-        "{told}"
+        "{answer}"
     );
     let open = provost.call("list_inbox", &json!({}))["questions"].clone();
     assert_eq!((&open[0]["status"], &open[0]["answer"]), (&json!("unruled"), &json!("Use GSAP.")));

@@ -42,15 +42,15 @@ fn the_example_as_printed_is_answered_in_the_printed_shape() {
     let provost = desk::provost();
     let board = desk::board(&provost, ["Implement color palette system", "Build navigation"]);
     let mut worker = desk::worker(&board);
-    let told = ask(&mut worker, "reportTaskDone", &example());
-    let verification = &told["verificationTaskCreated"];
+    let answer = ask(&mut worker, "reportTaskDone", &example());
+    let verification = &answer["verificationTaskCreated"];
     assert_eq!(
         verification["why"],
         "Hold the work against its 3 acceptance criteria: Implement color palette system"
     );
     assert!(verification["automationLevel"].is_string());
     assert_eq!(
-        told,
+        answer,
         json!({
             "success": true,
             "taskId": "TASK-001",
@@ -173,8 +173,8 @@ fn error_500_internal_server_error_leaves_everything_as_it_was() {
     let before = [("Implement color palette system".to_owned(), "todo".to_owned())];
     assert_eq!(statuses(&board), before);
     provost.sql(&["DROP TRIGGER no_notes"]);
-    let told = ask(&mut worker, "reportTaskDone", &example());
-    assert_eq!(told["observationsProcessed"][0]["observationId"], "OBS-001");
+    let answer = ask(&mut worker, "reportTaskDone", &example());
+    assert_eq!(answer["observationsProcessed"][0]["observationId"], "OBS-001");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn error_409_a_task_that_another_worker_has_in_hand() {
 }
 
 #[test]
-fn what_is_not_done_is_told_apart_and_stays_open() {
+fn what_is_not_done_is_distinguished_and_stays_open() {
     let provost = desk::provost();
     let board = desk::board(&provost, ["failed", "blocked", "partial", "free"]);
     let mut worker = desk::worker(&board);
@@ -207,21 +207,21 @@ fn what_is_not_done_is_told_apart_and_stays_open() {
     ];
     for (task, said, details, becomes) in cases {
         let report = json!({"taskId": task, "status": said, "statusDetails": details});
-        let told = ask(&mut worker, "reportTaskDone", &report);
-        assert_eq!(told["status"], said);
-        assert!(told.get("verificationTaskCreated").is_none());
-        assert_eq!(told["dashboardUpdate"]["completedCount"], 0);
+        let answer = ask(&mut worker, "reportTaskDone", &report);
+        assert_eq!(answer["status"], said);
+        assert!(answer.get("verificationTaskCreated").is_none());
+        assert_eq!(answer["dashboardUpdate"]["completedCount"], 0);
         assert_eq!(status(&board, said), becomes);
     }
-    let told =
+    let answer =
         ask(&mut worker, "reportTaskDone", &json!({"taskId": "TASK-004", "status": "blocked"}));
-    assert_eq!(told["dashboardUpdate"]["blockedCount"], 3, "the failed one waits for a decision");
+    assert_eq!(answer["dashboardUpdate"]["blockedCount"], 3, "the failed one waits for a decision");
     // Whoever reported it may go on with it all the same.
     assert_eq!(done(&mut worker, "TASK-002")["status"], "done");
 }
 
 #[test]
-fn a_report_that_speaks_against_itself_is_told_so() {
+fn a_report_that_contradicts_itself_gets_warnings() {
     let provost = desk::provost();
     let mut worker = desk::worker(&desk::board(&provost, ["one", "two"]));
     let report = json!({
@@ -230,15 +230,15 @@ fn a_report_that_speaks_against_itself_is_told_so() {
             "failedTestNames": ["a", "b"]},
         "acceptanceCriteriaVerification": {"1": {"text": "it works", "status": "failed"}},
     });
-    let told = ask(&mut worker, "reportTaskDone", &report);
-    let warnings = told["warnings"].as_array().unwrap();
-    assert_eq!(warnings.len(), 2, "{told}");
+    let answer = ask(&mut worker, "reportTaskDone", &report);
+    let warnings = answer["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 2, "{answer}");
     assert!(warnings[0].as_str().unwrap().contains("2 of them (a, b)"));
     assert!(warnings[1].as_str().unwrap().contains("criterion 1"));
     let report = json!({"task_id": "TASK-002", "status": "success",
         "test_results": {"passed": 3, "failed": 1}});
-    let told = ask(&mut worker, "reportTaskCompleted", &report);
-    assert_eq!(told["warnings"].as_array().unwrap().len(), 1);
+    let answer = ask(&mut worker, "reportTaskCompleted", &report);
+    assert_eq!(answer["warnings"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -250,14 +250,14 @@ fn what_depends_on_a_task_is_next_once_it_is_done() {
     let third = json!({"depends_on": [second], "priority": "critical"});
     board.task_with("third", &third);
     let mut worker = desk::worker(&board);
-    let told = done(&mut worker, "TASK-001");
+    let answer = done(&mut worker, "TASK-001");
     assert_eq!(
-        (&told["nextTaskId"], &told["dashboardUpdate"]["blockedCount"]),
+        (&answer["nextTaskId"], &answer["dashboardUpdate"]["blockedCount"]),
         (&json!("TASK-002"), &json!(1))
     );
     // Before what it waits for: it is taken, and said.
-    let told = done(&mut worker, "TASK-003");
-    assert!(told["warnings"][0].as_str().unwrap().contains("TASK-002"), "{told}");
+    let answer = done(&mut worker, "TASK-003");
+    assert!(answer["warnings"][0].as_str().unwrap().contains("TASK-002"), "{answer}");
 }
 
 #[test]
@@ -270,9 +270,9 @@ fn a_task_that_is_done_again_has_one_open_verification() {
     provost.call("update_task", &json!({"task_id": task, "status": "todo"}));
     let again = json!({"taskId": "TASK-001", "status": "done", "filesModified": ["a.rs"],
         "implementationNotes": "Better now."});
-    let told = worker.ask("reportTaskDone", &again)["result"].clone();
-    assert!(told.get("verificationTaskCreated").is_none(), "{told}");
-    assert_eq!(told["dashboardUpdate"]["verificationPendingCount"], 1);
+    let answer = worker.ask("reportTaskDone", &again)["result"].clone();
+    assert!(answer.get("verificationTaskCreated").is_none(), "{answer}");
+    assert_eq!(answer["dashboardUpdate"]["verificationPendingCount"], 1);
     let next = worker.ask("getNextTask", &json!({}))["result"]["task"].clone();
     assert_eq!(
         (&next["taskId"], &next["description"]),
@@ -291,11 +291,14 @@ fn a_verification_that_is_reported_done_is_not_verified_itself() {
     let provost = desk::provost();
     let mut worker = desk::worker(&desk::board(&provost, ["one"]));
     done(&mut worker, "TASK-001");
-    let told = done(&mut worker, "TASK-VERIFY-001");
-    assert!(told.get("verificationTaskCreated").is_none());
-    assert!(told.get("nextTaskId").is_none(), "{told}");
-    assert_eq!(told["dashboardUpdate"]["percentComplete"], 100.0);
-    assert!(told["warnings"][0].as_str().unwrap().contains("reportVerificationResult"), "{told}");
+    let answer = done(&mut worker, "TASK-VERIFY-001");
+    assert!(answer.get("verificationTaskCreated").is_none());
+    assert!(answer.get("nextTaskId").is_none(), "{answer}");
+    assert_eq!(answer["dashboardUpdate"]["percentComplete"], 100.0);
+    assert!(
+        answer["warnings"][0].as_str().unwrap().contains("reportVerificationResult"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -331,20 +334,21 @@ fn report_task_completed_answers_in_its_own_form() {
 }
 
 #[test]
-fn an_orchestrator_is_told_the_last_report_in_brief() {
+fn an_orchestrator_sees_the_last_report_in_brief() {
     let provost = desk::provost();
     let board = provost.board();
     let task = json!({"task_id": board.task("one")});
-    let told = |provost: &Provost| provost.call("get_task", &task)["task"]["last_report"].clone();
-    assert_eq!(told(&provost), Value::Null);
+    let last_report =
+        |provost: &Provost| provost.call("get_task", &task)["task"]["last_report"].clone();
+    assert_eq!(last_report(&provost), Value::Null);
     let mut worker = desk::worker(&board);
     let half = json!({"task_id": "TASK-001", "details": "half of it"});
     ask(&mut worker, "reportTaskStatus", &half);
-    assert_eq!(told(&provost)["summary"], "half of it");
+    assert_eq!(last_report(&provost)["summary"], "half of it");
     let lie = json!({"taskId": "TASK-001", "status": "done", "implementationNotes": "All of it",
         "testing": {"testsAdded": false, "testsPassed": false, "testsFailed": 1}});
     let warnings = ask(&mut worker, "reportTaskDone", &lie)["warnings"].clone();
-    let last = told(&provost);
+    let last = last_report(&provost);
     assert_eq!((&last["status"], &last["summary"]), (&json!("done"), &json!("All of it")));
     assert_eq!(last["warnings"], warnings);
 }

@@ -141,10 +141,10 @@ fn create_ticket_db_locked_for_long_is_retryable_and_made_nothing() {
     let locked = provost.lock_database();
     let answer = worker.ask("createTicket", &ticket());
     assert_eq!(error(&answer)["code"], 503, "{answer}");
-    let told = &answer["error"]["data"]["error"];
-    assert_eq!(told["code"], "DB_LOCKED");
-    assert_eq!(told["retryable"], true);
-    assert_eq!(told["retry_after_seconds"], 2);
+    let error = &answer["error"]["data"]["error"];
+    assert_eq!(error["code"], "DB_LOCKED");
+    assert_eq!(error["retryable"], true);
+    assert_eq!(error["retry_after_seconds"], 2);
     drop(locked);
     let answer = worker.ask("createTicket", &ticket());
     assert_eq!(answer["result"]["ticket"]["id"], "TK-001", "{answer}");
@@ -244,10 +244,10 @@ fn rate_limit_burst_ten_a_second_for_one_agent() {
     let ids: Vec<u64> = (0..20).map(|_| worker.request("createTicket", &ticket())).collect();
     let answers: Vec<Value> = ids.into_iter().map(|id| worker.answer(id).unwrap()).collect();
     let refused = answers.iter().find(|answer| answer["error"]["code"] == 429);
-    let told = &refused.expect("one is refused")["error"]["data"]["error"];
-    assert_eq!(told["code"], "RATE_LIMIT");
-    assert_eq!(told["retryable"], true);
-    assert_eq!(told["retry_after_seconds"], 1);
+    let error = &refused.expect("one is refused")["error"]["data"]["error"];
+    assert_eq!(error["code"], "RATE_LIMIT");
+    assert_eq!(error["retryable"], true);
+    assert_eq!(error["retry_after_seconds"], 1);
     assert!(answers.iter().any(|answer| answer["result"]["success"] == true));
 }
 

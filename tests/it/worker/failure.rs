@@ -38,11 +38,11 @@ fn a_failure_makes_an_investigation_that_comes_first_and_blocks_its_task() {
     let mut worker = desk::worker(&board);
     let changed = json!({"taskId": "TASK-001", "status": "partial", "filesModified": ["src/styles/colors.css"]});
     ask(&mut worker, "reportTaskDone", &changed);
-    let told = report(&mut worker, "TASK-001", &json!({}));
-    let made = &told["investigationTaskCreated"];
-    let cause = &told["suspectedRootCauseAnalysis"];
+    let answer = report(&mut worker, "TASK-001", &json!({}));
+    let made = &answer["investigationTaskCreated"];
+    let cause = &answer["suspectedRootCauseAnalysis"];
     assert_eq!(
-        told,
+        answer,
         json!({
             "success": true,
             "testFailureId": "FAIL-001",
@@ -65,7 +65,7 @@ fn a_failure_makes_an_investigation_that_comes_first_and_blocks_its_task() {
             "dashboardAlert": {
                 "type": "critical",
                 "message": "colors › contrast of primary fails in TASK-001.",
-                "timestamp": told["dashboardAlert"]["timestamp"],
+                "timestamp": answer["dashboardAlert"]["timestamp"],
                 "requiresHumanAttention": false,
             },
         })
@@ -85,15 +85,15 @@ fn a_failure_makes_an_investigation_that_comes_first_and_blocks_its_task() {
     let next =
         ask(&mut worker, "reportTaskStatus", &json!({"task_id": "TASK-002", "status": "paused"}));
     assert_eq!(next["next_action"], "get_next_task");
-    let told = done(&mut worker, "TASK-002");
+    let answer = done(&mut worker, "TASK-002");
     assert_eq!(
-        (&told["nextTaskId"], &told["dashboardUpdate"]["blockedCount"]),
+        (&answer["nextTaskId"], &answer["dashboardUpdate"]["blockedCount"]),
         (&json!("TASK-003"), &json!(1))
     );
 }
 
 #[test]
-fn the_same_failure_again_is_told_of_the_investigation_that_is_open() {
+fn the_same_failure_again_names_the_investigation_that_is_open() {
     let provost = desk::provost();
     let mut worker = desk::worker(&desk::board(&provost, ["one", "two"]));
     report(&mut worker, "TASK-001", &json!({}));
@@ -137,7 +137,7 @@ fn a_failure_that_is_back_asks_for_a_person_and_names_what_did_not_end_it() {
 }
 
 #[test]
-fn what_ended_a_failure_may_be_told_in_parts() {
+fn what_ended_a_failure_may_be_reported_in_parts() {
     let provost = desk::provost();
     let mut worker = desk::worker(&desk::board(&provost, ["one"]));
     report(&mut worker, "TASK-001", &json!({}));
@@ -161,14 +161,14 @@ fn what_needs_no_investigation_is_logged_and_blocks_nothing() {
     let board = desk::board(&provost, ["one"]);
     let mut worker = desk::worker(&board);
     let quiet = json!({"needsInvestigation": false, "previousStatus": "flaky"});
-    let told = report(&mut worker, "TASK-001", &quiet);
+    let answer = report(&mut worker, "TASK-001", &quiet);
     for absent in ["blockingTask", "investigationTaskCreated", "dashboardAlert"] {
-        assert!(told.get(absent).is_none(), "{absent}: {told}");
+        assert!(answer.get(absent).is_none(), "{absent}: {answer}");
     }
-    assert_eq!(told["testFailureId"], "FAIL-001");
+    assert_eq!(answer["testFailureId"], "FAIL-001");
     let broke = json!({"needsInvestigation": false, "previousStatus": "passing_before"});
-    let told = report(&mut worker, "TASK-001", &broke);
-    assert_eq!(told["dashboardAlert"]["requiresHumanAttention"], true, "nobody looks into it");
+    let answer = report(&mut worker, "TASK-001", &broke);
+    assert_eq!(answer["dashboardAlert"]["requiresHumanAttention"], true, "nobody looks into it");
     assert_eq!(status(&board, "one"), "todo");
 }
 
@@ -178,9 +178,9 @@ fn a_failure_in_a_task_that_is_done_is_investigated_and_blocks_nothing() {
     let board = desk::board(&provost, ["one"]);
     let mut worker = desk::worker(&board);
     done(&mut worker, "TASK-001");
-    let told = report(&mut worker, "TASK-001", &json!({}));
-    assert_eq!(told["investigationTaskCreated"]["blocker"], false);
-    assert!(told.get("blockingTask").is_none());
+    let answer = report(&mut worker, "TASK-001", &json!({}));
+    assert_eq!(answer["investigationTaskCreated"]["blocker"], false);
+    assert!(answer.get("blockingTask").is_none());
     assert_eq!(status(&board, "one"), "done");
 }
 
@@ -215,14 +215,14 @@ fn an_investigation_that_the_orchestrator_ends_frees_its_task_too() {
     report(&mut worker, "TASK-001", &json!({"testName": "second"}));
     let over = json!({"task_id": find("Investigate: first fails"), "status": "done"});
     provost.call("update_task", &over);
-    let told =
+    let answer =
         ask(&mut worker, "reportTaskDone", &json!({"taskId": "TASK-002", "status": "partial"}));
-    assert_eq!(told["dashboardUpdate"]["blockedCount"], 1);
+    assert_eq!(answer["dashboardUpdate"]["blockedCount"], 1);
     provost.call("delete_task", &json!({"task_id": find("Investigate: second fails")}));
-    let told =
+    let answer =
         ask(&mut worker, "reportTaskDone", &json!({"taskId": "TASK-002", "status": "partial"}));
     assert_eq!(
-        (&told["dashboardUpdate"]["blockedCount"], &told["nextTaskId"]),
+        (&answer["dashboardUpdate"]["blockedCount"], &answer["nextTaskId"]),
         (&json!(0), &json!("TASK-001"))
     );
 }

@@ -47,8 +47,8 @@ fn a_markdown_file_becomes_tasks_once() {
     assert_eq!(names(&made, "name"), ["TASK-010", "docs"]);
     let again = task(&provost, &folder, &["import", &file]).json();
     assert_eq!((&again["imported_before"], &again["tasks"]), (&json!(true), &made["tasks"]));
-    let anew = task(&provost, &folder, &["import", "--again", &file]).json();
-    assert_eq!(names(&anew, "handle"), ["TASK-004", "TASK-005"]);
+    let third = task(&provost, &folder, &["import", "--again", &file]).json();
+    assert_eq!(names(&third, "handle"), ["TASK-004", "TASK-005"]);
     let listed = task(&provost, &folder, &["list"]).json();
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 5);
     let shown = task(&provost, &folder, &["show", "task-003"]).json()["task"].clone();
@@ -68,13 +68,13 @@ fn nothing_is_imported_of_a_file_with_a_fault() {
     let provost = Provost::running();
     let board = provost.board();
     let folder = board.repo().path.clone();
-    let stranger = json!([{"title": "A"}, {"title": "B", "dependencies": ["TASK-099"]}]);
+    let unknown = json!([{"title": "A"}, {"title": "B", "dependencies": ["TASK-099"]}]);
     let circle = json!({"tasks": [
         {"id": "a", "title": "A", "dependencies": ["b"]},
         {"id": "b", "title": "B", "dependencies": ["a"]}]});
     let faulty = json!([{"title": "A"}, {"title": "B", "priority": "hihg"}]);
     for (text, code, said) in [
-        (stranger.to_string(), 1, "There is no task TASK-099"),
+        (unknown.to_string(), 1, "There is no task TASK-099"),
         (circle.to_string(), 1, "a -> b -> a"),
         (faulty.to_string(), 1, "task 2"),
         ("[\n{\"title\": }]".to_owned(), 1, "line 2"),

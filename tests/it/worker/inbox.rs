@@ -87,8 +87,8 @@ fn an_answer_comes_with_whatever_call_is_next() {
         let question = format!("Which library number {number} should the animals use?");
         let asked = ask(&mut worker, &question)["questionId"].clone();
         provost.call("answer", &json!({"question_id": asked, "answer": "GSAP"}));
-        let told = worker.ask(method, call);
-        assert_eq!(told["result"]["answers"][0]["questionId"], asked, "{method}: {told}");
+        let answer = worker.ask(method, call);
+        assert_eq!(answer["result"]["answers"][0]["questionId"], asked, "{method}: {answer}");
         assert!(ask(&mut worker, "Should sidebar collapse on mobile?").get("answers").is_none());
     }
 }
@@ -270,8 +270,8 @@ fn get_next_task_brings_late_answers_once_also_with_a_claim() {
         ask(&mut worker, &format!("{UNKNOWN} And {question}?"));
         provost.call("answer", &json!({"question_id": question, "answer": "GSAP"}));
         let next = json!({"claim": claim});
-        let told = worker.ask("getNextTask", &next)["result"].clone();
-        assert_eq!(told["answers"][0]["questionId"], question, "{told}");
+        let answer = worker.ask("getNextTask", &next)["result"].clone();
+        assert_eq!(answer["answers"][0]["questionId"], question, "{answer}");
         assert!(worker.ask("getNextTask", &next)["result"].get("answers").is_none());
     }
 }

@@ -18,29 +18,29 @@ fn the_best_passages_are_shown_verbatim_with_their_places() {
     with_plan(&provost, &board.repo().path, "plan.md", TEXT);
     let mut worker = provost.worker(&board.repo().path);
     let question = "Which accessibility standard must the pages satisfy?";
-    let told = worker.ask("askQuestion", &json!({"question": question}))["result"].clone();
-    assert!(told["confidence"].as_f64().unwrap() < 0.7, "{told}");
+    let answer = worker.ask("askQuestion", &json!({"question": question}))["result"].clone();
+    assert!(answer["confidence"].as_f64().unwrap() < 0.7, "{answer}");
     let passage = json!({"document": "plan.md", "version": "1.0.0", "section": "Interface",
         "lines": [3, 3], "quote": "Pages meet WCAG 2.2 level AA."});
     let shown = |answer: &Value| answer.as_array().is_some_and(|all| all.contains(&passage));
-    assert!(shown(&told["nearest"]), "{told}");
-    assert!(told["nearest"].as_array().unwrap().len() <= 5);
+    assert!(shown(&answer["nearest"]), "{answer}");
+    assert!(answer["nearest"].as_array().unwrap().len() <= 5);
     let short = json!({"question": question, "context_summary": "s", "task_id": "TASK-001"});
-    let told = worker.ask("askQuestion", &short)["result"].clone();
-    assert!(shown(&told["nearest"]), "{told}");
+    let answer = worker.ask("askQuestion", &short)["result"].clone();
+    assert!(shown(&answer["nearest"]), "{answer}");
     let wait = json!({"query": question, "max_wait_seconds": 1});
-    let told = worker.ask("getImmediateAnswer", &wait);
-    assert!(shown(&told["error"]["data"]["error"]["details"]["nearest"]), "{told}");
+    let answer = worker.ask("getImmediateAnswer", &wait);
+    assert!(shown(&answer["error"]["data"]["error"]["details"]["nearest"]), "{answer}");
     let sure = json!({"question": "What does search run on?"});
-    let told = worker.ask("askQuestion", &sure)["result"].clone();
-    assert!(told["confidence"].as_f64().unwrap() >= 0.7, "{told}");
-    assert_eq!(told["nearest"][0]["quote"], "Search runs on OpenSearch.", "{told}");
+    let answer = worker.ask("askQuestion", &sure)["result"].clone();
+    assert!(answer["confidence"].as_f64().unwrap() >= 0.7, "{answer}");
+    assert_eq!(answer["nearest"][0]["quote"], "Search runs on OpenSearch.", "{answer}");
     // Whatever normal form the words come in.
-    let told = worker.ask("askQuestion", &json!({"question": "Is the cafe\u{301} page green?"}));
-    assert!(told["result"]["confidence"].as_f64().unwrap() >= 0.7, "{told}");
+    let answer = worker.ask("askQuestion", &json!({"question": "Is the cafe\u{301} page green?"}));
+    assert!(answer["result"]["confidence"].as_f64().unwrap() >= 0.7, "{answer}");
     let named = json!({"question": "Who lights the lamp?", "searchInPlan": "look"});
-    let told = worker.ask("askQuestion", &named)["result"].clone();
-    assert_eq!(told["nearest"][0]["section"], "Parts > Look", "{told}");
+    let answer = worker.ask("askQuestion", &named)["result"].clone();
+    assert_eq!(answer["nearest"][0]["section"], "Parts > Look", "{answer}");
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn plans_of_an_older_daemon_are_looked_up_too() {
     let mut worker = provost.worker(&board.repo().path);
     let question = json!({"question": "Which accessibility standard must the pages satisfy?"});
     crate::harness::eventually("it is indexed anew", || {
-        let told = worker.ask("askQuestion", &question)["result"].clone();
-        let nearest = told["nearest"].as_array()?;
+        let answer = worker.ask("askQuestion", &question)["result"].clone();
+        let nearest = answer["nearest"].as_array()?;
         nearest.iter().any(|passage| passage["section"] == "Interface").then_some(())
     });
 }

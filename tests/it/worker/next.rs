@@ -56,14 +56,14 @@ fn next(worker: &mut Client, params: &Value) -> Value {
 }
 
 fn titles(worker: &mut Client, filter: &str) -> Vec<String> {
-    let told = next(worker, &json!({"filter": filter}));
-    let rest = told["nextTasksPreview"].as_array().unwrap().iter();
-    let all: Vec<String> = std::iter::once(&told["task"])
+    let answer = next(worker, &json!({"filter": filter}));
+    let rest = answer["nextTasksPreview"].as_array().unwrap().iter();
+    let all: Vec<String> = std::iter::once(&answer["task"])
         .filter(|task| !task.is_null())
         .chain(rest)
         .map(|task| task["title"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(told["queueLength"], all.len());
+    assert_eq!(answer["queueLength"], all.len());
     all
 }
 
@@ -143,7 +143,7 @@ fn get_next_task_leaves_out_what_is_not_asked_for() {
 }
 
 #[test]
-fn a_task_that_names_no_plan_is_told_the_newest() {
+fn a_task_that_names_no_plan_gets_the_newest() {
     let provost = Provost::running();
     let board = provost.board();
     board.task("a");
@@ -171,9 +171,9 @@ fn get_next_task_error_400_for_an_invalid_filter_or_priority() {
     {
         let answer = worker.ask("getNextTask", &params);
         assert_eq!(answer["error"]["code"], 400, "{answer}");
-        let told = &answer["error"]["data"]["error"];
+        let error = &answer["error"]["data"]["error"];
         assert_eq!(
-            (&told["code"], &told["details"]["field"]),
+            (&error["code"], &error["details"]["field"]),
             (&json!("INVALID_PARAM"), &json!(field))
         );
     }
@@ -221,8 +221,8 @@ fn a_circle_of_dependencies_is_refused_with_its_path() {
     let message = refusal["message"].as_str().unwrap();
     assert!(message.contains("TASK-001 -> TASK-003 -> TASK-002 -> TASK-001"), "{message}");
     assert_eq!(refusal["details"]["cycle"], json!([a, c, b, a]));
-    let nobody = json!({"task_id": a, "depends_on": ["TASK-099"]});
-    let refusal = provost.refusal("update_task", &nobody);
+    let unknown = json!({"task_id": a, "depends_on": ["TASK-099"]});
+    let refusal = provost.refusal("update_task", &unknown);
     assert_eq!(
         (&refusal["code"], &refusal["details"]["path"]),
         (&json!("task_not_found"), &json!("depends_on[0]"))
@@ -238,13 +238,13 @@ fn the_agent_inside_an_attempt_gets_its_own_task_first() {
     attempt.in_phase("running");
     let mut inside = provost.inside(&attempt.id);
     for claim in [false, true] {
-        let told = next(&mut inside, &json!({"claim": claim}));
-        assert_eq!(told["task"]["title"], "do something");
+        let answer = next(&mut inside, &json!({"claim": claim}));
+        assert_eq!(answer["task"]["title"], "do something");
         assert_eq!(
-            (&told["task"]["status"], &told["task"]["claimed"]),
+            (&answer["task"]["status"], &answer["task"]["claimed"]),
             (&json!("in-progress"), &json!(true))
         );
-        assert_eq!(told["nextTasksPreview"][0]["title"], "urgent");
+        assert_eq!(answer["nextTasksPreview"][0]["title"], "urgent");
     }
     let mut outside = worker(&board);
     assert_eq!(titles(&mut outside, "ready"), ["urgent"]);
@@ -286,8 +286,8 @@ fn an_attempts_own_prompt_holds_the_brief() {
     );
     let attempt = board.start_at(&task, "fake", &json!({}));
     attempt.settled();
-    let told = provost.call("tail_session_messages", &json!({"attempt_id": attempt.id}));
+    let answer = provost.call("tail_session_messages", &json!({"attempt_id": attempt.id}));
     let expected = "say hello\n\nsay more\n\n## Files\nWrite: a.txt\n\n\
                     ## Acceptance criteria\n- 0: It says so";
-    assert_eq!(told["messages"][0]["text"], expected);
+    assert_eq!(answer["messages"][0]["text"], expected);
 }

@@ -43,18 +43,18 @@ fn with(mut request: Value, more: &Value) -> Value {
 
 /// What is refused as a parameter that is wrong, and which it was.
 fn wrong_field(answer: &Value) -> &Value {
-    let told = &answer["error"]["data"]["error"];
-    assert_eq!(told["code"], "INVALID_PARAM", "{answer}");
-    &told["details"]["field"]
+    let error = &answer["error"]["data"]["error"];
+    assert_eq!(error["code"], "INVALID_PARAM", "{answer}");
+    &error["details"]["field"]
 }
 
 #[test]
 fn report_observation_answers_the_printed_request_in_the_printed_shape() {
     let provost = Provost::running();
     let mut worker = at_work(&provost);
-    let told = worker.ask("reportObservation", &example())["result"].clone();
-    let timestamp = told["dashboardAlert"]["timestamp"].clone();
-    assert!(timestamp.is_string(), "{told}");
+    let answer = worker.ask("reportObservation", &example())["result"].clone();
+    let timestamp = answer["dashboardAlert"]["timestamp"].clone();
+    assert!(timestamp.is_string(), "{answer}");
     let observation = &example()["observation"];
     let expected = json!({
         "success": true,
@@ -76,7 +76,7 @@ fn report_observation_answers_the_printed_request_in_the_printed_shape() {
             "visible": true
         }
     });
-    assert_eq!(told, expected);
+    assert_eq!(answer, expected);
     worker.ask("getNextTask", &json!({"claim": true}));
     let made = worker.ask("getNextTask", &json!({}))["result"]["task"].clone();
     assert_eq!((&made["taskId"], &made["estimatedHours"]), (&json!("TASK-002"), &json!(3)));
@@ -86,7 +86,7 @@ fn report_observation_answers_the_printed_request_in_the_printed_shape() {
 }
 
 #[test]
-fn report_observation_v1_1_is_told_by_its_fields_and_answered_in_its_own_form() {
+fn report_observation_v1_1_is_recognized_by_its_fields_and_answered_in_its_own_form() {
     let provost = Provost::running();
     let mut worker = at_work(&provost);
     let mut ask = |params: Value| worker.ask("reportObservation", &params)["result"].clone();
@@ -108,12 +108,12 @@ fn report_observation_that_is_critical_alerts_a_person() {
     let mut worker = at_work(&provost);
     let quiet =
         json!({"taskId": "TASK-001", "observation": "o", "type": "issue", "severity": "low"});
-    let told = worker.ask("reportObservation", &quiet)["result"].clone();
-    assert_eq!((&told["status"], told.get("dashboardAlert")), (&json!("logged"), None));
+    let answer = worker.ask("reportObservation", &quiet)["result"].clone();
+    assert_eq!((&answer["status"], answer.get("dashboardAlert")), (&json!("logged"), None));
     let loud = with(quiet, &json!({"severity": "critical"}));
-    let told = worker.ask("reportObservation", &loud)["result"].clone();
+    let answer = worker.ask("reportObservation", &loud)["result"].clone();
     assert_eq!(
-        (&told["alertTicket"], &told["dashboardAlert"]["visible"]),
+        (&answer["alertTicket"], &answer["dashboardAlert"]["visible"]),
         (&json!("TK-001"), &json!(true))
     );
 }
@@ -155,9 +155,9 @@ fn report_issue_is_escalated_by_its_severity() {
             "issue_description": "it burns", "severity": severity, "task_id": "TASK-001",
             "file_path": "src/main.rs", "repro_steps": "look", "immediate": immediate,
         });
-        let told = worker.ask("reportIssue", &issue)["result"].clone();
-        assert_eq!((&told["logged"], &told["escalated"]), (&json!(true), &json!(escalated)));
-        assert_eq!(told["alert_ticket"].is_string(), escalated);
+        let answer = worker.ask("reportIssue", &issue)["result"].clone();
+        assert_eq!((&answer["logged"], &answer["escalated"]), (&json!(true), &json!(escalated)));
+        assert_eq!(answer["alert_ticket"].is_string(), escalated);
     }
     let next = worker.ask("reportIssue", &json!({"issue_description": "i", "severity": 3}));
     assert_eq!(next["result"]["issue_id"], "ISSUE-005");

@@ -53,17 +53,17 @@ fn the_same_plan_again_changes_nothing_and_another_needs_a_version_of_its_own() 
         ["plan", "add", &path, "--name", "my-app", "--version", "1.0.0", "--replace", "--json"];
     assert_eq!(provost.verb(command).json()["status"], "replaced");
     let plans = provost.verb(["plan", "list", "--json"]).json()["plans"].clone();
-    let told: Vec<(&Value, &Value)> = plans
+    let versions: Vec<(&Value, &Value)> = plans
         .as_array()
         .unwrap()
         .iter()
         .map(|plan| (&plan["version"], &plan["is_current"]))
         .collect();
-    assert_eq!(told, [(&json!("1.1.0"), &json!(true)), (&json!("1.0.0"), &json!(false))]);
+    assert_eq!(versions, [(&json!("1.1.0"), &json!(true)), (&json!("1.0.0"), &json!(false))]);
 }
 
 #[test]
-fn a_folder_gives_its_documents_and_bad_ones_are_told_by_name() {
+fn a_folder_gives_its_documents_and_bad_ones_are_reported_by_name() {
     let provost = Provost::running();
     let repo = provost.board().repo().path.clone();
     let folder = repo.join("docs");
@@ -130,7 +130,7 @@ fn a_plan_is_removed_version_by_version_or_whole_and_answers_stay() {
 }
 
 #[test]
-fn a_plan_needs_a_name_that_can_be_told_and_each_file_is_taken_once() {
+fn a_plan_needs_a_name_that_can_be_shown_and_each_file_is_taken_once() {
     let provost = Provost::running();
     let repo = provost.board().repo().path.clone();
     let path = repo.join("a.md");

@@ -28,8 +28,8 @@ fn a_task_shows_what_was_reported_on_it_by_tool_and_by_verb() {
     let board = desk::board(&provost, []);
     let task = board.task("one");
     let mut worker = desk::worker(&board);
-    let told = ask(&mut worker, "reportTaskDone", &blocked());
-    let observed = &told["observationsProcessed"][0];
+    let answer = ask(&mut worker, "reportTaskDone", &blocked());
+    let observed = &answer["observationsProcessed"][0];
     assert_eq!(
         observed["suggestedFollowUp"],
         "Document that HSL is better than HEX for theme switching"
@@ -85,7 +85,7 @@ fn a_report_that_is_too_long_is_shortened_and_says_so() {
 }
 
 #[test]
-fn a_project_shows_what_was_reported_and_waits_for_nobody() {
+fn a_project_shows_what_was_reported_and_waits_for_no_one() {
     let provost = desk::provost();
     let board = desk::board(&provost, ["one"]);
     let mut worker = desk::worker(&board);
@@ -97,13 +97,13 @@ fn a_project_shows_what_was_reported_and_waits_for_nobody() {
         "needsInvestigation": false, "actionNeeded": "look"});
     ask(&mut worker, "reportTestFailure", &failure);
     let listed = reports(&provost, &board.project_id);
-    let told: Vec<[&Value; 4]> = listed
+    let rows: Vec<[&Value; 4]> = listed
         .iter()
         .map(|it| [&it["handle"], &it["kind"], &it["status"], &it["task_id"]])
         .collect();
     let (noted, task) = (json!("noted"), json!("TASK-001"));
     assert_eq!(
-        told,
+        rows,
         [
             [&json!("FAIL-001"), &json!("failure"), &noted, &task],
             [&json!("ISSUE-001"), &json!("issue"), &noted, &task],
@@ -128,9 +128,9 @@ fn a_failure_that_needs_a_person_is_in_the_inbox_once_until_it_is_seen() {
         "failureDetails": {"error": "boom"}, "previousStatus": "passing_before",
         "needsInvestigation": false, "actionNeeded": "look"});
     for _ in 0..2 {
-        let told = ask(&mut worker, "reportTestFailure", &failure);
-        assert_eq!(told["dashboardAlert"]["requiresHumanAttention"], true, "{told}");
-        assert_eq!(told["alertTicket"], "TK-001", "one that waits is enough");
+        let answer = ask(&mut worker, "reportTestFailure", &failure);
+        assert_eq!(answer["dashboardAlert"]["requiresHumanAttention"], true, "{answer}");
+        assert_eq!(answer["alertTicket"], "TK-001", "one that waits is enough");
     }
     let open = provost.call("list_inbox", &json!({}))["questions"].clone();
     assert_eq!(open.as_array().unwrap().len(), 1, "{open}");
@@ -138,8 +138,8 @@ fn a_failure_that_needs_a_person_is_in_the_inbox_once_until_it_is_seen() {
     assert!(provost.verb(["inbox"]).stdout.contains("t fails in TASK-001."));
     assert_eq!(provost.verb(["answer", "TK-001", "seen"]).code, 0);
     assert_eq!(provost.call("list_inbox", &json!({}))["questions"], json!([]));
-    let told = ask(&mut worker, "reportTestFailure", &failure);
-    assert_eq!(told["alertTicket"], "TK-002", "it is back");
+    let answer = ask(&mut worker, "reportTestFailure", &failure);
+    assert_eq!(answer["alertTicket"], "TK-002", "it is back");
 }
 
 #[test]

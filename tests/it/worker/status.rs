@@ -16,8 +16,8 @@ fn investigated(worker: &mut Client) {
         "failureDetails": {"error": "assertion failed"}, "previousStatus": "never_passed",
         "needsInvestigation": true, "actionNeeded": "find out",
     });
-    let told = ask(worker, "reportTestFailure", &failure);
-    assert_eq!(told["blockingTask"]["blockingTaskId"], "TASK-002", "{told}");
+    let answer = ask(worker, "reportTestFailure", &failure);
+    assert_eq!(answer["blockingTask"]["blockingTaskId"], "TASK-002", "{answer}");
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn an_investigation_that_is_done_resolves_its_ticket_and_frees_its_task() {
         json!({"acknowledged": true, "next_action": "get_next_task",
             "cascaded": {"ticketsResolved": 1, "tasksUnblocked": 1}})
     );
-    let told = report(&mut worker, "TASK-001", "done");
-    assert!(told.get("warnings").is_none(), "{told}");
+    let answer = report(&mut worker, "TASK-001", "done");
+    assert!(answer.get("warnings").is_none(), "{answer}");
 }
 
 #[test]
@@ -138,6 +138,6 @@ fn report_task_status_cascaded_failure_is_rolled_back_whole() {
     assert_eq!(refusal["cascaded"], json!({"ticketsResolved": 0, "tasksUnblocked": 0}));
     assert_eq!(status(&board, "Investigate: adds fails"), "todo");
     provost.sql(&["DROP TRIGGER no_update"]);
-    let told = worker.call("reportTaskStatus", &investigated).output();
-    assert_eq!(told["cascaded"], json!({"ticketsResolved": 1, "tasksUnblocked": 1}));
+    let answer = worker.call("reportTaskStatus", &investigated).output();
+    assert_eq!(answer["cascaded"], json!({"ticketsResolved": 1, "tasksUnblocked": 1}));
 }

@@ -76,9 +76,12 @@ fn a_task_that_is_done_needs_no_ticket_against_it_any_more() {
     let blocker = json!({"title": "no key", "type": "blocker", "task_id": "TASK-001"});
     worker.ask("createTicket", &blocker);
     let report = json!({"task_id": "TASK-001", "status": "done"});
-    let told = worker.ask("reportTaskStatus", &report)["result"].clone();
-    assert_eq!(told["cascaded"]["ticketsResolved"], 1, "{told}");
-    assert!(told["warnings"][0].as_str().unwrap().contains("TK-001 stood in its way"), "{told}");
+    let answer = worker.ask("reportTaskStatus", &report)["result"].clone();
+    assert_eq!(answer["cascaded"]["ticketsResolved"], 1, "{answer}");
+    assert!(
+        answer["warnings"][0].as_str().unwrap().contains("TK-001 stood in its way"),
+        "{answer}"
+    );
     let all = provost.call("list_inbox", &json!({"status": "all"}));
     let ticket = &all["questions"][0];
     assert_eq!(
@@ -100,8 +103,8 @@ fn a_ticket_tells_who_resolved_it_and_an_investigation_which_task_does() {
     let failure = json!({"taskId": "TASK-001", "testName": "t", "testFile": "t.rs",
         "failureDetails": {"error": "e"}, "previousStatus": "passing_before",
         "needsInvestigation": true, "actionNeeded": "investigate"});
-    let told = worker.ask("reportTestFailure", &failure)["result"].clone();
-    assert!(told["investigationTaskCreated"].is_object(), "{told}");
+    let answer = worker.ask("reportTestFailure", &failure)["result"].clone();
+    assert!(answer["investigationTaskCreated"].is_object(), "{answer}");
     let refusal = provost.refusal("answer", &json!({"question_id": "TK-002", "answer": "x"}));
     assert_eq!(refusal["code"], "invalid_state", "{refusal}");
     assert!(refusal["hint"].as_str().unwrap().starts_with("Call get_task with task_id"));

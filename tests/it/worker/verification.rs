@@ -101,13 +101,13 @@ fn what_failed_is_on_the_board_again_with_its_issues_and_follow_ups() {
     );
     assert_eq!(status(&board, "palette"), "todo");
     // What builds on it waits again, until it is done again, which is verified anew.
-    let told = done(&mut worker, "TASK-003");
+    let answer = done(&mut worker, "TASK-003");
     assert_eq!(
-        (&told["nextTaskId"], &told["dashboardUpdate"]["blockedCount"]),
+        (&answer["nextTaskId"], &answer["dashboardUpdate"]["blockedCount"]),
         (&json!("TASK-001"), &json!(1))
     );
-    let told = done(&mut worker, "TASK-001");
-    assert_eq!(told["verificationTaskCreated"]["taskId"], "TASK-VERIFY-003");
+    let answer = done(&mut worker, "TASK-001");
+    assert_eq!(answer["verificationTaskCreated"]["taskId"], "TASK-VERIFY-003");
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn what_is_incomplete_is_reopened_and_what_was_begun_upon_it_is_named() {
     let provost = desk::provost();
     let (board, mut worker) = to_verify(&provost);
     ask(&mut worker, "reportTaskStatus", &json!({"task_id": "TASK-002"}));
-    let told = report(&mut worker, "partial", "done_but_incomplete", &json!({}));
-    assert_eq!(told["originalTaskMarked"], "rework");
-    assert_eq!(told["warnings"], json!(["TASK-002 builds on TASK-001 and was begun."]));
+    let answer = report(&mut worker, "partial", "done_but_incomplete", &json!({}));
+    assert_eq!(answer["originalTaskMarked"], "rework");
+    assert_eq!(answer["warnings"], json!(["TASK-002 builds on TASK-001 and was begun."]));
     assert_eq!(status(&board, "palette"), "todo");
 }
 
@@ -127,13 +127,13 @@ fn what_was_verified_in_part_stays_done_and_its_faults_are_issues() {
     let (board, mut worker) = to_verify(&provost);
     let part = json!({"verification": {"checklist": [
         {"item": "Contrast", "status": "failed", "note": "3.9 of 4.5"}], "summary": "s"}});
-    let told = report(&mut worker, "partial", "done", &part);
+    let answer = report(&mut worker, "partial", "done", &part);
     assert_eq!(
-        (&told["originalTaskMarked"], &told["blockerCleared"]),
+        (&answer["originalTaskMarked"], &answer["blockerCleared"]),
         (&json!("done"), &json!(true))
     );
-    assert_eq!(told["issuesFound"][0]["title"], "3.9 of 4.5");
-    assert_eq!(told["issuesFound"][0]["severity"], "medium");
+    assert_eq!(answer["issuesFound"][0]["title"], "3.9 of 4.5");
+    assert_eq!(answer["issuesFound"][0]["severity"], "medium");
     assert_eq!(status(&board, "palette"), "done");
 }
 
@@ -141,21 +141,21 @@ fn what_was_verified_in_part_stays_done_and_its_faults_are_issues() {
 fn what_a_person_has_to_look_at_becomes_a_ticket_that_blocks_nothing() {
     let provost = desk::provost();
     let (board, mut worker) = to_verify(&provost);
-    let told = report(&mut worker, "needs-manual-review", "done", &json!({}));
-    assert_eq!(told["reviewTicketId"], "TK-001");
-    assert_eq!(told["originalTaskMarked"], "done");
+    let answer = report(&mut worker, "needs-manual-review", "done", &json!({}));
+    assert_eq!(answer["reviewTicketId"], "TK-001");
+    assert_eq!(answer["originalTaskMarked"], "done");
     assert_eq!(status(&board, "Verify: palette"), "done");
-    let told = ask(&mut worker, "reportTaskStatus", &json!({"task_id": "TASK-002"}));
-    assert_eq!(told["next_action"], "continue");
+    let answer = ask(&mut worker, "reportTaskStatus", &json!({"task_id": "TASK-002"}));
+    assert_eq!(answer["next_action"], "continue");
 }
 
 #[test]
-fn a_result_that_speaks_against_itself_is_taken_at_its_worst_and_told_so() {
+fn a_result_that_contradicts_itself_is_taken_at_its_worst_with_a_warning() {
     let provost = desk::provost();
     let (board, mut worker) = to_verify(&provost);
-    let told = report(&mut worker, "passed", "needs_rework", &json!({}));
-    assert_eq!(told["originalTaskMarked"], "rework");
-    assert!(told["warnings"][0].as_str().unwrap().contains("as passed"), "{told}");
+    let answer = report(&mut worker, "passed", "needs_rework", &json!({}));
+    assert_eq!(answer["originalTaskMarked"], "rework");
+    assert!(answer["warnings"][0].as_str().unwrap().contains("as passed"), "{answer}");
     assert_eq!(status(&board, "palette"), "todo");
 }
 

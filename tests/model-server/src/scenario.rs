@@ -172,8 +172,8 @@ impl<'a> Script<'a> {
     }
 
     fn context(&self) -> Plan {
-        if let Some(told) = self.results.iter().find(|text| holds_uuid(text)) {
-            return say(&format!("I was told: {told}"));
+        if let Some(result) = self.results.iter().find(|text| holds_uuid(text)) {
+            return say(&format!("I was told: {result}"));
         }
         let searched = !self.results.is_empty();
         match tools::mcp(&self.request.tools, "provost", "get_context", searched) {

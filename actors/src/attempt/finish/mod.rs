@@ -221,11 +221,11 @@ fn with_left(mut refusal: Refusal, left: &[&str]) -> Refusal {
     if left.is_empty() {
         return refusal;
     }
-    let told = format!(
+    let sentence = format!(
         " The target branch of {} had moved already and could not go back: it has the work.",
         left.join(", ")
     );
-    refusal.message.push_str(&told);
+    refusal.message.push_str(&sentence);
     refusal.hint.push_str(" The rest follows then.");
     refusal.detail("merged", left.to_vec())
 }

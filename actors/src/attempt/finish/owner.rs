@@ -9,14 +9,14 @@ use crate::attempt::message::AttemptMessage;
 use crate::attempt::state::AttemptActorState;
 use crate::ids::FinishId;
 use crate::journal::{
-    Attempt, Finish, FinishRequest, FinishState, Key, Once, Phase, RepoRequest, remembered,
+    Attempt, Finish, FinishRequest, FinishState, Idempotent, Key, Phase, RepoRequest, remembered,
 };
 use crate::refusal::{Code, Refusal};
 use ractor::RpcReplyPort;
 
 /// Where the answer to a call that begins a finish goes. `Once`: an earlier call with this key may have
 /// begun it.
-pub type FinishPort = RpcReplyPort<Result<Once<FinishId>, Refusal>>;
+pub type FinishPort = RpcReplyPort<Result<Idempotent<FinishId>, Refusal>>;
 
 impl AttemptActorState {
     /// Begins a finish, and answers once its row is written. The finish itself runs in a task.
@@ -32,7 +32,7 @@ impl AttemptActorState {
         &mut self,
         key: Option<&Key>,
         request: FinishRequest,
-    ) -> Result<Once<FinishId>, Refusal> {
+    ) -> Result<Idempotent<FinishId>, Refusal> {
         let journal = Arc::clone(&self.world.journal);
         if let Some(begun) = remembered(&*journal, key).await? {
             return Ok(begun);

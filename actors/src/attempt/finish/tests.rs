@@ -161,19 +161,19 @@ fn what_can_not_go_back_is_left_and_the_first_reason_stays() {
         assert_eq!(next(&it), Step::End(Ending::Refused(refused())));
         assert_eq!(it.receipt.repos[0].merged.as_ref().unwrap().place, TargetState::Left);
         assert_eq!(it.left(), ["a"]);
-        let told = with_left(refused(), &it.left());
+        let refusal = with_left(refused(), &it.left());
         assert!(
-            told.message.ends_with(
+            refusal.message.ends_with(
                 "The target branch of a had moved already and could not go back: it has the work."
             ),
-            "{told}"
+            "{refusal}"
         );
-        assert_eq!(told.details["merged"], serde_json::json!(["a"]));
+        assert_eq!(refusal.details["merged"], serde_json::json!(["a"]));
     }
 }
 
 #[test]
-fn a_target_that_moves_is_computed_and_checked_anew_a_few_times() {
+fn a_target_that_moves_is_computed_and_checked_again_a_few_times() {
     let mut it = checked();
     step(&mut it, &Step::Move(0), Stepped::Moved);
     for _ in 0..RECOMPUTED_MAX {

@@ -305,7 +305,7 @@ fn a_stop_that_was_obeyed_while_no_daemon_ran_is_remembered() {
 }
 
 #[test]
-fn a_settled_turn_whose_end_is_told_again_still_takes_in_its_log() {
+fn a_settled_turn_whose_end_is_reported_again_still_takes_in_its_log() {
     let mut life = Life::settled();
     assert_eq!(run(&mut life, &[LifeEvent::Exited(exit(0))]), [Effect::Drain(exit(0))]);
 }

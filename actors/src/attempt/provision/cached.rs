@@ -122,7 +122,7 @@ impl Cached {
     /// `None`: a stop came.
     pub async fn look(&self, world: &World, signals: &SetupSignals) -> Option<Looked> {
         let mut waited_for = None;
-        let _told = Told { world, attempt: self.attempt };
+        let _notice = WaitNotice { world, attempt: self.attempt };
         loop {
             let receipt = |key: &str, state, waited_for| CacheReceipt {
                 waited_for,
@@ -299,12 +299,12 @@ async fn obstacle(
 }
 
 /// Shows in an attempt's status for whose setup it waits, and takes that back when dropped.
-struct Told<'a> {
+struct WaitNotice<'a> {
     world: &'a World,
     attempt: AttemptId,
 }
 
-impl Drop for Told<'_> {
+impl Drop for WaitNotice<'_> {
     fn drop(&mut self) {
         self.world.journal.waits_for_setup(self.attempt, None);
     }

@@ -99,10 +99,10 @@ mod tests {
         };
         let mut all: Vec<PlannedCheck> = planned.iter().map(own).collect();
         merge(&mut all, &of.iter().copied().collect(), of.len() > 1);
-        let told = |check: &PlannedCheck| {
+        let describe = |check: &PlannedCheck| {
             format!("{}: {} in {:?}", check.name, check.command, check.repo.as_deref())
         };
-        all.iter().map(told).collect()
+        all.iter().map(describe).collect()
     }
 
     #[test]

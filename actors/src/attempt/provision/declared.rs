@@ -106,13 +106,13 @@ async fn read(
     let config = &world.settings.repos;
     let over = config.of(&attempt.project_id.to_string(), &attempt.project_name, &repo.name);
     declared.read(config, over).await.map_err(|error| {
-        let mend = match &error {
+        let advice = match &error {
             DeclaredError::Faulty { .. } => {
                 format!(". Mend it on {}, and start another attempt", repo.target_branch)
             }
             DeclaredError::Unreadable { .. } | DeclaredError::Configured(_) => String::new(),
         };
-        failed(repo, &format!("{error}{mend}"))
+        failed(repo, &format!("{error}{advice}"))
     })
 }
 

@@ -164,15 +164,15 @@ impl Provision {
     pub fn left_out(&self) -> Option<String> {
         let copied = self.repos.iter().filter_map(|(name, it)| Some((name, it.copied.as_ref()?)));
         let copied = copied.filter(|(_, copied)| copied.left_out_count > 0);
-        let told = copied.map(|(name, CopyReceipt { left_out_count, left_out, .. })| {
+        let parts = copied.map(|(name, CopyReceipt { left_out_count, left_out, .. })| {
             let first = left_out.iter().take(NAMED);
             let first: Vec<String> =
                 first.map(|it| format!("{} ({})", it.path, it.reason)).collect();
             format!("{left_out_count} in the worktree of {name}, such as {}", first.join(", "))
         });
-        let told: Vec<String> = told.collect();
-        let of_all = told.join("; ");
-        (!told.is_empty())
+        let parts: Vec<String> = parts.collect();
+        let of_all = parts.join("; ");
+        (!parts.is_empty())
             .then(|| format!("Of the files that `copy` names, some were left out: {of_all}."))
     }
 

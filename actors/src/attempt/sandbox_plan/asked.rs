@@ -60,7 +60,7 @@ impl Machine {
         let level = Level::Workspace;
         let abi = sandbox::abi();
         let sandbox = Sandbox { level, abi, rules, ..Sandbox::default() };
-        Ok(SandboxPlan { sandbox, env, told: None, state: None })
+        Ok(SandboxPlan { sandbox, env, agent_notice: None, state: None })
     }
 
     /// Why a program must not run outside of a sandbox, in a sentence without its full stop: an agent
@@ -229,8 +229,11 @@ mod tests {
         }
         assert_eq!(machine.replaceable(&home.join("bin/own")), None);
         assert_eq!(machine.replaceable(Path::new("/usr/bin/env")), None);
-        let told = machine.replaceable(&home.join("bin/link")).unwrap();
-        assert!(told.contains("executor a") && told.contains("install it elsewhere"), "{told}");
+        let reason = machine.replaceable(&home.join("bin/link")).unwrap();
+        assert!(
+            reason.contains("executor a") && reason.contains("install it elsewhere"),
+            "{reason}"
+        );
         assert_eq!(machine.replaceable_folders(&search), [home.join("a/bin")]);
     }
 

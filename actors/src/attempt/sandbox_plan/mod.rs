@@ -58,7 +58,7 @@ const SANDBOX_NOTICE: &str = "You work in a sandbox. You can read the system and
     \"Operation not permitted\" there is meant so. Do not try to get around it; if the task needs more, say what.";
 
 /// The same for the level `strict`.
-const TOLD_STRICT: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
+const STRICT_NOTICE: &str = "You work in a sandbox. You can read the system and the toolchains. You can \
     write this working folder, its git repository, which is your own (commit, branch, rebase and \
     merge as you like), $TMPDIR and your own settings. The rest of the home folder and of the \
     machine, git hooks and git's configuration are closed to you: \"Permission denied\" or \
@@ -67,7 +67,7 @@ const TOLD_STRICT: &str = "You work in a sandbox. You can read the system and th
     get around it; if the task needs more, say what, and name the host.";
 
 /// The same for an agent that may only read.
-const TOLD_TO_READ: &str = "You work in a sandbox in which you can read, not write: the system, the \
+const READ_ONLY_NOTICE: &str = "You work in a sandbox in which you can read, not write: the system, the \
     toolchains and this working folder. You can write $TMPDIR and your own settings alone. \
     \"Permission denied\" or \"Operation not permitted\" elsewhere is meant so. Do not try to get \
     around it; if the task needs more, say what.";
@@ -83,7 +83,7 @@ pub struct SandboxPlan {
     /// Changes of the environment: variables that the process gets, or must not have (`None`).
     env: BTreeMap<&'static str, Option<String>>,
     /// The text before the prompt. `None`: the executor is scripted, or the process is no agent.
-    pub told: Option<&'static str>,
+    pub agent_notice: Option<&'static str>,
     /// The state of the agent's own. `None`: the process is no agent, or the executor has no state that
     /// is known.
     state: Option<OwnState>,
@@ -115,13 +115,13 @@ pub async fn around(
     let state = own_state::of_turn(world, attempt.attempt_id, places, session).await?;
     boxed.sandbox.own_state = state.is_some();
     boxed.sandbox.rules.extend(state.iter().flat_map(OwnState::rules));
-    let told = match (reads_only, level) {
-        (true, _) => TOLD_TO_READ,
-        (false, Level::Strict) => TOLD_STRICT,
+    let agent_notice = match (reads_only, level) {
+        (true, _) => READ_ONLY_NOTICE,
+        (false, Level::Strict) => STRICT_NOTICE,
         (false, _) => SANDBOX_NOTICE,
     };
-    let told = (!executor.describe().stand_in).then_some(told);
-    Ok(Some(SandboxPlan { told, state, ..boxed }))
+    let agent_notice = (!executor.describe().stand_in).then_some(agent_notice);
+    Ok(Some(SandboxPlan { agent_notice, state, ..boxed }))
 }
 
 /// The rules for an agent that may only read: of these, nothing but the temporary folder may be written.
@@ -245,7 +245,7 @@ async fn made(
     }
     let sandbox =
         Sandbox { level, abi: sandbox::abi(), rules, hosts, refused, ..Sandbox::default() };
-    Ok(SandboxPlan { sandbox, env, told: None, state: None })
+    Ok(SandboxPlan { sandbox, env, agent_notice: None, state: None })
 }
 
 /// Why this machine can't have a sandbox of a level, in a sentence without its full stop. `None`: it can.
@@ -467,7 +467,8 @@ mod tests {
         let changed = |access| {
             let rules = [Rule { path: real(&npm).unwrap(), access }];
             let env = variables(&person, &rules, Path::new("/t"));
-            let boxed = SandboxPlan { sandbox: sandbox.clone(), env, told: None, state: None };
+            let boxed =
+                SandboxPlan { sandbox: sandbox.clone(), env, agent_notice: None, state: None };
             let own = [("UV_CACHE_DIR", "/own"), ("SSH_AUTH_SOCK", "/agent")];
             let mut env = own.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
             boxed.change(&mut env);

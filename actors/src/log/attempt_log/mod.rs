@@ -199,9 +199,9 @@ impl AttemptLog {
         let mut guard = lock(&self.writer);
         let (writer, is_stale) = &mut *guard;
         if *is_stale {
-            let mut anew = LogWriter::open(&self.dir, self.limits, Arc::clone(&self.live))?;
-            anew.inherit(writer);
-            *writer = anew;
+            let mut reopened = LogWriter::open(&self.dir, self.limits, Arc::clone(&self.live))?;
+            reopened.inherit(writer);
+            *writer = reopened;
         }
         // Set before the change, so that a panic leaves it set.
         *is_stale = true;

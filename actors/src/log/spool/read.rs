@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_read_across_segments_and_what_is_gone_is_told() {
+    fn bytes_are_read_across_segments_and_what_is_gone_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let mut reader = SpoolReader::open(dir.path());
         let mut buffer = [0; 16];

@@ -93,7 +93,7 @@ fn an_entry_that_is_missing_is_found() {
 }
 
 #[test]
-fn lines_that_retention_took_are_told_to_be_gone() {
+fn lines_that_retention_took_are_reported_as_gone() {
     let dir = tempfile::tempdir().unwrap();
     let log = AttemptLog::open(dir.path(), NO_RING).unwrap();
     let process = ProcessId::new();

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_and_signals_are_told_apart_and_the_first_end_counts() {
+    fn codes_and_signals_are_distinguished_and_the_first_end_counts() {
         let mut leader = leader();
         leader.ended(Some(ExitStatus::from_raw(9)), [0, 0]);
         leader.ended(None, [1, 1]);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_nobody_can_tell_says_so() {
+    fn an_end_that_is_unknown_says_so() {
         let mut leader = leader();
         leader.ended(None, [0, 0]);
         let record = leader.record_due([0, 0]).unwrap();

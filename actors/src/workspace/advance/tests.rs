@@ -373,8 +373,8 @@ async fn a_switch_that_fails_in_the_middle_is_put_back_and_stays_locked_until_it
     scene.is_as_before("").await;
     // Nor can it be put back.
     fs::rename(&removed, &kept).unwrap();
-    let told = advance(&scene.to()).await.unwrap_err().to_string();
-    assert!(told.contains("can't be completed or put back"), "{told}");
+    let error = advance(&scene.to()).await.unwrap_err().to_string();
+    assert!(error.contains("can't be completed or put back"), "{error}");
     assert!(scene.repo.join(".git/index.lock").exists());
     fs::rename(&kept, &removed).unwrap();
     assert!(matches!(scene.advance().await, Advanced::InTheWay { .. }));

@@ -215,7 +215,7 @@ fn a_fork_has_what_was_merged_of_its_source() {
 }
 
 #[test]
-fn the_last_merge_is_told_with_what_the_work_counted_since_then() {
+fn the_last_merge_is_found_with_what_the_work_counted_since_then() {
     let mut scene = Scene::new();
     scene.works();
     scene.lands(false);
@@ -227,16 +227,16 @@ fn the_last_merge_is_told_with_what_the_work_counted_since_then() {
     let tip = scene.tip();
     let nothing = Landing { before: tip.clone(), result: tip, ..second.clone() };
     scene.history.landings.insert(0, nothing);
-    let told = |scene: &Scene| {
+    let last_merge = |scene: &Scene| {
         scene.git(&["update-ref", "refs/heads/main", &scene.tip()]);
         let repo = scene.dir.path().join("repo");
-        let told = merged_last(&repo, "main", &scene.history);
-        scene.runtime.block_on(told).unwrap()
+        let search = merged_last(&repo, "main", &scene.history);
+        scene.runtime.block_on(search).unwrap()
     };
-    assert_eq!(told(&scene), Some((second, first.clone())));
+    assert_eq!(last_merge(&scene), Some((second, first.clone())));
     scene.is_amended(1);
-    let (landing, since) = told(&scene).unwrap();
+    let (landing, since) = last_merge(&scene).unwrap();
     assert_eq!((landing.commit, Some(since)), (first, scene.history.begun.clone()));
     scene.is_amended(2);
-    assert_eq!(told(&scene), None, "the target has nothing of it");
+    assert_eq!(last_merge(&scene), None, "the target has nothing of it");
 }

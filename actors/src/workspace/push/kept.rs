@@ -113,8 +113,8 @@ mod tests {
         other.remove(None).await.unwrap();
         assert_eq!(all().await, kept);
         std::fs::rename(&remote, dir.path().join("away")).unwrap();
-        let told = one.put(11, &commit).await.unwrap_err();
-        assert!(matches!(told, PushError::Git(_)), "{told}");
+        let error = one.put(11, &commit).await.unwrap_err();
+        assert!(matches!(error, PushError::Git(_)), "{error}");
         assert!(!ran.exists());
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::plenty::{FILE_MAX, TOTAL_MAX};
+use super::limits::{FILE_MAX, TOTAL_MAX};
 use super::{GitError, Snapshot, SnapshotError};
 use crate::blocking::{blocking, if_there};
 use crate::workspace::tree::{Entry, Tree};

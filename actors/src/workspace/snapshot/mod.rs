@@ -12,10 +12,10 @@
 //! over first ([`transfer`]). Files that are too large to read ([`plenty`]) are listed by size. A patch
 //! is made from a [`mirror`] of its files.
 
+pub(super) mod limits;
 mod mirror;
 mod names;
 pub(super) mod patch;
-pub(super) mod plenty;
 mod withheld;
 
 use std::collections::HashSet;
@@ -205,14 +205,14 @@ impl Snapshot {
         let mut by_name = self.diff(None, &["-z", "--raw", "--no-renames"]).await?;
         let tree = Arc::clone(&self.tree);
         let by_name = blocking(move || {
-            plenty::measure(&tree, &mut by_name);
+            limits::measure(&tree, &mut by_name);
             io::Result::Ok(by_name)
         });
         let by_name = by_name.await?;
         let index = self.index_without(&by_name).await?;
         let options = ["-z", "--raw", "--numstat", "--find-renames"];
         let read = self.diff(index.as_deref(), &options).await?;
-        Ok(plenty::together(by_name, read))
+        Ok(limits::together(by_name, read))
     }
 
     /// The changes by `git diff` with these options. `index`: another one than the snapshot's.

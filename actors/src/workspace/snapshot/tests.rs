@@ -106,7 +106,7 @@ impl Scene {
     }
 
     /// Path, status, lines added and deleted.
-    fn told(&self) -> Vec<(String, Status, u64, u64)> {
+    fn rows(&self) -> Vec<(String, Status, u64, u64)> {
         let changes = self.changes().into_iter();
         let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         changes.map(|c| (shown(&c.path), c.status, c.added, c.deleted)).collect()
@@ -171,7 +171,7 @@ fn lines(count: usize) -> String {
 }
 
 #[test]
-fn committed_staged_unstaged_and_untracked_changes_are_all_told() {
+fn committed_staged_unstaged_and_untracked_changes_are_all_listed() {
     let old = lines(20);
     let files: [(&[u8], &[u8]); 4] =
         [(b"a", b"1\n"), (b"b", b"1\n"), (b"c", b"1\n"), (b"old", old.as_bytes())];
@@ -187,7 +187,7 @@ fn committed_staged_unstaged_and_untracked_changes_are_all_told() {
     scene.write("untracked/file", "new\nfile\n");
     scene.write("binary", b"\0\x01");
     scene.write("empty", "");
-    let told = scene.told();
+    let rows = scene.rows();
     let expected = [
         (".gitignore", Status::Added, 1, 0),
         ("a", Status::Modified, 1, 0),
@@ -198,12 +198,12 @@ fn committed_staged_unstaged_and_untracked_changes_are_all_told() {
         ("new", Status::Renamed, 0, 0),
         ("untracked/file", Status::Added, 2, 0),
     ];
-    assert_eq!(told, expected.map(|(path, s, a, d)| (path.to_owned(), s, a, d)));
+    assert_eq!(rows, expected.map(|(path, s, a, d)| (path.to_owned(), s, a, d)));
     // What the target branch has gained meanwhile is not the attempt's.
     write(&scene.source.repo, b"theirs", b"x");
     scene.git_in_repo(&["add", "--all"]);
     scene.git_in_repo(&["commit", "--quiet", "--message=theirs"]);
-    assert_eq!(scene.told(), told);
+    assert_eq!(scene.rows(), rows);
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_commit_that_is_missing_is_not_fetched_the_way_the_agent_configures() {
 }
 
 #[test]
-fn repositories_in_the_worktree_are_told_by_their_commit_and_run_nothing() {
+fn repositories_in_the_worktree_are_shown_by_their_commit_and_run_nothing() {
     let scene = Scene::new(&[(b"a", b"1\n")]);
     let sprung = scene.scratch.path().join("sprung");
     let trap = format!("touch {}; cat", sprung.display());
@@ -311,8 +311,8 @@ fn repositories_in_the_worktree_are_told_by_their_commit_and_run_nothing() {
     nest("untracked");
     nest("unborn");
     let all = scene.changes();
-    let told: Vec<&[u8]> = all.iter().map(|change| change.path.as_slice()).collect();
-    assert_eq!(told, [&b"tracked"[..], b"untracked"]);
+    let paths: Vec<&[u8]> = all.iter().map(|change| change.path.as_slice()).collect();
+    assert_eq!(paths, [&b"tracked"[..], b"untracked"]);
     let patch = scene.patch(&all, &[0, 1]);
     assert!(patch.contains(&format!("+Subproject commit {commit}")), "{patch}");
     scene.applied(&patch);
@@ -320,7 +320,7 @@ fn repositories_in_the_worktree_are_told_by_their_commit_and_run_nothing() {
 }
 
 #[test]
-fn a_fault_is_told_and_never_taken_for_no_changes() {
+fn a_fault_is_reported_and_never_taken_for_no_changes() {
     let scene = Scene::new(&[(b"a", b"1\n")]);
     let begun = scene.git(&["rev-parse", "HEAD"]);
     let take = |begun: Option<String>| {
@@ -367,14 +367,14 @@ fn an_index_that_is_gone_or_unmerged_hides_nothing() {
     let worktree = scene.worktree();
     let merge = git::run(&worktree, &["merge", "provost/x"]);
     assert!(scene.runtime.block_on(merge).is_err(), "a conflict");
-    let told = |scene: &Scene| scene.told().into_iter().map(|(path, ..)| path).collect::<Vec<_>>();
-    assert_eq!(told(&scene), ["a"]);
+    let paths = |scene: &Scene| scene.rows().into_iter().map(|(path, ..)| path).collect::<Vec<_>>();
+    assert_eq!(paths(&scene), ["a"]);
     fs::remove_file(scene.source.own.admin().join("index")).unwrap();
-    assert_eq!(told(&scene), ["a"]);
+    assert_eq!(paths(&scene), ["a"]);
 }
 
 #[test]
-fn a_patch_that_is_too_long_is_told_and_not_held() {
+fn a_patch_that_is_too_long_is_reported_and_not_held() {
     let scene = Scene::new(&[]);
     scene.write("big", lines(10_000));
     let mut snapshot = scene.take().unwrap();
@@ -550,7 +550,7 @@ fn any_part_of_any_work_applies_and_the_whole_gives_the_worktree() {
 }
 
 #[test]
-fn what_is_too_much_to_be_read_is_told_by_its_size() {
+fn what_is_too_much_to_be_read_is_shown_by_its_size() {
     const HUGE: u64 = 1 << 40;
     let scene = Scene::new(&[(b"tracked", b"1\n"), (b"small", b"1\n")]);
     for name in ["tracked", "untracked"] {
@@ -558,15 +558,15 @@ fn what_is_too_much_to_be_read_is_told_by_its_size() {
     }
     fs::remove_file(scene.worktree().join("small")).unwrap();
     scene.write("new", "1\n");
-    let told = |change: Change| (change.path, change.status, change.bytes, change.is_read);
-    let told: Vec<_> = scene.changes().into_iter().map(told).collect();
+    let row = |change: Change| (change.path, change.status, change.bytes, change.is_read);
+    let rows: Vec<_> = scene.changes().into_iter().map(row).collect();
     let path = |path: &str| path.as_bytes().to_vec();
     let expected = [
         (path("new"), Status::Renamed, 2, true),
         (path("tracked"), Status::Modified, HUGE, false),
         (path("untracked"), Status::Added, HUGE, false),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(rows, expected);
     let mut snapshot = scene.take().unwrap();
     let part = |paths: &[Vec<u8>], snapshot: &mut Snapshot| {
         scene.runtime.block_on(snapshot.patch(paths, None, 1 << 20)).unwrap()
@@ -598,8 +598,8 @@ fn a_pipe_where_git_reads_is_named_and_not_waited_for() {
         scene.write("d/a", "2\n");
         scene.write("d/b", "2\n");
         pipe(&scene.worktree().join(place));
-        let told = scene.take().and_then(|it| scene.runtime.block_on(it.changes()));
-        let Err(SnapshotError::Git(GitError::Waits(path))) = told else { panic!("{told:?}") };
+        let result = scene.take().and_then(|it| scene.runtime.block_on(it.changes()));
+        let Err(SnapshotError::Git(GitError::Waits(path))) = result else { panic!("{result:?}") };
         assert!(path.ends_with(place), "{}", path.display());
     }
     for place in ["worktrees/tree/HEAD", "worktrees/tree/index", "objects/info/alternates"] {

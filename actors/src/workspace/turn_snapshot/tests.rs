@@ -56,7 +56,7 @@ fn a_snapshot_has_all_but_what_is_ignored_and_changes_nothing_in_the_worktree() 
 }
 
 #[test]
-fn a_snapshot_is_made_once_and_turns_are_told_apart() {
+fn a_snapshot_is_made_once_and_turns_are_distinguished() {
     let scene = Scene::new(&[(b"a", b"a\n")]);
     let attempt = AttemptId::new();
     let base = scene.git_in_repo(&["rev-parse", "main"]);

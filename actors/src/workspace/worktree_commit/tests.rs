@@ -89,7 +89,7 @@ fn what_is_frozen_is_what_lies_there_and_nothing_is_changed_by_it() {
 }
 
 #[test]
-fn a_clean_worktree_is_its_head_and_an_empty_one_is_told() {
+fn a_clean_worktree_is_its_head_and_an_empty_one_is_reported() {
     let scene = Scene::new(&[(b"a", b"a\n")]);
     let head = || scene.git(&["rev-parse", "HEAD"]);
     let frozen =

@@ -169,7 +169,7 @@ fn the_laws_of_normalizers_hold() {
 }
 
 #[test]
-fn what_another_client_was_told_reads_the_same() {
+fn the_transcript_of_another_client_reads_the_same() {
     for cli in AGENTS {
         for scenario in scenarios(cli) {
             let Dialogue { quirks, .. } = dialogue(cli, &scenario);
@@ -399,7 +399,7 @@ fn what_the_agent_was_not_offered_is_refused() {
 }
 
 #[test]
-fn failures_are_told_in_the_ways_of_agents() {
+fn failures_are_read_in_the_ways_agents_report_them() {
     let stop = answered(3, &json!({"stopReason": "end_turn"}));
     let dialogue = |name: &str| Dialogue {
         prompt: "do it".into(),

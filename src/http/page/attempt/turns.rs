@@ -128,7 +128,7 @@ fn card(id: AttemptId, turn: &Turn, is_open: bool, now: Timestamp) -> Markup {
 /// The part of a turn that changes until the turn has ended and its snapshot is made; then it is no
 /// live part any more.
 pub fn outcome(id: AttemptId, turn: &Turn, now: Timestamp) -> Markup {
-    let content = told(id, turn, now);
+    let content = outcome_content(id, turn, now);
     let is_over = turn.agent().is_some_and(|it| it.ended_at.is_some()) && turn.has_snapshot;
     if is_over {
         return content;
@@ -140,7 +140,7 @@ pub fn outcome(id: AttemptId, turn: &Turn, now: Timestamp) -> Markup {
 }
 
 /// A turn's head, prompt, outcome and last message.
-fn told(id: AttemptId, turn: &Turn, now: Timestamp) -> Markup {
+fn outcome_content(id: AttemptId, turn: &Turn, now: Timestamp) -> Markup {
     let number = turn.number;
     let agent = turn.agent();
     html! {

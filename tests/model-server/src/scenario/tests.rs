@@ -146,9 +146,9 @@ fn the_context_is_asked_for_wherever_its_tool_hides() {
     let query = json!({"query": "get_context", "limit": 5});
     assert_eq!(called(&plan), ("tool_search", &Input::Search(query)));
 
-    let told = r#"{"attempt_id":"0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000"}"#;
-    let plan = asked(vec![user("[[context]]"), result(told)], &open);
-    assert_eq!(said(&plan), format!("I was told: {told}"));
+    let context = r#"{"attempt_id":"0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000"}"#;
+    let plan = asked(vec![user("[[context]]"), result(context)], &open);
+    assert_eq!(said(&plan), format!("I was told: {context}"));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_loop_has_no_end() {
 }
 
 #[test]
-fn a_slow_answer_takes_the_seconds_it_is_told() {
+fn a_slow_answer_takes_the_seconds_it_is_given() {
     let Plan::Say(parts) = asked(vec![user("[[slow:3]]")], &claude()) else { panic!() };
     let [Part::Text { words, pause }] = parts.as_slice() else { panic!("{parts:?}") };
     let count = u32::try_from(words.len()).unwrap();

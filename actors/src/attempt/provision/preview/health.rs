@@ -12,7 +12,7 @@ use crate::process::{Marker, sockets};
 use crate::ready_url::Target;
 
 /// How long one answer may take, and the pause before the next request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How many bytes of an answer are read: the status line is shorter.
 const READ_MAX: usize = 64;
@@ -22,7 +22,7 @@ const READ_MAX: usize = 64;
 pub async fn answered(target: &Target, marker: Marker, seen: Option<&str>) -> Option<String> {
     loop {
         for address in target.addresses() {
-            if !matches!(timeout(PATIENCE, answers(address, target)).await, Ok(Ok(true))) {
+            if !matches!(timeout(ANSWER_TIMEOUT, answers(address, target)).await, Ok(Ok(true))) {
                 continue;
             }
             let port = target.port;

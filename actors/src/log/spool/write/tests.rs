@@ -99,7 +99,7 @@ fn segments_roll_at_their_size_and_the_oldest_go() {
 }
 
 #[test]
-fn an_index_torn_at_any_byte_is_mended_and_the_spool_goes_on() {
+fn an_index_torn_at_any_byte_is_repaired_and_the_spool_goes_on() {
     let whole = tempfile::tempdir().unwrap();
     let mut spool = SpoolWriter::open(whole.path(), NO_LIMIT).unwrap();
     for (stream, text) in

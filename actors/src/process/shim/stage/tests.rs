@@ -93,7 +93,7 @@ fn cut(dir: &Path, len: u64) {
 }
 
 #[test]
-fn what_is_held_back_is_told_when_it_is_released_or_goes_on() {
+fn what_is_held_back_is_written_when_it_is_released_or_goes_on() {
     let mut bench = Bench::new(&["hunter2"]);
     bench.write(b"name> hunt");
     assert_eq!(bench.take(), Taken::Bytes(10));

@@ -1,4 +1,4 @@
-/* stranger PID: a process with that very pid (clone3(2), set_tid), which leads a
+/* impostor PID: a process with that very pid (clone3(2), set_tid), which leads a
  * session of its own, says so and waits to be killed. */
 #define _GNU_SOURCE
 #include <errno.h>
