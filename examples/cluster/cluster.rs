@@ -9,13 +9,18 @@ use tempfile::TempDir;
 
 use crate::engine::Server;
 use crate::host::{Common, Host};
-use crate::network::{BOARD, address, forget_neighbours, make_bridge};
+use crate::network::{BOARD, Machine, address, forget_neighbours, make_bridge};
 use crate::oracle::Ledger;
-use crate::session::Session;
+use crate::session::{Home as _, Key, Session};
 use crate::{Result, command, run, tick, wait_until};
 
 /// Attempts that a worker runs at once.
 const SLOTS: usize = 4;
+/// Workers from the beginning on, and where the numbers of their machines begin.
+const WORKERS: usize = 3;
+const FIRST_WORKER: u8 = 20;
+/// The number of the relay's machine.
+const RELAY: u8 = 4;
 /// Ticks of more than the five seconds between two shipments of logs.
 pub const SHIPPED: usize = 120;
 /// The executor that is frozen when the lease is late, and the one that runs on.
@@ -30,6 +35,8 @@ pub struct Cluster {
     /// The server that has the board.
     pub engine: Server,
     pub standby: Option<Server>,
+    /// Stands before the engine, if anything does.
+    relay: Option<Machine>,
     project_id: String,
     common: Common,
     dir: Option<TempDir>,
@@ -64,6 +71,7 @@ impl Cluster {
             sessions: Vec::new(),
             engine,
             standby: None,
+            relay: None,
             project_id: String::new(),
             common,
             dir: Some(dir),
@@ -72,9 +80,7 @@ impl Cluster {
             cluster.gateways.push(cluster.host(&format!("g{}", at + 1), number, "gateway")?);
             cluster.sessions.push(Session::default());
         }
-        for number in 1..=3 {
-            cluster.workers.push(cluster.host(&format!("w{number}"), 20 + number, "worker")?);
-        }
+        cluster.add_workers(WORKERS)?;
         let project = json!({"name": "cluster", "repos": [{"path": root.join("repo")}]});
         let made = cluster.call(0, "create_project", &project)?;
         made["project_id"].as_str().ok_or("no project")?.clone_into(&mut cluster.project_id);
@@ -122,6 +128,16 @@ impl Cluster {
     /// Calls a tool that has to work, through a gateway.
     pub fn call(&mut self, gateway: usize, tool: &str, arguments: &Value) -> Result<Value> {
         self.sessions[gateway].call(&self.gateways[gateway], tool, arguments)
+    }
+
+    /// Begins a call that may be refused for now: it is asked again until it is answered.
+    pub fn begin(&mut self, gateway: usize, tool: &str, arguments: &Value) -> Result<Key> {
+        self.sessions[gateway].begin(&self.gateways[gateway], tool, arguments)
+    }
+
+    /// Waits for the answer of such a call.
+    pub fn answer(&mut self, gateway: usize, call: Key) -> Result<Value> {
+        Ok(self.sessions[gateway].answer(&self.gateways[gateway], call)?.value)
     }
 
     pub fn task(&mut self, gateway: usize, title: &str) -> Result<String> {
@@ -234,14 +250,63 @@ impl Cluster {
         self.engine.machine.has_address(address(BOARD), false)?;
         standby.promote()?;
         standby.machine.has_address(address(BOARD), true)?;
-        forget_neighbours()?;
-        for host in self.workers.iter().chain(&self.gateways) {
-            host.machine.forget_neighbours()?;
-        }
         self.engine = standby;
+        self.forget_neighbours()?;
         // It has no standby of its own, and would wait for one.
         self.engine.sql("ALTER SYSTEM SET synchronous_standby_names = ''")?;
         self.engine.sql("SELECT pg_reload_conf()")
+    }
+
+    /// The board's address has moved to another machine.
+    fn forget_neighbours(&self) -> Result<()> {
+        forget_neighbours()?;
+        let hosts = self.workers.iter().chain(&self.gateways);
+        hosts.map(|host| &host.machine).try_for_each(Machine::forget_neighbours)
+    }
+
+    /// Puts a relay before the engine: a round trip to the board takes 10 ms longer from now on.
+    pub fn move_engine_away(&mut self) -> Result<()> {
+        let relay = Machine::make(RELAY)?;
+        let mut program = relay.command(std::env::current_exe()?);
+        program.args(["relay", &self.engine.address().to_string(), "5"]).spawn()?;
+        self.engine.machine.has_address(address(BOARD), false)?;
+        relay.has_address(address(BOARD), true)?;
+        self.relay = Some(relay);
+        self.forget_neighbours()
+    }
+
+    pub fn bring_engine_back(&mut self) -> Result<()> {
+        self.relay = None;
+        self.engine.machine.has_address(address(BOARD), true)?;
+        self.forget_neighbours()
+    }
+
+    /// Adds workers, up to so many.
+    pub fn add_workers(&mut self, count: usize) -> Result<()> {
+        for number in self.workers.len() + 1..=count {
+            let at = FIRST_WORKER + u8::try_from(number)?;
+            self.workers.push(self.host(&format!("w{number}"), at, "worker")?);
+        }
+        Ok(())
+    }
+
+    /// Ends the daemons of those that were added.
+    pub fn remove_workers(&mut self) -> Result<()> {
+        for mut host in self.workers.drain(WORKERS..) {
+            run(&mut host.provost(&["shutdown"]))?;
+            wait_until("an added daemon has ended", || host.has_ended())?;
+        }
+        Ok(())
+    }
+
+    /// The files that each commit of the target branch changed, newest first.
+    pub fn commits(&self) -> Result<Vec<String>> {
+        let mut log = command("git");
+        log.args(["log", "--first-parent", "--diff-merges=first-parent", "--name-only"]);
+        log.args(["--format=%x00", "main"]).current_dir(self.root().join("repo"));
+        let output = log.env("HOME", self.root().join("person")).output()?;
+        let text = String::from_utf8(output.stdout)?;
+        Ok(text.split('\0').skip(1).map(str::to_owned).collect())
     }
 
     /// How many transactions have written something so far.

@@ -1,6 +1,7 @@
 //! A PostgreSQL server on a machine of its own, with a standby if it is to have one.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -93,6 +94,11 @@ impl Server {
     pub fn start(&self) -> Result<()> {
         let log = self.data.with_extension("log");
         self.control(&["-l", &log.to_string_lossy(), "start"])
+    }
+
+    /// Its own address, which it has beside that of the board.
+    pub fn address(&self) -> Ipv4Addr {
+        address(self.number)
     }
 
     pub fn kill(&self) -> Result<()> {

@@ -13,7 +13,8 @@
 //! - `network`, `engine`, `host`: a machine, a server, a daemon. `cluster`: all of them. `init`: the
 //!   first process of the namespaces.
 //! - `tick`: what the executors do. `oracle`: what their ledger proves. Pure.
-//! - `faults`: what is broken, and what has to follow. `rates`: how fast it is; `store_rates`:
+//! - `faults`: the table of faults, and what has to follow from each; `inject`: how they are caused; `relay`: a way
+//!   to the board that takes its time. `rates`: how fast it is; `store_rates`:
 //!   how fast the store alone.
 
 mod cluster;
@@ -22,9 +23,11 @@ mod faults;
 mod host;
 #[path = "../crash_matrix/init.rs"]
 mod init;
+mod inject;
 mod network;
 mod oracle;
 mod rates;
+mod relay;
 #[expect(dead_code, reason = "the crash matrix uses all of it")]
 #[path = "../crash_matrix/session.rs"]
 mod session;
@@ -33,6 +36,7 @@ mod tick;
 
 use std::error::Error;
 use std::ffi::OsStr;
+use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -81,12 +85,15 @@ enum What {
     },
     #[command(hide = true)]
     Tick { ledger: PathBuf },
+    #[command(hide = true)]
+    Relay { to: Ipv4Addr, delay_ms: u64 },
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
     let done = match &options.what {
         What::Tick { ledger } => tick::run(ledger),
+        What::Relay { to, delay_ms } => relay::run(*to, Duration::from_millis(*delay_ms)),
         _ if std::env::var_os(FIRST).is_none() => Err(enter()),
         _ if std::env::var_os(INNER).is_none() => return init::run(INNER),
         What::Faults { short, only, provost, lease } => {

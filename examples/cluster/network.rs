@@ -33,14 +33,17 @@ pub fn address(number: u8) -> Ipv4Addr {
 pub struct Machine {
     /// Holds the namespace.
     holder: Child,
+    /// Names its link.
     number: u8,
+    /// The last part of its address.
+    at: u8,
 }
 
 impl Machine {
     pub fn make(number: u8) -> Result<Self> {
         let mut holder = command("unshare");
         holder.args(["--net", "--", "sleep", "infinity"]).stdin(Stdio::null());
-        let machine = Self { holder: holder.spawn()?, number };
+        let machine = Self { holder: holder.spawn()?, number, at: number };
         let own = fs::read_link("/proc/self/ns/net")?;
         let namespace = machine.namespace();
         wait_until("a machine has a network of its own", || {
@@ -80,6 +83,14 @@ impl Machine {
     pub fn has_address(&self, address: Ipv4Addr, has_it: bool) -> Result<()> {
         let change = if has_it { "add" } else { "del" };
         self.ip(&["addr", change, &format!("{address}/24"), "dev", "eth0"])
+    }
+
+    /// Gives it another address. What was connected from the former one carries nothing any more, and no
+    /// end is told so.
+    pub fn change_address(&mut self) -> Result<()> {
+        self.has_address(address(self.at), false)?;
+        self.at ^= 0x80;
+        self.has_address(address(self.at), true)
     }
 
     /// Forgets which machine has which address.

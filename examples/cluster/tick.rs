@@ -35,7 +35,7 @@ pub fn now() -> Result<u64> {
     Ok(u64::try_from(Duration::from(time).as_millis())?)
 }
 
-/// Ticks as often as its prompt says.
+/// Ticks as often as its prompt says. Its work is a file with the attempt's name.
 pub fn run(ledger: &Path) -> Result<()> {
     let own = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let prompt = own("PROVOST_PROMPT")?;
@@ -49,5 +49,5 @@ pub fn run(ledger: &Path) -> Result<()> {
         writeln!(stdout(), "{}", line(&process, tick))?;
         pause(TICK);
     }
-    Ok(())
+    Ok(std::fs::write(attempt, process)?)
 }

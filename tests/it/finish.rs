@@ -249,6 +249,65 @@ fn a_checkout_in_the_way_is_named_and_left_alone_and_the_same_call_works_later()
     is_clean(repo, &attempt);
 }
 
+/// A home whose git takes its time, as on a slow disk.
+fn with_slow_git() -> Provost {
+    let provost = Provost::new();
+    let bin = provost.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let real = path.split(':').map(|dir| PathBuf::from(dir).join("git")).find(|it| it.exists());
+    provost.script("bin/git", &format!("sleep 0.3\nexec {} \"$@\"", real.unwrap().display()));
+    provost.variable("PATH", &format!("{}:{path}", bin.display())).started()
+}
+
+#[test]
+fn two_homes_merge_into_one_checkout_where_git_is_slow() {
+    let homes = [with_slow_git(), with_slow_git()];
+    let [one, other] = &homes;
+    let board = one.board();
+    let project = json!({"name": "the same", "repos": [{"path": board.repo().path}]});
+    let project_id = other.call("create_project", &project)["project_id"].as_str().unwrap().into();
+    let same = Board { provost: other, project_id, repo_ids: Vec::new(), repos: Vec::new() };
+    let files = [0, 1, 2, 3].map(|at| format!("{at}.txt"));
+    let started: Vec<Attempt> = (files.iter().enumerate())
+        .map(|(at, file)| [&board, &same][at % 2].start("fake", &format!("write {file} {file}")))
+        .collect();
+    started.iter().for_each(|attempt| assert_eq!(attempt.settled()["state"], "completed"));
+    std::thread::scope(|scope| {
+        for (at, attempt) in started.iter().enumerate() {
+            let asked = arguments(attempt, "merge", &json!({"request_id": format!("merge-{at}")}));
+            let home = [one, other][at % 2];
+            scope.spawn(move || {
+                // A merge that finds the target moved too often, or locked, may be refused for now.
+                eventually("it is merged", || {
+                    let answer = answer_for_now(home, &asked)?;
+                    Some(assert_eq!(answer["state"], "done", "{answer}"))
+                });
+            });
+        }
+    });
+    let repo = board.repo();
+    let listed = repo.git(&["ls-tree", "--name-only", "main"]);
+    assert_eq!(listed, "0.txt\n1.txt\n2.txt\n3.txt\nREADME.md");
+    assert_eq!(repo.git(&["status", "--porcelain"]), "");
+    for file in &files {
+        assert_eq!(fs::read_to_string(repo.path.join(file)).unwrap().trim_end(), file);
+    }
+    is_unlocked(repo, &[&repo.path]);
+    repo.git(&["fsck", "--strict", "--no-dangling"]);
+}
+
+/// What a finish answers; `None`: it is refused for now.
+fn answer_for_now(home: &Provost, asked: &Value) -> Option<Value> {
+    let answer = home.answer("finish_attempt", asked);
+    if !answer.is_error {
+        return Some(answer.output());
+    }
+    let refusal = answer.refusal();
+    assert_eq!(refusal["retryable"], true, "{refusal}");
+    None
+}
+
 #[test]
 fn a_file_in_git_lfs_keeps_its_content_when_its_worktree_is_gone() {
     let provost = Provost::new();

@@ -269,6 +269,104 @@ fn what_no_host_has_is_stopped_and_followed_up_from_any() {
     }
 }
 
+/// The calls of a client that name an attempt, with what each needs beside it.
+const CALLS: &[(&str, &str)] = &[
+    ("get_attempt_status", "{}"),
+    ("tail_attempt_logs", "{}"),
+    ("tail_session_messages", "{}"),
+    ("get_attempt_changes", "{}"),
+    ("get_attempt_file", r#"{"path": "made.txt"}"#),
+    ("get_attempt_patch", "{}"),
+    ("list_inbox", "{}"),
+    ("comment_on_changes", r#"{"action": "list"}"#),
+    ("comment_on_changes", r#"{"action": "add", "path": "made.txt", "line": 1, "text": "why?"}"#),
+    ("finish_attempt", r#"{"action": "commit"}"#),
+    ("finish_attempt", r#"{"action": "merge"}"#),
+    ("finish_attempt", r#"{"action": "push"}"#),
+    ("finish_attempt", r#"{"action": "create_pr"}"#),
+    ("finish_attempt", r#"{"action": "discard"}"#),
+    ("follow_up", r#"{"action": "send", "prompt": "say more"}"#),
+    ("follow_up", r#"{"action": "cancel"}"#),
+    ("follow_up", r#"{"action": "queue", "prompt": "say more"}"#),
+    ("stop_attempt", "{}"),
+    ("stop_attempt", r#"{"force": true}"#),
+];
+
+/// The verbs of a person that name an attempt, each with what it needs after it.
+const VERBS: &[&[&str]] = &[
+    &["status"],
+    &["logs"],
+    &["logs", "--raw"],
+    &["diff"],
+    &["diff", "--stat"],
+    &["path"],
+    &["shell", "--", "true"],
+    &["preview"],
+    &["review", "list"],
+    &["merge"],
+    &["commit"],
+    &["rm"],
+    &["retry"],
+    &["conflicts"],
+    &["queue", "say more"],
+    &["stop"],
+];
+
+#[test]
+fn every_call_is_answered_for_an_attempt_that_waits_on_no_host() {
+    let Some(url) = database("placement_unplaced") else { return };
+    let role = |name, role: &str| host(&url, name, &format!("role = '{role}'\n{ONE_SLOT}"));
+    let hosts = [role("a", "all"), role("front", "gateway")].map(Provost::started);
+    let (board, gate) = (hosts[0].board(), hosts[0].path("gate"));
+    let running = board.start("fake", &run_until(&gate));
+    runs_on(&running, "a");
+    let listed = hosts[0].connect().ask("tools/list", &json!({}))["result"]["tools"].clone();
+    for tool in listed.as_array().unwrap() {
+        let is_of_one = !tool["inputSchema"]["properties"]["attempt_id"].is_null();
+        let name = tool["name"].as_str().unwrap();
+        let is_called = CALLS.iter().any(|(called, _)| *called == name);
+        assert!(is_called || !is_of_one || name == "get_context", "{name} is not called here");
+    }
+    let is_known = |refusal: &Value, what: &str| {
+        let (code, hint) = (&refusal["code"], refusal["hint"].as_str().unwrap_or_default());
+        assert!(code.is_string() && code != "internal" && !hint.is_empty(), "{what}: {refusal}");
+    };
+    for host in &hosts {
+        for (tool, more) in CALLS {
+            let waits = board.start("fake", "write made.txt text");
+            assert!(waits.status()["host"].is_null());
+            let mut arguments: Value = serde_json::from_str(more).unwrap();
+            arguments["attempt_id"] = json!(waits.id);
+            let answer = host.answer(tool, &arguments);
+            if answer.is_error {
+                is_known(&answer.refusal(), &format!("{tool} {more}"));
+                // What is refused has left it as it was.
+                let status = waits.status();
+                assert!(status["host"].is_null() && status["phase"] == "queued", "{status}");
+            }
+            hosts[0].call("stop_attempt", &json!({"attempt_id": waits.id}));
+        }
+        for verb in VERBS {
+            let waits = board.start("fake", "write made.txt text");
+            let (name, more) = verb.split_at(usize::from(verb[0] == "review") + 1);
+            let args: Vec<&str> = [name, &[&waits.id], more, &["--json"]].concat();
+            // What follows `--` is the command of a shell.
+            let args = if verb.contains(&"--") { &args[..args.len() - 1] } else { &args[..] };
+            let mut command = host.command(args);
+            command.stdin(std::process::Stdio::null());
+            let done = Provost::done(command);
+            if done.code != 0 && args.last() == Some(&"--json") {
+                let refusal = serde_json::from_str(&done.stderr).unwrap_or(Value::Null);
+                is_known(&refusal, &format!("{verb:?}: {done:?}"));
+            }
+            assert!(!done.stderr.contains("fault in Provost"), "{verb:?}: {done:?}");
+            hosts[0].call("stop_attempt", &json!({"attempt_id": waits.id}));
+        }
+    }
+    fs::write(&gate, "").unwrap();
+    running.settled();
+}
+
 #[test]
 fn a_gateway_and_its_workers_run_more_attempts_than_there_are_slots() {
     let Some(url) = database("placement_roles") else { return };
