@@ -610,11 +610,12 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The lines of a file, those of its tests apart.
+/// The lines of a file, without those of its tests, which come last, and without comments.
 fn production_lines(path: &Path) -> usize {
     let source = read(path);
-    let is_removed = blanked(&source).lines().count() - code(&source).lines().count();
-    source.lines().count() - is_removed
+    let in_tests = blanked(&source).lines().count() - code(&source).lines().count();
+    let production = source.lines().take(source.lines().count() - in_tests);
+    production.filter(|line| !line.trim_start().starts_with("//")).count()
 }
 
 fn root() -> PathBuf {
