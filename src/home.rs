@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use etcetera::base_strategy::{BaseStrategy, Xdg};
 use modes::{failed, private_folder, private_folder_in_shared};
 use provost_actors::attempt::Machine;
+use provost_actors::world::Folders;
 
 /// The environment variable that names a home.
 pub const HOME_VARIABLE: &str = "PROVOST_HOME";
@@ -198,6 +199,18 @@ impl Home {
         folders.extend([self.run_dir.clone(), self.attempts(), self.worktrees()]);
         folders.dedup();
         folders
+    }
+
+    /// The folders that the actors write to.
+    pub fn for_actors(&self) -> Folders {
+        Folders {
+            attempts: self.attempts(),
+            worktrees: self.worktrees(),
+            trash: self.trash(),
+            checks: self.checks(),
+            scratch: self.scratch(),
+            private: self.folders(),
+        }
     }
 
     /// The folders that agents, scripts and checks write to.

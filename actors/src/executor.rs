@@ -313,9 +313,7 @@ pub enum Observed {
     /// The executor waits for a permission.
     Ask(Request),
     /// The executor no longer waits for this permission.
-    Withdraw {
-        key: String,
-    },
+    Withdraw { key: String },
     /// The message that interrupts the turn from now on; `None`: a signal has to.
     Interrupt(Option<Message>),
     /// The executor reports the turn's end. Its standard input is closed then.

@@ -100,7 +100,7 @@ async fn end_others(world: &World) -> Result<(), Refusal> {
 
 /// Whether the attempt's worktrees exist. If they were collected, the work is merged or given up.
 async fn is_there(world: &World, folder: &str) -> bool {
-    let folder = world.settings.worktrees_dir.join(folder);
+    let folder = world.settings.folders.worktrees.join(folder);
     // A folder that can't be looked at is taken for existing.
     tokio::fs::try_exists(folder).await.unwrap_or(true)
 }
@@ -155,7 +155,7 @@ async fn merged(
     tips: &mut Tips,
 ) -> Vec<Probe> {
     let ConflictPair { attempt_id, repo, repo_id, commit_id, base_id, .. } = contest;
-    let path = world.settings.places.of(*repo_id, repo);
+    let path = world.settings.worktrees.places.of(*repo_id, repo);
     let tip = tip(&path, contest, tips).await;
     let none = History::default();
     let history = |attempt| histories.get(&(attempt, repo.clone())).unwrap_or(&none);
@@ -174,7 +174,8 @@ async fn merged(
             pairs.push((Some(rival.attempt_id), [mine, theirs]));
         }
     }
-    let (scratch, attributes) = (&world.settings.scratch_dir, tip.as_deref().unwrap_or(commit_id));
+    let (scratch, attributes) =
+        (&world.settings.folders.scratch, tip.as_deref().unwrap_or(commit_id));
     let mut probes = Vec::new();
     for (rival, sides) in pairs {
         let probed = match probe(&path, scratch, attributes, sides).await {

@@ -156,30 +156,40 @@ pub struct ActorSettings {
     pub max_running_attempts: usize,
     /// Attempts that answer a question and run at once: they have slots of their own.
     pub max_running_answers: usize,
-    /// From a stop's SIGINT to its SIGKILL.
-    pub stop_grace: Duration,
     /// How long an executor waits for a permission before it is denied; `None`: without limit.
     pub approval_timeout: Option<Duration>,
-    /// Begins the names of attempts' branches.
-    pub branch_prefix: String,
-    /// How long the snapshots of an attempt's turns are kept after the last one, once its worktrees are
-    /// removed.
-    pub keep_snapshots: Duration,
-    /// The name of the remote that also gets the snapshot of each turn, in repositories that have a remote
-    /// of this name on record.
-    pub snapshot_remote: Option<String>,
+    pub folders: Folders,
+    pub launch: LaunchSettings,
+    pub worktrees: WorktreeSettings,
+    pub checks: Checks,
+    /// Where pull requests are made, by the host name of the remote.
+    pub forges: BTreeMap<String, Forge>,
+}
+
+/// The folders of the home that the actors write to.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    /// Holds `<attempt id>/<process id>/`.
+    pub attempts: PathBuf,
+    /// Holds `<short id>-<slug>/<repo name>/`.
+    pub worktrees: PathBuf,
+    /// Gets the worktrees that were collected, and what is in the way of new ones.
+    pub trash: PathBuf,
+    /// Holds `<check run id>/`.
+    pub checks: PathBuf,
+    /// Holds scratch repositories. Emptied when a daemon starts.
+    pub scratch: PathBuf,
+    /// All folders of the home. No sandbox opens them, except for what is the attempt's own.
+    pub private: Vec<PathBuf>,
+}
+
+/// How processes are started and ended: executors, setups, checks and dev servers.
+#[derive(Clone, Debug)]
+pub struct LaunchSettings {
+    /// From a stop's SIGINT to its SIGKILL.
+    pub stop_grace: Duration,
     /// Most bytes of a process's spool, and of a normalized channel; beyond, the oldest output is removed.
     pub spool_max_bytes: u64,
-    /// Holds `<attempt id>/<process id>/`.
-    pub attempts_dir: PathBuf,
-    /// Holds `<short id>-<slug>/<repo name>/`.
-    pub worktrees_dir: PathBuf,
-    /// Gets the worktrees that were collected, and what is in the way of new ones.
-    pub trash_dir: PathBuf,
-    /// Holds `<check run id>/`.
-    pub checks_dir: PathBuf,
-    /// Holds scratch repositories. Emptied when a daemon starts.
-    pub scratch_dir: PathBuf,
     /// The cgroup below which new ones may be made; `None`: nowhere.
     pub cgroups: Option<PathBuf>,
     /// Soft limits that executors get in place of the daemon's own.
@@ -188,31 +198,39 @@ pub struct ActorSettings {
     pub environment: BTreeMap<String, String>,
     /// The names of variables whose values no file may show.
     pub secret_names: SecretNames,
-    pub checks: Checks,
-    /// What the configuration says of the worktrees of repositories.
-    pub repos: RepoConfig,
-    /// Where pull requests are made, by the host name of the remote.
-    pub forges: BTreeMap<String, Forge>,
-    /// Results of setup scripts, for later worktrees.
-    pub cache: Cache,
-    /// Most bytes of ignored files that are copied into a worktree.
-    pub copy_max_bytes: u64,
-    /// The ports that attempts get blocks of.
-    pub ports: RangeInclusive<u16>,
-    /// Where this host has the repositories.
-    pub places: Places,
-    /// The folders of the home. No sandbox opens them, except for what is the attempt's own.
-    pub private: Vec<PathBuf>,
     /// This binary, as an attempt's MCP server.
     pub program: PathBuf,
     /// The value of `PROVOST_HOME` for executors; `None` where the home is more than one folder.
     pub home_variable: Option<String>,
 }
 
+/// What worktrees are made from, and what is kept of them.
+#[derive(Clone, Debug)]
+pub struct WorktreeSettings {
+    /// Begins the names of attempts' branches.
+    pub branch_prefix: String,
+    /// What the configuration says of the worktrees of repositories.
+    pub repos: RepoConfig,
+    /// Where this host has the repositories.
+    pub places: Places,
+    /// Results of setup scripts, for later worktrees.
+    pub cache: Cache,
+    /// Most bytes of ignored files that are copied into a worktree.
+    pub copy_max_bytes: u64,
+    /// The ports that attempts get blocks of.
+    pub ports: RangeInclusive<u16>,
+    /// How long the snapshots of an attempt's turns are kept after the last one, once its worktrees are
+    /// removed.
+    pub keep_snapshots: Duration,
+    /// The name of the remote that also gets the snapshot of each turn, in repositories that have a remote
+    /// of this name on record.
+    pub snapshot_remote: Option<String>,
+}
+
 impl ActorSettings {
     /// The folder of an attempt: its logs, its own repositories, and a folder for each of its processes.
     pub fn attempt_dir(&self, attempt: AttemptId) -> PathBuf {
-        self.attempts_dir.join(attempt.to_string())
+        self.folders.attempts.join(attempt.to_string())
     }
 
     /// The folder of an attempt's newest process.
@@ -232,7 +250,7 @@ impl ActorSettings {
         let begun = attempt.fork.is_none().then(|| repo.base_commit.clone());
         Source {
             repo: PathBuf::from(&repo.path),
-            worktrees: self.worktrees_dir.clone(),
+            worktrees: self.folders.worktrees.clone(),
             folder: attempt.folder.clone(),
             name: repo.name.clone(),
             attempt: attempt.attempt_id,
@@ -241,7 +259,7 @@ impl ActorSettings {
             target_branch: repo.target_branch.clone(),
             base: repo.base_commit.clone(),
             history: History { begun, ..History::default() },
-            scratch: self.scratch_dir.clone(),
+            scratch: self.folders.scratch.clone(),
             withheld: Vec::new(),
         }
     }
@@ -263,8 +281,8 @@ impl ActorSettings {
         limits: Limits,
         more: &[(String, String)],
     ) -> (Manifest, Secrets) {
-        let secrets = self.secret_names.take_out(&mut env, &self.environment, more);
-        let cgroup = self.cgroups.as_deref().filter(|_| limits.want_cgroup());
+        let secrets = self.launch.secret_names.take_out(&mut env, &self.launch.environment, more);
+        let cgroup = self.launch.cgroups.as_deref().filter(|_| limits.want_cgroup());
         let (program, args) = command;
         let manifest = Manifest {
             v: records::VERSION,
@@ -277,11 +295,11 @@ impl ActorSettings {
             secrets: secrets.names(),
             cwd,
             stdin: StdinSource::Empty,
-            spool_max_bytes: self.spool_max_bytes,
+            spool_max_bytes: self.launch.spool_max_bytes,
             limits,
             cgroup: cgroup.map(|base| Cgroup::named(base, &marker.process.to_string())),
-            grace_ms: u64::try_from(self.stop_grace.as_millis()).unwrap_or(u64::MAX),
-            soft_limits: self.soft_limits,
+            grace_ms: u64::try_from(self.launch.stop_grace.as_millis()).unwrap_or(u64::MAX),
+            soft_limits: self.launch.soft_limits,
             cwd_beneath: None,
             sandbox: None,
             lease: None,

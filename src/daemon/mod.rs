@@ -43,7 +43,9 @@ use provost_actors::root::Root;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
 use provost_actors::workspace::cache::Cache;
-use provost_actors::world::{ActorSettings, CheckSignals, OwnHost, World};
+use provost_actors::world::{
+    ActorSettings, CheckSignals, LaunchSettings, OwnHost, WorktreeSettings, World,
+};
 use ractor::Actor;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -324,35 +326,23 @@ async fn start_actors(
         settings: ActorSettings {
             max_running_attempts: host::slots(config),
             max_running_answers: settings.answers.max_running,
-            stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),
             approval_timeout: Some(settings.approvals.timeout_secs)
                 .filter(|seconds| *seconds > 0)
                 .map(Duration::from_secs),
-            branch_prefix: settings.worktrees.branch_prefix.clone(),
-            keep_snapshots: Duration::from_secs(settings.worktrees.snapshot_days * 86_400),
-            snapshot_remote: Some(settings.engine.snapshot_remote.clone())
-                .filter(|name| !name.is_empty()),
-            spool_max_bytes: settings.logs.spool_max_bytes,
-            attempts_dir: home.attempts(),
-            worktrees_dir: home.worktrees(),
-            trash_dir: home.trash(),
-            checks_dir: home.checks(),
-            scratch_dir: home.scratch(),
-            cgroups,
-            soft_limits,
-            environment,
-            secret_names: SecretNames(settings.secrets.names.clone()),
+            folders: home.for_actors(),
+            launch: LaunchSettings {
+                stop_grace: Duration::from_millis(settings.daemon.stop_grace_ms),
+                spool_max_bytes: settings.logs.spool_max_bytes,
+                cgroups,
+                soft_limits,
+                environment,
+                secret_names: SecretNames(settings.secrets.names.clone()),
+                program: std::env::current_exe()?,
+                home_variable: home.root.as_ref().map(|it| it.to_string_lossy().into_owned()),
+            },
+            worktrees: worktrees(home, config, store),
             checks,
-            repos: repos(config),
             forges,
-            cache: cache(home, settings.worktrees.cache_max_bytes),
-            copy_max_bytes: settings.worktrees.copy_max_bytes,
-            // The configuration has checked the text, so the default is never used.
-            ports: config::ports(&settings.worktrees.ports).unwrap_or(24000..=31999),
-            places: store.places().clone(),
-            private: home.folders(),
-            program: std::env::current_exe()?,
-            home_variable: home.root.as_ref().map(|root| root.to_string_lossy().into_owned()),
         },
     });
     let (gateway, gateway_ended) =
@@ -371,6 +361,23 @@ async fn start_actors(
 fn log_limits(logs: &config::Logs) -> LogLimits {
     let config::Logs { ring_entries, ring_bytes, spool_max_bytes, .. } = *logs;
     LogLimits { ring_entries, ring_bytes, spool_max_bytes }
+}
+
+/// The settings of worktrees.
+fn worktrees(home: &Home, config: &Config, store: &Store) -> WorktreeSettings {
+    let settings = &config.settings;
+    WorktreeSettings {
+        branch_prefix: settings.worktrees.branch_prefix.clone(),
+        repos: repos(config),
+        places: store.places().clone(),
+        cache: cache(home, settings.worktrees.cache_max_bytes),
+        copy_max_bytes: settings.worktrees.copy_max_bytes,
+        // The configuration has checked the text, so the default is never used.
+        ports: config::ports(&settings.worktrees.ports).unwrap_or(24000..=31999),
+        keep_snapshots: Duration::from_secs(settings.worktrees.snapshot_days * 86_400),
+        snapshot_remote: Some(settings.engine.snapshot_remote.clone())
+            .filter(|name| !name.is_empty()),
+    }
 }
 
 /// The settings of the checks that run when a task is reported as done, or before its work is merged.

@@ -98,7 +98,7 @@ impl Domain {
             return Some(id);
         }
         let below = Path::new(hello.cwd.as_deref()?)
-            .strip_prefix(&self.world.settings.worktrees_dir)
+            .strip_prefix(&self.world.settings.folders.worktrees)
             .ok()?;
         let folder = below.components().next()?.as_os_str().to_str()?;
         self.store.attempt_in(folder).await.ok()?

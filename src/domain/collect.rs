@@ -83,7 +83,7 @@ impl Domain {
     /// Removes the old turn snapshots of attempts whose worktrees were collected. The references go
     /// before the rows, so that a call that is cut off can be repeated.
     async fn forget_turns(&self, wish: &GcParams) -> Result<Vec<ForgottenTurns>, Refusal> {
-        let before = before(self.world.settings.keep_snapshots.as_secs());
+        let before = before(self.world.settings.worktrees.keep_snapshots.as_secs());
         let mut all = Vec::new();
         for (attempt_id, turns) in self.store.old_snapshots(before, wish.project_id).await? {
             if !attempt::was_collected(&self.world, attempt_id).await.unwrap_or(false) {
@@ -110,7 +110,7 @@ impl Domain {
         &self,
         wish: EmptyTrashParams,
     ) -> Result<CachedSetups, Refusal> {
-        let cache = self.world.settings.cache.clone();
+        let cache = self.world.settings.worktrees.cache.clone();
         blocking(move || empty_cache(&cache, &wish))
             .await?
             .map_err(|error| Refusal::internal(format!("the cache: {error}")))
@@ -118,7 +118,7 @@ impl Domain {
 
     /// Removes what was moved to the trash long enough ago and no process uses.
     pub(super) async fn empty_trash(&self, wish: EmptyTrashParams) -> Result<Trash, Refusal> {
-        let trash = self.world.settings.trash_dir.clone();
+        let trash = self.world.settings.folders.trash.clone();
         blocking(move || empty(&trash, &wish))
             .await?
             .map_err(|error| Refusal::internal(format!("the trash: {error}")))

@@ -24,7 +24,7 @@ impl Domain {
     pub(super) async fn conflicts(&self, wish: ConflictsParams) -> Result<Conflicts, Refusal> {
         let open = self.store.contestants().await?.into_iter();
         let there =
-            open.filter(|(_, folder)| self.world.settings.worktrees_dir.join(folder).exists());
+            open.filter(|(_, folder)| self.world.settings.folders.worktrees.join(folder).exists());
         let open: BTreeSet<AttemptId> = there.map(|(attempt, _)| attempt).collect();
         let mut attempts = self.store.overview(true).await?;
         attempts.retain(|attempt| {

@@ -16,7 +16,7 @@ impl Domain {
         #[expect(clippy::disallowed_methods, reason = "the doctor is no attempt's process")]
         let mut command = Command::new("/proc/self/exe");
         command.args(["doctor", "--json"]).stdin(Stdio::null()).kill_on_drop(true);
-        if let Some(home) = &self.world.settings.home_variable {
+        if let Some(home) = &self.world.settings.launch.home_variable {
             command.env("PROVOST_HOME", home);
         }
         let fault = |error: &dyn std::fmt::Display| {

@@ -17,7 +17,7 @@ impl Domain {
     pub(super) async fn gc_kept(&self, wish: GcKeptParams) -> Result<KeptWorks, Refusal> {
         let mut kept = Vec::new();
         for path in self.store.repository_paths().await? {
-            let path = self.world.settings.places.of(path.repo_id, &path.path);
+            let path = self.world.settings.worktrees.places.of(path.repo_id, &path.path);
             // A repository that is missing or can't be read has nothing that could be removed.
             for found in list(&path).await.unwrap_or_default() {
                 kept.extend(self.kept_work(&wish, path.clone(), found).await?);

@@ -115,12 +115,12 @@ impl Domain {
             None => None,
         };
         for repo in self.store.start_context(request.task_id).await?.repos {
-            let place = self.world.settings.places.of(repo.repo_id, &repo.path);
+            let place = self.world.settings.worktrees.places.of(repo.repo_id, &repo.path);
             let forked =
                 source.as_ref().map(|it| it.repos.iter().find(|its| its.repo_id == repo.repo_id));
             let chosen = wanted.map(|all| all.iter().find(|(id, _)| *id == repo.repo_id));
             let is_left_out = chosen.map_or(forked == Some(None), |chosen| chosen.is_none());
-            if is_left_out || !self.world.settings.places.is_mirror(&place) {
+            if is_left_out || !self.world.settings.worktrees.places.is_mirror(&place) {
                 continue;
             }
             let branch = match chosen.flatten() {
@@ -175,7 +175,7 @@ impl Domain {
         }
         let made = bundle::make_mirror(place, false).await;
         made.map_err(|error| Refusal::new(Code::WorkspaceFailed, error.to_string()))?;
-        let scratch = &self.world.settings.scratch_dir;
+        let scratch = &self.world.settings.folders.scratch;
         for url in self.store.remotes(repo.repo_id).await?.values() {
             if check_url(url).is_err() {
                 continue;
@@ -204,7 +204,7 @@ impl Domain {
         let failed = |why: String| Refusal::new(Code::WorkspaceFailed, why);
         let path = self.store.repo_paths().await?.into_iter().find(|(id, _)| *id == repo_id);
         let (_, path) = path.ok_or_else(|| failed(format!("there is no repository {repo_id}")))?;
-        let place = self.world.settings.places.of(repo_id, &path);
+        let place = self.world.settings.worktrees.places.of(repo_id, &path);
         let tip = git::branch_tip(&place, &branch).await;
         let tip = tip.map_err(|error| failed(format!("{path}: {error}")))?;
         let commit = tip.ok_or_else(|| {

@@ -219,7 +219,7 @@ impl Domain {
             let tip = git::branch_tip(path, &branch).await;
             let tip = tip.map_err(|error| unusable(error.to_string()))?;
             let commit = tip.ok_or_else(|| unusable(format!("there is no branch {branch:?}")))?;
-            let config = &self.world.settings.repos;
+            let config = &self.world.settings.worktrees.repos;
             let over = config.of(&id.to_string(), &project, &repo.repo_name);
             let declared = Declared { repo: path, commit: &commit, checkout: None };
             let settings = declared.read(config, over).await.map_err(|error| match error {
@@ -246,7 +246,7 @@ impl Domain {
         repo: &RepoSummary,
         params: &RepoParams,
     ) -> Result<Option<ShownRepos>, Refusal> {
-        let places = &self.world.settings.places;
+        let places = &self.world.settings.worktrees.places;
         if !places.is_mirror(&places.of(repo.repo_id, &repo.path)) {
             return Ok(None);
         }

@@ -102,7 +102,7 @@ impl Domain {
         let token = secret()?;
         // The copy that is renamed lies in the scratch folder, which a daemon empties at its start: a
         // kill leaves no copy.
-        let written = keep(&token, &self.token_file(), &self.world.settings.scratch_dir);
+        let written = keep(&token, &self.token_file(), &self.world.settings.folders.scratch);
         written.map_err(|error| {
             let path = self.token_file();
             Refusal::internal(format!("{} can't be written: {error}", path.display()))

@@ -17,7 +17,7 @@ impl Domain {
     ) -> Result<HashMap<AttemptId, Worktree>, Refusal> {
         let mut found: HashMap<AttemptId, BTreeMap<String, String>> = HashMap::new();
         for (attempt, folder, repo) in self.store.worktree_folders(attempts).await? {
-            let path = self.world.settings.worktrees_dir.join(folder).join(&repo);
+            let path = self.world.settings.folders.worktrees.join(folder).join(&repo);
             let path = path.to_string_lossy().into_owned();
             found.entry(attempt).or_default().insert(repo, path);
         }

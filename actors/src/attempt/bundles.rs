@@ -166,7 +166,7 @@ async fn keep(
     (commit, needs): (&str, Option<&str>),
     max: u64,
 ) -> Result<Bundle, BundleError> {
-    let scratch = world.settings.scratch_dir.clone();
+    let scratch = world.settings.folders.scratch.clone();
     let made = move || {
         std::fs::create_dir_all(&scratch)?;
         TempDir::with_prefix_in("bundle-", &scratch)
@@ -190,7 +190,7 @@ async fn keep(
 
 /// The content of a bundle as a temporary file. `Damaged`: the parts do not add up to the hash.
 async fn content(world: &World, sha256: &str) -> Result<NamedTempFile, BundleError> {
-    let scratch = world.settings.scratch_dir.clone();
+    let scratch = world.settings.folders.scratch.clone();
     let made = move || {
         std::fs::create_dir_all(&scratch)?;
         NamedTempFile::with_prefix_in("bundle-", &scratch)
@@ -214,7 +214,7 @@ pub async fn ensure_base(world: &World, repo: &AttemptRepo, is_agents: bool) -> 
     }
     have_commit(world, repo, &repo.base_commit).await?;
     let path = Path::new(&repo.path);
-    if !world.settings.places.is_mirror(path) {
+    if !world.settings.worktrees.places.is_mirror(path) {
         return Ok(());
     }
     follow(path, repo, is_agents).await.map_err(|error| error.to_string())
@@ -224,7 +224,7 @@ pub async fn ensure_base(world: &World, repo: &AttemptRepo, is_agents: bool) -> 
 /// Makes a mirror first where this host has no repository. `Err` is a sentence.
 pub async fn have_commit(world: &World, repo: &AttemptRepo, commit: &str) -> Result<(), String> {
     let path = Path::new(&repo.path);
-    if world.settings.places.is_mirror(path) {
+    if world.settings.worktrees.places.is_mirror(path) {
         let made = bundle::make_mirror(path, commit.len() == 64).await;
         made.map_err(|error| format!("no mirror of {} can be made: {error}", repo.board_path))?;
     }
@@ -268,7 +268,7 @@ async fn chained(
         let file = content(world, found.sha256.as_deref().unwrap_or_default()).await?;
         let named = bundle::base_reference(&found.commit_id);
         let what = (named.as_str(), found.commit_id.as_str());
-        bundle::take_in(path, &world.settings.scratch_dir, file.path(), what).await?;
+        bundle::take_in(path, &world.settings.folders.scratch, file.path(), what).await?;
     }
     Ok(Ok(()))
 }
@@ -304,7 +304,7 @@ async fn fetched_from(
     there: &str,
     what: (&str, &str),
 ) -> Result<(), String> {
-    let scratch = &world.settings.scratch_dir;
+    let scratch = &world.settings.folders.scratch;
     let fetched = match check_url(url) {
         Ok(()) => {
             let fetched = bundle::fetch(Path::new(&repo.path), scratch, url, there, what).await;
@@ -358,7 +358,7 @@ pub async fn have_turn(
     };
     let taken = async {
         let file = content(world, sha256).await?;
-        bundle::take_in(path, &world.settings.scratch_dir, file.path(), what).await?;
+        bundle::take_in(path, &world.settings.folders.scratch, file.path(), what).await?;
         Ok::<_, BundleError>(())
     };
     taken.await.map_err(|error| lacks(error.to_string()))

@@ -199,7 +199,7 @@ async fn examine(
     serves: bool,
 ) -> Examined {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    let folder = world.settings.folders.worktrees.join(&attempt.folder);
     let exists = async |path: PathBuf| tokio::fs::symlink_metadata(path).await.is_ok();
     let is_made = exists(dir.join(MARKER)).await;
     let was_collected = exists(dir.join(COLLECTED)).await;

@@ -77,7 +77,7 @@ pub async fn end_less_confined(
     if let Some(preview) = &preview {
         preview.stop();
     }
-    let until = Instant::now() + world.settings.stop_grace + END_TIMEOUT;
+    let until = Instant::now() + world.settings.launch.stop_grace + END_TIMEOUT;
     if !gone.is_empty() {
         let ended = async {
             for alive in &mut gone {

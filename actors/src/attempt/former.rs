@@ -16,7 +16,7 @@ pub async fn collect_former(world: &World, attempt: &Attempt, is_dry: bool) -> O
     if attempt.host == world.host.id || !has_worktrees(world, id).await.unwrap_or(false) {
         return None;
     }
-    let folder = settings.worktrees_dir.join(&attempt.folder);
+    let folder = settings.folders.worktrees.join(&attempt.folder);
     let examined = async {
         let turns = world.journal.snapshot_turns(id).await.map_err(|it| it.message)?;
         if turns.is_empty() && attempt.phase != Phase::Idle {

@@ -40,10 +40,7 @@ pub enum AttemptMessage {
         port: FollowUpPort,
     },
     /// Stops every turn of which something may be alive. `force`: kills at once, without a grace.
-    Stop {
-        force: bool,
-        port: StopPort,
-    },
+    Stop { force: bool, port: StopPort },
     /// Begins a finish. Answered when the finish is written down; its row has the result later.
     Finish(Option<Key>, Box<FinishRequest>, RpcReplyPort<Result<Idempotent<FinishId>, Refusal>>),
     /// The task of the finish has ended.

@@ -67,7 +67,7 @@ fn worktree(world: &World, attempt: &Attempt, repo: &AttemptRepo) -> NewWorktree
         own: source.own,
         branch: source.branch,
         base: source.base,
-        trash: world.settings.trash_dir.clone(),
+        trash: world.settings.folders.trash.clone(),
         scratch: source.scratch,
     }
 }

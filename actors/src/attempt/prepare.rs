@@ -52,7 +52,7 @@ pub async fn worktrees(
     signals: &SetupSignals,
 ) -> Result<(), String> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    let folder = world.settings.folders.worktrees.join(&attempt.folder);
     if is_made(&dir, &folder).await? {
         real_worktrees(world, attempt).await?;
         whole(world, attempt).await?;
@@ -80,7 +80,7 @@ pub async fn worktrees(
 /// copies, ports or setup: the next turn provides for them. `Err` is a sentence.
 pub async fn restored(world: &World, attempt: &Attempt) -> Result<(), String> {
     let dir = world.settings.attempt_dir(attempt.attempt_id);
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    let folder = world.settings.folders.worktrees.join(&attempt.folder);
     if is_made(&dir, &folder).await? {
         return Ok(());
     }
@@ -124,7 +124,7 @@ fn is_provided(dir: &Path) -> Result<bool, String> {
 /// Checks that no link is in the place of a worktree: an agent could have put one there, so that Provost's
 /// next step would reach elsewhere. `Err` is a sentence.
 pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), String> {
-    let root = world.settings.worktrees_dir.clone();
+    let root = world.settings.folders.worktrees.clone();
     let folder = PathBuf::from(&attempt.folder);
     let below: Vec<PathBuf> = attempt.repos.iter().map(|repo| folder.join(&repo.name)).collect();
     let looked = tokio::task::spawn_blocking(move || {
@@ -136,7 +136,7 @@ pub async fn real_worktrees(world: &World, attempt: &Attempt) -> Result<(), Stri
 /// Makes worktrees again whose folder somebody has deleted, as the last turn with a snapshot left them. `Err`
 /// is a sentence.
 pub(super) async fn whole(world: &World, attempt: &Attempt) -> Result<(), String> {
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    let folder = world.settings.folders.worktrees.join(&attempt.folder);
     for repo in &attempt.repos {
         let worktree = folder.join(&repo.name);
         if tokio::fs::symlink_metadata(&worktree).await.is_err() {
@@ -213,7 +213,7 @@ pub async fn is_gone(world: &World, attempt: AttemptId) -> Result<bool, Refusal>
         return Ok(false);
     }
     let Some(row) = world.journal.attempt(attempt).await? else { return Ok(true) };
-    let folder = world.settings.worktrees_dir.join(&row.folder);
+    let folder = world.settings.folders.worktrees.join(&row.folder);
     Ok(tokio::fs::symlink_metadata(folder).await.is_err())
 }
 
@@ -297,7 +297,7 @@ pub fn process(
     let manifest = Manifest {
         epoch: attempt.epoch,
         stdin,
-        cwd_beneath: Some(settings.worktrees_dir.clone()),
+        cwd_beneath: Some(settings.folders.worktrees.clone()),
         on_lease_late: executor.on_lease_late(),
         ..manifest
     };
@@ -316,13 +316,14 @@ fn with_sandbox_notice(boxed: Option<&SandboxPlan>, process: &Process, prompt: &
 /// This daemon as the MCP server of the attempt's worker. Its environment is spelled out, because some CLIs
 /// give their servers none of their own.
 fn agent_mcp_server(settings: &ActorSettings, attempt: &Attempt) -> McpServer {
-    let home = settings.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
+    let home =
+        settings.launch.home_variable.iter().map(|home| ("PROVOST_HOME".to_owned(), home.clone()));
     let own = ("PROVOST_ATTEMPT_ID".to_owned(), attempt.attempt_id.to_string());
-    let folders = settings.environment.iter().filter(|(name, _)| name.starts_with("XDG_"));
+    let folders = settings.launch.environment.iter().filter(|(name, _)| name.starts_with("XDG_"));
     let folders = folders.map(|(name, value)| (name.clone(), value.clone()));
     McpServer {
         name: "provost",
-        command: settings.program.clone(),
+        command: settings.launch.program.clone(),
         args: vec!["mcp".into(), "--role".into(), "worker".into()],
         env: home.chain([own]).chain(folders).collect(),
     }
@@ -330,7 +331,7 @@ fn agent_mcp_server(settings: &ActorSettings, attempt: &Attempt) -> McpServer {
 
 /// Where the attempt's processes start: the worktree of its only repository, or the folder that holds all.
 pub(super) fn working_dir(world: &World, attempt: &Attempt) -> PathBuf {
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    let folder = world.settings.folders.worktrees.join(&attempt.folder);
     match attempt.repos.as_slice() {
         [only] => folder.join(&only.name),
         _ => folder,

@@ -66,7 +66,7 @@ pub fn wake(world: &World) {
 
 /// Does what is due, one snapshot after the other. Attempts of other hosts are theirs to push.
 async fn round(world: &World, with_failed: bool) -> Result<(), Refusal> {
-    let remote = world.settings.snapshot_remote.as_deref();
+    let remote = world.settings.worktrees.snapshot_remote.as_deref();
     let mut away = HashSet::new();
     for due in world.journal.due_pushes(remote, with_failed).await? {
         // Another push to this remote would wait as long, and fail in the same way.
@@ -110,7 +110,8 @@ async fn carry_out(world: &World, attempt: &Attempt, due: &DuePush) -> Result<Pu
     let repo = repo.ok_or_else(|| PushFailed::This("its repository is gone".to_owned()))?;
     let path = Path::new(&repo.path);
     git::common_dir(path).await.map_err(|error| PushFailed::This(error.to_string()))?;
-    let kept = Kept { repo: path, scratch: &world.settings.scratch_dir, url, attempt: *attempt_id };
+    let kept =
+        Kept { repo: path, scratch: &world.settings.folders.scratch, url, attempt: *attempt_id };
     let refused = |error: PushError| {
         let reason = error.to_string().replace(url, &shown(url));
         let reason = cut(reason.split_whitespace().collect::<Vec<_>>().join(" "), REASON_MAX);

@@ -45,7 +45,7 @@ pub async fn forget(world: &World, attempt: &Attempt) {
 
 /// Removes worktrees that could not be made to the end. If this fails, a collection does it.
 pub async fn take_away_unmarked(world: &World, attempt: &Attempt) {
-    let folder = world.settings.worktrees_dir.join(&attempt.folder);
+    let folder = world.settings.folders.worktrees.join(&attempt.folder);
     // An empty folder need not go to the trash.
     let own = world.settings.attempt_dir(attempt.attempt_id).join(own::FOLDER);
     let has_own = tokio::fs::symlink_metadata(own).await.is_ok();
@@ -68,7 +68,7 @@ pub async fn take_away_unmarked(world: &World, attempt: &Attempt) {
 pub async fn taken_away(world: &World, attempt: &Attempt) -> io::Result<()> {
     let settings = &world.settings;
     let dir = settings.attempt_dir(attempt.attempt_id);
-    let (worktrees, trash) = (settings.worktrees_dir.clone(), settings.trash_dir.clone());
+    let (worktrees, trash) = (settings.folders.worktrees.clone(), settings.folders.trash.clone());
     let name = attempt.folder.clone();
     blocking(move || take_away(&dir, &worktrees, &trash, &name)).await
 }

@@ -144,7 +144,7 @@ async fn record(world: &World, attempt: &Attempt, due: DueSnapshot, saved: &[Tur
         world.journal.record_snapshot(id, due.turn, saved, &kept)
     });
     match recorded.await {
-        Ok(()) if kept.is_empty() || world.settings.snapshot_remote.is_none() => {}
+        Ok(()) if kept.is_empty() || world.settings.worktrees.snapshot_remote.is_none() => {}
         Ok(()) => pushes::wake(world),
         Err(refusal) => {
             tracing::warn!(attempt = %id, turn = due.turn, %refusal, "a snapshot is not written down");

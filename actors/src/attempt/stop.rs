@@ -161,7 +161,7 @@ impl Turn {
     /// Has the process killed after a pause if it has not been found by then: on a full disk its log may
     /// never be opened again, and without its log it is not found.
     pub fn kill_unless_found(&self, force: bool) {
-        let grace = if force { Duration::ZERO } else { self.world.settings.stop_grace };
+        let grace = if force { Duration::ZERO } else { self.world.settings.launch.stop_grace };
         self.handle.send_after(grace.max(FINDS), || TurnEvent::KillUnfound);
     }
 

@@ -414,7 +414,7 @@ impl Turn {
 
     /// Sends a timer's event after its time.
     fn arm(&self, timer: Timer) {
-        let grace = self.world.settings.stop_grace;
+        let grace = self.world.settings.launch.stop_grace;
         let after = match timer {
             Timer::Terminate => grace / 2,
             Timer::Kill => grace,

@@ -19,7 +19,7 @@ pub fn of(
     ports: &BTreeMap<String, u16>,
 ) -> BTreeMap<String, String> {
     let launch = launch.iter().map(|(name, value)| (name.clone(), value.clone()));
-    inherited(&settings.environment)
+    inherited(&settings.launch.environment)
         .into_iter()
         .chain(launch)
         .chain(own(settings, attempt, ports))
@@ -34,7 +34,7 @@ pub fn own(
 ) -> BTreeMap<String, String> {
     let process = &attempt.process;
     let own = [
-        ("PROVOST_HOME", settings.home_variable.clone()),
+        ("PROVOST_HOME", settings.launch.home_variable.clone()),
         ("PROVOST_ATTEMPT_ID", Some(attempt.attempt_id.to_string())),
         ("PROVOST_PROCESS_ID", Some(process.process_id.to_string())),
         ("PROVOST_SESSION_ID", Some(attempt.session_id.to_string())),

@@ -35,7 +35,7 @@ pub struct Folder(PathBuf);
 impl Folder {
     /// The folder of this run, whether or not it exists.
     pub fn of(world: &World, run: CheckRunId) -> Self {
-        Self(world.settings.checks_dir.join(run.to_string()))
+        Self(world.settings.folders.checks.join(run.to_string()))
     }
 
     /// The objects that belong to the reported commit of this repository and that the repository itself
@@ -128,7 +128,7 @@ pub async fn is_there(path: &Path) -> bool {
 pub async fn tidy(world: &World) -> Result<(), Refusal> {
     let open = world.journal.open_checks().await?;
     let open: HashSet<String> = open.iter().map(|run| run.run_id.to_string()).collect();
-    let Ok(mut entries) = tokio::fs::read_dir(&world.settings.checks_dir).await else {
+    let Ok(mut entries) = tokio::fs::read_dir(&world.settings.folders.checks).await else {
         return Ok(());
     };
     while let Ok(Some(entry)) = entries.next_entry().await {

@@ -208,8 +208,8 @@ impl<'a> CheckProcess<'a> {
         let marker = Marker { attempt, process };
         let command = (PathBuf::from("/bin/sh"), self.check.command.shell_arguments());
         let given = self.check.given.as_ref().and_then(|of| settings.checks.given.get(of));
-        let given = given.map(|given| given.of(&settings.environment)).unwrap_or_default();
-        let mut env = environment(&settings.environment, given, marker);
+        let given = given.map(|given| given.of(&settings.launch.environment)).unwrap_or_default();
+        let mut env = environment(&settings.launch.environment, given, marker);
         let boxed = self.boxed().await.map_err(SpawnError::Refused)?;
         if let Some(boxed) = &boxed {
             boxed.change(&mut env);

@@ -104,7 +104,7 @@ async fn keep_bases(world: &World, attempt: &Attempt) -> Result<(), Refusal> {
     }
     for AttemptRepo { repo_id, path, base_commit, .. } in &attempt.repos {
         let path = Path::new(path);
-        let is_mirror = world.settings.places.is_mirror(path);
+        let is_mirror = world.settings.worktrees.places.is_mirror(path);
         if !is_mirror {
             world.journal.record_repo_here(*repo_id).await?;
         }

@@ -147,7 +147,8 @@ async fn has_repositories(
     if !matches!(action, FinishAction::Merge | FinishAction::Push | FinishAction::CreatePr) {
         return Ok(());
     }
-    let is_mirror = |repo: &&AttemptRepo| world.settings.places.is_mirror(Path::new(&repo.path));
+    let is_mirror =
+        |repo: &&AttemptRepo| world.settings.worktrees.places.is_mirror(Path::new(&repo.path));
     let Some(repo) = attempt.repos.iter().find(is_mirror) else { return Ok(()) };
     let hosts = world.journal.hosts_with(repo.repo_id).await?;
     let message = format!(

@@ -41,7 +41,7 @@ impl Source {
         let about = format!("As turn {} left it.", fork.turn);
         let (id, title) = (fork.attempt_id, &attempt.task_title);
         let message = compose::message(title, Some(&about), id, &attempt.executor);
-        let (path, scratch) = (Path::new(&repo.path), &world.settings.scratch_dir);
+        let (path, scratch) = (Path::new(&repo.path), &world.settings.folders.scratch);
         let failed = |error: GitError| unreadable(repo, &error);
         let signing = Signing::of_person(path, scratch).await.map_err(failed)?;
         let by = (&by, &*signing);

@@ -63,12 +63,12 @@ pub async fn start(
     let (mut repos, chosen) = (Vec::new(), chosen(&context, request, source.as_ref())?);
     for (n, (repo, branch)) in chosen.iter().enumerate() {
         let again = |other: &str| with_branch(request, &chosen, n, other);
-        let place = world.settings.places.of(repo.repo_id, &repo.path);
+        let place = world.settings.worktrees.places.of(repo.repo_id, &repo.path);
         let path = place.as_path();
         let Some(base_commit) = tip(path, branch).await? else {
             return Err(no_branch(path, branch, again).await);
         };
-        Box::pin(has_room(path, &world.settings.branch_prefix)).await?;
+        Box::pin(has_room(path, &world.settings.worktrees.branch_prefix)).await?;
         let begun = match &source {
             Some(source) => Box::pin(source.commit_of(world, repo.repo_id)).await?,
             None => None,
@@ -89,7 +89,7 @@ pub async fn start(
         project_name: context.project_name.clone(),
         priority: context.task.priority,
         is_answer: context.is_answer,
-        branch: branch(&world.settings.branch_prefix, attempt_id, &folder, is_boxed),
+        branch: branch(&world.settings.worktrees.branch_prefix, attempt_id, &folder, is_boxed),
         folder,
         repos,
         executor: request.executor.clone(),

@@ -56,7 +56,7 @@ pub async fn request(
             .hint("Call the tool again with into, the branch to be merged into.")
             .detail("path", "into"));
     }
-    let scratch = &world.settings.scratch_dir;
+    let scratch = &world.settings.folders.scratch;
     let there = RemoteBranch { repo: path, scratch, url: &url, branch: &branch };
     let before = there.tip().await.map_err(|error| {
         let said = error.to_string().replace(&url, &shown(&url));

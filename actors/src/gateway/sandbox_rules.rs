@@ -87,7 +87,7 @@ pub async fn require_as_strict_as_parent(
     if least.level == Level::None {
         return Ok(());
     }
-    let home = world.settings.environment.get("HOME").map(Path::new);
+    let home = world.settings.launch.environment.get("HOME").map(Path::new);
     let beyond = own.beyond(&least, home);
     if beyond.is_empty() {
         return Ok(());
@@ -121,7 +121,7 @@ pub async fn as_its_asker(
     };
     let executors = &*world.executors;
     let (own, least) = (wanted(executors, executor, variant), most_of(executors, &asker));
-    let home = world.settings.environment.get("HOME").map(Path::new);
+    let home = world.settings.launch.environment.get("HOME").map(Path::new);
     if least.level == Level::None {
         Ok(())
     } else if own.level < least.level {

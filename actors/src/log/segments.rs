@@ -112,9 +112,7 @@ pub enum SegmentRead {
     /// The stream ends at this offset so far.
     NotYet,
     /// Retention removed the bytes at this offset; the next bytes that exist are at `resume`.
-    Gone {
-        resume: u64,
-    },
+    Gone { resume: u64 },
 }
 
 /// A stream from an offset to the end of what is written, as `Read`. `NotFound` where retention removed

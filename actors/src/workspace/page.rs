@@ -5,16 +5,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     /// At most `max_bytes` from an offset on. A single longer character is returned all the same.
-    Bytes {
-        offset: u64,
-        max_bytes: usize,
-    },
+    Bytes { offset: u64, max_bytes: usize },
     /// `count` lines from line `start` on, counted from 1, as far as they fit into `max_bytes`.
-    Lines {
-        start: u64,
-        count: u64,
-        max_bytes: usize,
-    },
+    Lines { start: u64, count: u64, max_bytes: usize },
 }
 
 impl Range {

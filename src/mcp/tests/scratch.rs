@@ -17,7 +17,9 @@ use provost_actors::refusal::Refusal;
 use provost_actors::secret::SecretNames;
 use provost_actors::workspace::Repositories;
 use provost_actors::workspace::cache::Cache;
-use provost_actors::world::{ActorSettings, CheckSignals, OwnHost, World};
+use provost_actors::world::{
+    ActorSettings, CheckSignals, LaunchSettings, OwnHost, WorktreeSettings, World,
+};
 use ractor::Actor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -157,31 +159,30 @@ fn world(home: &Home, config: &Config, store: &Store, host: OwnHost) -> World {
         settings: ActorSettings {
             max_running_attempts: 0,
             max_running_answers: 0,
-            stop_grace: Duration::ZERO,
             approval_timeout: None,
-            branch_prefix: "provost/".to_owned(),
-            keep_snapshots: Duration::ZERO,
-            snapshot_remote: None,
-            spool_max_bytes: 1 << 20,
-            attempts_dir: home.attempts(),
-            worktrees_dir: home.worktrees(),
-            trash_dir: home.trash(),
-            checks_dir: home.checks(),
-            scratch_dir: home.scratch(),
-            cgroups: None,
-            soft_limits: SoftLimits::default(),
-            environment: BTreeMap::new(),
-            secret_names: SecretNames(vec![]),
+            folders: home.for_actors(),
+            launch: LaunchSettings {
+                stop_grace: Duration::ZERO,
+                spool_max_bytes: 1 << 20,
+                cgroups: None,
+                soft_limits: SoftLimits::default(),
+                environment: BTreeMap::new(),
+                secret_names: SecretNames(vec![]),
+                program: "/proc/self/exe".into(),
+                home_variable: None,
+            },
+            worktrees: WorktreeSettings {
+                branch_prefix: "provost/".to_owned(),
+                repos: provost_actors::repo_settings::RepoConfig::default(),
+                places: store.places().clone(),
+                cache: Cache { dir: home.cache(), scratch: home.scratch(), max_bytes: 0 },
+                copy_max_bytes: 0,
+                ports: 24000..=31999,
+                keep_snapshots: Duration::ZERO,
+                snapshot_remote: None,
+            },
             checks: provost_actors::world::Checks::default(),
-            repos: provost_actors::repo_settings::RepoConfig::default(),
             forges: BTreeMap::new(),
-            cache: Cache { dir: home.cache(), scratch: home.scratch(), max_bytes: 0 },
-            copy_max_bytes: 0,
-            ports: 24000..=31999,
-            places: store.places().clone(),
-            private: home.folders(),
-            program: "/proc/self/exe".into(),
-            home_variable: None,
         },
     }
 }

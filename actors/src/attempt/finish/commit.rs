@@ -36,7 +36,7 @@ impl FinishTask {
             return Ok(Arc::clone(known));
         }
         let repo = Path::new(&self.attempt.repos[at].path);
-        let signing = Signing::of_person(repo, &self.world.settings.scratch_dir).await?;
+        let signing = Signing::of_person(repo, &self.world.settings.folders.scratch).await?;
         Ok(Arc::clone(self.signings.entry(at).or_insert(signing)))
     }
 

@@ -33,7 +33,7 @@ impl FinishTask {
             if is_return { (merged.new, merged.old) } else { (merged.old, merged.new) };
         let to = Advance {
             repo: PathBuf::from(&repo.path),
-            scratch: self.world.settings.scratch_dir.clone(),
+            scratch: self.world.settings.folders.scratch.clone(),
             branch: into.clone(),
             old,
             new,

@@ -76,7 +76,7 @@ impl FinishTask {
         }
         let branch = RemoteBranch {
             repo: Path::new(&repo.path),
-            scratch: &self.world.settings.scratch_dir,
+            scratch: &self.world.settings.folders.scratch,
             url: &wanted.url,
             branch: &wanted.branch,
         };

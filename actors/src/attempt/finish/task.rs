@@ -254,7 +254,7 @@ impl FinishTask {
         let what = Merge {
             repo: path,
             history,
-            scratch: self.world.settings.scratch_dir.clone(),
+            scratch: self.world.settings.folders.scratch.clone(),
             target: old.clone(),
             source: self.finish.receipt.repos[at].commit.clone().unwrap_or_default(),
             strategy: request.strategy,

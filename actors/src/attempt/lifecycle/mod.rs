@@ -44,18 +44,12 @@ pub enum LifeEvent {
     Drained,
     /// A client stops the turn, or a later turn needs it to end. `by_message`: the executor's protocol
     /// has an interrupt, which is sent instead of SIGINT.
-    Stop {
-        force: bool,
-        by_message: bool,
-    },
+    Stop { force: bool, by_message: bool },
     /// A timer that was armed before; it is never cancelled.
     Timer(Timer),
     /// The tree has been killed as far as possible: how many processes got a signal, and how many live
     /// on.
-    Killed {
-        signalled: u32,
-        survivors: u32,
-    },
+    Killed { signalled: u32, survivors: u32 },
     /// So many processes got SIGTERM from [`Effect::Terminate`].
     Terminated(u32),
     /// The shim has ended, so no process of the tree is left.
@@ -88,9 +82,7 @@ pub enum Effect {
     /// The attempt is in this phase now.
     Enter(Phase),
     /// The protocol's own interrupt, or SIGINT to the leader's process group.
-    Interrupt {
-        by_message: bool,
-    },
+    Interrupt { by_message: bool },
     /// End of file on stdin, after all messages.
     CloseStdin,
     /// SIGTERM to the leader's process group, which lingers after its turn.

@@ -112,7 +112,7 @@ fn made(
     places: &[StatePlace],
     session: Option<&Session>,
 ) -> io::Result<OwnState> {
-    let person = Person::of(&settings.environment);
+    let person = Person::of(&settings.launch.environment);
     let dir = settings.attempt_dir(attempt);
     let folder = dir.join(FOLDER);
     let mut left_out = Vec::new();
@@ -139,7 +139,7 @@ fn made(
     };
     let env = places.iter().filter_map(variable).collect();
     let read = places.iter().flat_map(|place| begin::open(place, &person));
-    let read = read.filter(|path| !meets(path, &settings.private)).collect();
+    let read = read.filter(|path| !meets(path, &settings.folders.private)).collect();
     Ok(OwnState { folder, env, read, left_out })
 }
 
@@ -151,7 +151,7 @@ fn bring(
     places: &[StatePlace],
     session: &Session,
 ) -> io::Result<()> {
-    let person = Person::of(&settings.environment);
+    let person = Person::of(&settings.launch.environment);
     let source = Root::open(&settings.attempt_dir(session.of).join(FOLDER)).ok();
     for place in places.iter().filter(|place| !place.sessions.is_empty()) {
         let (patterns, id) = (below(place), &session.id);
@@ -250,7 +250,7 @@ async fn with_state(
         let _one = lock(&ONE_AT_A_TIME);
         let dir = settings.attempt_dir(id);
         let Ok(root) = Root::open(&dir.join(FOLDER)) else { return Ok(()) };
-        work(&root, &wanted.state, &Person::of(&settings.environment), &dir)
+        work(&root, &wanted.state, &Person::of(&settings.launch.environment), &dir)
     });
     if let Err(error) = done.await {
         tracing::warn!(attempt = %id, %error, "its credentials are not in step with the person's");

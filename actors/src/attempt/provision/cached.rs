@@ -94,7 +94,7 @@ impl Cached {
         provided: &RepoProvision,
     ) -> Option<Self> {
         let RepoSettings { setup, .. } = &provided.settings;
-        let cache = world.settings.cache.clone();
+        let cache = world.settings.worktrees.cache.clone();
         let paths = setup.cache.as_ref()?.value.clone();
         if cache.max_bytes == 0 || paths.is_empty() {
             return None;

@@ -92,7 +92,8 @@ pub(super) async fn of_made(
     let commit = commit(world, attempt, repo).await.map_err(|why| failed(repo, &why))?;
     // Later worktrees are made from the attempt's branch, which agents write.
     let is_checked_out = attempt.process.turn == 1 && commit == repo.base_commit;
-    let checkout = is_checked_out.then(|| world.settings.worktrees_dir.join(below(attempt, repo)));
+    let checkout =
+        is_checked_out.then(|| world.settings.folders.worktrees.join(below(attempt, repo)));
     read(world, attempt, repo, (&commit, checkout)).await
 }
 
@@ -103,7 +104,7 @@ async fn read(
     (commit, checkout): (&str, Option<PathBuf>),
 ) -> Result<RepoSettings, String> {
     let declared = Declared { repo: Path::new(&repo.path), commit, checkout };
-    let config = &world.settings.repos;
+    let config = &world.settings.worktrees.repos;
     let over = config.of(&attempt.project_id.to_string(), &attempt.project_name, &repo.name);
     declared.read(config, over).await.map_err(|error| {
         let advice = match &error {
@@ -127,7 +128,7 @@ pub async fn commit(
     attempt: &Attempt,
     repo: &AttemptRepo,
 ) -> Result<String, String> {
-    let prefix = &world.settings.branch_prefix;
+    let prefix = &world.settings.worktrees.branch_prefix;
     let is_agents = !prefix.is_empty() && repo.target_branch.starts_with(prefix.as_str());
     if attempt.fork.is_none() && !is_agents {
         return Ok(repo.base_commit.clone());

@@ -231,7 +231,7 @@ async fn values(
 ) -> Vec<(String, String)> {
     // A panic is logged by the panic hook.
     let texts = tokio::task::spawn_blocking(read).await.unwrap_or_default();
-    let is_secret = |name: &str| world.settings.secret_names.name(name);
+    let is_secret = |name: &str| world.settings.launch.secret_names.name(name);
     texts.iter().flat_map(|(path, text)| file::values(path, text, is_secret)).collect()
 }
 
@@ -242,7 +242,7 @@ async fn values_of_worktree(
     repo: &AttemptRepo,
     paths: Vec<String>,
 ) -> Vec<(String, String)> {
-    let (worktrees, below) = (world.settings.worktrees_dir.clone(), below(attempt, repo));
+    let (worktrees, below) = (world.settings.folders.worktrees.clone(), below(attempt, repo));
     values(world, move || credentials_of_worktree((&worktrees, &below), &paths)).await
 }
 
@@ -314,11 +314,11 @@ pub async fn provide(
         failpoint::hit("copy", "next");
         let copied = copy_ignored(Copying {
             repo: PathBuf::from(&repo.path),
-            worktrees: world.settings.worktrees_dir.clone(),
+            worktrees: world.settings.folders.worktrees.clone(),
             below: below(attempt, repo),
             patterns,
-            max_bytes: world.settings.copy_max_bytes,
-            scratch: world.settings.scratch_dir.clone(),
+            max_bytes: world.settings.worktrees.copy_max_bytes,
+            scratch: world.settings.folders.scratch.clone(),
         });
         let copied = copied.await.map_err(|error| format!("setup of {}: {error}", repo.name))?;
         let own = values_of_worktree(world, attempt, repo, copied.credentials.clone()).await;

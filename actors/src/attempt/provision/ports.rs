@@ -34,8 +34,8 @@ pub(super) async fn take(
     if names.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let range = &world.settings.ports;
-    let blocks = blocks(range, &world.settings.attempts_dir);
+    let range = &world.settings.worktrees.ports;
+    let blocks = blocks(range, &world.settings.folders.attempts);
     let mut busy = Vec::new();
     while busy.len() < TRIES {
         let what = format!("attempt {attempt}: taking ports");

@@ -195,8 +195,9 @@ impl Script<'_> {
         let command = (PathBuf::from("/bin/sh"), self.command.shell_arguments());
         let ports = &self.provision.ports;
         let project = (self.attempt.project_id.to_string(), &self.attempt.project_name);
-        let given = settings.repos.given((&project.0, project.1), &self.repo.name, self.table());
-        let given = given.of(&settings.environment);
+        let given =
+            settings.worktrees.repos.given((&project.0, project.1), &self.repo.name, self.table());
+        let given = given.of(&settings.launch.environment);
         let mut env = variables::of(settings, &given, self.attempt, ports);
         env.insert(Marker::PROCESS.to_owned(), self.process_id.to_string());
         env.remove("PROVOST_PROMPT");
@@ -204,14 +205,14 @@ impl Script<'_> {
             boxed.change(&mut env);
             self.note(log, boxed.notice()).await;
         }
-        let cwd = settings.worktrees_dir.join(below(self.attempt, self.repo));
+        let cwd = settings.folders.worktrees.join(below(self.attempt, self.repo));
         // Limits as for an agent's processes; only the times are its own.
         let limits = self.world.executors.limits(&self.attempt.executor);
         let limits = Limits { wall_secs: self.timeout_secs, idle_secs: 0, ..limits };
         let hidden = self.provision.secrets(self.world, self.attempt).await;
         let (mut manifest, secrets) = settings.manifest(marker, command, env, cwd, limits, &hidden);
         manifest.epoch = self.attempt.epoch;
-        manifest.cwd_beneath = Some(settings.worktrees_dir.clone());
+        manifest.cwd_beneath = Some(settings.folders.worktrees.clone());
         manifest.sandbox = boxed.map(|boxed| boxed.sandbox);
         self.world.shims.spawn(&dir, &manifest, None, &secrets).await
     }
@@ -271,7 +272,7 @@ impl Script<'_> {
             return None;
         }
         let _ = control.signal(Target::Tree, Signal::SIGTERM).await;
-        Some(Instant::now() + self.world.settings.stop_grace)
+        Some(Instant::now() + self.world.settings.launch.stop_grace)
     }
 
     /// Kills whatever is left of it. Returns how it ended, as far as that is known. Tries until that has

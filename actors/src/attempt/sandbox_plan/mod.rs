@@ -172,7 +172,8 @@ pub async fn around_check(
 /// Notes in the plan which configuration the sandbox hides from package managers: one that can't read its
 /// configuration asks the public registry, and says nothing.
 async fn hiding(world: &World, mut boxed: SandboxPlan) -> Result<SandboxPlan, String> {
-    let (environment, rules) = (world.settings.environment.clone(), boxed.sandbox.rules.clone());
+    let (environment, rules) =
+        (world.settings.launch.environment.clone(), boxed.sandbox.rules.clone());
     let hidden = blocking(move || Ok(hidden(&Person::of(&environment), &rules))).await;
     boxed.sandbox.hidden = hidden.map_err(|error: io::Error| error.to_string())?;
     Ok(boxed)
@@ -231,8 +232,8 @@ async fn made(
     let others: Vec<String> =
         world.executors.all().iter().flat_map(|it| it.sandbox(None).write).collect();
     let rules = blocking(move || {
-        let person = Person::of(&settings.environment);
-        let rules = of_all(&person, &settings.private, &wanted, &others, Access::Write);
+        let person = Person::of(&settings.launch.environment);
+        let rules = of_all(&person, &settings.folders.private, &wanted, &others, Access::Write);
         Ok(rules.and_then(|mut rules| {
             let env = variables(&person, &rules, &temporary);
             rules.extend(own(&settings, &temporary)?);
@@ -263,7 +264,7 @@ impl SandboxPlan {
     /// The sandbox with the rules for the installation of its program. `Err` is a sentence.
     pub async fn holding(self, world: &World, program: PathBuf) -> Result<Sandbox, String> {
         let (environment, private) =
-            (world.settings.environment.clone(), world.settings.private.clone());
+            (world.settings.launch.environment.clone(), world.settings.folders.private.clone());
         let more = blocking(move || Ok(of_program(&program, &Person::of(&environment), &private)));
         let more = more.await.map_err(|error: io::Error| error.to_string())?;
         let mut sandbox = self.sandbox;

@@ -47,7 +47,7 @@ pub fn of_agent(
 ) -> Result<Vec<Rule>, String> {
     let mut rules = of_script(settings, attempt, repos, temporary)?;
     // This program is readable because the agent starts it as its MCP server.
-    rules.extend([settings.cli_dir(attempt), settings.program.clone()].map(read));
+    rules.extend([settings.cli_dir(attempt), settings.launch.program.clone()].map(read));
     Ok(rules)
 }
 
@@ -59,7 +59,7 @@ pub fn of_script(
     temporary: &Path,
 ) -> Result<Vec<Rule>, String> {
     private_folder(temporary)?;
-    let own = [settings.worktrees_dir.join(&attempt.folder), temporary.to_owned()];
+    let own = [settings.folders.worktrees.join(&attempt.folder), temporary.to_owned()];
     let mut rules: Vec<Rule> = own.map(write).into();
     for Repository { own, read: persons } in repos {
         rules.push(read(own.common()));
