@@ -172,7 +172,7 @@ impl Conversation {
                 self.agent = InitializeResponse::deserialize(result).ok();
                 self.open_session("session", 2, out)
             }
-            DialogueStage::Authenticate => self.open_session("session-again", 5, out),
+            DialogueStage::Authenticate => self.open_session("session-signed-in", 5, out),
             DialogueStage::Session => self.opened(result, out),
             DialogueStage::List => self.listed(result, out),
             DialogueStage::Settings => {
@@ -365,7 +365,7 @@ impl Conversation {
             );
             out.push(system(format!("told by Provost: {text}")));
             let request = PromptRequest::new(session.clone(), vec![text.into()]);
-            self.ask("prompt-again", 4, AGENT_METHOD_NAMES.session_prompt, &request, out);
+            self.ask("prompt-again", 7, AGENT_METHOD_NAMES.session_prompt, &request, out);
         }
     }
 
@@ -400,7 +400,8 @@ impl Conversation {
         format!("it demands a sign-in: {error}; its methods: {}", ways.join(", "))
     }
 
-    /// Sends a request, unless a recording is read.
+    /// Sends a request, unless a recording is read. Each request of a conversation has its own key, because a
+    /// key is sent once to a process, and its own id.
     fn ask(&self, key: &str, id: u32, method: &str, params: &impl Serialize, out: &mut Out) {
         if self.dialogue.is_some() {
             out.push(Observed::Say(request(key, id, method, params)));

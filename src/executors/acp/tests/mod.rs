@@ -4,6 +4,7 @@ mod calls;
 mod permissions;
 mod sessions;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -58,11 +59,20 @@ fn dialogue(cli: &str, scenario: &str) -> Dialogue {
     }
 }
 
-/// A conversation in which the agent says these.
+/// A conversation in which the agent says these. Each of our requests has its own key and its own id.
 fn talk(dialogue: Dialogue, lines: &[Value]) -> Vec<Observed> {
     let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
     let entries: Vec<RawEntry> = raw(Stream::Stdout, lines.join("\n").as_bytes());
-    observe(normalize::normalizer(Some(dialogue)), &entries)
+    let observed = observe(normalize::normalizer(Some(dialogue)), &entries);
+    let (mut keys, mut ids) = (BTreeSet::new(), BTreeSet::new());
+    for one in &observed {
+        let Observed::Say(message) = one else { continue };
+        let line: Value = serde_json::from_str(&message.line).unwrap();
+        let is_request = line["method"].is_string();
+        assert!(!is_request || keys.insert(&message.key), "a second {}", message.key);
+        assert!(!is_request || ids.insert(line["id"].to_string()), "a second id: {line}");
+    }
+    observed
 }
 
 fn prompted() -> Dialogue {
