@@ -1,4 +1,4 @@
-//! Texts for output: shortened, as hexadecimal digits, or quoted for a shell. Pure.
+//! Texts for output: shortened, as hexadecimal digits, or quoted for a shell; what does not show. Pure.
 
 use std::fmt::Write;
 
@@ -45,9 +45,43 @@ pub fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// Whether a character does not show, or changes how other text shows: control characters other than tabs
+/// and line breaks, separators of lines, and the `Default_Ignorable_Code_Point`s of Unicode without the
+/// variation selectors of emoji. With them, code can look like other code ("Trojan Source", CVE-2021-42574).
+pub fn is_unseen(c: char) -> bool {
+    match c {
+        '\t' | '\n' => false,
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'..='\u{1160}'
+        | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
+        c => c.is_control(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_character_without_a_glyph_is_unseen_and_text_in_any_script_is_not() {
+        let unseen = "\r\u{1b}\u{7f}\u{9b}\u{ad}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{202e}\u{2028}\
+                      \u{2060}\u{2061}\u{2064}\u{2066}\u{3164}\u{feff}\u{e0061}\u{e0100}";
+        assert!(unseen.chars().all(is_unseen));
+        assert!(!"\t\n aä→ж你か한🙂❤\u{fe0f}e\u{301}\u{a0}".contains(is_unseen));
+    }
 
     #[test]
     fn what_is_cut_says_so_and_is_no_longer_than_it_may_be() {

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::work::labels::steers;
+use provost_actors::text::is_unseen;
 
-/// The text with all characters escaped that could control a terminal or reorder text. Line breaks are
-/// escaped too, so the result is one line; tabs stay.
+/// The text with all characters escaped that could control a terminal, reorder text, or do not show. Line
+/// breaks are escaped too, so the result is one line; tabs stay.
 pub fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        if c != '\t' && steers(c) {
+        if c == '\n' || is_unseen(c) {
             safe.extend(c.escape_default());
         } else {
             safe.push(c);
@@ -18,14 +18,16 @@ pub fn harmless(text: &str) -> String {
     safe
 }
 
-/// JSON of the same value that can't control a terminal: these characters become `\u` escapes, which are
-/// valid because valid JSON has the characters only in strings.
+/// JSON of the same value that can't control a terminal: these characters become `\u` escapes of UTF-16,
+/// which are valid because valid JSON has the characters only in strings.
 pub fn harmless_json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        if c != '\n' && steers(c) {
-            // Writing to a string can't fail; all of them fit into 16 bits.
-            let _ = write!(safe, "\\u{:04x}", u32::from(c));
+        if is_unseen(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string can't fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
         } else {
             safe.push(c);
         }
@@ -48,14 +50,14 @@ mod tests {
         #[test]
         fn nothing_harmless_can_steer_a_terminal(text in any::<String>()) {
             let safe = harmless(&text);
-            prop_assert!(safe.chars().all(|c| c == '\t' || !steers(c)));
+            prop_assert!(!safe.contains(|c: char| c == '\n' || is_unseen(c)));
         }
 
         #[test]
         fn harmless_json_is_the_same_value_and_can_not_steer_a_terminal(text in any::<String>()) {
-            let text = format!("{text}\u{9b}31m\u{202e}\u{7f}");
+            let text = format!("{text}\u{9b}31m\u{202e}\u{7f}\u{e0061}");
             let safe = harmless_json(&serde_json::to_string_pretty(&[&text]).unwrap());
-            prop_assert!(safe.chars().all(|c| c == '\n' || !steers(c)));
+            prop_assert!(!safe.contains(is_unseen));
             prop_assert_eq!(serde_json::from_str::<Vec<String>>(&safe).unwrap(), vec![text]);
         }
     }

@@ -13,6 +13,7 @@ use provost_actors::repo_settings::{
     AfterRestore, DevServerSettings, LIST_MAX, PortSettings, REPO_FILE, RepoSettings,
     ScriptSettings, Sourced, is_pattern,
 };
+use provost_actors::text::is_unseen;
 
 use super::reader::{Item, Source, Table};
 use super::{Result, read_command, read_given as given};
@@ -217,16 +218,11 @@ fn url(item: &Item<'_>) -> Result<String> {
 /// text are refused.
 fn command(item: &Item<'_>) -> Result<CheckCommand> {
     let command = read_command(item)?;
-    let hides = |c: char| {
-        let reorders = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-        let is_unseen = matches!(c, '\u{ad}' | '\u{180e}' | '\u{e0000}'..='\u{e007f}');
-        (c.is_control() && c != '\n' && c != '\t') || reorders || is_unseen
-    };
     let texts = match &command {
         CheckCommand::Line(line) => std::slice::from_ref(line),
         CheckCommand::Words(words) => words,
     };
-    if texts.iter().any(|text| text.contains(hides)) {
+    if texts.iter().any(|text| text.contains(is_unseen)) {
         return Err(item.invalid("a command without control characters"));
     }
     if texts.iter().map(String::len).sum::<usize>() > COMMAND_MAX {

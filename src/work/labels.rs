@@ -22,13 +22,6 @@ pub fn headline(text: &str, most: usize) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// Whether a character may change how text is displayed: control characters, and the bidirectional marks,
-/// overrides and isolates (Unicode Standard Annex 9).
-pub fn steers(c: char) -> bool {
-    let reorders = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || reorders
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

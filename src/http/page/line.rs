@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use maud::{Markup, PreEscaped, Render};
+use provost_actors::text::is_unseen;
 
 use super::colours::Coloured;
 
@@ -71,16 +72,6 @@ pub fn write(markup: &mut String, text: &str) {
     rest.render_to(markup);
 }
 
-/// Control characters, and those that reorder text or have no width: with them, code can look like
-/// other code ("Trojan Source", CVE-2021-42574).
-pub fn is_unseen(c: char) -> bool {
-    match c {
-        '\t' | '\n' => false,
-        '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}' => true,
-        c => c.is_control() || "\u{ad}\u{61c}\u{200b}\u{200e}\u{200f}\u{feff}".contains(c),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -104,6 +95,7 @@ mod tests {
             "if a<span class=\"ctl\">U+202E</span> <span class=\"ctl\">ESC</span>[0m\tb\
              <span class=\"ctl\">CR</span>"
         );
+        assert_eq!(plain("a\u{200d}b").into_string(), "a<span class=\"ctl\">U+200D</span>b");
         assert!(
             show(&"ä".repeat(LINE_MAX), &[], &[])
                 .into_string()

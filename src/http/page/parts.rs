@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 use provost_actors::event::Timestamp;
 use provost_actors::journal::WaitingOn;
+use provost_actors::text::is_unseen;
 
 use crate::api::attempts::{AttemptPhase, AttemptState};
 use crate::api::tasks::Priority;
-use crate::work::labels::steers;
 pub use crate::work::labels::{headline, word};
 
 /// What a badge means. Each tone has its own shape, for readers who can't tell the colours apart.
@@ -131,20 +131,13 @@ pub fn dollars(cost: f64) -> String {
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if matches!(c, '\n' | '\t') || !hides(c) {
-            shown.push(c);
-        } else {
+        if is_unseen(c) {
             shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
         }
     }
     shown
-}
-
-/// Whether a character can change how its neighbours look, or has no width.
-fn hides(c: char) -> bool {
-    let has_no_width =
-        matches!(c, '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-    steers(c) || has_no_width
 }
 
 /// A value in a path or query: everything but unreserved characters (RFC 3986) is escaped.
@@ -192,6 +185,7 @@ mod tests {
     #[test]
     fn a_command_can_not_hide_what_it_does() {
         assert_eq!(visible("rm \u{202e}x\u{1b}[8m"), "rm \\u{202e}x\\u{1b}[8m");
+        assert_eq!(visible("a\u{ad}b\u{200d}c\u{2063}"), "a\\u{ad}b\\u{200d}c\\u{2063}");
         assert_eq!(visible("a\n\tb"), "a\n\tb");
     }
 
