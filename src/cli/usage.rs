@@ -35,8 +35,8 @@ const MEANT: &[(&[&str], &str)] = &[
     ),
     (
         &["cd", "sh", "edit", "editor", "worktree"],
-        "`provost shell ATTEMPT` starts a shell in the attempt's worktree, `provost open ATTEMPT` \
-         your editor, `provost path ATTEMPT` prints its path, `provost task edit` changes a task",
+        "`provost shell ATTEMPT` starts a shell in the attempt's worktree, `provost open --editor \
+         ATTEMPT` your editor, `provost path ATTEMPT` prints its path, `provost task edit` changes a task",
     ),
     (
         &["attach", "watch", "follow", "tail", "log"],
@@ -55,8 +55,8 @@ const MEANT: &[(&[&str], &str)] = &[
     ),
     (
         &["ui", "web", "serve", "server", "dashboard", "open-ui"],
-        "Provost has no web page yet; `provost daemon` runs the supervisor, `provost mcp` is the \
-         MCP server",
+        "`provost open` opens the web page, `provost daemon` runs the supervisor, `provost mcp` is \
+         the MCP server",
     ),
     (&["version"], "`provost --version`"),
     (&["man", "docs", "manual"], "`provost help` and `provost help VERB`"),

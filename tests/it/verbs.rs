@@ -235,7 +235,8 @@ fn help_is_a_verb_and_words_from_elsewhere_lead_to_verbs() {
         ("rename", "provost task edit"),
         ("man", "provost help"),
         ("version", "provost --version"),
-        ("ui", "no web page"),
+        ("ui", "provost open"),
+        ("edit", "provost open --editor"),
         ("delete", "provost task rm"),
     ] {
         let done = provost.verb([word]);
