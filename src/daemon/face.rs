@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -91,20 +91,15 @@ impl Sockets {
         };
         let unix = bind().map_err(|error| format!("{}: {error}", path.display()))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let mut further = http.names.clone();
-        if !at.ip().is_loopback() && !at.ip().is_unspecified() {
-            further.push(at.ip().to_string());
-        }
-        let names = Names { scheme, port, further };
+        let names = Names { scheme, port, further: further(&http.names, at.ip()) };
         Ok(Self { tcp, unix, tls, names, path })
     }
 
     /// The URL by which a browser on this machine finds the page.
     pub fn url(&self) -> String {
         let Names { scheme, port, further } = &self.names;
-        let is_local = self.tcp.local_addr().is_ok_and(|at| at.ip().is_loopback());
-        let host = further.first().filter(|_| !is_local).map_or("127.0.0.1", String::as_str);
-        format!("{scheme}://{host}:{port}")
+        let at = self.tcp.local_addr().map_or(Ipv4Addr::LOCALHOST.into(), |at| at.ip());
+        format!("{scheme}://{}:{port}", host(at, further))
     }
 
     /// Serves connections until the daemon ends.
@@ -252,6 +247,31 @@ impl Server {
     }
 }
 
+/// The names beside the loopback's under which a listener at this address can be reached.
+fn further(names: &[String], at: IpAddr) -> Vec<String> {
+    let given =
+        names.iter().map(|name| name.parse::<IpAddr>().map_or_else(|_| name.clone(), in_url));
+    given.chain((!at.is_loopback() && !at.is_unspecified()).then(|| in_url(at))).collect()
+}
+
+/// The host in a URL that leads to a listener at this address.
+fn host(at: IpAddr, further: &[String]) -> String {
+    match (at, further) {
+        (at, _) if at.is_loopback() => in_url(at),
+        (_, [first, ..]) => first.clone(),
+        (IpAddr::V4(_), []) => in_url(Ipv4Addr::LOCALHOST.into()),
+        (IpAddr::V6(_), []) => in_url(Ipv6Addr::LOCALHOST.into()),
+    }
+}
+
+/// An address as URLs and `Host` headers have it (RFC 3986): one of IPv6 is in brackets.
+fn in_url(at: IpAddr) -> String {
+    match at {
+        IpAddr::V4(at) => at.to_string(),
+        IpAddr::V6(at) => format!("[{at}]"),
+    }
+}
+
 /// Listens at an address. With port 0, it takes the port of the daemon before, so that open pages and
 /// bookmarks keep working, or else a free one.
 fn listen(home: &Home, at: SocketAddr) -> io::Result<TcpListener> {
@@ -298,6 +318,30 @@ fn acceptor(http: &Http) -> Result<Option<TlsAcceptor>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_host_of_a_url_is_a_name_that_requests_may_ask_for() {
+        let cases: [(&[&str], &str, &str); 9] = [
+            (&[], "127.0.0.1", "127.0.0.1"),
+            (&[], "127.0.0.2", "127.0.0.2"),
+            (&["box.lan"], "::1", "[::1]"),
+            (&[], "::", "[::1]"),
+            (&[], "0.0.0.0", "127.0.0.1"),
+            (&["box.lan"], "0.0.0.0", "box.lan"),
+            (&[], "192.0.2.7", "192.0.2.7"),
+            (&[], "2001:db8::7", "[2001:db8::7]"),
+            (&["2001:db8::8"], "::", "[2001:db8::8]"),
+        ];
+        for (names, at, expected) in cases {
+            let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+            let at: IpAddr = at.parse().unwrap();
+            let further = further(&names, at);
+            let host = host(at, &further);
+            assert_eq!(host, expected);
+            let is_loopback = ["127.0.0.1", "127.0.0.2", "[::1]"].contains(&&*host);
+            assert_eq!(further.contains(&host), !is_loopback, "{host}: {further:?}");
+        }
+    }
 
     #[test]
     fn one_unauthenticated_connection_too_many_ends_the_oldest_and_no_authenticated_one() {

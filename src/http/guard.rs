@@ -16,6 +16,8 @@
 //!  none of them ───────────────────────────────────────▸ no proof
 //! ```
 
+use std::net::Ipv4Addr;
+
 use axum::http::{HeaderMap, Method, header};
 
 /// The name of the login cookie. Cookies do not depend on the port (RFC 6265 §8.5), so the name has
@@ -44,7 +46,8 @@ impl Names {
             Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
             _ => (host, Some(default)),
         };
-        let is_loopback = ["127.0.0.1", "localhost", "[::1]"].contains(&name);
+        let is_loopback = ["localhost", "[::1]"].contains(&name)
+            || name.parse::<Ipv4Addr>().is_ok_and(|it| it.is_loopback());
         let is_further = self.further.iter().any(|it| it.eq_ignore_ascii_case(name));
         // A configured name may belong to a proxy in front, whose port differs from ours.
         is_further || (is_loopback && port == Some(self.port))
@@ -142,7 +145,14 @@ mod tests {
 
     #[test]
     fn only_our_names_pass_and_a_rebound_name_does_not() {
-        for host in ["127.0.0.1:4100", "localhost:4100", "[::1]:4100", "box.lan", "BOX.lan:8443"] {
+        for host in [
+            "127.0.0.1:4100",
+            "127.0.0.2:4100",
+            "localhost:4100",
+            "[::1]:4100",
+            "box.lan",
+            "BOX.lan:8443",
+        ] {
             assert_eq!(judged(&Method::GET, &[("host", host)]), Ok(None), "{host}");
         }
         for host in [
