@@ -23,17 +23,15 @@ pub struct AuditArgs {
 /// enough changes, because full files are large.
 pub fn audit(context: &mut Context, args: &AuditArgs) -> Result<Exit, Failure> {
     let limit = if args.all { usize::MAX } else { args.limit };
-    let mut changes = Vec::new();
-    // From the newest file to the oldest, until there are enough changes.
+    let (mut changes, mut ends) = (Vec::new(), BTreeMap::new());
     for file in files(context)?.into_iter().rev() {
-        let mut older = read(&std::fs::read_to_string(file)?);
-        older.append(&mut changes);
-        changes = older;
+        read(&std::fs::read_to_string(file)?, &mut ends, &mut changes);
         if changes.len() >= limit {
             break;
         }
     }
-    changes.drain(..changes.len().saturating_sub(limit));
+    changes.truncate(limit);
+    changes.reverse();
     let json: Vec<Value> = changes.iter().map(Change::to_json).collect();
     if context.out.as_json(&json!({"changes": json}))? {
         return Ok(Exit::Done);
@@ -83,25 +81,20 @@ impl Change {
     }
 }
 
-/// The changes that begin in a file, oldest first, matched with the ends in the same file. Lines that
-/// can't be read are skipped: a full disk can cut one.
-fn read(text: &str) -> Vec<Change> {
-    let mut changes: Vec<Change> = Vec::new();
-    let mut places: BTreeMap<Uuid, usize> = BTreeMap::new();
-    for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+/// Adds the changes that begin in a file, newest first. `ends` has the outcomes of changes whose beginning was
+/// not read yet: it can be in an older file, because a log is renamed when it is full. Lines that can't be read
+/// are skipped: a full disk can cut one.
+fn read(text: &str, ends: &mut BTreeMap<Uuid, String>, changes: &mut Vec<Change>) {
+    for line in text.lines().rev().filter_map(|line| serde_json::from_str(line).ok()) {
         match line {
             Line::Begin { change, .. } => {
-                places.insert(change, changes.len());
-                changes.push(Change { begin: line, outcome: None });
+                changes.push(Change { begin: line, outcome: ends.remove(&change) });
             }
             Line::End { change, outcome, .. } => {
-                if let Some(at) = places.remove(&change) {
-                    changes[at].outcome = Some(outcome);
-                }
+                ends.insert(change, outcome);
             }
         }
     }
-    changes
 }
 
 #[cfg(test)]
@@ -114,13 +107,21 @@ mod tests {
 {"at":"2026-01-02T03:04:05.000Z","change":"0192f0c1-2345-7abc-8def-0123456789ac","who":"bo","from":"socket","what":"follow_up","of":{}}
 {"at":"2026-01-02T03:04:06.000Z","change":"0192f0c1-2345-7abc-8def-0123456789ab","outcome":"done"}
 {"at":"2026-"#;
-        let rows: Vec<String> = read(text).iter().map(|it| it.row().join("|")).collect();
-        assert_eq!(
-            rows,
-            [
-                "2026-01-02T03:04:05.000Z|ana|stop_attempt|done|127.0.0.1:9|attempt_id=x",
-                "2026-01-02T03:04:05.000Z|bo|follow_up|cut off|socket|",
-            ]
-        );
+        let (begun, ended) = text.split_at(text.rfind(r#"{"at":"2026-01-02T03:04:06"#).unwrap());
+        // The second time, the log was full before the end of the first change.
+        for newest_first in [vec![text], vec![ended, begun]] {
+            let (mut changes, mut ends) = (Vec::new(), BTreeMap::new());
+            for file in newest_first {
+                read(file, &mut ends, &mut changes);
+            }
+            let rows: Vec<String> = changes.iter().rev().map(|it| it.row().join("|")).collect();
+            assert_eq!(
+                rows,
+                [
+                    "2026-01-02T03:04:05.000Z|ana|stop_attempt|done|127.0.0.1:9|attempt_id=x",
+                    "2026-01-02T03:04:05.000Z|bo|follow_up|cut off|socket|",
+                ]
+            );
+        }
     }
 }
