@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use provost_actors::event::Channel;
+use provost_actors::journal::WaitingOn;
 
 use super::attempts::way_out;
 use super::prelude::*;
@@ -166,11 +167,11 @@ impl Reader {
             if page.has_more {
                 continue;
             }
-            let way_out = way_out(&status);
-            if let Some(verb) = way_out.as_ref().filter(|_| way_out != shown) {
-                anstream::eprintln!("waits for approval: `{}`", harmless(verb));
+            let wait = wait(&status);
+            if let Some(line) = wait.as_ref().filter(|_| wait != shown) {
+                anstream::eprintln!("{line}");
             }
-            shown = way_out;
+            shown = wait;
             let has_settled = matches!(status.phase, AttemptPhase::Settled | AttemptPhase::Idle);
             let latest = match self.channel {
                 Channel::Normalized => status.latest_entry_index.normalized,
@@ -184,6 +185,15 @@ impl Reader {
             self.print_news(context).await?;
         }
     }
+}
+
+/// What the attempt waits for, and the command with which a person ends that; `None`: it does not wait for a
+/// person.
+fn wait(status: &AttemptStatus) -> Option<String> {
+    let verb = way_out(status)?;
+    let is_drained = status.waiting_on == Some(WaitingOn::Host);
+    let what = if is_drained { "its host drains" } else { "waits for approval" };
+    Some(format!("{what}: `{}`", harmless(&verb)))
 }
 
 /// Prints an entry as a line of JSON, or an entry of the normalized channel for a person.

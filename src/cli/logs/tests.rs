@@ -128,3 +128,15 @@ async fn without_following_all_that_is_there_is_printed() {
     assert_eq!(printed(args(false, true, Some(70)), 200, usize::MAX).await, numbers(130..200));
     assert_eq!(printed(args(false, false, Some(70)), 20, usize::MAX).await, numbers(0..20));
 }
+
+#[test]
+fn what_an_attempt_waits_for_is_said_with_what_ends_it() {
+    let wait_on = |what: &str| {
+        let mut status = crate::cli::tests::status();
+        (status["waiting_on"], status["host"]) = (json!(what), json!("box"));
+        wait(&serde_json::from_value(status).unwrap())
+    };
+    assert_eq!(wait_on("approval").unwrap(), "waits for approval: `provost approvals`");
+    assert_eq!(wait_on("host").unwrap(), "its host drains: `provost host resume box`");
+    assert_eq!(wait_on("quota"), None);
+}
