@@ -11,7 +11,7 @@ use provost_actors::ids::{AttemptId, TaskId};
 
 use super::parts::{Tone, ago, amount, attempt_badge, badge, dollars, span, visible, word};
 use super::shell::{self, Live, NavItem};
-use super::task::attempts;
+use super::task::{Newest, attempts};
 use crate::api::artifacts::{GetAttemptChangesInput, GetAttemptChangesOutput};
 use crate::api::attempts::AttemptStatus;
 use crate::api::tasks::GetTaskInput;
@@ -51,7 +51,7 @@ pub async fn fragment(
     desk: RequestContext,
     Path(task_id): Path<TaskId>,
 ) -> Result<Markup, Problem> {
-    let mut statuses = attempts(&desk, task_id).await?;
+    let Newest { mut statuses, has_more } = attempts(&desk, task_id).await?;
     let total = statuses.len();
     statuses.truncate(SIDE_BY_SIDE);
     let outcomes = desk.service.outcomes(&desk.caller, CompareInput { task_id }).await?;
@@ -61,7 +61,7 @@ pub async fn fragment(
         Side { status, outcome, changes }
     });
     let sides: Vec<Side> = sides.collect();
-    Ok(compared(task_id, &sides, total, Timestamp::now()))
+    Ok(compared(task_id, &sides, (total, has_more), Timestamp::now()))
 }
 
 async fn changes(desk: &RequestContext, attempt_id: AttemptId) -> Option<GetAttemptChangesOutput> {
@@ -97,13 +97,19 @@ fn overlap(sides: &[Side]) -> Vec<Shared<'_>> {
     shared
 }
 
-fn compared(task: TaskId, sides: &[Side], total: usize, now: Timestamp) -> Markup {
+/// `total`: how many attempts were found, and whether the task has more.
+fn compared(task: TaskId, sides: &[Side], total: (usize, bool), now: Timestamp) -> Markup {
+    let (total, has_more) = total;
     let content = html! {
-        @if sides.is_empty() { div.empty { p { "The task has no attempts yet." } } }
+        @if sides.is_empty() && !has_more { div.empty { p { "The task has no attempts yet." } } }
         @else {
             div.panel {
                 div.scroll tabindex="0" role="region" aria-label="Attempts side by side" { (table(sides, now)) }
-                @if total > sides.len() { p.small.muted { "The newest " (sides.len()) " of " (total) "." } }
+                @if has_more || total > sides.len() {
+                    p.small.muted {
+                        "The newest " (sides.len()) " of " @if has_more { "more than " } (total) "."
+                    }
+                }
             }
             (files(sides))
         }

@@ -53,16 +53,24 @@ async fn read(
     Ok((whole(&task, &attempts, has_tools, Timestamp::now()), title))
 }
 
-/// The newest attempts of a task, newest first, at most [`ATTEMPTS_MAX`]. A status that the service
-/// shortened, because the answer was too large, is left out.
-pub async fn attempts(desk: &RequestContext, task: TaskId) -> Result<Vec<AttemptStatus>, Problem> {
+/// The newest attempts of a task, newest first.
+#[derive(Default)]
+pub struct Newest {
+    pub statuses: Vec<AttemptStatus>,
+    /// The task has attempts that are not among them.
+    pub has_more: bool,
+}
+
+/// The newest attempts of a task, at most [`ATTEMPTS_MAX`]. A status that the service shortened, because the
+/// answer was too large, is left out.
+pub async fn attempts(desk: &RequestContext, task: TaskId) -> Result<Newest, Problem> {
     use crate::api::args::{Limit, List};
     use crate::api::attempts::{GetAttemptStatusInput, ListTaskAttemptsInput};
     let listed =
         ListTaskAttemptsInput { task_id: task, limit: Limit::of(ATTEMPTS_MAX), cursor: None };
-    let listed = desk.service.list_task_attempts(&desk.caller, listed).await?.attempts;
-    let ids: Vec<_> = listed.iter().map(|it| it.attempt_id).collect();
-    let Ok(attempt_ids) = List::try_from(ids) else { return Ok(Vec::new()) };
+    let listed = desk.service.list_task_attempts(&desk.caller, listed).await?;
+    let ids: Vec<_> = listed.attempts.iter().map(|it| it.attempt_id).collect();
+    let Ok(attempt_ids) = List::try_from(ids) else { return Ok(Newest::default()) };
     let input = GetAttemptStatusInput {
         attempt_id: None,
         attempt_ids: Some(attempt_ids),
@@ -71,13 +79,14 @@ pub async fn attempts(desk: &RequestContext, task: TaskId) -> Result<Vec<Attempt
     let AttemptStatusOutput::Many(found) =
         desk.service.get_attempt_status(&desk.caller, input).await?
     else {
-        return Ok(Vec::new());
+        return Ok(Newest::default());
     };
+    let has_more = listed.has_more || found.truncated;
     let whole = found.attempts.into_iter().filter_map(|view| match view {
         StatusView::Whole(status) => Some(*status),
         StatusView::Short(_) => None,
     });
-    Ok(whole.collect())
+    Ok(Newest { statuses: whole.collect(), has_more })
 }
 
 /// A task's status as a badge.
@@ -92,12 +101,8 @@ pub fn status_badge(status: TaskStatus) -> Markup {
     badge(tone, text)
 }
 
-fn whole(
-    task: &CheckedTask,
-    attempts: &[AttemptStatus],
-    has_tools: bool,
-    now: Timestamp,
-) -> Markup {
+fn whole(task: &CheckedTask, newest: &Newest, has_tools: bool, now: Timestamp) -> Markup {
+    let Newest { statuses: attempts, has_more } = newest;
     let (summary, task_id) = (&task.task.summary, task.task.summary.task_id.to_string());
     let content = html! {
         p.crumbs { a href={"/board?project=" (task.task.project_id)} { "Board" } " / " (summary.handle) }
@@ -124,8 +129,9 @@ fn whole(
                 h2 { "Attempts" }
                 @if attempts.len() > 1 { a href={"/compare/" (task_id)} { "Compare" } }
             }
-            @if attempts.is_empty() { p.muted { "None yet." } }
-            @else { (list(attempts, now)) }
+            @if !attempts.is_empty() { (list(attempts, now)) }
+            @if *has_more { p.small.muted { "The task has further attempts, which are not shown." } }
+            @else if attempts.is_empty() { p.muted { "None yet." } }
         }
     };
     let path = format!("/tasks/{task_id}/live");

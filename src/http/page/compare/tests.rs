@@ -38,7 +38,20 @@ fn attempts_stand_side_by_side() {
     let failed = json!({"state": "failed", "failure_summary": "exit code 3", "executor": "codex"});
     let lost = Side { changes: None, outcome: None, ..side(OTHER, &failed, &[]) };
     let sides = [side(ATTEMPT, &usage, &["app/a.rs", "app/b.rs"]), lost];
-    insta::assert_snapshot!(lines(compared(task(), &sides, 2, now())));
+    insta::assert_snapshot!(lines(compared(task(), &sides, (2, false), now())));
+}
+
+#[test]
+fn a_page_that_has_not_all_attempts_says_so() {
+    let says = |total| {
+        let sides = [side(ATTEMPT, &json!({}), &[])];
+        let shown = compared(task(), &sides, total, now()).into_string();
+        let said = shown.split("<p class=\"small muted\">").nth(1)?;
+        Some(said.split('<').next().unwrap().to_owned())
+    };
+    assert_eq!(says((20, true)).unwrap(), "The newest 1 of more than 20.");
+    assert_eq!(says((7, false)).unwrap(), "The newest 1 of 7.");
+    assert_eq!(says((1, false)), None);
 }
 
 #[test]
@@ -54,7 +67,7 @@ fn files_of_several_attempts_come_first() {
 fn what_others_write_stays_text() {
     let words = json!({"final_message": HOSTILE, "failure_summary": HOSTILE, "executor": HOSTILE});
     let sides = [side(ATTEMPT, &words, &[HOSTILE])];
-    assert_harmless(&lines(compared(task(), &sides, 9, now())));
+    assert_harmless(&lines(compared(task(), &sides, (9, false), now())));
 }
 
 proptest! {

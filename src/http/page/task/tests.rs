@@ -18,9 +18,10 @@ fn task(text: &str) -> CheckedTask {
     }))
 }
 
-fn attempts(text: &str) -> Vec<AttemptStatus> {
+fn attempts(text: &str) -> Newest {
     let failed = json!({"state": "failed", "failure_summary": text, "final_message": text});
-    [status(ATTEMPT, &json!({})), status(OTHER, &failed)].map(read).into()
+    let statuses = [status(ATTEMPT, &json!({})), status(OTHER, &failed)].map(read).into();
+    Newest { statuses, has_more: false }
 }
 
 fn executors() -> Vec<ExecutorSummary> {
@@ -40,6 +41,19 @@ fn executors() -> Vec<ExecutorSummary> {
 fn a_task_shows_its_attempts() {
     let shown = whole(&task("Mend the roof"), &attempts("exit code 3"), true, now());
     insta::assert_snapshot!(lines(shown));
+}
+
+#[test]
+fn a_page_that_has_not_all_attempts_says_so() {
+    let shown = |statuses, has_more| {
+        whole(&task("x"), &Newest { statuses, has_more }, false, now()).into_string()
+    };
+    let (none, further) = ("None yet.", "The task has further attempts, which are not shown.");
+    let says = |page: String| (page.contains(none), page.contains(further));
+    assert_eq!(says(shown(Vec::new(), false)), (true, false));
+    assert_eq!(says(shown(Vec::new(), true)), (false, true));
+    assert_eq!(says(shown(attempts("x").statuses, true)), (false, true));
+    assert_eq!(says(shown(attempts("x").statuses, false)), (false, false));
 }
 
 #[test]
