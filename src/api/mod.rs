@@ -119,6 +119,11 @@ impl CustomError {
             data: None,
         }
     }
+
+    /// Whether the method does not exist, or not for this caller.
+    pub fn is_unknown_method(&self) -> bool {
+        self.code == METHOD_NOT_FOUND
+    }
 }
 
 /// A result for callers: a failure is a refusal, which says what to do next.

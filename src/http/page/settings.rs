@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::parts::{Tone, badge, visible, word};
@@ -19,8 +19,8 @@ use crate::http::page::Problem;
 
 /// The page without its slow sections, each of which the browser asks for ([`later`]).
 pub async fn page(desk: RequestContext) -> Result<Markup, Problem> {
-    let info = info(&desk).await;
-    Ok(shell::page("Settings", Some(NavItem::Settings), desk.as_of, &whole(info.as_ref())))
+    let info = ask(&desk, "provost/info", None).await;
+    Ok(shell::page("Settings", Some(NavItem::Settings), desk.as_of, &whole(&info)))
 }
 
 /// The table of executors. It takes a while: each program is started to ask for its version and login.
@@ -31,12 +31,9 @@ pub async fn executors(desk: RequestContext) -> Result<Markup, Problem> {
     Ok(executor_table(&found.executors, &logins))
 }
 
-/// The findings of `provost doctor`. Only the daemon's own user gets them; the page shows every failed
-/// call as if that was the reason.
+/// The findings of `provost doctor`.
 pub async fn findings(desk: RequestContext) -> Result<Markup, Problem> {
-    let found = desk.service.call_method(&desk.caller, "provost/doctor", None).await;
-    let found = found.ok().and_then(read::<Vec<Finding>>);
-    Ok(finding_list(found.as_deref()))
+    Ok(finding_list(ask(&desk, "provost/doctor", None).await))
 }
 
 /// The projects with their repositories, and what new worktrees of these get.
@@ -45,7 +42,9 @@ pub async fn of_projects(desk: RequestContext) -> Result<Markup, Problem> {
     for project in projects::of(&desk).await?.0 {
         let input = ListReposInput { project_id: project.project_id };
         let repos = desk.service.list_repos(&desk.caller, input).await?.repos;
-        let provisioned = provisioned(&desk, &json!({"project_id": project.project_id})).await;
+        let params = json!({"project_id": project.project_id});
+        let provisioned = ask(&desk, "provost/repo_settings", Some(params)).await;
+        let provisioned = provisioned.map(|it: ShownRepos| it.repos);
         let repos =
             repos.into_iter().map(|repo| (repo.repo_name, repo.path, repo.default_target_branch));
         shown.push(Project { name: project.name, repos: repos.collect(), provisioned });
@@ -53,38 +52,38 @@ pub async fn of_projects(desk: RequestContext) -> Result<Markup, Problem> {
     Ok(project_list(&shown))
 }
 
-/// Where the daemon runs; `None` for a reader who is not the daemon's own user.
-async fn info(desk: &RequestContext) -> Option<Info> {
-    read(desk.service.call_method(&desk.caller, "provost/info", None).await.ok()?)
-}
+/// The answer of a method that only the daemon's own user may call.
+type Asked<T> = Result<T, NoAnswer>;
 
-/// What is configured for the worktrees of a project; the error is what the page shows instead.
-async fn provisioned(desk: &RequestContext, project: &Value) -> Result<Vec<ShownRepo>, String> {
-    let method = "provost/repo_settings";
-    let found = desk.service.call_method(&desk.caller, method, Some(project.clone())).await;
-    let found = found.map_err(|error| error.message)?;
-    Ok(read::<ShownRepos>(found).map(|it| it.repos).unwrap_or_default())
-}
+/// Why there is none; `None`: the reader is another user.
+type NoAnswer = Option<String>;
 
-fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Option<T> {
-    serde_json::from_value(value).ok()
+async fn ask<T: DeserializeOwned>(
+    desk: &RequestContext,
+    method: &str,
+    params: Option<Value>,
+) -> Asked<T> {
+    let found = desk.service.call_method(&desk.caller, method, params).await;
+    let found = found.map_err(|error| (!error.is_unknown_method()).then_some(error.message))?;
+    serde_json::from_value(found).map_err(|error| Some(error.to_string()))
 }
 
 struct Project {
     name: String,
     /// Name, path and default branch of each.
     repos: Vec<(String, String, String)>,
-    provisioned: Result<Vec<ShownRepo>, String>,
+    provisioned: Asked<Vec<ShownRepo>>,
 }
 
-fn whole(info: Option<&Info>) -> Markup {
+fn whole(info: &Asked<Info>) -> Markup {
     html! {
         div.head { h1 { "Settings" } }
         section.panel {
             h2 { "Daemon" }
             @match info {
-                Some(info) => (daemon(info)),
-                None => p.muted { "Only the daemon's own user sees where it runs." },
+                Ok(info) => (daemon(info)),
+                Err(Some(why)) => p.reason { (visible(why)) },
+                Err(None) => p.muted { "Only the daemon's own user sees where it runs." },
             }
         }
         (later("executors", "Executors"))
@@ -185,26 +184,31 @@ fn project_list(projects: &[Project]) -> Markup {
                 }
             }
             @match &project.provisioned {
-                Err(why) => p.small.muted { (visible(why)) },
+                Err(Some(why)) => p.small.muted { (visible(why)) },
+                Err(None) => p.small.muted { "Only the daemon's own user sees what its worktrees get." },
                 Ok(repos) => @for repo in repos { (applies(repo)) },
             }
         }
     }
 }
 
-/// Findings that are not `ok` come first, the others are folded. `None`: the reader may not see them.
-fn finding_list(findings: Option<&[Finding]>) -> Markup {
-    let Some(findings) = findings else {
-        return html! {
-            p.muted { "Only the daemon's own user sees them; " code { "provost doctor" } " prints them." }
-        };
+/// Findings that are not `ok` come first, the others are folded.
+fn finding_list(found: Asked<Vec<Finding>>) -> Markup {
+    let findings = match found {
+        Ok(findings) => findings,
+        Err(Some(why)) => return html! { p.reason { (visible(&why)) } },
+        Err(None) => {
+            return html! {
+                p.muted { "Only the daemon's own user sees them; " code { "provost doctor" } " prints them." }
+            };
+        }
     };
-    let (good, noteworthy): (Vec<&Finding>, Vec<_>) =
-        findings.iter().partition(|it| it.status == CheckStatus::Ok);
+    let (good, noteworthy): (Vec<Finding>, Vec<_>) =
+        findings.into_iter().partition(|it| it.status == CheckStatus::Ok);
     html! {
         @if noteworthy.is_empty() { p { "Everything is in order." } }
-        ul { @for it in noteworthy { (finding(it)) } }
-        details { summary { (good.len()) " checks passed" } ul { @for it in good { (finding(it)) } } }
+        ul { @for it in &noteworthy { (finding(it)) } }
+        details { summary { (good.len()) " checks passed" } ul { @for it in &good { (finding(it)) } } }
     }
 }
 

@@ -28,7 +28,7 @@ fn projects(text: &str) -> Vec<Project> {
     let repos = vec![("app".to_owned(), "/src/app".to_owned(), "main".to_owned())];
     vec![
         Project { name: "app".into(), repos, provisioned: Ok(vec![from(repo)]) },
-        Project { name: "lost".into(), repos: vec![], provisioned: Err(text.into()) },
+        Project { name: "lost".into(), repos: vec![], provisioned: Err(Some(text.to_owned())) },
     ]
 }
 
@@ -43,18 +43,31 @@ fn settings_say_what_runs_and_what_applies() {
         "running": 2, "queued": 1});
     let info: Info = from(info);
     let sections = [
-        whole(Some(&info)),
+        whole(&Ok(info)),
         executor_table(&executors("not found"), &BTreeMap::from([("claude".to_owned(), true)])),
         project_list(&projects("make setup")),
-        finding_list(Some(&findings("it is old"))),
-        finding_list(None),
+        finding_list(Ok(findings("it is old"))),
+        finding_list(Err(None)),
     ];
     insta::assert_snapshot!(sections.map(lines).join("\n\n"));
 }
 
 #[test]
+fn only_another_user_reads_that_the_page_is_not_for_them() {
+    let shown = |why: Option<&str>| {
+        let why = why.map(str::to_owned);
+        let lost = Project { name: "lost".into(), repos: vec![], provisioned: Err(why.clone()) };
+        [whole(&Err(why.clone())), project_list(&[lost]), finding_list(Err(why))].map(lines)
+    };
+    let failed = shown(Some("the doctor can't be run"));
+    assert!(failed.iter().all(|it| it.contains("can't be run") && !it.contains("own user")));
+    assert!(shown(None).iter().all(|it| it.contains("Only the daemon's own user")));
+}
+
+#[test]
 fn what_others_write_stays_text() {
     assert_harmless(&lines(executor_table(&executors(HOSTILE), &BTreeMap::new())));
-    assert_harmless(&lines(finding_list(Some(&findings(HOSTILE)))));
+    assert_harmless(&lines(finding_list(Ok(findings(HOSTILE)))));
+    assert_harmless(&lines(finding_list(Err(Some(HOSTILE.to_owned())))));
     assert_harmless(&lines(project_list(&projects(HOSTILE))));
 }
