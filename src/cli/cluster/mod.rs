@@ -52,11 +52,10 @@ pub async fn cluster(context: &mut Context, command: ClusterCommand) -> Result<E
 /// `provost cluster migrate`: brings the schema up to date, without a daemon.
 async fn migrate(context: &mut Context) -> Result<Exit, Failure> {
     let config = Config::load(&context.home()?.config_file(), &[])?;
-    let store = daemon::visit(&config.settings.engine, true).await?;
+    daemon::visit(&config.settings.engine, true).await?.close().await;
     if !context.out.as_json(&json!({"is_current": true}))? {
         context.out.line("The board's schema is that of this version.")?;
     }
-    store.close().await;
     Ok(Exit::Done)
 }
 
@@ -64,8 +63,9 @@ async fn migrate(context: &mut Context) -> Result<Exit, Failure> {
 async fn restored(context: &mut Context) -> Result<Exit, Failure> {
     let config = Config::load(&context.home()?.config_file(), &[])?;
     let store = daemon::visit(&config.settings.engine, false).await?;
-    let noted = store.restored().await.map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
-    let (generation, ended) = noted;
+    let noted = store.restored().await;
+    store.close().await;
+    let (generation, ended) = noted.map_err(|refusal| Failure::Refused(Box::new(refusal)))?;
     let noted = json!({"generation": generation, "attempts_ended": ended});
     if !context.out.as_json(&noted)? {
         context.out.line(&format!(
