@@ -15,6 +15,28 @@ pub use hosts::*;
 pub use users::*;
 pub use worktrees::*;
 
+/// The methods that change nothing: a program may call them again if the daemon ends before it answers.
+pub const READING: &[&str] = &[
+    "provost/resolve",
+    "provost/attempts",
+    "provost/check_log",
+    "provost/info",
+    "provost/next_log_page",
+    "provost/comments",
+    "provost/conflicts",
+    "provost/doctor",
+    "provost/environment",
+    "provost/started_as",
+    "provost/hosts",
+    "provost/base",
+    "provost/blob",
+    "provost/processes",
+    "provost/plans",
+    "provost/remotes",
+    "provost/repo_settings",
+    "provost/users",
+];
+
 /// The kinds of things that have ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

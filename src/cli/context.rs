@@ -14,7 +14,7 @@ use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::table::Column;
 use super::text::harmless;
-use crate::api::commands::{Attempts, Resolved};
+use crate::api::commands::{Attempts, READING, Resolved};
 use crate::client::{
     Answer, CallOutput, ClientError, Connection, Hello, Peer, Starter, connect_or_start,
 };
@@ -34,8 +34,8 @@ const SHORTEST_PIECE: usize = 8;
 /// How many daemons a reading call may use one after the other, if each of them ends before it answers.
 const DAEMONS: usize = 5;
 
-/// Beginnings of calls that only read, and so can be repeated with the next daemon.
-const READING: [&str; 5] = ["get_", "list_", "tail_", "wait_for_", "provost/next_log_page"];
+/// Beginnings of the tools that only read.
+const READING_TOOLS: [&str; 4] = ["get_", "list_", "tail_", "wait_for_"];
 
 /// The state of one verb. A daemon is started at the first call, not before: `provost tools` needs none.
 pub struct Context {
@@ -88,7 +88,7 @@ impl Context {
     /// Makes a call. If the daemon ends during a call that only reads, the next daemons are asked,
     /// [`DAEMONS`] in all.
     async fn request(&mut self, call: &str, arguments: Value) -> Result<Value, Failure> {
-        let reads = READING.iter().any(|prefix| call.starts_with(prefix));
+        let reads = only_reads(call);
         let mut was_lost = false;
         for _ in 1..DAEMONS {
             match self.ask(call, arguments.clone()).await {
@@ -181,6 +181,11 @@ impl Context {
     }
 }
 
+/// Whether a call changes nothing, and so can be repeated with the next daemon.
+fn only_reads(call: &str) -> bool {
+    READING.contains(&call) || READING_TOOLS.iter().any(|prefix| call.starts_with(prefix))
+}
+
 /// The command line calls with all tools, whatever role its environment has.
 fn hello() -> Hello {
     Hello::of_process(Peer::Cli, Some(Role::All))
@@ -265,6 +270,15 @@ pub fn whole<T: FromStr>(piece: &str) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::{Effect, table};
+
+    #[test]
+    fn every_call_that_only_reads_is_repeated_and_no_other_is() {
+        for tool in table::all() {
+            assert_eq!(only_reads(tool.name), tool.effect == Effect::Reads, "{}", tool.name);
+        }
+        assert!(only_reads("provost/attempts") && !only_reads("provost/gc"));
+    }
 
     #[test]
     fn pieces_are_checked_before_a_daemon_is_asked() {

@@ -295,6 +295,13 @@ fn fault(refusal: Refusal) -> CustomError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::commands::READING;
+
+    #[test]
+    fn programs_know_which_methods_only_read() {
+        let reading = METHODS.iter().filter(|method| method.effect == Effect::Reads);
+        assert_eq!(reading.map(|method| method.name).collect::<Vec<_>>(), READING);
+    }
 
     #[test]
     fn only_a_fault_of_ours_is_an_internal_error() {
