@@ -18,13 +18,9 @@ use crate::api::window::{
     CompareInput, LoginsInput, Need, NeedDetail, NeedKind, Outcome, TaskLine, Usage, UsageInput,
     Why, WindowReads,
 };
-use crate::api::worker::inbox::{ListQuestionsInput, QuestionSummary, QuestionsAsked};
 use crate::api::{Caller, Refusable, Refusal};
 use crate::store::{AttemptRow, OpenFacts};
 use crate::work::attention::{AttemptFacts, TaskFacts, needs, place};
-
-/// Most approvals, and most questions, that are listed among what needs a person. `total` counts no more.
-const ASKED_MAX: usize = 200;
 
 /// Longest final message of an attempt in a list, in characters.
 const FINAL_MESSAGE_MAX: usize = 600;
@@ -48,10 +44,10 @@ struct Found {
 }
 
 /// What an item is about.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Of {
     Approval(ApprovalId),
-    Question(Box<QuestionSummary>),
+    Question,
     Attempt(AttemptId),
 }
 
@@ -214,16 +210,10 @@ impl Domain {
     /// All that needs a person in a project, or in all: attempts, pending approvals, open questions.
     /// Unsorted.
     async fn found(&self, input: &AttentionInput) -> Result<Vec<Found>, Refusal> {
-        let questions = ListQuestionsInput {
-            project_id: input.project_id,
-            status: QuestionsAsked::Open,
-            limit: ASKED_MAX,
-            before: None,
-        };
         let (facts, approvals, questions) = tokio::try_join!(
             self.store.open_facts(input.project_id),
-            self.store.pending_approvals(input.project_id, ASKED_MAX),
-            self.store.inbox(&questions),
+            self.store.pending_approvals(input.project_id),
+            self.store.open_questions(input.project_id),
         )?;
         let mut found = of_attempts(facts);
         found.extend(approvals.into_iter().map(|(id, at)| Found {
@@ -232,11 +222,11 @@ impl Domain {
             id: id.to_string(),
             of: Of::Approval(id),
         }));
-        found.extend(questions.items.into_iter().map(|question| Found {
+        found.extend(questions.into_iter().map(|(id, at)| Found {
             kind: NeedKind::Question,
-            at: question.asked_at,
-            id: question.question_id.clone(),
-            of: Of::Question(Box::new(question)),
+            at,
+            id,
+            of: Of::Question,
         }));
         Ok(found)
     }
@@ -251,10 +241,15 @@ impl Domain {
         let approvals = self.store.approvals_by_id(&approvals).await?;
         let mut approvals: HashMap<_, _> =
             approvals.into_iter().map(|it| (it.approval_id, summary(it))).collect();
+        let of_questions = found.iter().filter(|it| it.kind == NeedKind::Question);
+        let questions: Vec<String> = of_questions.map(|it| it.id.clone()).collect();
+        let questions = self.store.open_questions_by_id(&questions).await?;
+        let mut questions: HashMap<_, _> =
+            questions.into_iter().map(|it| (it.question_id.clone(), Box::new(it))).collect();
         let of_attempts = found.iter().filter_map(|it| match it.of {
             Of::Attempt(id) => Some(id),
             Of::Approval(id) => approvals.get(&id).map(|it| it.attempt_id),
-            Of::Question(_) => None,
+            Of::Question => None,
         });
         let shown = self.attempt_cards(&of_attempts.collect::<Vec<_>>()).await?;
         let of_kind = |kind| {
@@ -272,7 +267,7 @@ impl Domain {
                     let approval = Box::new(approvals.remove(&id)?);
                     (Some(approval.attempt_id), NeedDetail::Approval(approval))
                 }
-                Of::Question(question) => (None, NeedDetail::Question(question)),
+                Of::Question => (None, NeedDetail::Question(questions.remove(&it.id)?)),
                 Of::Attempt(id) => {
                     let detail = match it.kind {
                         NeedKind::ChecksFailed => {

@@ -128,7 +128,7 @@ const CLOSED: &str = of_closed!("task_id, updated_at", "ORDER BY updated_at DESC
 const PENDING: &str = "SELECT v.approval_id, v.asked_at FROM approvals v
     JOIN attempts a ON a.attempt_id = v.attempt_id JOIN tasks t ON t.task_id = a.task_id
     WHERE v.status = 'pending' AND (t.project_id = $1 OR $1 IS NULL)
-    ORDER BY v.approval_id || '' DESC LIMIT $2";
+    ORDER BY v.approval_id || '' DESC";
 
 const TASK_LINES: &str = "SELECT t.task_id, t.handle, t.title, t.status, t.priority, t.project_id,
            p.name AS project_name, t.blocked_reason,
@@ -260,13 +260,12 @@ impl Store {
         .await
     }
 
-    /// The newest pending approvals, each with the time at which it was asked for.
+    /// The pending approvals, newest first, each with the time at which it was asked for.
     pub async fn pending_approvals(
         &self,
         project: Option<ProjectId>,
-        most: usize,
     ) -> Result<Vec<(ApprovalId, Timestamp)>, Refusal> {
-        self.read(async |db| db.all(PENDING, (project, most)).await).await
+        self.read(async |db| db.all(PENDING, (project,)).await).await
     }
 
     /// These approvals, in any order; unknown ids are left out.

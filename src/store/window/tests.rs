@@ -1,4 +1,4 @@
-use provost_actors::ids::{CheckRunId, FinishId, ProcessId, SessionId};
+use provost_actors::ids::{CheckRunId, FinishId, ProcessId, QuestionId, SessionId};
 use provost_actors::journal::{FinishState, State};
 use serde_json::json;
 
@@ -96,7 +96,7 @@ async fn what_pages_read_is_found_by_indexes() {
         ("their attempts", plan(&store, ATTEMPT_FACTS, (none,)).await),
         ("closed tasks", plan(&store, CLOSED, (none, 10)).await),
         ("how many closed tasks", plan(&store, CLOSED_COUNT, (none,)).await),
-        ("approvals", plan(&store, PENDING, (none, 10)).await),
+        ("approvals", plan(&store, PENDING, (none,)).await),
         ("task lines", plan(&store, TASK_LINES, ("[]",)).await),
         ("failed checks", plan(&store, FAILED_CHECKS, ("[]",)).await),
         ("conflict paths", plan(&store, CONFLICT_PATHS, ("[]",)).await),
@@ -150,6 +150,38 @@ async fn a_large_board_is_read_whole_and_each_task_once() {
     assert_eq!(usage.len(), 1);
     assert_eq!((usage[0].turns, usage[0].input_tokens), (3 * 1_000, 3 * 10_000));
     assert!((usage[0].cost_usd - 1_500.0).abs() < 1e-6);
+}
+
+#[tokio::test]
+async fn every_open_question_is_found_and_an_answered_one_is_not() {
+    let (store, _dir) = scratch().await;
+    let project = ProjectId::new();
+    let ids: Vec<String> = (0..300).map(|_| QuestionId::new().to_string()).collect();
+    let write = store.write(RetryBudget::Long, "ask", async |db| {
+        let row = json!({"project_id": project, "name": "p", "created_at": 1, "updated_at": 1});
+        db.insert("INTO projects", row).await?;
+        for (number, id) in ids.iter().enumerate() {
+            let status = if number == 0 { "answered" } else { "open" };
+            let row = json!({
+                "question_id": id, "project_id": project, "handle": format!("Q-{number}"),
+                "question": "why", "normal": "why", "priority": "high", "status": status,
+                "answered_by": "person", "asked_at": number,
+            });
+            db.insert("INTO questions", row).await?;
+        }
+        Ok(())
+    });
+    write.await.unwrap();
+    for of in [None, Some(project)] {
+        let mut open = store.open_questions(of).await.unwrap();
+        open.sort_by_key(|(_, asked_at)| *asked_at);
+        let open: Vec<String> = open.into_iter().map(|(id, _)| id).collect();
+        assert_eq!(open, ids[1..]);
+    }
+    assert!(store.open_questions(Some(ProjectId::new())).await.is_err());
+    let found = store.open_questions_by_id(&ids[..2]).await.unwrap();
+    let found: Vec<&str> = found.iter().map(|it| it.question_id.as_str()).collect();
+    assert_eq!(found, [&ids[1]]);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The inbox of orchestrators and people: open questions and tickets in one list, answered by one call.
 
+use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, ProjectId, QuestionId};
 use provost_actors::journal::{Idempotent, Key};
 
@@ -71,6 +72,35 @@ impl Store {
             Ok(Page::cut(found, limit))
         })
         .await
+    }
+
+    /// The open questions and tickets, in any order, each with the time at which it was asked.
+    pub async fn open_questions(
+        &self,
+        project: Option<ProjectId>,
+    ) -> Result<Vec<(String, Timestamp)>, Refusal> {
+        let sql = sqlx::AssertSqlSafe(format!(
+            "SELECT id, asked_at FROM ({INBOX}) o
+             WHERE (project_id = $1 OR $1 IS NULL) AND status <> 'answered'"
+        ));
+        self.read(async |db| {
+            if let Some(project) = project {
+                projects::require(db, project).await?;
+            }
+            db.all(sql, (project,)).await
+        })
+        .await
+    }
+
+    /// Those of these questions and tickets that are open, in any order.
+    pub async fn open_questions_by_id(
+        &self,
+        ids: &[String],
+    ) -> Result<Vec<QuestionSummary>, Refusal> {
+        let sql = sqlx::AssertSqlSafe(format!(
+            "{INBOX} WHERE id IN (SELECT value FROM json_each($1)) AND status <> 'answered'"
+        ));
+        self.read(async |db| db.all(sql, (ids,)).await).await
     }
 
     /// Answers a question, or resolves a ticket. The answer of a question is a ruling: it replaces the answer
