@@ -16,6 +16,8 @@ use modes::{failed, private_folder, private_folder_in_shared};
 use provost_actors::attempt::Machine;
 use provost_actors::world::Folders;
 
+use crate::secret::TOKEN_FILE;
+
 /// The environment variable that names a home.
 pub const HOME_VARIABLE: &str = "PROVOST_HOME";
 
@@ -27,7 +29,8 @@ const DATABASE: &str = "provost.db";
 /// The file that says where the board is, if a server has it.
 const ENGINE: &str = "provost.engine";
 const CONFIG: &str = "config.toml";
-const TOKEN: &str = "http-token";
+/// The file with the port of the page, which the next daemon takes again.
+pub const PORT_FILE: &str = "http-port";
 
 /// Names that a folder may contain and still become a home: remains of an earlier home without its
 /// database, and what new file systems contain (`lost+found`).
@@ -39,8 +42,8 @@ const BEFORE_A_DATABASE: [&str; 16] = [
     "checks",
     "daemon.log",
     "host-secret",
-    "http-port",
-    TOKEN,
+    PORT_FILE,
+    TOKEN_FILE,
     "lost+found",
     "mirrors",
     ENGINE,
@@ -226,7 +229,7 @@ impl Home {
 
     /// The file with the token by which the owner's own programs use the HTTP API.
     pub fn token_file(&self) -> PathBuf {
-        self.data_dir.join(TOKEN)
+        self.data_dir.join(TOKEN_FILE)
     }
 
     /// `config.toml`. It need not exist: all settings have defaults.

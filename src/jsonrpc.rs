@@ -7,8 +7,8 @@ use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-/// How much of a line is searched for its id, in bytes.
-const ID_WITHIN: usize = 1024;
+/// How much of a line is searched for its id, in bytes. So much is kept of a line that is too long.
+pub const ID_WITHIN: usize = 1024;
 
 /// The top-level id of a message, from its beginning, so that the refusal reaches the caller that waits
 /// for it. `None`: the first [`ID_WITHIN`] bytes have no id.

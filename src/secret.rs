@@ -9,6 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
+/// The file in a home with the owner's token, for that person's own programs.
+pub const TOKEN_FILE: &str = "http-token";
+
 /// A new secret: 43 characters that need no quoting in a URL or a shell. Fails if the kernel gives no
 /// random bits.
 pub fn make() -> io::Result<String> {

@@ -70,7 +70,7 @@ const SRC: &[(&str, &[&str])] = &[
     ("role", &[]),
     ("secret", &[]),
     ("audit", &[]),
-    ("home", &["audit"]),
+    ("home", &["audit", "secret"]),
     ("jsonrpc", &[]),
     ("lenient", &[]),
     ("proxy", &[]),

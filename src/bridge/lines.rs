@@ -2,11 +2,10 @@
 
 use std::io::{self, BufRead, Read};
 
+use crate::jsonrpc::ID_WITHIN;
+
 /// The longest line that the bridge takes, in bytes. `relay::receive` names the number in its refusal.
 pub const MAX_LINE: usize = 16 << 20;
-
-/// Bytes that are kept of a longer line: the request's id is looked for in them.
-const HEAD: usize = 1024;
 
 /// One line of the client, without its line feed.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +28,7 @@ pub fn read_line(reader: &mut impl BufRead, max: usize) -> io::Result<Option<Bri
         return Ok(Some(BridgeLine::Whole(line)));
     }
     reader.skip_until(b'\n')?;
-    line.truncate(HEAD);
+    line.truncate(ID_WITHIN);
     line.shrink_to_fit();
     Ok(Some(BridgeLine::TooLong(line)))
 }
@@ -52,7 +51,7 @@ mod tests {
         let long = [b"y".repeat(5000), b"\nnext\nlast".to_vec()].concat();
         for buffer in [1, 7, 100_000] {
             let read = lines(&long, buffer, 4096);
-            assert_eq!(read[0], BridgeLine::TooLong(b"y".repeat(HEAD)), "{buffer}");
+            assert_eq!(read[0], BridgeLine::TooLong(b"y".repeat(ID_WITHIN)), "{buffer}");
             assert_eq!(
                 read[1..],
                 [BridgeLine::Whole(b"next".into()), BridgeLine::Whole(b"last".into())]

@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Http};
 use crate::domain::Domain;
-use crate::home::Home;
+use crate::home::{Home, PORT_FILE};
 use crate::http::{self, Connection, HttpState, Names};
 use crate::mcp::Limits;
 
@@ -275,7 +275,7 @@ fn in_url(at: IpAddr) -> String {
 /// Listens at an address. With port 0, it takes the port of the daemon before, so that open pages and
 /// bookmarks keep working, or else a free one.
 fn listen(home: &Home, at: SocketAddr) -> io::Result<TcpListener> {
-    let kept = home.data_dir.join("http-port");
+    let kept = home.data_dir.join(PORT_FILE);
     let bind = |at: SocketAddr| {
         let listener = std::net::TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;

@@ -16,14 +16,12 @@ use crate::api::commands::{
 };
 use crate::api::users::{Changed, Changes, OWNER, User, Users};
 use crate::api::{Access, Code, Refusable, Refusal};
-use crate::secret::{hash, keep};
+use crate::secret::{TOKEN_FILE, hash, keep};
 
 /// How long a login link is valid. It works once.
 const LINK_FOR: Duration = Duration::from_mins(5);
 /// How long a browser stays logged in.
 const LOGIN_FOR: Duration = Duration::from_hours(30 * 24);
-/// The file in the home with the owner's token, for that person's own programs.
-const TOKEN_FILE: &str = "http-token";
 /// Longest name of a user, in bytes.
 const NAME_MAX: usize = 64;
 

@@ -19,6 +19,7 @@ use super::backlog::Backlog;
 use super::limits::Limits;
 use super::outbox::Outbox;
 use super::wire::{self, InputLine, Rejection};
+use crate::jsonrpc::ID_WITHIN;
 
 /// The size of the answer to `tools/list`, in bytes: it is much larger than its request, and is counted
 /// with it.
@@ -26,9 +27,6 @@ const LIST_BYTES: usize = 128 * 1024;
 
 /// How long closing waits until the peer has taken what is queued.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
-
-/// How many bytes of a line that is too long are kept, to find its id.
-const KEPT_OF_OVERSIZED: usize = 1024;
 
 /// The transport of one connection. When the stream ends, it cancels the token that it was given, so that
 /// no work continues for a peer that is gone.
@@ -223,13 +221,13 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 continue;
             }
             let fits = self.line.len() + text.len() <= self.limit;
-            let wanted = if fits { text.len() } else { KEPT_OF_OVERSIZED.min(text.len()) };
+            let wanted = if fits { text.len() } else { ID_WITHIN.min(text.len()) };
             self.line.extend_from_slice(&text[..wanted]);
             self.reader.consume(used);
             if !fits {
                 self.skipping = newline.is_none();
                 let mut start = std::mem::take(&mut self.line);
-                start.truncate(KEPT_OF_OVERSIZED);
+                start.truncate(ID_WITHIN);
                 return Ok(Read::Oversized(start));
             }
             if newline.is_some() {
