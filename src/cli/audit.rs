@@ -81,9 +81,9 @@ impl Change {
     }
 }
 
-/// Adds the changes that begin in a file, newest first. `ends` has the outcomes of changes whose beginning was
-/// not read yet: it can be in an older file, because a log is renamed when it is full. Lines that can't be read
-/// are skipped: a full disk can cut one.
+/// Adds the changes that begin in a file, newest first. `ends` has the outcomes of changes whose beginning
+/// was not read yet: it can be in an older file, because a log is renamed when it is full. Lines that can't
+/// be read are skipped: a full disk can cut one.
 fn read(text: &str, ends: &mut BTreeMap<Uuid, String>, changes: &mut Vec<Change>) {
     for line in text.lines().rev().filter_map(|line| serde_json::from_str(line).ok()) {
         match line {

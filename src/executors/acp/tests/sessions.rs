@@ -110,8 +110,7 @@ fn an_agent_that_offers_what_it_does_not_have_loads_the_session() {
 fn an_agent_that_wants_a_sign_in_and_has_another_method_gets_each_request() {
     let method_not_found = error(5, -32601, "Method not found", &Value::Null);
     let sign_in = refused(2, -32000, "Authentication required");
-    let agent = json!({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 1,
-        "agentCapabilities": {"loadSession": true, "sessionCapabilities": {"resume": {}}}}});
+    let agent = initialized(&json!({"loadSession": true, "sessionCapabilities": {"resume": {}}}));
     let answers =
         [agent, sign_in, answered(4, &json!({})), method_not_found, answered(6, &json!({}))];
     let dialogue =
