@@ -3,7 +3,7 @@
 //! business.
 //!
 //! ```text
-//!  may (role, access) -> rate -> audit: begin -> room, time -> tool -> audit: end
+//!  rate -> audit: begin -> may (role, access) -> room, time -> tool -> audit: end
 //! ```
 //!
 //! A call beyond its rate leaves no line in the log: a client in a loop would fill the disk.
@@ -118,15 +118,12 @@ impl Calls {
         id: Option<String>,
         is_for: bool,
     ) -> Result<Idempotent<Value>, Refusal> {
-        let may = self.may(tool, is_for);
-        if may.is_ok() {
-            self.take_rate(tool)?;
-        }
+        self.take_rate(tool)?;
         let change = (tool.effect != Effect::Reads)
             .then(|| self.service.begin_change(&self.caller, tool.name, &arguments));
         let attempt = arguments.get("attempt_id").and_then(Value::as_str);
         let span = tracing::info_span!("call", number = next(), tool = tool.name, attempt);
-        let outcome = match may {
+        let outcome = match self.may(tool, is_for) {
             Ok(()) => self.run(tool, arguments, id).instrument(span).await,
             Err(refusal) => Err(refusal),
         };

@@ -105,6 +105,12 @@ impl Scratch {
         Board { project, task, attempt }
     }
 
+    /// The lines of the audit log.
+    pub fn audit_log(&self) -> String {
+        let data_dir = Home::at(self.dir.path().join("home")).unwrap().data_dir;
+        std::fs::read_to_string(data_dir.join(crate::audit::FILE)).unwrap()
+    }
+
     /// Adds an attempt; returns its id.
     pub async fn start(&self, task: &str) -> String {
         let start = json!({"task_id": task, "executor": "fake"});

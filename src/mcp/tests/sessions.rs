@@ -16,7 +16,7 @@ use super::scratch::{Scratch, caller};
 use crate::api::{Caller, Role};
 use crate::mcp::limits::Limits;
 use crate::mcp::server::serve;
-use crate::tools::CallLimits;
+use crate::tools::{CallLimits, Rate, Rates};
 
 /// Far beyond what anything here takes; only a hanging test gets here.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -323,6 +323,18 @@ async fn each_role_sees_and_calls_its_own_tools() {
             assert_eq!(code == "not_permitted", !sees, "{role} {tool}");
         }
     }
+}
+
+#[tokio::test]
+async fn calls_that_the_role_may_not_make_count_against_the_rate() {
+    let rate = Rate { agent_per_minute: 1, all_per_minute: 0, burst_per_second: 0 };
+    let limits = Limits { rates: Arc::new(Rates::new(rate)), ..Limits::default() };
+    let mut peer = Peer::new(caller(Role::Worker, None), limits).await;
+    for code in ["not_permitted", "rate_limited", "rate_limited"] {
+        let result = peer.call("delete_task", json!({"task_id": ID})).await;
+        assert_eq!(result["structuredContent"]["code"], code);
+    }
+    assert_eq!(peer.scratch.audit_log().lines().count(), 2, "one call's begin and end");
 }
 
 #[tokio::test]
