@@ -43,7 +43,8 @@ impl Default for CallLimits {
     }
 }
 
-/// The permits of a connection, or of all HTTP requests together. A clone shares them.
+/// The permits of a connection, of all HTTP requests together, or of all calls that other hosts forward. A
+/// clone shares them.
 #[derive(Clone, Debug)]
 pub struct Permits {
     calls: Arc<Semaphore>,
@@ -71,7 +72,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// `rates` are the daemon's; `seats` are shared by all calls of the same connection.
+    /// `rates` are the daemon's; `seats` are shared by all calls of the same [`Permits`].
     pub fn new(
         service: Arc<dyn Service>,
         caller: Caller,
@@ -213,9 +214,9 @@ async fn admitted<T>(
     time: Duration,
     work: impl Future<Output = T>,
 ) -> Result<T, Refusal> {
-    let _permit = room.try_acquire().map_err(|_| {
-        Refusal::new(Code::RateLimited, "Too many calls are in flight on this connection.")
-    })?;
+    let _permit = room
+        .try_acquire()
+        .map_err(|_| Refusal::new(Code::RateLimited, "Too many calls are in flight."))?;
     let work = AssertUnwindSafe(work).catch_unwind();
     let Ok(done) = tokio::time::timeout(time, work).await else {
         let seconds = time.as_secs();
