@@ -70,8 +70,7 @@ impl AuditLog {
         }
     }
 
-    /// Writes one line. A file that is full is renamed first; the next line opens a new one with the mode
-    /// 0600.
+    /// Writes one line. A file that is full is renamed first; the next line opens a new one.
     fn write(&self, line: &Line) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
@@ -83,12 +82,33 @@ impl AuditLog {
             std::fs::rename(&self.path, self.path.with_file_name(format!("audit-{at}.jsonl")))?;
         }
         if held.is_none() {
-            use std::os::unix::fs::OpenOptionsExt;
-            *held = Some(File::options().append(true).create(true).mode(0o600).open(&self.path)?);
+            *held = Some(open(&self.path)?);
         }
         // One write for the whole line, so that lines of two writers never mix.
-        held.as_mut().map_or(Ok(()), |file| file.write_all(&bytes))
+        let written = held.as_mut().map_or(Ok(()), |file| file.write_all(&bytes));
+        // A full disk may have taken half of the line. The next line opens the file again, which ends it.
+        if written.is_err() {
+            *held = None;
+        }
+        written
     }
+}
+
+/// Opens the log, or makes it with the mode 0600. A line that was cut off is ended, so that the next line
+/// is not glued to it.
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::{FileExt, OpenOptionsExt};
+    let mut options = File::options();
+    options.read(true).append(true).create(true).mode(0o600);
+    let mut file = options.open(path)?;
+    let mut last = [b'\n'];
+    if let Some(at) = file.metadata()?.len().checked_sub(1) {
+        file.read_exact_at(&mut last, at)?;
+    }
+    if last != [b'\n'] {
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -120,5 +140,26 @@ mod tests {
         let read: Vec<Line> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
         assert_eq!(read, lines);
         assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_line_after_one_that_a_full_disk_cut_stands_by_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join(FILE);
+        let log = AuditLog::of(home.path());
+        let line = |outcome: &str| Line::End {
+            at: Timestamp::now(),
+            change: Uuid::now_v7(),
+            outcome: outcome.to_owned(),
+        };
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        log.append(&line("lost"));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "{\"at\":").unwrap();
+        let whole = line("done");
+        log.append(&whole);
+        let text = std::fs::read_to_string(path).unwrap();
+        let (cut, rest) = text.split_once('\n').unwrap();
+        assert_eq!((cut, serde_json::from_str::<Line>(rest).unwrap()), ("{\"at\":", whole));
     }
 }
