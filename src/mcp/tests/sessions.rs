@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::samples::ID;
 use super::scratch::{Scratch, caller};
-use crate::api::{Caller, Role};
+use crate::api::{Caller, CallerLocation, Role};
 use crate::mcp::limits::Limits;
 use crate::mcp::server::serve;
 use crate::tools::{CallLimits, Rate, Rates};
@@ -322,6 +322,17 @@ async fn each_role_sees_and_calls_its_own_tools() {
             let code = &result["structuredContent"]["code"];
             assert_eq!(code == "not_permitted", !sees, "{role} {tool}");
         }
+    }
+}
+
+#[tokio::test]
+async fn every_method_of_the_command_line_is_refused_inside_an_attempt() {
+    let inside = Caller { place: CallerLocation::Inside(None), ..caller(Role::Worker, None) };
+    let mut peer = Peer::new(inside, Limits::default()).await;
+    for method in ["provost/info", "provost/attempts"] {
+        peer.request(1, method, json!({})).await;
+        let error = peer.next().await["error"].clone();
+        assert_eq!(error["data"]["code"], "not_permitted", "{method}: {error}");
     }
 }
 
