@@ -237,9 +237,8 @@ fn lines(done: &FinishAttemptOutput) -> Vec<String> {
         } else {
             "nothing was merged"
         };
-        lines.push(format!(
-            "{merged}; tell the agent what to mend with `provost queue {id} PROMPT`"
-        ));
+        lines
+            .push(format!("{merged}; tell the agent what to fix with `provost queue {id} PROMPT`"));
     }
     lines
 }

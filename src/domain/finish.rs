@@ -235,9 +235,7 @@ pub(super) fn after_finish(finish: &store::LastFinish, id: AttemptId) -> Option<
             ));
         }
         (FinishState::Conflicts, _) => "Its merge has conflicts, which follow_up can have resolved",
-        (FinishState::ChecksFailed, _) => {
-            "The checks of its merge failed, which follow_up can mend"
-        }
+        (FinishState::ChecksFailed, _) => "The checks of its merge failed, which follow_up can fix",
         (FinishState::Done, FinishAction::Merge) => "It is merged: call update_task, status done",
         (FinishState::Done, FinishAction::ApplyTo) => "Its work is on the other attempt's branch",
         (FinishState::Done, FinishAction::Push) => "It is pushed",
@@ -281,7 +279,7 @@ fn hint(finish: &Finish, checks: &[Receipt]) -> Option<String> {
         (FinishState::ChecksFailed, _) => {
             let failed = checks.iter().filter(|it| it.outcome != CheckOutcome::Passed);
             let failed: Vec<String> = failed.map(ToString::to_string).collect();
-            format!("Merged with its target, your work fails: {}. Mend it", failed.join("; "))
+            format!("Merged with its target, your work fails: {}. Fix it", failed.join("; "))
         }
         _ => return None,
     };

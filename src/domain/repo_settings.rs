@@ -225,7 +225,7 @@ impl Domain {
             let settings = declared.read(config, over).await.map_err(|error| match error {
                 DeclaredError::Faulty { .. } => {
                     Refusal::new(Code::InvalidArgument, error.to_string())
-                        .hint(format!("Mend it in a commit on {branch}."))
+                        .hint(format!("Fix it in a commit on {branch}."))
                 }
                 DeclaredError::Unreadable { .. } | DeclaredError::Configured(_) => {
                     unusable(error.to_string())

@@ -167,9 +167,9 @@ fn no_snapshot(attempt: AttemptId, reason: &str, turns: &[u32]) -> Refusal {
     let message = format!("the last turn of attempt {attempt} has no snapshot: {reason}");
     let hint = match turns.last() {
         Some(last) => format!(
-            "Call the tool again with from_turn = {last}, or when what the message names is mended."
+            "Call the tool again with from_turn = {last}, or when what the message names is fixed."
         ),
-        None => "Call the tool again when what the message names is mended.".to_owned(),
+        None => "Call the tool again when what the message names is fixed.".to_owned(),
     };
     Refusal::new(Code::WorkspaceFailed, message)
         .hint(hint)

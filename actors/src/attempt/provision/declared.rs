@@ -109,7 +109,7 @@ async fn read(
     declared.read(config, over).await.map_err(|error| {
         let advice = match &error {
             DeclaredError::Faulty { .. } => {
-                format!(". Mend it on {}, and start another attempt", repo.target_branch)
+                format!(". Fix it on {}, and start another attempt", repo.target_branch)
             }
             DeclaredError::Unreadable { .. } | DeclaredError::Configured(_) => String::new(),
         };
