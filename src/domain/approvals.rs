@@ -104,7 +104,7 @@ impl Domain {
         match host.filter(|_| !caller.is_person) {
             None => Ok(()),
             Some(host) => {
-                let message = format!("only a person can allow {host} for a project");
+                let message = format!("only a person can answer a request for {host}");
                 Err(Refusal::new(Code::NotPermitted, message)
                     .hint("Ask a person to answer it, with `provost approvals` or on the page."))
             }

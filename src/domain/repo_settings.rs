@@ -117,7 +117,8 @@ impl Domain {
         let Some(trusted) = trusted_by(&approval.request) else { return Ok(()) };
         let command = trust_command(approval.attempt_id);
         if !caller.is_person {
-            let message = "only a person can approve the commands of a repository's provost.toml";
+            let message =
+                "only a person can approve or deny the commands of a repository's provost.toml";
             return Err(Refusal::new(Code::NotPermitted, message).hint(format!(
                 "Ask a person to read them with {command}, and to approve them there."
             )));
