@@ -32,8 +32,8 @@ impl ProjectTools for Domain {
         _: &Caller,
         input: ListProjectsInput,
     ) -> Refusable<ListProjectsOutput> {
-        let after = cursor(input.cursor, "list_projects", |text| text.parse().ok())?;
-        let page = self.store.projects(input.limit.get(), after).await?;
+        let before = cursor(input.cursor, "list_projects", |text| text.parse().ok())?;
+        let page = self.store.projects(input.limit.get(), before).await?;
         let next_cursor = page.next(|project| project.project_id);
         Ok(ListProjectsOutput { next_cursor, has_more: page.has_more, projects: page.items })
     }

@@ -117,17 +117,17 @@ impl Store {
         self.read(async |db| require(db, project).await).await
     }
 
-    /// A page of the projects, oldest first; `after` is the last one of the page before.
+    /// A page of the projects, newest first, made before the project `before`.
     pub async fn projects(
         &self,
         limit: usize,
-        after: Option<ProjectId>,
+        before: Option<ProjectId>,
     ) -> Result<Page<ProjectSummary>, Refusal> {
         let sql = "SELECT * FROM projects
-             WHERE project_id > coalesce($1, '') AND deleted_at IS NULL
-             ORDER BY project_id LIMIT $2";
-        let read = async |db: Db<'_>| db.all(sql, (after, limit + 1)).await;
-        Ok(Page::cut(self.read_once("projects", (after, limit), read).await?, limit))
+             WHERE (project_id < $1 OR $1 IS NULL) AND deleted_at IS NULL
+             ORDER BY project_id DESC LIMIT $2";
+        let read = async |db: Db<'_>| db.all(sql, (before, limit + 1)).await;
+        Ok(Page::cut(self.read_once("projects", (before, limit), read).await?, limit))
     }
 
     /// A project's repositories, in the order of their addition.

@@ -262,17 +262,17 @@ async fn pages_of_tasks_and_projects_hold_each_once() {
         project(&store).await;
         task(&store, first).await;
     }
-    let (mut seen, mut after) = (vec![], None);
+    let (mut seen, mut before) = (vec![], None);
     loop {
-        let page = store.projects(3, after).await.unwrap();
+        let page = store.projects(3, before).await.unwrap();
         seen.extend(page.items.iter().map(|view| view.project_id));
-        after = seen.last().copied();
+        before = seen.last().copied();
         if !page.has_more {
             break;
         }
     }
     assert_eq!(seen.len(), 7);
-    assert!(seen.is_sorted());
+    assert!(seen.is_sorted_by(|newer, older| newer > older), "newest first");
     let mut input: ListTasksInput =
         serde_json::from_value(json!({"project_id": first, "limit": 4})).unwrap();
     let page = store.tasks(&input, None).await.unwrap();
