@@ -172,14 +172,20 @@ impl Store {
                                       ELSE CAST($1 AS BIGINT) END";
         let values = (before(self.times.answers), before(self.times.intents));
         let pruned = self.write(RetryBudget::Short, "pruned", async |db| db.run(sql, values).await);
-        let of_settled = match before(self.times.settled) {
-            Some(before) => self.prune_settled(before).await?,
-            None => 0,
+        let settled = async {
+            match before(self.times.settled) {
+                Some(before) => self.prune_settled(before).await,
+                None => Ok(0),
+            }
         };
-        Ok(pruned.await?
-            + self.prune_host_calls().await?
-            + of_settled
-            + self.prune_bundles().await?)
+        // One that fails keeps none of the others from their work.
+        let pruned = [
+            pruned.await,
+            self.prune_host_calls().await,
+            settled.await,
+            self.prune_bundles().await,
+        ];
+        pruned.into_iter().sum()
     }
 
     /// Closes all connections. SQLite then removes the write-ahead log.

@@ -682,6 +682,23 @@ async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
 }
 
 #[tokio::test]
+async fn old_answers_are_forgotten_also_when_nothing_else_can_be_pruned() {
+    let dir = tempfile::tempdir().unwrap();
+    let now = Some(Duration::ZERO);
+    let times =
+        TimesToLive { answers: now, intents: now, settled: now, ..TimesToLive::default() };
+    let store = scratch::try_open(dir.path(), times).await.unwrap();
+    store.begin(&key("answered", "a"), &stop()).await.unwrap();
+    store.complete(&key("answered", "a"), json!(1)).await.unwrap();
+    store.change("UPDATE requests SET created_at = 0", ()).await;
+    store.change("DROP TABLE base_bundles", ()).await;
+    store.prune().await.unwrap_err();
+    let sql = "SELECT count(*) FROM requests";
+    let left: i64 = store.read(async |db| db.one(sql, ()).await).await.unwrap();
+    assert_eq!(left, 0);
+}
+
+#[tokio::test]
 async fn every_change_of_an_attempt_wakes_its_watchers_and_raises_its_revision() {
     let store = scratch().await;
     let project = project(&store).await;
