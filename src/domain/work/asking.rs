@@ -53,11 +53,14 @@ impl Domain {
         let given = self.store.earlier_answers(project).await?;
         let mut has_earlier_answer = false;
         if let Some(same) = earlier::same(question, &given) {
-            // This reply delivers the answer, also to an agent that asked before: it must not be
-            // delivered again.
-            self.store.take_answer(same.question_id, &asking.worker.agent).await?;
             let said = &same.said;
             has_earlier_answer = said.is_decision() || !answer.is_sure();
+            if has_earlier_answer {
+                // This reply delivers the answer, also to an agent that asked before: it must not be
+                // delivered again.
+                let agent = &asking.worker.agent;
+                self.store.take_answer(same.question_id, agent, &said.answer).await?;
+            }
             // A decision of a person or the orchestrator replaces the plan's answer; an executor's answer
             // counts only where the plan is not sure.
             if said.is_decision() {

@@ -97,7 +97,7 @@ impl Domain {
         };
         match outcome {
             Ok(Ok(Ok(consulted))) => {
-                self.store.take_answer(id, &asking.worker.agent).await?;
+                self.store.take_answer(id, &asking.worker.agent, &consulted.answer).await?;
                 Ok(consulted)
             }
             Ok(Ok(Err(refusal))) => {

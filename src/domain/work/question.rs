@@ -139,7 +139,7 @@ impl Domain {
             let is_over = Instant::now() >= deadline;
             let now = self.store.question(id).await?;
             if let Some(Consulted { answer, executor: by }) = now.answered {
-                self.store.take_answer(id, agent).await?;
+                self.store.take_answer(id, agent, &answer).await?;
                 return Ok((answer, Some(format!("{} ({by})", now.handle))));
             }
             if is_over {

@@ -35,12 +35,28 @@ impl Store {
         .await
     }
 
-    /// Notes that a call returns this answer to the agent, so that it is not delivered again.
-    pub async fn take_answer(&self, question: QuestionId, agent: &str) -> Result<(), Refusal> {
+    /// Notes that a call returns this answer to the agent, so that it is not delivered again. A ruling that
+    /// has replaced the answer meanwhile is still delivered.
+    pub async fn take_answer(
+        &self,
+        question: QuestionId,
+        agent: &str,
+        answer: &str,
+    ) -> Result<(), Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM question_askers
                            WHERE question_id = $1 AND agent = $2 AND delivery = 'due')";
         let is_due: bool = self.read(async |db| db.one(sql, (question, agent)).await).await?;
-        if is_due { self.set_delivery(question, agent, "told", None).await } else { Ok(()) }
+        if !is_due {
+            return Ok(());
+        }
+        let sql = "UPDATE question_askers SET delivery = 'told', waits_until = NULL
+             WHERE question_id = $1 AND agent = $2
+               AND EXISTS (SELECT 1 FROM questions q
+                           WHERE q.question_id = $1 AND q.answer = $3)";
+        self.write(RetryBudget::Long, "answer_delivery", async |db| {
+            db.run(sql, (question, agent, answer)).await.map(drop)
+        })
+        .await
     }
 
     /// Notes that a call has stopped waiting for an answer: the answer is delivered when it comes.
@@ -138,4 +154,47 @@ pub async fn deliver_due(
         db.run(sql, (worker.project_id, &worker.agent, task)).await?;
     }
     Ok(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use provost_actors::gateway::NewRepo;
+
+    use super::*;
+    use crate::api::worker::ticket::Urgency;
+    use crate::store::work::questions;
+    use crate::store::{NewQuestion, scratch};
+
+    #[tokio::test]
+    async fn a_ruling_that_replaced_the_taken_answer_is_still_delivered() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = scratch::open(folder.path()).await;
+        let repo = NewRepo {
+            name: "app".to_owned(),
+            path: "/src/app".to_owned(),
+            default_target_branch: "main".to_owned(),
+            remotes: std::collections::BTreeMap::new(),
+        };
+        let project_id = store.create_project(None, "app", &[repo]).await.unwrap().value.project_id;
+        let agent = "an-agent".to_owned();
+        let worker = Worker { agent, attempt_id: None, project_id, may_write: true };
+        let new = NewQuestion {
+            question: "Which colour has the logo?",
+            context: None,
+            priority: Urgency::Medium,
+            task: None,
+            waits_until: None,
+        };
+        let id = store.pass_on(&worker, &new).await.unwrap().id;
+        for answer in ["blue", "green"] {
+            let rule = async |db: Db<'_>| questions::rule(db, id, answer, "person").await;
+            store.write(RetryBudget::Short, "test", rule).await.unwrap();
+        }
+        let due = async || store.deliver_answers(&worker, None).await.unwrap();
+        store.take_answer(id, &worker.agent, "blue").await.unwrap();
+        assert_eq!(due().await[0].answer, "green");
+        store.wait_no_longer(id, &worker.agent).await.unwrap();
+        store.take_answer(id, &worker.agent, "green").await.unwrap();
+        assert!(due().await.is_empty());
+    }
 }
