@@ -685,8 +685,7 @@ async fn answers_and_intents_are_forgotten_each_after_its_own_time() {
 async fn old_answers_are_forgotten_also_when_nothing_else_can_be_pruned() {
     let dir = tempfile::tempdir().unwrap();
     let now = Some(Duration::ZERO);
-    let times =
-        TimesToLive { answers: now, intents: now, settled: now, ..TimesToLive::default() };
+    let times = TimesToLive { answers: now, intents: now, settled: now, ..TimesToLive::default() };
     let store = scratch::try_open(dir.path(), times).await.unwrap();
     store.begin(&key("answered", "a"), &stop()).await.unwrap();
     store.complete(&key("answered", "a"), json!(1)).await.unwrap();
