@@ -259,7 +259,9 @@ fn hours(value: &str) -> Result<Value, String> {
 fn files(items: &[&str]) -> Value {
     let mut files = json!({"readFrom": [], "writeTo": [], "referencedIn": []});
     for item in items {
-        let (kind, paths) = item.split_once(':').unwrap_or(("write", item));
+        // What is before the colon is a kind, or a path with a remark.
+        let kind = item.split_once(':').filter(|(kind, _)| !kind.contains(['.', '/', '`']));
+        let (kind, paths) = kind.unwrap_or(("write", item));
         let kind = match kind.trim().to_lowercase().as_str() {
             "read" | "read from" => "readFrom",
             "used in" | "referenced in" => "referencedIn",
@@ -272,8 +274,9 @@ fn files(items: &[&str]) -> Value {
     files
 }
 
-/// The paths of an item, separated by commas; text after ` - ` is a remark.
+/// The paths of an item, separated by commas; text after ` - ` or `: ` is a remark.
 fn paths(item: &str) -> impl Iterator<Item = &str> {
     let named = item.split(" - ").next().unwrap_or(item);
+    let named = named.split(": ").next().unwrap_or(named);
     listed(named).into_iter().map(|path| path.trim_matches('`'))
 }

@@ -27,7 +27,8 @@ By the way:
 ### Files
 - Read: grammar.md, `notes.md`
 - `src/parser.rs` - the parser, by hand
-- Used in: src/main.rs
+- Used in: src/main.rs: it starts all
+- src/lexer.rs: the lexer
 
 ### Context
 The linter waits for it.
@@ -60,7 +61,7 @@ fn a_markdown_file_is_read_heading_by_heading() {
     let brief = Brief::read(&json!({
         "acceptanceCriteria": ["It parses", "It tells *where* it fails"],
         "files": {
-            "readFrom": ["grammar.md", "notes.md"], "writeTo": ["src/parser.rs"],
+            "readFrom": ["grammar.md", "notes.md"], "writeTo": ["src/parser.rs", "src/lexer.rs"],
             "referencedIn": ["src/main.rs"],
         },
         "context": "The linter waits for it.",
