@@ -285,6 +285,20 @@ async fn pages_of_tasks_and_projects_hold_each_once() {
 }
 
 #[tokio::test]
+async fn a_task_that_becomes_free_counts_as_updated() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let blocker = task(&store, project).await;
+    let waits = store.create_task(None, &new_task(project, &[blocker])).await.unwrap().0.value;
+    store.change("UPDATE tasks SET standing = 'blocked', updated_at = 0", ()).await;
+    store.delete_task(None, blocker).await.unwrap();
+    let input = json!({"project_id": project, "updated_since": "2020-01-01T00:00:00Z"});
+    let input: ListTasksInput = serde_json::from_value(input).unwrap();
+    let found = store.tasks(&input, None).await.unwrap().items;
+    assert_eq!(found.iter().map(|task| task.task_id).collect::<Vec<_>>(), [waits]);
+}
+
+#[tokio::test]
 async fn dependencies_are_of_the_same_project_and_never_run_in_a_circle() {
     let store = scratch().await;
     let here = project(&store).await;

@@ -69,8 +69,8 @@ async fn free(db: Db<'_>, task: TaskId, resolution: &str) -> Result<Cascaded> {
     let (tickets_resolved, waited) = tickets::resolve_linked(db, task, resolution).await?;
     let freed: Vec<String> = db.all(FREED, (task, waited)).await?;
     let tasks_unblocked = freed.len() as u64;
-    let sql = "UPDATE tasks SET standing = NULL, blocked_reason = NULL
+    let sql = "UPDATE tasks SET standing = NULL, blocked_reason = NULL, updated_at = $2
          WHERE standing = 'blocked' AND task_id IN (SELECT value FROM json_each($1))";
-    db.run(sql, (freed,)).await?;
+    db.run(sql, (freed, now())).await?;
     Ok(Cascaded { tickets_resolved, tasks_unblocked })
 }

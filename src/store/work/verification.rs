@@ -18,7 +18,7 @@ use crate::api::worker::verification::{
     VerificationStatus, VerificationUpdate, VerificationVerdict,
 };
 use crate::store::tasks::{self, Draft};
-use crate::store::{Code, Db, Refusal, Result, Sql, word};
+use crate::store::{Code, Db, Refusal, Result, Sql, now, word};
 use crate::work::report::{Becomes, TaskReport, closed};
 use crate::work::verification::{brief, why};
 use crate::work::{ReviewState, TaskKind, Worker};
@@ -34,9 +34,10 @@ pub async fn order(
     checks_run: bool,
 ) -> Result<Option<VerificationTask>> {
     let description = given.description(&task.handle, &task.title, branch);
-    let sql = "UPDATE tasks SET description = $2 WHERE about = $1 AND kind = 'verification'
+    let sql = "UPDATE tasks SET description = $2, updated_at = $3
+         WHERE about = $1 AND kind = 'verification'
            AND status NOT IN ('done', 'cancelled') AND deleted_at IS NULL";
-    let waiting = db.run(sql, (task.task_id, &description)).await?;
+    let waiting = db.run(sql, (task.task_id, &description, now())).await?;
     if waiting > 0 {
         return Ok(None);
     }
