@@ -66,7 +66,7 @@ pub trait Snapshots {
         reason: &str,
     ) -> Result<(), Refusal>;
 
-    /// Waits until the snapshot of the last ended turn is made, has failed, or `patience` is over. Returns
+    /// Waits until the snapshot of the last ended turn is made, has failed, or `timeout` is over. Returns
     /// the reason if there is no snapshot.
     async fn snapshot_stands(
         &self,

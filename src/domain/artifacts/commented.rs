@@ -13,7 +13,6 @@ use provost_actors::workspace::file_versions::{self, Span};
 use provost_actors::workspace::quote;
 use provost_actors::workspace::snapshot::SnapshotError;
 use serde_json::json;
-use tokio::time::{Instant, sleep};
 
 use super::suggest::meant;
 use super::turns::{Turns, no_turn};
@@ -25,9 +24,8 @@ use crate::work::comments::quoted;
 
 const TOOL: &str = "comment_on_changes";
 
-/// How long a call waits for the snapshot of a turn that has just ended, and between two looks.
+/// How long a call waits for the snapshot of a turn that has just ended.
 const SNAPSHOT_WAIT: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Lines as a caller names them: a path, a side of the diff, and line numbers on that side.
 pub struct Lines<'a> {
@@ -79,10 +77,7 @@ impl Domain {
         }
         // A snapshot is made after its turn has settled. Without this wait, `last` could be the turn
         // before it.
-        let until = Instant::now() + SNAPSHOT_WAIT;
-        while self.store.due_snapshot(attempt).await?.is_some() && Instant::now() < until {
-            sleep(LOOK).await;
-        }
+        self.store.snapshot_stands(attempt, SNAPSHOT_WAIT).await?;
         let turns = self.store.snapshot_turns(attempt).await?;
         match (given, turns.last()) {
             (Some(turn), _) if turns.contains(&turn) => Ok(turn),
