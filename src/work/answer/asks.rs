@@ -3,8 +3,8 @@
 
 /// Words that count as numbers.
 const NUMBERS: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen \
-    fourteen fifteen sixteen eighteen twenty thirty forty fifty sixty ninety hundred thousand half \
-    once twice none unlimited";
+    fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty \
+    ninety hundred thousand half once twice none unlimited";
 
 /// Units of durations.
 const UNITS: &str = "second seconds minute minutes hour hours day days week weeks month months year \
@@ -89,6 +89,7 @@ mod tests {
         for (question, passage, lacking) in [
             ("How long are logs kept?", "Logs are kept for 14 days.", None),
             ("How long are logs kept?", "Logs are kept in Loki.", Some("how long")),
+            ("How long are logs kept?", "Logs are kept for eighty days.", None),
             ("How often are invoices sent?", "Invoices are sent by mail.", Some("how often")),
             ("For how many days are logs kept?", "Logs are kept for 14 days.", None),
             ("How many riders may report?", "A rider reports 3 or more defects.", None),
