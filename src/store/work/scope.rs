@@ -51,6 +51,11 @@ pub async fn task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
 /// and the tasks that it has claimed, no others.
 pub async fn changeable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<WorkTask> {
     let task = task(db, worker, name).await?;
+    changeable(db, worker, task).await
+}
+
+/// The task, unless this worker may not change it.
+async fn changeable(db: Db<'_>, worker: &Worker, task: WorkTask) -> Result<WorkTask> {
     if worker.attempt_id.is_none() || is_theirs(db, worker, &task).await? {
         return Ok(task);
     }
@@ -68,7 +73,7 @@ pub async fn reportable_task(db: Db<'_>, worker: &Worker, name: &str) -> Result<
            AND NOT EXISTS (SELECT 1 FROM task_holders WHERE task_id = $1 AND agent = $2) LIMIT 1";
     let holder: Option<String> = db.find(sql, (task.task_id, &worker.agent)).await?;
     match holder {
-        None => changeable_task(db, worker, name).await,
+        None => changeable(db, worker, task).await,
         Some(agent) => Err(Refusal::new(
             Code::InvalidState,
             format!("task {} is held by {agent}", task.handle),
