@@ -20,7 +20,7 @@ fn table(kind: IdKind) -> (&'static str, &'static str) {
 }
 
 impl Store {
-    /// The things whose id equals, starts with or ends with `piece`; at most 20 of each kind. Hyphens and
+    /// The things whose id equals, starts with or ends with `piece`; the newest 20 of each kind. Hyphens and
     /// case do not matter. Empty if `piece` has other characters than those of a UUID.
     pub async fn resolve(&self, piece: &str, kinds: &[IdKind]) -> Result<Vec<Match>, Refusal> {
         let piece = piece.replace('-', "").to_ascii_lowercase();
@@ -33,7 +33,8 @@ impl Store {
                 let (table, id) = table(kind);
                 let sql = sqlx::AssertSqlSafe(format!(
                     "SELECT {id} FROM {table} WHERE replace({id}, '-', '') LIKE $1 || '%'
-                        OR replace({id}, '-', '') LIKE '%' || $1 LIMIT 20"
+                        OR replace({id}, '-', '') LIKE '%' || $1
+                     ORDER BY {id} DESC LIMIT 20"
                 ));
                 let ids: Vec<String> = db.all(sql, (&piece,)).await?;
                 matches.extend(ids.into_iter().map(|id| Match { kind, id }));
@@ -44,7 +45,8 @@ impl Store {
     }
 
     /// The things with this name: projects and repositories by name or path, tasks by title or handle,
-    /// attempts by branch; at most 20. Case does not matter, except in branches and paths.
+    /// attempts by branch; at most 20, of each kind the newest first. Case does not matter, except in
+    /// branches and paths.
     pub async fn named(&self, name: &str) -> Result<Vec<Match>, Refusal> {
         let sql = "SELECT 'project' AS kind, project_id AS id FROM projects
                    WHERE lower(name) = lower($1)
@@ -53,7 +55,7 @@ impl Store {
              UNION SELECT 'task', task_id FROM tasks WHERE deleted_at IS NULL
                    AND (lower(title) = lower($1) OR handle = upper($1))
              UNION SELECT 'attempt', attempt_id FROM attempts WHERE branch = $1
-             LIMIT 20";
+             ORDER BY 1, 2 DESC LIMIT 20";
         self.read(async |db| db.all(sql, (name,)).await).await
     }
 
