@@ -633,6 +633,17 @@ async fn an_id_is_found_by_a_piece_of_its_start_or_its_end() {
 }
 
 #[tokio::test]
+async fn of_many_things_with_a_piece_in_their_id_the_newest_are_found() {
+    let store = scratch().await;
+    for _ in 0..20 {
+        project(&store).await;
+    }
+    let newest = project(&store).await;
+    let found = store.resolve("0", &[IdKind::Project]).await.unwrap();
+    assert_eq!((found.len(), &found[0].id), (20, &newest.to_string()));
+}
+
+#[tokio::test]
 async fn a_database_of_a_newer_version_is_refused_and_left_alone() {
     let scratch = scratch().await;
     let sql = "INSERT INTO _sqlx_migrations
@@ -1067,6 +1078,26 @@ async fn the_turns_of_an_attempt_come_by_page_each_with_its_processes() {
     let numbers: Vec<_> = first.items.iter().map(|turn| turn.number).collect();
     assert_eq!((numbers, first.has_more), (vec![1], false));
     assert!(store.turns(one.attempt_id, Some(1), 2).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_page_of_turns_with_too_many_processes_has_the_newest() {
+    let store = scratch().await;
+    let project = project(&store).await;
+    let of = store.start_context(task(&store, project).await).await.unwrap().task;
+    let one = attempt(&store, project, &of, Phase::Queued).await;
+    turn(&store, &one, 2, "completed", None).await;
+    turn(&store, &one, 3, "running", None).await;
+    let more: Vec<ProcessId> = (0..500).map(|_| ProcessId::new()).collect();
+    let sql = "INSERT INTO processes (process_id, session_id, attempt_id, run_reason, turn, prompt,
+                   status, created_at)
+         SELECT value, session_id, attempt_id, 'dev_server', turn, '', status, created_at
+         FROM processes, json_each($1) WHERE turn = 2";
+    assert_eq!(store.change(sql, (more,)).await, 500);
+    let page = store.turns(one.attempt_id, None, 2).await.unwrap();
+    let counts: Vec<_> =
+        page.items.iter().map(|turn| (turn.number, turn.processes.len())).collect();
+    assert_eq!(counts, [(2, 499), (3, 1)]);
 }
 
 #[tokio::test]

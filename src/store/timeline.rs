@@ -11,7 +11,7 @@ use crate::api::timeline::{CheckRecord, Turn, TurnProcess, WaitingPrompt};
 /// To how many characters a text is cut.
 const TEXT_MAX: usize = 20_000;
 
-/// The most processes of one page of turns.
+/// The most processes of one page of turns: the newest.
 const PROCESSES_MAX: usize = 500;
 
 /// How many waiting prompts, finishes and check runs are read.
@@ -136,10 +136,10 @@ async fn turns(
                  'failure_summary', substr(failure_summary, 1, $4),
                  'final_message', substr(final_message, 1, $4), 'usage', json(usage))
          FROM processes WHERE attempt_id = $1 AND turn BETWEEN $2 AND $3
-         ORDER BY turn, process_id LIMIT $5";
+         ORDER BY turn DESC, process_id DESC LIMIT $5";
     let values = (attempt, first.0, last.0, TEXT_MAX, PROCESSES_MAX);
     let processes: Vec<(u32, TurnProcess)> = db.all(sql, values).await?;
-    let mut processes = processes.into_iter().peekable();
+    let mut processes = processes.into_iter().rev().peekable();
     let turn = |(number, has_snapshot, prompt, prompt_length): Head| {
         let mut of_turn = Vec::new();
         while let Some((_, process)) = processes.next_if(|(turn, _)| *turn <= number) {
