@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   mcp | http ▸ calls ───────────▸ tool ────────────────────▸ service ▸ the daemon
-//!                role, access,      check, parse, ask, render
-//!                rate, room, time,  row, schema, contract, validation, repair, coerce
-//!                audit
+//!                rate, audit,       check, parse, ask, render
+//!                role, access,      row, schema, contract, validation, repair, coerce
+//!                room, time
 //! ```
 //!
 //! [`Service`](crate::api::Service) is the only way out of here. Nothing in this folder owns
