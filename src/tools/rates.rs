@@ -26,7 +26,7 @@ pub struct Rate {
 pub struct Left {
     /// Calls that it may make in a minute.
     pub limit: u64,
-    /// Calls that it may make right now.
+    /// Calls that it may make at once.
     pub remaining: u64,
     /// When `remaining` is `limit` again, in seconds of Unix time.
     pub reset: u64,
@@ -93,10 +93,12 @@ impl Rates {
 }
 
 impl Rates {
-    /// What is left to an agent. `None`: no limit, or the agent has not called yet.
+    /// What was left to an agent after its last call. `None`: no limit, or the agent has not called yet.
     pub fn left(&self, agent: &str) -> Option<Left> {
         let limit = self.rate.agent_per_minute;
-        let remaining = lock(&self.buckets).agents.get(agent)?.minute.tokens(Instant::now())?;
+        let buckets = lock(&self.buckets);
+        let own = buckets.agents.get(agent)?;
+        let remaining = own.minute.tokens(own.seen)?;
         let seconds = ((limit - remaining) * 60).checked_div(limit)?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Some(Left { limit, remaining, reset: now.as_secs() + seconds })
