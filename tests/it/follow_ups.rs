@@ -443,3 +443,19 @@ fn follow_ups_of_what_is_not_there_say_so() {
     assert_eq!(refusal["code"], "session_not_found");
     assert_eq!(refusal["details"]["id_is"], "attempt_id");
 }
+
+#[test]
+fn an_owner_whose_outcome_the_row_can_not_take_makes_room_for_the_next_owner() {
+    let provost = Provost::running();
+    let gate = provost.path("gate");
+    let attempt = provost.board().start("fake", &run_until(&gate));
+    attempt.in_phase("running");
+    // As if another owner had the attempt now.
+    provost.sql(&["UPDATE attempts SET epoch = epoch + 1"]);
+    fs::write(&gate, "").unwrap();
+    let next = follow_up(&attempt, "queue", "say second");
+    wait_until("an owner takes a follow-up", || !provost.answer("follow_up", &next).is_error);
+    let status = turns(&attempt, 2);
+    assert_eq!((&status["state"], &status["queued_follow_ups"]), (&json!("completed"), &json!(0)));
+    assert_eq!(attempt.said("assistant_message"), ["second"]);
+}

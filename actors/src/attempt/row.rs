@@ -9,6 +9,8 @@
 //!             │             ▼
 //!             └── WriteAgain, after 250 ms to 4 s: first `unwritten`, then the outcomes of turns
 //! ```
+//!
+//! What is refused for another reason, such as another epoch, is logged and dropped.
 
 use crate::ids::ProcessId;
 use crate::journal::{Attempt, Change, Turnover};
@@ -127,8 +129,10 @@ impl AttemptActorState {
         let quota = outcome.quota.filter(|quota| quota.resumes);
         let settled = Change::Settled(outcome, Box::new(turnover));
         let (id, epoch) = (self.attempt.attempt_id, self.attempt.epoch);
-        if let Err(refusal) = self.world.journal.advance(id, epoch, process, &settled).await {
-            return self.retry_later(refusal);
+        match self.world.journal.advance(id, epoch, process, &settled).await {
+            Err(refusal) if refusal.code.is_of_store() => return self.retry_later(refusal),
+            Err(refusal) => return self.drop_outcome(process, &refusal),
+            Ok(()) => {}
         }
         self.disk(process, DiskWriter::Row, None);
         self.with(process, |turn| turn.unrecorded = None);
@@ -143,6 +147,17 @@ impl AttemptActorState {
         if let Some(at) = quota.and_then(|quota| quota.resume_at) {
             self.notify(AttemptEvent::Resumes(id, process, at));
         }
+    }
+
+    /// The row will never take a turn's outcome, because the row is of another epoch or gone: nothing more
+    /// begins here, so that this owner ends. The next one finds the outcome again in the process's folder.
+    fn drop_outcome(&mut self, process: ProcessId, refusal: &Refusal) {
+        let id = self.attempt.attempt_id;
+        tracing::error!(attempt = %id, %refusal, "the outcome of a turn was not written");
+        self.disk(process, DiskWriter::Row, None);
+        self.with(process, |turn| turn.unrecorded = None);
+        self.queue = queue::Queue::default();
+        self.notify(AttemptEvent::SlotFreed(id));
     }
 
     /// Notes why a writer waits for the disk, or that it waits no longer (`None`), and shows it.
