@@ -459,3 +459,19 @@ fn an_owner_whose_outcome_the_row_can_not_take_makes_room_for_the_next_owner() {
     assert_eq!((&status["state"], &status["queued_follow_ups"]), (&json!("completed"), &json!(0)));
     assert_eq!(attempt.said("assistant_message"), ["second"]);
 }
+
+#[test]
+fn a_turn_that_no_process_was_begun_for_is_in_the_log_with_its_prompt_and_why() {
+    let provost = Provost::running();
+    let attempt = provost.board().start("fake", "say first");
+    attempt.settled();
+    // As if a person went on with the session by hand.
+    let lock = provost.home().join(format!("attempts/{}/by-hand.lock", attempt.id));
+    let held = fs::File::create(lock).unwrap();
+    held.lock().unwrap();
+    provost.call("follow_up", &follow_up(&attempt, "send", "say second"));
+    assert_eq!(turns(&attempt, 2)["state"], "failed");
+    assert_eq!(prompts(&attempt), ["say first", "say second"]);
+    let errors = attempt.said("error_message");
+    assert!(errors.len() == 1 && errors[0].contains("provost resume"), "{errors:?}");
+}

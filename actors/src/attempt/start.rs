@@ -47,8 +47,7 @@ pub async fn record(world: &World, attempt: &Attempt) -> Option<Started> {
 }
 
 /// Starts the attempt's newest process. `None`: it may run, and [`found`] finds that out. `Err` is a
-/// sentence: it does not run. The log has the reason only of a failure after the log was begun; the outcome
-/// of the turn has any reason.
+/// sentence: it does not run.
 pub async fn process(
     world: &World,
     attempt: &Attempt,
@@ -102,9 +101,7 @@ pub async fn process(
         }
         SpawnError::Prepare(_) | SpawnError::Shim(_) | SpawnError::Refused(_) => {
             let program = prepared.manifest.program.display();
-            let reason = format!("{program} can't be started: {error}");
-            log_failure(&log, attempt, reason.clone(), false).await;
-            Err(reason)
+            Err(format!("{program} can't be started: {error}"))
         }
     }
 }
@@ -192,10 +189,10 @@ fn session(world: &World, attempt: &Attempt, beginning: &Beginning) -> Option<Se
     Some(Session { of, id, cwd: prepare::working_dir(world, attempt) })
 }
 
-/// Logs that a turn failed before its process was started, with the prompt: no entry of it is there yet.
-pub async fn not_prepared(world: &World, attempt: &Attempt, reason: &str) {
+/// Logs that a turn failed before its process was started, with the prompt unless it is there.
+pub async fn not_started(world: &World, attempt: &Attempt, reason: &str) {
     match world.logs.get(attempt.attempt_id).await {
-        Ok(log) => log_failure(&log, attempt, reason.to_owned(), true).await,
+        Ok(log) => log_failure(&log, attempt, reason.to_owned()).await,
         Err(error) => {
             tracing::error!(attempt = %attempt.attempt_id, %error, "a failed start can't be logged");
         }
@@ -313,8 +310,9 @@ fn sentence(error: impl Display) -> String {
 }
 
 /// Logs that a turn failed before an executor ran.
-async fn log_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String, with_prompt: bool) {
-    let prompt = with_prompt.then(|| attempt.process.prompt.clone());
+async fn log_failure(log: &Arc<AttemptLog>, attempt: &Attempt, reason: String) {
+    let is_begun = log.has_begun(attempt.process.process_id);
+    let prompt = (!is_begun).then(|| attempt.process.prompt.clone());
     let (log, process, turn) = (Arc::clone(log), attempt.process.process_id, attempt.process.turn);
     let written = blocking(move || {
         let now = Timestamp::now();

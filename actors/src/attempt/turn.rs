@@ -167,7 +167,7 @@ impl Turn {
             TurnEvent::Life(match made.await {
                 Ok(()) => LifeEvent::Prepared,
                 Err(reason) => {
-                    start::not_prepared(&world, &attempt, &reason).await;
+                    start::not_started(&world, &attempt, &reason).await;
                     LifeEvent::NotStarted(reason)
                 }
             })
@@ -183,7 +183,10 @@ impl Turn {
             match outlasting_store(what, starting).await {
                 Ok(Some((shim, log))) => TurnEvent::Started(Box::new(shim), log),
                 Ok(None) => start::found(&world, &attempt, summary).await,
-                Err(reason) => TurnEvent::Life(LifeEvent::NotStarted(reason)),
+                Err(reason) => {
+                    start::not_started(&world, &attempt, &reason).await;
+                    TurnEvent::Life(LifeEvent::NotStarted(reason))
+                }
             }
         });
     }

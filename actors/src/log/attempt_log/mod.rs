@@ -37,7 +37,7 @@ const KEPT: usize = 32;
 
 /// The two log channels of one attempt. An attempt's folder has at most one instance at a time ([`Logs`]
 /// sees to that): two writers would give one number twice. All methods access files and block, except
-/// `tip`, `in_progress`, `changed` and `page_in_memory`; `known_activity_at` needs one stat(2).
+/// `tip`, `has_begun`, `in_progress`, `changed` and `page_in_memory`; `known_activity_at` needs one stat(2).
 pub struct AttemptLog {
     dir: PathBuf,
     limits: LogLimits,
@@ -91,6 +91,11 @@ impl AttemptLog {
     /// How far both channels are. Reads no file.
     pub fn tip(&self) -> Tip {
         self.live.tip()
+    }
+
+    /// Whether a process was begun in this log, with its first entries. Reads no file.
+    pub fn has_begun(&self, process: ProcessId) -> bool {
+        self.live.processes().contains(&process)
     }
 
     /// When an executor last wrote anything, including what was not read yet.
