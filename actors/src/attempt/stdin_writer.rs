@@ -105,14 +105,16 @@ impl StdinWriter {
 }
 
 impl StdinQueue {
-    /// Reads the messages of an earlier daemon, and cuts off a line that is not whole.
+    /// Reads the messages of an earlier daemon, all or none, and cuts off a line that is not whole.
     fn read(&mut self, path: &Path) -> io::Result<()> {
         let Some(text) = if_there(fs::read(path))? else { return Ok(()) };
         // A line without its end was never sent.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         open(path)?.set_len(whole as u64)?;
-        for line in text[..whole].split_inclusive(|byte| *byte == b'\n') {
-            let message: Message = serde_json::from_slice(line)?;
+        // None if one can't be read: the next call reads again, and each has its number from its place.
+        let lines = text[..whole].split_inclusive(|byte| *byte == b'\n');
+        let messages: Result<Vec<Message>, _> = lines.map(serde_json::from_slice).collect();
+        for message in messages? {
             self.keys.insert(message.key);
             self.lines.push(message.line.into());
         }
@@ -185,5 +187,27 @@ mod tests {
         assert_eq!(lines(&later).len(), 1);
         assert!(later.write(message("b")).await.unwrap());
         assert_eq!(fs::read(&path).unwrap(), text);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_can_not_be_read_leaves_no_message_in_the_queue_twice() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = StdinWriter::new(dir.path());
+        for key in ["a", "b"] {
+            writer.write(message(key)).await.unwrap();
+        }
+        let path = dir.path().join(FILE);
+        let whole = fs::read(&path).unwrap();
+        let first = whole.iter().position(|byte| *byte == b'\n').unwrap();
+        let mut text = whole.clone();
+        text[first + 1] = b'x';
+        fs::write(&path, &text).unwrap();
+        let later = StdinWriter::new(dir.path());
+        for _ in 0..2 {
+            assert!(later.write(message("c")).await.is_err());
+            assert!(lock(&later.queue).lines.is_empty());
+        }
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(lines(&later), lines(&writer));
     }
 }
