@@ -112,6 +112,8 @@ impl AttemptActorState {
             (!self.queue.waiting.is_empty(), "follow-ups wait in its queue"),
             (self.finishing.is_some() && !how.by_finish, "it is being finished"),
             (self.lent > 0, "the work of another attempt is being applied to it"),
+            // A restoration that finds them says that they are there. Behind a finish it comes after the end.
+            (self.restoring > 0 && !how.by_finish, "its worktrees are being made again"),
         ];
         let reason = reasons.into_iter().find(|(holds, _)| *holds);
         reason.map(|(_, reason)| reason.to_owned())

@@ -67,8 +67,10 @@ pub enum AttemptMessage {
     /// Makes its worktrees as its last turn left them, unless they are there. Answered when they are
     /// made, or at once if a turn makes them.
     Restore(RpcReplyPort<Result<(), Refusal>>),
-    /// A task that made a snapshot or worktrees, or found that none are due, has ended.
+    /// A task that made a snapshot, or found that none is due, has ended.
     SnapshotTaken,
+    /// A task that made the worktrees for a [`Self::Restore`] has ended.
+    Restored,
     /// The queued turn has got its running slot.
     Granted,
     /// The pause after a refused write is over: the actor writes again what the store did not take.

@@ -168,6 +168,7 @@ impl Actor for AttemptActor {
                 }
                 AttemptMessage::Restore(port) => state.restore(port),
                 AttemptMessage::SnapshotTaken => state.snapshots -= 1,
+                AttemptMessage::Restored => state.restoring -= 1,
                 AttemptMessage::Granted => state.granted().await,
                 AttemptMessage::WriteAgain => state.write_again().await,
                 AttemptMessage::Turn(process, event) => state.happened(process, event).await,

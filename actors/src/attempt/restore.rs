@@ -17,7 +17,7 @@ impl AttemptActorState {
         if self.queue.active {
             return drop(port.send(Ok(())));
         }
-        self.snapshots += 1;
+        self.restoring += 1;
         let (myself, world) = (self.myself.clone(), Arc::clone(&self.world));
         let (attempt, worktrees) = (self.attempt.clone(), Arc::clone(&self.worktrees));
         spawn(async move {
@@ -25,7 +25,7 @@ impl AttemptActorState {
             let made = prepare::restored(&world, &attempt).await;
             let refusal = |why| Refusal::new(Code::WorkspaceFailed, why);
             let _ = port.send(made.map_err(refusal));
-            let _ = myself.send_message(AttemptMessage::SnapshotTaken);
+            let _ = myself.send_message(AttemptMessage::Restored);
         });
     }
 }

@@ -97,9 +97,11 @@ pub struct AttemptActorState {
     pub(super) reserved: Option<(FinishId, OwnedMutexGuard<()>)>,
     /// The dev server, if one is alive.
     pub(super) previewing: Option<Previewing>,
-    /// How many tasks make the snapshot of the last turn or restore the worktrees, or look whether that
-    /// is due. The actor does not end before them.
+    /// How many tasks make the snapshot of the last turn, or look whether it is due. The actor does not end
+    /// before them.
     pub(super) snapshots: usize,
+    /// How many tasks make the worktrees again. The actor does not end before them either.
+    pub(super) restoring: usize,
 }
 
 impl AttemptActorState {
@@ -130,6 +132,7 @@ impl AttemptActorState {
             reserved: None,
             previewing: None,
             snapshots: 0,
+            restoring: 0,
         };
         // The finish and the loan take their place in the queue for the worktrees before any turn, so that no
         // turn changes the files meanwhile. The dev server takes no lock.
@@ -447,6 +450,7 @@ impl AttemptActorState {
         }
         let has_tasks = self.collecting > 0
             || self.snapshots > 0
+            || self.restoring > 0
             || self.finishing.is_some()
             || self.lent > 0
             || self.previewing.is_some();
