@@ -149,20 +149,26 @@ impl Claim {
 
     /// Ends the claim, and notes that no setup with this key can be kept, for as long as this daemon lives.
     pub async fn give_up(self, reason: String) {
-        let entry = self.entry.clone();
-        self.end(ClaimEnd::NotKept(reason.clone())).await;
-        lock(&KNOWN).insert(entry, Known::Hopeless(reason));
+        // Before the key is free: the note takes the place of this claim, and not of a later one.
+        lock(&KNOWN).insert(self.entry.clone(), Known::Hopeless(reason.clone()));
+        self.end(ClaimEnd::NotKept(reason)).await;
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        lock(&KNOWN).remove(&self.entry);
+        let mut known = lock(&KNOWN);
+        if matches!(known.get(&self.entry), Some(Known::Claimed(..))) {
+            known.remove(&self.entry);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
     use super::*;
 
     #[tokio::test]
@@ -191,5 +197,22 @@ mod tests {
         claim.give_up("it is a trap".to_owned()).await;
         assert!(Claim::take(&entry, two).await.unwrap().is_none());
         assert!(matches!(lock(&KNOWN).get(&entry), Some(Known::Hopeless(_))));
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_given_up_is_free_at_no_time() {
+        let scratch = tempfile::tempdir().unwrap();
+        let entry = scratch.path().join("repo/key");
+        let claim = Claim::take(&entry, AttemptId::new()).await.unwrap().unwrap();
+        let mut giving_up = Box::pin(claim.give_up("it is a trap".to_owned()));
+        let is_hopeless = || matches!(lock(&KNOWN).get(&entry), Some(Known::Hopeless(_)));
+        // One step of it, in which the claim hardly ends.
+        let step = poll_fn(|context| Poll::Ready(giving_up.as_mut().poll(context).is_ready()));
+        let is_over = step.await;
+        assert!(is_hopeless());
+        if !is_over {
+            giving_up.await;
+        }
+        assert!(is_hopeless());
     }
 }
