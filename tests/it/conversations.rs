@@ -187,6 +187,33 @@ fn a_permission_that_is_not_answered_is_denied() {
 }
 
 #[test]
+fn a_denial_names_the_time_that_the_request_had_whatever_is_configured_by_then() {
+    let config = "[approvals]\ntimeout_secs = 5";
+    let Some(provost) = with_agent(config).map(Provost::started) else { return };
+    let attempt = provost.board().start("agent", "ask make");
+    pending(&provost, &attempt);
+    provost.kill();
+    let file = provost.home().join("config.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("timeout_secs = 5", "timeout_secs = 0")).unwrap();
+    provost.start();
+    attempt.settled();
+    assert_eq!(attempt.said("assistant_message"), ["denied make: no one answered within 5 s"]);
+}
+
+#[test]
+fn a_permission_that_can_not_be_written_down_is_denied() {
+    let Some(provost) = with_agent("").map(Provost::started) else { return };
+    let board = provost.board();
+    provost.sql(&["CREATE TRIGGER no BEFORE INSERT ON approvals \
+                   BEGIN SELECT RAISE(ABORT, 'no'); END"]);
+    let attempt = board.start("agent", "ask make");
+    attempt.settled();
+    let said = attempt.said("assistant_message");
+    assert!(said.len() == 1 && said[0].starts_with("denied make: "), "{said:?}");
+}
+
+#[test]
 fn a_stop_is_the_protocols_own_interrupt_also_while_a_permission_is_waited_for() {
     let Some(provost) = with_agent("").map(Provost::started) else { return };
     let board = provost.board();

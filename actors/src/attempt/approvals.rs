@@ -11,6 +11,8 @@
 //! Whoever asked is the executor (a message on its stdin), the task of the setup (`turn.setup`), or the
 //! attempt's proxies (a file in the attempt's folder).
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
 use crate::blocking::blocking;
@@ -28,7 +30,7 @@ use super::state::AttemptActorState;
 
 impl AttemptActorState {
     /// Writes a request down and arms its timer. `done` is used when the row is there; until then the request
-    /// is tried again each second.
+    /// is tried again each second. One that can never be written down is denied: no client sees it.
     pub(super) async fn asked(
         &mut self,
         process: ProcessId,
@@ -55,6 +57,12 @@ impl AttemptActorState {
             Ok(approval) => {
                 self.disk(process, DiskWriter::Row, None);
                 self.go_on_with(process, &approval);
+                let _ = done.send(());
+            }
+            Err(refusal) if !refusal.code.retryable() => {
+                tracing::error!(%process, %refusal, "a request for permission can't be written down; it is denied");
+                let (status, reason) = (ApprovalStatus::Denied, Some(refusal.message));
+                self.go_on_with(process, &Approval { status, reason, ..approval });
                 let _ = done.send(());
             }
             Err(refusal) => {
@@ -102,20 +110,20 @@ impl AttemptActorState {
     ) {
         let approve = Decision::Verdict(Verdict::Approve);
         let approvals = self.world.journal.approvals_of(process).await;
-        let mut decided = approvals.as_ref().map(|_| ()).map_err(Clone::clone);
+        let mut may_pass = approvals.as_ref().is_err_and(|refusal| refusal.code.retryable());
         let is_meant = |it: &Approval| {
             it.request.key == key
                 && it.status == ApprovalStatus::Pending
                 && provision::trusted_by(&it.request).is_some()
         };
         for approval in approvals.into_iter().flatten().filter(is_meant) {
-            decided = self.decide(None, approval.approval_id, &approve).await.map(drop);
+            let decided = self.decide(None, approval.approval_id, &approve).await;
+            may_pass |= decided.is_err_and(|refusal| refusal.code.retryable());
         }
-        match decided {
-            Err(refusal) if refusal.code.retryable() => {
-                self.again(process, || TurnEvent::Trusted(key, done));
-            }
-            _ => drop(done.send(())),
+        if may_pass {
+            self.again(process, || TurnEvent::Trusted(key, done));
+        } else {
+            let _ = done.send(());
         }
     }
 
@@ -130,16 +138,20 @@ impl AttemptActorState {
         }
     }
 
-    /// The time of a request is over: denies it, unless it was decided before.
-    pub(super) async fn expired(&mut self, process: ProcessId, approval: ApprovalId) {
-        let timeout = self.world.settings.approval_timeout.unwrap_or_default().as_secs();
-        let reason = format!("no one answered within {timeout} s");
+    /// The time of a request is over, which was so long: denies it, unless it was decided before.
+    pub(super) async fn expired(
+        &mut self,
+        process: ProcessId,
+        approval: ApprovalId,
+        timeout: Duration,
+    ) {
+        let reason = format!("no one answered within {} s", timeout.as_secs());
         let denied = Decision::Verdict(Verdict::Deny { reason });
         // Any other refusal means that it was decided before.
         if let Err(refusal) = self.decide(None, approval, &denied).await
             && refusal.code.retryable()
         {
-            self.again(process, move || TurnEvent::Expired(approval));
+            self.again(process, move || TurnEvent::Expired(approval, timeout));
         }
     }
 
@@ -177,7 +189,9 @@ impl AttemptActorState {
     pub(super) fn go_on_with(&mut self, process: ProcessId, approval: &Approval) {
         if let (ApprovalStatus::Pending, Some(at)) = (approval.status, approval.expires_at) {
             let (id, left) = (approval.approval_id, at.since(Timestamp::now()));
-            let expire = move || TurnEvent::Expired(id);
+            // The time that the request got: `approval_timeout` may be another one after a restart.
+            let timeout = at.since(approval.asked_at);
+            let expire = move || TurnEvent::Expired(id, timeout);
             self.with(process, |turn| turn.handle.send_after(left, expire));
         }
         let Some(verdict) = approval.verdict() else { return };

@@ -137,8 +137,8 @@ pub enum TurnEvent {
     Withdrawn(String, oneshot::Sender<()>),
     /// A person has approved, at the daemon of another host, what the setup asks for with this key.
     Trusted(String, oneshot::Sender<()>),
-    /// No answer to this request came within `approval_timeout`.
-    Expired(ApprovalId),
+    /// No answer to this request came within this time.
+    Expired(ApprovalId, Duration),
     /// The pause is over: send the executor this decision again.
     Decided(Box<Approval>),
     /// The output task has ended: the log holds all that the process wrote.

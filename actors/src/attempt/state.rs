@@ -273,7 +273,9 @@ impl AttemptActorState {
             TurnEvent::Asked(request, done) => self.asked(process, request, done).await,
             TurnEvent::Withdrawn(key, done) => self.withdrawn(process, key, done).await,
             TurnEvent::Trusted(key, done) => self.trusted(process, key, done).await,
-            TurnEvent::Expired(approval) => self.expired(process, approval).await,
+            TurnEvent::Expired(approval, timeout) => {
+                self.expired(process, approval, timeout).await;
+            }
             TurnEvent::Decided(approval) => self.go_on_with(process, &approval),
             TurnEvent::EndLessConfined(earlier) => self.end_earlier(earlier).await,
             TurnEvent::ShimClosed => self.with(process, Turn::shim_closed),
