@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use chrono::DateTime;
 use serde_json::{Map, Value};
 
 use crate::event::Timestamp;
@@ -109,9 +110,13 @@ fn is_newer(before: &Value, after: &Value, now: Timestamp) -> bool {
             let latest = latest.millis() as f64;
             after > before && millis < latest
         }
-        // Times in the form of RFC 3339 with the same offset sort as texts.
+        // Times in the form of RFC 3339, each with an offset of its own.
         (Value::String(before), Value::String(after)) => {
-            after > before && *after < latest.to_string()
+            let moment = |text: &str| DateTime::parse_from_rfc3339(text).ok();
+            let (Some(before), Some(after)) = (moment(before), moment(after)) else {
+                return false;
+            };
+            after > before && after.timestamp_millis() < latest.millis()
         }
         _ => false,
     }
@@ -175,7 +180,9 @@ mod tests {
         let person = json!({"t": {"access": "1"}, "at": "2026-11-20T10:00:00.5Z"});
         let own = |at: &str| json!({"t": {"access": "2"}, "at": at});
         assert!(taken(&of, &person, &own("2026-11-20T10:00:01Z")).is_some());
-        for wrong in ["2026-11-20T09:00:00Z", "9999-01-01T00:00:00Z"] {
+        assert!(taken(&of, &person, &own("2026-11-20T09:30:00-01:00")).is_some(), "10:30 in UTC");
+        let earlier = ["2026-11-20T09:00:00Z", "2026-11-20T11:00:00+02:00"];
+        for wrong in earlier.into_iter().chain(["9999-01-01T00:00:00Z", "9", "2027"]) {
             assert!(taken(&of, &person, &own(wrong)).is_none(), "{wrong}");
         }
     }
