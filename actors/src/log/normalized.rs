@@ -15,7 +15,8 @@
 //!                     └─ can't be compressed: stays plain ──────────────────────────▲
 //! ```
 //!
-//! A thread seals a full segment while the next one is written. Offsets are those of the text.
+//! A thread seals a full segment while the next one is written. One that a killed daemon has left plain is
+//! sealed when the channel is opened again. Offsets are those of the text.
 
 mod read;
 
@@ -168,7 +169,7 @@ impl NormalizedWriter {
         }
         let last_mark = index.last()?.unwrap_or_default();
         let sealing = None;
-        Ok(Self {
+        let mut writer = Self {
             files,
             index,
             segment,
@@ -178,7 +179,26 @@ impl NormalizedWriter {
             last_mark,
             max_bytes,
             sealing,
-        })
+        };
+        writer.seal_left(&starts)?;
+        Ok(writer)
+    }
+
+    /// Has the segments sealed that an earlier daemon has left plain. One of another length has lost its end
+    /// by a power cut, and stays as it is.
+    fn seal_left(&mut self, starts: &[u64]) -> io::Result<()> {
+        let ends = starts.iter().skip(1).chain([&self.segment_start]);
+        let mut left = Vec::new();
+        for (&start, &end) in starts.iter().zip(ends) {
+            let plain = if_there(std::fs::metadata(self.files.path(start)))?;
+            if start < end && plain.is_some_and(|plain| plain.len() == end - start) {
+                left.push(start..end);
+            }
+        }
+        if !left.is_empty() {
+            self.seal(left.into_iter());
+        }
+        Ok(())
     }
 
     /// A reader beside this writer. It stays valid when the writer is replaced.
@@ -257,28 +277,37 @@ impl NormalizedWriter {
         Ok(self.end)
     }
 
-    /// Begins the next segment, and has a thread of low priority seal the full one, after the one before
-    /// it. If no thread can be started, the segment stays plain, which costs only space.
+    /// Begins the next segment, and has the full one sealed.
     fn begin_segment(&mut self) -> io::Result<()> {
         let (full, end) = (self.segment_start, self.end.offset);
         self.segment = open_segment(&self.files, end)?;
         self.segment_start = end;
+        self.seal(std::iter::once(full..end));
+        Ok(())
+    }
+
+    /// Has a thread of low priority seal full segments, after those before them. If no thread can be
+    /// started, they stay plain, which costs only space.
+    fn seal(&mut self, full: impl Iterator<Item = Range<u64>> + Send + 'static) {
         let (files, index, earlier) = (self.files.clone(), self.index.clone(), self.sealing.take());
         let seal = move || {
             give_way();
             if let Some(earlier) = earlier {
                 let _ = earlier.join();
             }
-            // A segment that can't be compressed stays plain, and readers use it as it is.
-            if let Err(error) = marks(&index, full..end).and_then(|cuts| files.seal(full, &cuts)) {
-                let path = files.path(full);
-                tracing::warn!(%error, path = %path.display(), "a segment can't be compressed");
+            for range in full {
+                let start = range.start;
+                let sealed = marks(&index, range).and_then(|cuts| files.seal(start, &cuts));
+                // A segment that can't be compressed stays plain, and readers use it as it is.
+                if let Err(error) = sealed {
+                    let path = files.path(start);
+                    tracing::warn!(%error, path = %path.display(), "a segment can't be compressed");
+                }
             }
         };
         let thread = thread::Builder::new().name("seal".to_owned()).spawn(seal);
         let cannot = |error: &_| tracing::warn!(%error, "no thread can compress a segment");
         self.sealing = thread.inspect_err(cannot).ok();
-        Ok(())
     }
 
     /// Whether retention has removed no segment.

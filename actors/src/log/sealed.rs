@@ -15,11 +15,12 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use zstd::bulk::{Compressor, Decompressor};
 
 use super::index::{Fields, FixedRecord};
-use crate::blocking::if_there;
+use crate::blocking::{if_there, lock};
 use crate::failpoint;
 
 /// Begins a skippable frame; zstd reserves sixteen such numbers.
@@ -28,6 +29,9 @@ const MAGIC: u32 = 0x184D_2A5E;
 const RECORD: usize = Frame::LEN + 4;
 /// The fastest level at which zstd finds the field names that all entries share.
 const LEVEL: i32 = 1;
+
+/// One segment at a time: a log that is opened again may find one that a thread of its former writer seals.
+static SEALING: Mutex<()> = Mutex::new(());
 
 /// Where a frame begins: in the segment (`start`) and in the file (`at`). The last record of the table is
 /// the end of both.
@@ -51,16 +55,23 @@ impl FixedRecord for Frame {
 
 /// Compresses the segment in the file `plain` to the file `sealed`, and removes `plain`. `cuts` are the
 /// offsets at which frames begin, beside the first. At any time one of the two files has the content on the
-/// disk.
+/// disk. Without the file `plain` there is nothing to do: it was sealed or removed meanwhile.
 pub fn seal(plain: &Path, sealed: &Path, cuts: &[u64]) -> io::Result<()> {
-    let temporary = temporary(sealed);
-    let written = compress(plain, &temporary, cuts).and_then(|()| {
-        failpoint::hit("segment", "compressed");
-        fs::rename(&temporary, sealed)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-        return written;
+    let _one = lock(&SEALING);
+    if !plain.try_exists()? {
+        return Ok(());
+    }
+    // A kill may have left both files.
+    if Sealed::open(sealed).is_err() {
+        let temporary = temporary(sealed);
+        let written = compress(plain, &temporary, cuts).and_then(|()| {
+            failpoint::hit("segment", "compressed");
+            fs::rename(&temporary, sealed)
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+            return written;
+        }
     }
     failpoint::hit("segment", "sealed");
     if if_there(fs::remove_file(plain))?.is_none() {
