@@ -96,7 +96,9 @@ impl Admission {
     pub fn asks(&mut self, attempt: AttemptId, asks: Asks) {
         let memory = if self.memory == 0 { 0 } else { asks.memory.min(self.memory) };
         let asks = Asks { memory, ..asks };
-        if !asks.is_none() {
+        if asks.is_none() {
+            self.asks.remove(&attempt);
+        } else {
             self.asks.insert(attempt, asks);
         }
     }
@@ -338,6 +340,18 @@ mod tests {
         admission.queue(id[4], Priority::Critical);
         admission.forget(id[1]);
         assert_eq!(granted(&mut admission), [id[4]]);
+    }
+
+    #[test]
+    fn what_an_attempt_asks_for_last_counts_also_if_that_is_nothing() {
+        let id = ids(2);
+        let mut admission = Admission::new(2, 1, 10, false);
+        admission.asks(id[0], asks("x", 10, Some(1)));
+        admission.asks(id[0], asks("x", 0, None));
+        assert!(admission.take(id[0]));
+        assert_eq!(admission.free_memory(), 10);
+        admission.asks(id[1], asks("x", 10, Some(1)));
+        assert!(admission.take(id[1]));
     }
 
     #[test]
