@@ -71,8 +71,8 @@ pub enum GatewayMessage {
     StoppedAll(StoppedAll, RpcReplyPort<StoppedAll>),
     /// What an earlier daemon left has been read.
     Restored(Result<Left, Refusal>, Port<usize>),
-    /// A stop that an earlier daemon began is over. With a priority: it failed, and the attempt, which had
-    /// waited for a slot, waits again.
+    /// All stops of the attempt that an earlier daemon began are over. With a priority: they failed, and the
+    /// attempt, which had waited for a slot, waits again.
     IntentCompleted(AttemptId, Option<Priority>),
     /// An attempt's actor wants or frees a slot, has ended, or names the time at which the attempt resumes.
     AttemptEvent(AttemptEvent),

@@ -77,8 +77,8 @@ pub struct GatewayState {
     owners: HashMap<AttemptId, ActorRef<AttemptMessage>>,
     /// The attempts whose rows are being read so that they get owners. Each row is read once at a time.
     loading: HashMap<AttemptId, owners::Loading>,
-    /// The attempts with a stop of an earlier daemon that is carried out again, each with the requests for
-    /// a turn that wait until it is over.
+    /// The attempts with stops of an earlier daemon that are carried out again, each with the requests for
+    /// a turn that wait until these are over.
     stopping: HashMap<AttemptId, Vec<owners::OwnerRequest>>,
     /// How many starts are being written down: they have no owner yet that could be stopped.
     starting: usize,

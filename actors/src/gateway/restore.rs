@@ -7,7 +7,7 @@
 //!
 //! The order matters: an attempt with an open stop loses its place in the queue before slots are granted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,35 +67,41 @@ impl GatewayState {
         let _ = port.send(Ok(count));
     }
 
-    /// Makes each open stop again under its key; a client that retries joins it. Until it is answered,
-    /// nothing of its attempt begins: no turn that waits for a slot, which would run for a moment, and no
-    /// follow-up, which the stop came before.
+    /// Makes each open stop again under its key; a client that retries joins it. Until all stops of an
+    /// attempt are answered, nothing of it begins: no turn that waits for a slot, which would run for a
+    /// moment, and no follow-up, which the stop came before.
     fn complete_intents(
         &mut self,
         open: Vec<(Key, Intent)>,
         queued: &HashMap<AttemptId, Priority>,
     ) {
-        for (key, intent) in open {
-            let Intent::StopAttempt { attempt_id, force } = intent;
-            let held_back = queued.get(&attempt_id).copied();
+        for (attempt, stops) in of_attempts(open) {
+            let held_back = queued.get(&attempt).copied();
             if held_back.is_some() {
-                self.admission.leave(attempt_id);
+                self.admission.leave(attempt);
             }
-            self.stopping.insert(attempt_id, Vec::new());
-            let (port, answer) = oneshot();
-            self.stop(Some(key), attempt_id, force, port.into());
+            self.stopping.insert(attempt, Vec::new());
+            let mut answers = Vec::new();
+            for (key, force) in stops {
+                let (port, answer) = oneshot();
+                self.stop(Some(key), attempt, force, port.into());
+                answers.push(answer);
+            }
             let myself = self.myself.clone();
             tokio::spawn(async move {
-                let answer = answer.await;
-                tracing::info!(?intent, ?answer, "an earlier daemon's call was made again");
-                let queue_again = held_back.filter(|_| !matches!(answer, Ok(Ok(_))));
-                let _ =
-                    myself.send_message(GatewayMessage::IntentCompleted(attempt_id, queue_again));
+                let mut is_stopped = false;
+                for answer in answers {
+                    let answer = answer.await;
+                    tracing::info!(%attempt, ?answer, "an earlier daemon's stop was made again");
+                    is_stopped |= matches!(answer, Ok(Ok(_)));
+                }
+                let queue_again = held_back.filter(|_| !is_stopped);
+                let _ = myself.send_message(GatewayMessage::IntentCompleted(attempt, queue_again));
             });
         }
     }
 
-    /// A stop of an earlier daemon is over: the requests that waited for it continue.
+    /// All stops of an earlier daemon for an attempt are over: the requests that waited for them continue.
     pub(super) fn intent_completed(&mut self, id: AttemptId, queue_again: Option<Priority>) {
         if let Some(priority) = queue_again {
             self.slot_wanted(id, priority);
@@ -127,6 +133,15 @@ impl GatewayState {
             }
         });
     }
+}
+
+/// The open stops of each attempt: their keys, and whether they are by force.
+fn of_attempts(open: Vec<(Key, Intent)>) -> BTreeMap<AttemptId, Vec<(Key, bool)>> {
+    let mut stops: BTreeMap<AttemptId, Vec<(Key, bool)>> = BTreeMap::new();
+    for (key, Intent::StopAttempt { attempt_id, force }) in open {
+        stops.entry(attempt_id).or_default().push((key, force));
+    }
+    stops
 }
 
 /// Gives back the ports of collected worktrees whose daemon was killed before it did so. At this time no
@@ -163,4 +178,24 @@ async fn resume(
         review: None,
     };
     follow_up(gateway, world, Some(key), request).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_open_stops_of_an_attempt_are_answered_together() {
+        let ids = [AttemptId::new(), AttemptId::new()];
+        let stop = |attempt_id: AttemptId, force| {
+            let key = Key::new("stop_attempt", format!("{attempt_id} {force}"), &attempt_id);
+            (key, Intent::StopAttempt { attempt_id, force })
+        };
+        let open = vec![stop(ids[0], false), stop(ids[1], false), stop(ids[0], true)];
+        let keys: Vec<Key> = open.iter().map(|(key, _)| key.clone()).collect();
+        let [one, other, second]: [Key; 3] = keys.try_into().unwrap();
+        let expected =
+            [(ids[0], vec![(one, false), (second, true)]), (ids[1], vec![(other, false)])];
+        assert_eq!(of_attempts(open), BTreeMap::from(expected));
+    }
 }
