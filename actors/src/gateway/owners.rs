@@ -10,6 +10,9 @@
 //!          ─ it failed more often ──────────────────────────▶ unowned, until a call needs it
 //! ```
 //!
+//! An attempt that is left without an owner has no slot and no place in the queue, even if a process of it
+//! lives on: a slot that no owner frees would be lost.
+//!
 //! An attempt has no owner as long as nothing of it is alive or waits; it gets one when a call needs one.
 //! An owner that fails is rebuilt from disk, as after a restart of the daemon. One that keeps failing is
 //! left alone, its processes unharmed. An attempt of another host gets no owner here, so that nothing can
@@ -134,6 +137,9 @@ impl GatewayState {
             Ok(None) => not_found(id),
             Err(refusal) => refusal,
         };
+        if !self.owners.contains_key(&id) && !refusal.code.retryable() {
+            self.unowned(id);
+        }
         for request in waiting {
             if self.owners.contains_key(&id) {
                 self.owner(id, request);
@@ -152,6 +158,9 @@ impl GatewayState {
     pub(super) async fn take_up(&mut self, attempt: Attempt) {
         let (id, priority, phase) = (attempt.attempt_id, attempt.priority, attempt.phase);
         self.own(attempt, Begin::Resume).await;
+        if !self.owners.contains_key(&id) {
+            return;
+        }
         // An owner that failed may have held a slot, or waited for one.
         self.admission.leave(id);
         if phase.is_active() {
@@ -167,7 +176,8 @@ impl GatewayState {
         let id = attempt.attempt_id;
         // Only of an attempt that was at another host is there anything to look for.
         if let Err(error) = forget_former(&self.world, &attempt).await {
-            return tracing::error!(attempt = %id, %error, "its former worktrees can't be forgotten");
+            tracing::error!(attempt = %id, %error, "its former worktrees can't be forgotten");
+            return self.admission.forget(id);
         }
         if attempt.is_answer {
             self.admission.answers(id);
@@ -193,6 +203,7 @@ impl GatewayState {
             Ok((owner, _)) => drop(self.owners.insert(id, owner)),
             Err(error) => {
                 tracing::error!(attempt = %id, %error, "an attempt's actor can't be started");
+                self.admission.forget(id);
             }
         }
     }
@@ -206,7 +217,7 @@ impl GatewayState {
         self.owners.remove(&id);
         if !self.failures.count(id, Instant::now()) {
             tracing::error!(attempt = %id, "an attempt's actor keeps failing; it is left as it is");
-            return;
+            return self.unowned(id);
         }
         self.load_unowned(id);
     }
@@ -232,6 +243,11 @@ impl GatewayState {
         self.failures.0.remove(&id);
         // Also gives back a slot that was taken for a call which the owner never read: `ask_owner` tries
         // again.
+        self.unowned(id);
+    }
+
+    /// An attempt has no owner that would give up its slot.
+    fn unowned(&mut self, id: AttemptId) {
         self.admission.forget(id);
         self.grant();
         self.claim();
