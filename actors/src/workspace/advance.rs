@@ -24,11 +24,6 @@ use super::source::Source;
 use super::under_way::ended_by;
 use crate::failpoint;
 
-/// For how long, in milliseconds, git waits for another program's locks of references, which are held for
-/// moments. These options override the times that [`Git`](super::git::Git) sets for every call.
-const PATIENT: [&str; 4] =
-    ["-c", "core.filesRefLockTimeout=5000", "-c", "core.packedRefsTimeout=5000"];
-
 /// A move of one branch. All of it is on record, so that a later daemon can make the same call.
 #[derive(Clone, Debug)]
 pub struct Advance {
@@ -142,7 +137,7 @@ async fn follow(
 async fn swap(to: &Advance) -> Result<(), GitError> {
     let reference = format!("refs/heads/{}", to.branch);
     let update = ["update-ref", "--no-deref", "-m", &to.reason, &reference, &to.new, &to.old];
-    git::run(&to.repo, &[&PATIENT[..], &update].concat()).await?;
+    git::run(&to.repo, &update).await?;
     failpoint::hit("advance", "moved");
     Ok(())
 }
