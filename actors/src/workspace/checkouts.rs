@@ -53,7 +53,9 @@ pub async fn of_attempt(source: &Source, common: &Path) -> Result<Checkout, GitE
     let (path, admin) = (source.worktree(), source.own.admin());
     let held = held::held(&source.own, common, &path).await?;
     let under_way = SIGNS.into_iter().find(|sign| admin.join(sign).symlink_metadata().is_ok());
-    let is_of_branch = heads.shows.is_none();
+    // A detached HEAD would not follow the branch. During an operation git may return to the branch.
+    let is_of_branch =
+        heads.shows.map_or(under_way.is_some(), |shown| shown == source.branch_ref());
     Ok(Checkout { path, admin, is_of_branch, under_way, whose: Whose::Attempts(held) })
 }
 
@@ -162,4 +164,31 @@ pub(super) fn leads_to(path: &Path, admin: &Path) -> io::Result<bool> {
         path.join(led.trim_end_matches('\n'))
     };
     Ok(if_there(led.canonicalize())? == Some(admin.canonicalize()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::snapshot::tests::Scene;
+
+    #[test]
+    fn an_attempt_has_its_branch_checked_out_only_where_its_head_is_on_it_or_returns_to_it() {
+        let scene = Scene::new(&[(b"a", b"a\n")]);
+        let common = scene.source.repo.join(".git");
+        let is_of_branch = || {
+            let found = scene.runtime.block_on(of_attempt(&scene.source, &common));
+            found.unwrap().is_of_branch
+        };
+        assert!(is_of_branch());
+        scene.git(&["checkout", "--quiet", "--detach"]);
+        assert!(!is_of_branch());
+        let rebase = scene.source.own.admin().join("rebase-merge");
+        fs::create_dir(&rebase).unwrap();
+        assert!(is_of_branch());
+        fs::remove_dir(rebase).unwrap();
+        scene.git(&["checkout", "--quiet", "-b", "other"]);
+        assert!(!is_of_branch());
+        scene.git(&["checkout", "--quiet", &scene.source.branch]);
+        assert!(is_of_branch());
+    }
 }

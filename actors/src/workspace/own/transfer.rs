@@ -38,8 +38,7 @@ pub struct Heads {
     /// The commit to which the attempt's branch was moved in the person's repository. `Err`: it was left
     /// where it is.
     pub branch: Result<String, Left>,
-    /// The branch that is checked out, by its full name, if it is another one than the attempt's. `None`
-    /// also for a detached HEAD.
+    /// The branch that is checked out, by its full name. `None`: HEAD is detached.
     pub shows: Option<String>,
 }
 
@@ -91,8 +90,7 @@ pub async fn take_over(source: &Source, common: &Path) -> Result<Heads, GitError
         blocking(move || lfs::take_over(&own, &person)).await?;
         failpoint::hit("transfer", "taken");
     }
-    let shows = there.shows.filter(|shown| *shown != source.branch_ref());
-    Ok(Heads { head, branch: left.map_or(Ok(branch), Err), shows })
+    Ok(Heads { head, branch: left.map_or(Ok(branch), Err), shows: there.shows })
 }
 
 /// The commits that a pack is to hold: what the tips have, without what the other side has.
