@@ -40,11 +40,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// The run as an error: git's message, or its exit status where it printed none.
+    /// The run as an error: that there was too much output, else git's message, or its exit status where
+    /// it printed none.
     pub fn failure(&self) -> GitError {
-        let said = self.stderr.trim();
-        let said = if said.is_empty() { self.status.to_string() } else { said.to_owned() };
-        GitError::Failed(said)
+        GitError::Failed(match self.stderr.trim() {
+            _ if self.is_cut => "git has more output than is read".to_owned(),
+            "" => self.status.to_string(),
+            said => said.to_owned(),
+        })
     }
 }
 
@@ -273,5 +276,17 @@ async fn obstacle(dir: &Path, repository: Option<&Path>) -> PathBuf {
             return path;
         }
         pause *= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn too_much_output_is_named_as_the_failure() {
+        let output = Git::new(Path::new("/")).output(&["version"], 1).await.unwrap();
+        assert!(output.is_cut);
+        assert_eq!(output.failure().to_string(), "git has more output than is read");
     }
 }
