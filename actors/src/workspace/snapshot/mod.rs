@@ -60,10 +60,10 @@ pub enum SnapshotError {
     Git(GitError),
     #[error("git can't be prepared: {0}")]
     Io(#[from] io::Error),
-    /// The files that are not committed have more than `max` bytes together. The path is that of the file
-    /// with which they pass the limit.
+    /// The files that are not committed have more than `max` bytes together. The path and the bytes are
+    /// those of the largest one.
     #[error(
-        "{path} has {bytes} bytes, and {max} at most are taken in that are not committed: commit it, or have git ignore it"
+        "the files that are not committed have more than {max} bytes together; the largest is {path} with {bytes} bytes: commit it, or have git ignore it"
     )]
     TooLarge { path: String, bytes: u64, max: u64 },
     /// git printed something else than its manual says.

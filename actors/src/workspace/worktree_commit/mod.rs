@@ -70,21 +70,23 @@ async fn take_in(snapshot: &Snapshot, objects: &Path) -> Result<(), SnapshotErro
         return Ok(());
     }
     let tree = Arc::clone(&snapshot.tree);
-    let stdin = blocking(move || measured(&tree, &changed).map(|()| changed)).await?;
+    let stdin = blocking(move || measured(&tree, &changed, BYTES_MAX).map(|()| changed)).await?;
     let options = ["--add", "--remove", "--replace", "-z", "--stdin"];
     snapshot.update_index(snapshot.writing(objects), &options, stdin).await
 }
 
 /// Checks the total size of files, whose paths end with a NUL each.
-fn measured(tree: &Tree, paths: &[u8]) -> Result<(), SnapshotError> {
-    let mut total = 0;
+fn measured(tree: &Tree, paths: &[u8], max: u64) -> Result<(), SnapshotError> {
+    let (mut total, mut largest) = (0_u64, (0, &b""[..]));
     for path in paths.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
         let bytes = tree.size(path).unwrap_or_default();
-        total += bytes;
-        if total > BYTES_MAX {
-            let path = String::from_utf8_lossy(path).into_owned();
-            return Err(SnapshotError::TooLarge { path, bytes, max: BYTES_MAX });
-        }
+        total = total.saturating_add(bytes);
+        largest = largest.max((bytes, path));
+    }
+    if total > max {
+        let (bytes, path) = largest;
+        let path = String::from_utf8_lossy(path).into_owned();
+        return Err(SnapshotError::TooLarge { path, bytes, max });
     }
     Ok(())
 }

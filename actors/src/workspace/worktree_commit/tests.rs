@@ -143,3 +143,16 @@ fn a_submodule_is_frozen_without_running_its_git() {
     let tree = scene.runtime.block_on(git::run(&work, &["ls-tree", "HEAD", "nested"])).unwrap();
     assert!(tree.contains(&git(&["rev-parse", "HEAD"])), "{tree}");
 }
+
+#[test]
+fn files_that_are_too_large_together_are_named_by_the_largest() {
+    let scene = Scene::new(&[(b"a", b"a\n")]);
+    scene.write("big", "0123456789");
+    scene.write("small", "1");
+    let tree =
+        Tree::open(&scene.source.worktrees, &scene.source.folder, &scene.source.name).unwrap();
+    assert!(measured(&tree, b"big\0small\0", 11).is_ok());
+    let refused = measured(&tree, b"big\0small\0", 10).unwrap_err().to_string();
+    assert!(refused.contains("more than 10 bytes together"), "{refused}");
+    assert!(refused.contains("big with 10 bytes"), "{refused}");
+}
