@@ -102,6 +102,12 @@ impl Own {
     fn written_refs(&self) -> PathBuf {
         self.root.join("kept/refs")
     }
+
+    /// The same of a write that has begun, and may have been cut off before the agent's list was changed
+    /// or after.
+    fn next_refs(&self) -> PathBuf {
+        self.root.join("kept/refs.next")
+    }
 }
 
 /// The folder of the own repositories, in an attempt's folder.
