@@ -79,12 +79,23 @@ pub enum ForgeError {
     /// none.
     #[error("it answered {status}: {said}")]
     Refused { status: u16, said: String },
-    /// No answer: the network, TLS, the deadline, or an answer longer than the limit.
+    /// No answer: the network, TLS, or the deadline.
     #[error("it can't be reached: {0}")]
-    Unreachable(#[from] ureq::Error),
+    Unreachable(ureq::Error),
+    #[error("its answer has more than {ANSWER_MAX} bytes")]
+    TooLong,
     /// The forge answered with success, but the answer lacks this.
     #[error("its answer has no {0}")]
     Odd(&'static str),
+}
+
+impl From<ureq::Error> for ForgeError {
+    fn from(error: ureq::Error) -> Self {
+        match error {
+            ureq::Error::BodyExceedsLimit(_) => Self::TooLong,
+            error => Self::Unreachable(error),
+        }
+    }
 }
 
 impl ForgeError {
@@ -231,7 +242,12 @@ fn answer(mut response: Response<Body>) -> Result<Value, ForgeError> {
     let status = response.status();
     let elsewhere = response.headers().get("location").and_then(|url| url.to_str().ok());
     let elsewhere = elsewhere.filter(|_| status.is_redirection()).map(str::to_owned);
-    let said = response.body_mut().with_config().limit(ANSWER_MAX).read_to_string()?;
+    let body = response.body_mut().with_config().limit(ANSWER_MAX).lossy_utf8(true);
+    let said = match body.read_to_string() {
+        // The status alone says enough.
+        Err(ureq::Error::BodyExceedsLimit(_)) if !status.is_success() => String::new(),
+        read => read?,
+    };
     if !status.is_success() {
         // GitHub and GitLab give their reason as `message` or `error`, GitHub the details in `errors`.
         let json: Value = serde_json::from_str(&said).unwrap_or_default();

@@ -99,3 +99,13 @@ fn only_a_request_of_these_branches_of_this_repository_is_ours() {
         assert!(calls[0].starts_with("GET ") && calls[0].contains("state=all"), "{calls:?}");
     }
 }
+
+#[test]
+fn an_answer_that_is_too_long_came_from_a_forge_that_can_be_reached() {
+    let long = json!(["x".repeat(usize::try_from(ANSWER_MAX).unwrap())]);
+    for (status, expected) in [(200, "has more than 4194304 bytes"), (500, "it answered 500")] {
+        let (api, _serving) = served(vec![(status, String::new(), long.clone())]);
+        let refused = forge(Kind::Github, &api).propose(&wanted()).unwrap_err().to_string();
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
