@@ -215,11 +215,15 @@ impl Cache {
 
     /// Whether there is an entry that counts now. It may be gone by the time of [`Self::take`].
     pub fn has(&self, recipe: &Recipe, key: &str) -> bool {
-        self.max_bytes > 0 && self.record(recipe, key).is_some()
+        self.record(recipe, key).is_some()
     }
 
-    /// The record of an entry that counts: it was saved, or made in this boot.
+    /// The record of an entry that counts: it was saved, or made in this boot. With the limit 0 none
+    /// counts.
     fn record(&self, recipe: &Recipe, key: &str) -> Option<Record> {
+        if self.max_bytes == 0 {
+            return None;
+        }
         let record: Record = records::read(&self.entry(&recipe.repo, key), ENTRY).ok()??;
         let is_whole =
             record.boot.as_ref().is_none_or(|of| proc::boot_id().is_ok_and(|now| now == *of));
@@ -299,7 +303,10 @@ impl Cache {
             self.drop_entry(&dir)?;
         }
         fs::rename(&scratch, &dir).inspect_err(|_| drop(remove(&scratch)))?;
-        self.shrink()?;
+        // The entry is there all the same, and the next one is made after another try.
+        if let Err(error) = self.shrink() {
+            tracing::warn!(path = %self.dir.display(), %error, "old entries of the cache can't be removed");
+        }
         Ok(Some(copied))
     }
 

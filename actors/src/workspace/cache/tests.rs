@@ -198,3 +198,27 @@ fn where_the_setup_runs_again_what_holds_a_path_is_kept_and_gets_the_new_one() {
     let text = fs::read_to_string(scene.worktrees().join("two/deps/state.json")).unwrap();
     assert_eq!(text, path("two"));
 }
+
+#[test]
+fn with_a_limit_of_zero_bytes_nothing_is_taken() {
+    let mut scene = Scene::new(1 << 20);
+    scene.write("one/deps/a", "a");
+    scene.write("one/other/made", "made");
+    scene.keep("one").unwrap().unwrap();
+    scene.max_bytes = 0;
+    assert_eq!(scene.take("two"), None);
+    scene.max_bytes = 1 << 20;
+    assert_eq!(scene.take("two").unwrap().files, 2);
+}
+
+#[test]
+fn an_entry_is_kept_where_old_ones_can_not_be_removed() {
+    let scene = Scene::new(1 << 20);
+    scene.write("one/deps/a", "a");
+    scene.write("one/other/made", "made");
+    fs::create_dir_all(scene.cache().dir).unwrap();
+    fs::write(scene.cache().dir.join("no folder"), "").unwrap();
+    assert!(scene.cache().entries().is_err());
+    assert_eq!(scene.keep("one").unwrap().unwrap().files, 2);
+    assert_eq!(scene.take("two").unwrap().files, 2);
+}
