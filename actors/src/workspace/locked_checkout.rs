@@ -245,7 +245,8 @@ impl LockedCheckout {
     }
 
     /// Whether a file is what git writes there for one of the commits, or the beginning of it: git was
-    /// killed while it wrote the file.
+    /// killed while it wrote the file. An empty file counts, too: git leaves one most often, and one that a
+    /// person emptied has no content to lose.
     async fn is_beginning(&self, path: &OsStr, of: &[(&str, &String)]) -> Result<bool, GitError> {
         let file = self.path.join(path);
         let there = blocking(move || match fs::symlink_metadata(&file)? {
