@@ -50,7 +50,7 @@ const ACTORS: &[(&str, &[&str])] = &[
     ("sandbox", &["environment", "event"]),
     ("executor", &["event", "limits", "sandbox"]),
     ("log", &["blocking", "event", "executor", "failpoint", "ids", "refusal", "retry"]),
-    ("process", &["blocking", "event", "failpoint", "ids", "limits", "log", "sandbox", "secret"]),
+    ("process", &["blocking", "event", "failpoint", "ids", "limits", "log", "retry", "sandbox", "secret"]),
     ("workspace", &["environment", "blocking", "event", "failpoint", "ids", "process", "sandbox", "secret", "text"]),
     ("host", &["event", "refusal"]),
     ("journal", &["event", "executor", "host", "ids", "limits", "plain", "refusal", "sandbox", "text", "workspace"]),

@@ -9,7 +9,7 @@
 //!     Live, NeverStarted ◀───────────────────────────────┤ another shim is there, or nothing ran
 //!     Ended, and no process of the tree is left ◀────────┤
 //!     else: lock ─▶ claim orphans ─▶ send_takeover ─▶ launch "__shim rescue" ─▶ adopt(dir) again
-//!                                                        (RESCUE_TRIES times: it can be killed too)
+//!                                                        (RESCUE_TRIES times: it can be killed too, or fail)
 //! ```
 //!
 //! The descriptor of the lock travels with the takeover, so no third process can take the folder in between.
@@ -40,8 +40,11 @@ use crate::blocking::blocking;
 use crate::event::Stream;
 use crate::failpoint;
 use crate::log::spool::write::SpoolWriter;
+use crate::retry::Backoff;
 
-/// How many rescue shims are started, one after another, if each dies before it has taken over.
+/// How often a rescue is tried: a rescue shim can die before it has taken over, and a machine can lack
+/// descriptors or processes for a while. With the pauses of [`Backoff`] that is half a minute at least, if
+/// all tries fail.
 const RESCUE_TRIES: u32 = 10;
 
 /// The reason in the exit record of a process whose shim and daemon both died.
@@ -69,9 +72,9 @@ pub fn become_subreaper() -> io::Result<()> {
 
 impl Shims {
     /// Finds out why the connection behind `control` closed, and starts another shim while a process of the
-    /// tree is left. Waits about 5 s for the old shim's death, and again for each `adopt`. A rescue that
-    /// fails for another reason than the new shim's death is logged, and gives `Lost` or `Ended`; the pipes
-    /// are closed then.
+    /// tree is left. Waits about 5 s for the old shim's death, and again for each `adopt`. A try that fails
+    /// keeps the pipes for the next one. After `RESCUE_TRIES` the pipes are closed, and the result is what
+    /// [`Self::adopt`] finds: mostly `Lost` or `Ended`.
     pub async fn rescue(&self, dir: &Path, control: Control) -> Result<Adopted, AdoptError> {
         let stdin_sequence = control.stdin_sequence();
         let mut lifeline = control.take_lifeline();
@@ -82,33 +85,38 @@ impl Shims {
         }
         let takeover = Takeover { stdin_sequence, ..Takeover::default() };
         let mut hold = (lifeline, takeover);
-        // A rescue shim can be killed as well. Then the next one takes over.
+        let mut backoff = Backoff::default();
         for _ in 0..RESCUE_TRIES {
-            let (record, started) = match self.adopt(dir).await? {
-                Adopted::Lost { leader } => (None, leader),
-                Adopted::Ended(record) => {
-                    let folder = dir.to_owned();
-                    let leftovers = blocking(move || {
-                        let is_gone = read_tree(&folder)?.1.is_gone();
-                        if is_gone { Ok(None) } else { records::read(&folder, Started::FILE) }
-                    });
-                    match leftovers.await? {
-                        Some(started) => (Some(record), started),
-                        None => return Ok(Adopted::Ended(record)),
-                    }
-                }
-                settled => return Ok(settled),
-            };
-            match self.hand_over(dir, started.process(), record.is_some(), &mut hold).await {
-                // The next `adopt` shows whether the new shim supervises the process.
-                Ok(()) | Err(SpawnError::Died) => {}
+            match self.try_rescue(dir, &mut hold).await {
+                Ok(Some(settled)) => return Ok(settled),
+                // The next try shows whether the new shim supervises the process.
+                Ok(None) | Err(SpawnError::Died) => {}
                 Err(error) => {
-                    tracing::error!(%error, dir = %dir.display(), "can't rescue a process");
-                    return Ok(record.map_or(Adopted::Lost { leader: started }, Adopted::Ended));
+                    backoff.wait(format!("rescuing the process of {}", dir.display()), error).await;
                 }
             }
         }
         self.adopt(dir).await
+    }
+
+    /// One try of a rescue. `None`: another shim was started. An error leaves what `hold` has.
+    async fn try_rescue(&self, dir: &Path, hold: &mut Hold) -> Result<Option<Adopted>, SpawnError> {
+        let (is_recorded, started) = match self.adopt(dir).await? {
+            Adopted::Lost { leader } => (false, leader),
+            Adopted::Ended(record) => {
+                let folder = dir.to_owned();
+                let leftovers = blocking(move || {
+                    let is_gone = read_tree(&folder)?.1.is_gone();
+                    if is_gone { Ok(None) } else { records::read(&folder, Started::FILE) }
+                });
+                match leftovers.await.map_err(AdoptError::Io)? {
+                    Some(started) => (true, started),
+                    None => return Ok(Some(Adopted::Ended(record))),
+                }
+            }
+            settled => return Ok(Some(settled)),
+        };
+        self.hand_over(dir, started.process(), is_recorded, hold).await.map(|()| None)
     }
 
     /// Kills what is left of a process without a shim, syncs its spool, and records its end as unknown for
@@ -173,8 +181,8 @@ impl Shims {
         }
     }
 
-    /// Starts a rescue shim with all that `hold` has. While the leader's status is unknown, a task waits for
-    /// the leader's end and reports it to the new shim.
+    /// Starts a rescue shim with all that `hold` has, which keeps it. While the leader's status is unknown, a
+    /// task waits for the leader's end and reports it to the new shim.
     async fn hand_over(
         &self,
         dir: &Path,
@@ -186,14 +194,14 @@ impl Shims {
         known().waited_for.insert(leader.pid);
         let (folder, mut held) = (dir.to_owned(), std::mem::take(hold));
         let gathered = blocking(move || {
-            let (theirs, watched) = gather(&folder, leader, is_recorded, &mut held)?;
-            io::Result::Ok((held, theirs, watched))
+            let gathered = gather(&folder, leader, is_recorded, &mut held);
+            io::Result::Ok((held, gathered))
         });
         let launched = async {
-            let gathered = gathered.await.map_err(SpawnError::Prepare);
-            failpoint::hit("rescue", "gathered");
-            let (held, theirs, watched) = gathered?;
+            let (held, gathered) = gathered.await.map_err(SpawnError::Prepare)?;
             *hold = held;
+            failpoint::hit("rescue", "gathered");
+            let (theirs, watched) = gathered.map_err(SpawnError::Prepare)?;
             let launched =
                 self.launch(dir, &[ARGUMENT, RESCUE], OwnedFd::from(theirs).into()).await;
             failpoint::hit("rescue", "launched");
@@ -287,4 +295,23 @@ fn read_tree(dir: &Path) -> io::Result<(Manifest, Tree)> {
         ..Tree::without_shim(manifest.marker())
     };
     Ok((manifest, tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_takeover_that_can_not_be_made_keeps_the_pipes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (reader, _writer) = io::pipe().unwrap();
+        let handles = PipeHandles { stdout: Some(reader.into()), ..PipeHandles::default() };
+        let mut hold = (handles, Takeover::default());
+        // The folder has no manifest.
+        let leader = Process { pid: i32::MAX, start_time: 0 };
+        let shims = Shims::new("/proc/self/exe".into());
+        let failed = shims.hand_over(dir.path(), leader, false, &mut hold).await;
+        assert!(matches!(failed, Err(SpawnError::Prepare(_))), "{failed:?}");
+        assert!(hold.0.stdout.is_some());
+    }
 }

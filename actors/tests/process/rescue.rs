@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::libc::SIGKILL;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use provost_actors::event::Stream;
 use provost_actors::process::Adopted;
 use provost_actors::process::identity::Process;
@@ -234,6 +236,27 @@ async fn a_lock_that_is_given_back_a_moment_later_costs_no_start_and_no_rescue()
     });
     shim.control.write_stdin(b"\n".to_vec()).await.unwrap();
     assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(6));
+}
+
+#[tokio::test]
+async fn a_rescue_that_fails_at_first_is_tried_again_and_breaks_no_pipe() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let (dir, mut shim) = bench.run("read l; echo $l; exit 3").await;
+    kill_shim(&mut shim, shim_pid(&dir)).await;
+    let record = dir.join("exit.json");
+    mkfifo(&record, Mode::S_IRWXU).unwrap();
+    let spoil = tokio::task::spawn_blocking(move || {
+        // The open returns once the first try reads, which gets no JSON. The next one finds no record.
+        let mut pipe = fs::File::options().write(true).open(&record).unwrap();
+        fs::remove_file(&record).unwrap();
+        pipe.write_all(b"{").unwrap();
+    });
+    let mut shim = rescue(&bench, &dir, shim).await;
+    spoil.await.unwrap();
+    shim.control.write_stdin(b"still here\n".to_vec()).await.unwrap();
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(3));
+    assert_eq!(held(&dir, Stream::Stdout), b"still here\n");
 }
 
 #[tokio::test]
