@@ -279,7 +279,7 @@ async fn settle_lost(
         Adopted::NeverStarted if has_run => {
             let (attempt, process) = (attempt.attempt_id, attempt.process.process_id);
             let swept = world.shims.sweep_deleted(Marker { attempt, process }).await;
-            swept.map(Adopted::Ended).map_err(sentence)
+            swept.map(|swept| Adopted::Ended(swept.record)).map_err(sentence)
         }
         found => Ok(found),
     }

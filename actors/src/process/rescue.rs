@@ -55,7 +55,8 @@ const DELETED: &str = "the folder with its output and its records was deleted wh
 /// The result of a sweep.
 #[derive(Clone, Debug)]
 pub struct Swept {
-    /// The record on disk: the one that was there, else one that the sweep wrote.
+    /// The record on disk: the one that was there, else one that the sweep wrote. Of a folder that was
+    /// deleted, the record is here alone.
     pub record: ExitRecord,
     /// What the sweep killed.
     pub report: KillReport,
@@ -151,23 +152,30 @@ impl Shims {
 
     /// Kills a process whose folder has been deleted, and its shim. Finds both by the marker in
     /// environments and by the shim's working folder. The record is returned only: there is no folder to
-    /// write it to.
-    pub async fn sweep_deleted(&self, marker: Marker) -> io::Result<ExitRecord> {
+    /// write it to. A shim below which something survives is left: it leads the next sweep there.
+    pub async fn sweep_deleted(&self, marker: Marker) -> io::Result<Swept> {
         let shims = self.clone();
         blocking(move || {
             let tree = Tree::without_shim(marker);
-            for shim in tree.shims_above() {
+            let mut survivors = Vec::new();
+            for shim in tree.shims() {
                 // First all processes below the shim: after its death nothing leads to those that have
                 // removed the marker from their environment.
-                kill_tree(&Tree { below: Some(shim.pid), ..tree.clone() }, &mut || {});
+                let below = Tree { below: Some(shim.pid), ..tree.clone() };
+                let report = kill_tree(&below, &mut || {});
+                if !report.survivors.is_empty() {
+                    survivors.extend(report.survivors);
+                    continue;
+                }
                 shim.signal(libc::SIGKILL);
                 if let Some(dying) = shim.open() {
                     dying.wait_dead(DEADLINE);
                 }
             }
-            let report = kill_tree(&tree, &mut || shims.reap_strays());
+            let mut report = kill_tree(&tree, &mut || shims.reap_strays());
+            report.survivors.extend(survivors);
             tracing::error!(attempt = %marker.attempt, ?report, "{DELETED}");
-            Ok(ExitRecord::unknown(DELETED))
+            Ok(Swept { record: ExitRecord::unknown(DELETED), report })
         })
         .await
     }

@@ -47,12 +47,12 @@ impl Shims {
                 self.sweep(dir, ENDED).await.map_err(|error| failed(&error))?.report
             }
             // The folder was deleted, or its shim does not answer: the marker leads to both.
-            (None, Ok(Adopted::NeverStarted) | Err(_)) => {
-                if let Some(marker) = marker_of(dir) {
-                    self.sweep_deleted(marker).await.map_err(|error| failed(&error))?;
+            (None, Ok(Adopted::NeverStarted) | Err(_)) => match marker_of(dir) {
+                Some(marker) => {
+                    self.sweep_deleted(marker).await.map_err(|error| failed(&error))?.report
                 }
-                KillReport::default()
-            }
+                None => KillReport::default(),
+            },
         };
         if report.survivors.is_empty() {
             return Ok(());

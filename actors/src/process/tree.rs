@@ -96,13 +96,18 @@ impl Tree {
         found.into_iter().collect()
     }
 
-    /// The shims of this execution process, found from processes that have the marker. Used when the
-    /// folder, and with it the socket, is deleted.
-    pub fn shims_above(&self) -> BTreeSet<Process> {
-        let is_own = |shim: &i32| self.marker.is_its_shim(*shim);
-        let carries = |pid: &i32| self.marker.claims(&proc::environ(*pid));
-        let shim = |pid| shim_above(pid, &self.spared).filter(is_own).and_then(Process::of);
-        proc::all().into_iter().filter(carries).filter_map(shim).collect()
+    /// The shims of this execution process, found by their working folder. Used when the folder, and with
+    /// it the socket, is deleted.
+    pub fn shims(&self) -> BTreeSet<Process> {
+        let own = geteuid().as_raw();
+        // The owner is checked first: reading files of another user's process may block.
+        let is_own = |pid: &i32| {
+            !self.spared.contains(pid)
+                && proc::real_uid(*pid) == Some(own)
+                && proc::is_shim(*pid)
+                && self.marker.is_its_shim(*pid)
+        };
+        proc::all().into_iter().filter(is_own).filter_map(Process::of).collect()
     }
 
     /// Whether a process certainly does not belong to the tree. `false` without proof, as for one that is

@@ -228,6 +228,22 @@ async fn nothing_is_started_before_the_lease_is_good() {
 }
 
 #[tokio::test]
+async fn what_runs_in_a_deleted_folder_is_killed_although_it_has_no_marker() {
+    let _turn = alone().await;
+    let bench = bench();
+    let (_, manifest) = bench.script("exec env -i sleep 600");
+    let dir = bench.root.path().join(bench.attempt.to_string());
+    let dir = dir.join(manifest.process_id.to_string());
+    let shim = bench.spawn(&dir, &manifest, None).await.unwrap();
+    let leader = shim.started.process();
+    until("it has no marker", || proc::environ(leader.pid).is_empty()).await;
+    let shim_of_it = shim_of(&shim.started);
+    fs::remove_dir_all(&dir).unwrap();
+    bench.shims.end_stale(&dir).await.unwrap();
+    assert!(!leader.is_alive() && !shim_of_it.is_alive());
+}
+
+#[tokio::test]
 async fn what_another_host_has_is_killed_with_and_without_its_shim() {
     let _turn = alone().await;
     let bench = bench();
