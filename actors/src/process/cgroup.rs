@@ -58,6 +58,11 @@ impl Cgroup {
         self.set("cgroup.freeze", u64::from(is_frozen)).is_ok()
     }
 
+    /// Whether [`Self::freeze`] was called last to freeze it.
+    pub fn is_frozen(&self) -> bool {
+        fs::read_to_string(self.0.join("cgroup.freeze")).is_ok_and(|text| text.trim() == "1")
+    }
+
     /// Whether the kernel has killed one of its processes for lack of memory.
     pub fn was_out_of_memory(&self) -> bool {
         let events = fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();

@@ -102,14 +102,17 @@ const FREEZE_BUDGET: Duration = Duration::from_secs(5);
 
 /// Stops the running members of a tree until a search finds no new one, and adds them to `stopped`.
 /// Processes that are stopped already are not added, so that [`thaw_tree`] does not continue them.
-/// Calls `before` with the whole set before each round of SIGSTOP: the caller writes the set to disk, so that
-/// a later shim knows of every process that is stopped.
+/// Calls `before` with the whole set before it freezes the cgroup, and before each round of SIGSTOP: the
+/// caller writes the set to disk, so that a later shim knows of every process that is stopped.
 pub fn freeze_tree(
     tree: &Tree,
     stopped: &mut BTreeSet<Process>,
     before: &mut dyn FnMut(&BTreeSet<Process>),
 ) {
     let deadline = Instant::now() + FREEZE_BUDGET;
+    if stopped.is_empty() {
+        before(stopped);
+    }
     // SIGCONT does not thaw a frozen cgroup, so its members need no SIGSTOP.
     let cgroup = tree.cgroup.as_ref().filter(|cgroup| cgroup.freeze(true));
     let mut seen = BTreeSet::new();
@@ -125,7 +128,7 @@ pub fn freeze_tree(
                 && Stat::of(process.pid).is_some_and(|stat| stat.state != b'T')
         };
         let running: Vec<Process> = new.iter().filter(runs).copied().collect();
-        if !running.is_empty() || stopped.is_empty() {
+        if !running.is_empty() {
             stopped.extend(&running);
             before(stopped);
         }
@@ -159,4 +162,25 @@ pub fn signal_tree(tree: &Tree, signal: i32, is_frozen: bool) -> usize {
         }
     }
     signalled.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{AttemptId, ProcessId};
+    use crate::process::tree::Marker;
+
+    #[test]
+    fn a_freeze_is_on_record_before_it_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        // A folder in which the kernel does nothing.
+        let cgroup = Cgroup::named(dir.path(), "x");
+        cgroup.make().unwrap();
+        let marker = Marker { attempt: AttemptId::new(), process: ProcessId::new() };
+        let tree = Tree { cgroup: Some(cgroup.clone()), ..Tree::without_shim(marker) };
+        let mut recorded = Vec::new();
+        let mut before = |_: &BTreeSet<Process>| recorded.push(cgroup.is_frozen());
+        freeze_tree(&tree, &mut BTreeSet::new(), &mut before);
+        assert_eq!((recorded, cgroup.is_frozen()), (vec![false], true));
+    }
 }

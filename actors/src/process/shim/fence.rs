@@ -27,6 +27,7 @@ use rustix::time::{
 };
 
 use crate::limits::OnLeaseLate;
+use crate::process::cgroup::Cgroup;
 use crate::process::identity::Process;
 use crate::process::kill::{freeze_tree, thaw_tree};
 use crate::process::lease::{self, LeaseState, StartedUnder};
@@ -40,6 +41,8 @@ const KILL_AGAIN: Duration = Duration::from_secs(2);
 /// The file with the stopped processes. It exists while the tree is frozen, so that a rescue shim can
 /// continue them.
 const FILE: &str = "frozen.json";
+/// Its name until it is complete.
+const NEXT: &str = ".frozen.json.tmp";
 const LATE: &str = "the lease of its host was late, and on_lease_late is \"kill\"";
 const FENCED: &str = "its host was given up, because the lease was over";
 
@@ -92,6 +95,21 @@ fn next_look(standing: LeaseState, step: Step, now: u64) -> u64 {
     }
 }
 
+/// What a dead shim has stopped in the process of this folder; `None`: nothing. A cgroup shows by itself that
+/// it is frozen. Of a record that can't be read, only the cgroup is known to be continued.
+fn stopped_before(cgroup: Option<&Cgroup>, dir: &Path) -> Option<BTreeSet<Process>> {
+    let recorded = records::read(dir, FILE).unwrap_or_else(|_| Some(BTreeSet::new()));
+    recorded.or_else(|| cgroup.filter(|it| it.is_frozen()).map(|_| BTreeSet::new()))
+}
+
+/// Records what is about to be stopped, whole or not at all. It needs no sync: after a power failure nothing
+/// is stopped any more.
+fn record(stopped: &BTreeSet<Process>, dir: &Path) -> io::Result<()> {
+    let next = dir.join(NEXT);
+    fs::write(&next, serde_json::to_vec(stopped)?)?;
+    fs::rename(next, dir.join(FILE))
+}
+
 impl Fence {
     /// `None`: the manifest names no lease. The timer fires at once, for a first look. After a rescue,
     /// continues with the freeze of the dead shim.
@@ -99,10 +117,8 @@ impl Fence {
         let Some(under) = manifest.lease.clone() else { return Ok(None) };
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
-        // A file that can't be read counts as missing: nothing is known to be continued.
-        let stopped: Option<BTreeSet<Process>> =
-            records::read(Path::new("."), FILE).unwrap_or_default();
-        let frozen = stopped.map(|stopped| Frozen { since: Instant::now(), stopped });
+        let frozen = stopped_before(manifest.cgroup.as_ref(), Path::new("."));
+        let frozen = frozen.map(|stopped| Frozen { since: Instant::now(), stopped });
         let policy = manifest.on_lease_late;
         let fence = Self { under, policy, boot: lease::boot(), timer, frozen };
         fence.arm(lease::now())?;
@@ -145,7 +161,7 @@ impl Fence {
         let frozen = self.frozen.get_or_insert_with(new);
         freeze_tree(tree, &mut frozen.stopped, &mut |stopped| {
             // Best effort: if the write fails, only a rescue shim could not continue them.
-            let _ = serde_json::to_vec(stopped).map(|bytes| fs::write(FILE, bytes));
+            let _ = record(stopped, Path::new("."));
         });
     }
 
@@ -176,6 +192,20 @@ mod tests {
         }
         assert_eq!(step(LeaseState::Late, Kill, false), Step::Kill(LATE));
         assert_eq!(step(LeaseState::Late, RunOn, false), Step::Leave);
+    }
+
+    #[test]
+    fn a_frozen_cgroup_is_known_without_a_record() {
+        let dir = tempfile::tempdir().unwrap();
+        // A folder in which the kernel does nothing.
+        let cgroup = Cgroup::named(dir.path(), "x");
+        cgroup.make().unwrap();
+        assert_eq!(stopped_before(Some(&cgroup), dir.path()), None);
+        cgroup.freeze(true);
+        assert_eq!(stopped_before(Some(&cgroup), dir.path()), Some(BTreeSet::new()));
+        let stopped = BTreeSet::from([Process { pid: 7, start_time: 1 }]);
+        record(&stopped, dir.path()).unwrap();
+        assert_eq!(stopped_before(None, dir.path()), Some(stopped));
     }
 
     #[test]
