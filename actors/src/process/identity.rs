@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -122,12 +122,18 @@ impl PidFd {
         Ok(pidfd_send_signal(&self.0, signal)?)
     }
 
-    /// Blocks until the process is dead, reaped or not. `false`: the time was up first, or a signal
-    /// interrupted the wait (poll(2) is never restarted).
+    /// Blocks until the process is dead, reaped or not. `false`: the time was up first. Goes on after a
+    /// signal: poll(2) is never restarted.
     pub fn wait_dead(&self, timeout: Duration) -> bool {
-        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        let began = Instant::now();
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
+        loop {
+            let left = timeout.saturating_sub(began.elapsed());
+            match poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)) {
+                Err(Errno::EINTR) => {}
+                ready => return ready.is_ok_and(|ready| ready > 0),
+            }
+        }
     }
 
     /// Waits until the process is dead, reaped or not, without holding a thread.
@@ -205,7 +211,11 @@ pub fn reap_others(kept: i32) {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests need real children")]
 mod tests {
-    use std::process::Command;
+    use std::os::unix::thread::JoinHandleExt;
+    use std::process::{Command, Stdio};
+
+    use nix::sys::signal::Signal::SIGUSR1;
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
 
     use super::*;
     use crate::event::Timestamp;
@@ -244,6 +254,27 @@ mod tests {
         assert!(PidFd::open(pid).unwrap().wait_dead(Duration::from_mins(1)));
         assert!(Stat::of(pid).is_some(), "not reaped yet");
         assert!(Process::of(pid).is_none());
+        child.wait().unwrap();
+    }
+
+    extern "C" fn nothing(_: i32) {}
+
+    #[test]
+    fn a_signal_does_not_end_the_wait_for_a_death() {
+        let handler = SigHandler::Handler(nothing);
+        let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
+        // SAFETY: the handler does nothing.
+        unsafe { sigaction(SIGUSR1, &action) }.unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let handle = PidFd::open(child.id().cast_signed()).unwrap();
+        let waiter = std::thread::spawn(move || handle.wait_dead(Duration::from_mins(1)));
+        for _ in 0..1000 {
+            // SAFETY: the thread is not joined yet.
+            unsafe { libc::pthread_kill(waiter.as_pthread_t(), libc::SIGUSR1) };
+            std::thread::yield_now();
+        }
+        drop(child.stdin.take());
+        assert!(waiter.join().unwrap());
         child.wait().unwrap();
     }
 
