@@ -15,17 +15,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
+use super::records::AGAIN;
 use crate::sandbox::{Ready, Sandbox};
 
 /// The first argument, by which [`enter`] recognises such a process. The number of the memfd follows.
 const ARGUMENT: &str = "__by-hand";
 /// The exit code if the program can't be run, or its box can't be entered: the same as a shell's.
 const CAN_NOT_RUN: u8 = 126;
+/// How long a locked file may stay so, until another run counts as its holder.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// What to run, and its box. `attempt/resume.rs` makes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +54,7 @@ impl ByHand {
     pub fn command(&self, program: &Path) -> io::Result<Option<Prepared>> {
         let mut options = File::options();
         let lock = options.read(true).write(true).create(true).truncate(false).open(&self.lock)?;
-        if lock.try_lock().is_err() {
+        if !locks_soon(&lock) {
             return Ok(None);
         }
         let mut handed = File::from(memfd_create(c"provost-by-hand", MFdFlags::MFD_CLOEXEC)?);
@@ -65,6 +69,20 @@ impl ByHand {
         command.arg(ARGUMENT).arg(handed.as_raw_fd().to_string());
         Ok(Some(Prepared { command, kept: [handed.into(), lock.into()] }))
     }
+}
+
+/// Locks the file, and tries for [`WAIT`] at most: a daemon that looks whether it is locked holds it for a
+/// moment.
+#[expect(clippy::disallowed_methods, reason = "it runs in a person's command")]
+fn locks_soon(lock: &File) -> bool {
+    let began = Instant::now();
+    while lock.try_lock().is_err() {
+        if began.elapsed() > WAIT {
+            return false;
+        }
+        std::thread::sleep(AGAIN);
+    }
+    true
 }
 
 /// A command, and the two files that it inherits. Keep them open until the command is started.
@@ -113,4 +131,21 @@ fn become_it(handed: &str) -> String {
     let mut command = Command::new(&program);
     let error = command.args(args).env_clear().envs(env).env("PWD", &cwd).exec();
     format!("{} can't be run: {error}", program.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_at_the_lock_does_not_refuse_a_run_and_another_run_does() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = || File::options().read(true).write(true).open(file.path()).unwrap();
+        let (look, run, other) = (open(), open(), open());
+        look.lock_shared().unwrap();
+        let waiter = std::thread::spawn(move || (locks_soon(&run), run));
+        drop(look);
+        let (is_locked, _run) = waiter.join().unwrap();
+        assert!(is_locked && !locks_soon(&other));
+    }
 }
