@@ -174,7 +174,7 @@ impl Shims {
     }
 
     /// Finds out what became of the process of a folder. Fails with [`AdoptError::Unresponsive`] if a shim
-    /// holds the lock for about 5 s and does not answer.
+    /// holds the lock for about 5 s and does not listen, or takes longer for one of its first messages.
     pub async fn adopt(&self, dir: &Path) -> Result<Adopted, AdoptError> {
         let deadline = Instant::now() + attach::DEADLINE;
         loop {
