@@ -38,7 +38,8 @@ use super::handshake::report_ready;
 use super::identity::{Peer, PidFd};
 use super::proc;
 use crate::blocking::{blocking, if_there};
-use crate::sandbox;
+use crate::sandbox::allowed_destinations::AllowedHost;
+use crate::sandbox::{self, Sandbox};
 
 /// The first argument of a proxy.
 pub const ARGUMENT: &str = "__proxy";
@@ -64,6 +65,24 @@ pub struct Network {
     /// number.
     namespace: u64,
     shim: PidFd,
+}
+
+/// The loopback sockets that the hosts of a box open, in the order of the hosts.
+pub fn passed(sandbox: Option<&Sandbox>) -> Vec<SocketAddr> {
+    let hosts = sandbox.into_iter().flat_map(|it| &it.hosts);
+    let listed = hosts.filter_map(|host| host.parse::<AllowedHost>().ok());
+    listed.flat_map(|it| it.loopback()).collect()
+}
+
+/// Logs which of the loopback sockets of a box get no listener, because the message to the proxy can't carry
+/// more.
+pub fn warn_of_left_out(sandbox: Option<&Sandbox>) {
+    // The first descriptor is the listener for HTTP.
+    let passed = passed(sandbox);
+    let left_out = passed.get(FDS_MAX - 1..).unwrap_or_default();
+    if !left_out.is_empty() {
+        tracing::warn!(?left_out, "more loopback ports are allowed than a proxy can listen at");
+    }
 }
 
 /// The shim's connection to the proxy. The child inherits it through the fork and sends the listeners.

@@ -133,6 +133,7 @@ impl Shims {
         // If the process was started before, its shim has its proxy already.
         let is_strict = manifest.sandbox.as_ref().is_some_and(|it| it.level == Level::Strict);
         if is_strict && !dir.join(Started::FILE).exists() {
+            network::warn_of_left_out(manifest.sandbox.as_ref());
             self.launch(dir, &[network::ARGUMENT], Stdio::null()).await?;
         }
         let handed = in_memfd(secrets).map_err(SpawnError::Shim)?;

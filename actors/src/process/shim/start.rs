@@ -51,12 +51,11 @@ use crate::process::attach::{SOCKET, receive_takeover};
 use crate::process::forbid_core_dumps;
 use crate::process::identity::Process;
 use crate::process::lease::{self, LeaseState, StartedUnder};
-use crate::process::network::ProxyChannel;
+use crate::process::network::{ProxyChannel, passed};
 use crate::process::proc;
 use crate::process::records::{
     self, ExitRecord, Manifest, STDIN_FILE, Started, StdinSource, VERSION, lock_soon,
 };
-use crate::sandbox::allowed_destinations::AllowedHost;
 use crate::sandbox::{Level, Ready, Receipt, Sandbox};
 use crate::secret::Secrets;
 
@@ -307,9 +306,7 @@ fn spawn(manifest: &Manifest) -> io::Result<Child> {
     let door = is_strict.then(ProxyChannel::connect).transpose();
     let no_proxy = |error| io::Error::other(format!("its proxy can't be reached: {error}"));
     let mut door = door.map_err(no_proxy)?;
-    let hosts = sandbox.iter().flat_map(|it| &it.hosts);
-    let listed = hosts.filter_map(|host| host.parse::<AllowedHost>().ok());
-    let passed: Vec<_> = listed.flat_map(|it| it.loopback()).collect();
+    let passed = passed(sandbox);
     let (lease, boot) = (manifest.lease.clone(), lease::boot());
     let mut command = Command::new(&manifest.program);
     command
