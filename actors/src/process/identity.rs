@@ -238,6 +238,7 @@ mod tests {
             pid: own.pid,
             start_time: own.start_time,
             boot_id: proc::boot_id().unwrap(),
+            suspended_ns: None,
             at: Timestamp::now(),
             limits: Vec::new(),
             sandbox: None,

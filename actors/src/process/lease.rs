@@ -66,7 +66,18 @@ pub enum LeaseState {
 
 /// Nanoseconds since the boot, suspended time included.
 pub fn now() -> u64 {
-    let now = clock_gettime(ClockId::Boottime);
+    nanoseconds(ClockId::Boottime)
+}
+
+/// For how many nanoseconds this machine was suspended since its boot.
+pub fn suspended() -> u64 {
+    // Read in this order, the difference is never too large.
+    let boottime = nanoseconds(ClockId::Boottime);
+    boottime.saturating_sub(nanoseconds(ClockId::Monotonic))
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     let (secs, nanos) = (now.tv_sec.cast_unsigned(), now.tv_nsec.cast_unsigned());
     secs.saturating_mul(1_000_000_000).saturating_add(nanos)
 }

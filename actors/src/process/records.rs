@@ -105,6 +105,9 @@ pub struct Started {
     /// Clock ticks after boot, field 22 of `/proc/PID/stat` (proc(5)).
     pub start_time: u64,
     pub boot_id: String,
+    /// [`lease::suspended`](super::lease::suspended) at the start; `None`: an older shim wrote the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended_ns: Option<u64>,
     pub at: Timestamp,
     /// How each limit that is set is enforced.
     #[serde(default)]

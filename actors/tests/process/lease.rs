@@ -157,7 +157,8 @@ async fn a_shim_that_takes_over_a_frozen_tree_lets_it_go_on() {
 }
 
 #[tokio::test]
-async fn time_that_a_tree_stands_still_counts_for_no_limit() {
+async fn time_that_a_tree_stands_still_counts_for_no_limit_even_after_a_rescue() {
+    let _turn = alone().await;
     let bench = bench();
     let (dir, manifest) = bench.script("echo up; read line; echo $line; sleep 0.1; exit 4");
     let limits = Limits { wall_secs: 4, ..Limits::default() };
@@ -169,6 +170,9 @@ async fn time_that_a_tree_stands_still_counts_for_no_limit() {
     until("more than the limit is over", || lease::now() > begun + 5_000_000_000).await;
     renew(&bench);
     while event(&mut shim).await != ShimEvent::Frozen(false) {}
+    let first = shim_of(&shim.started);
+    kill_shim(&mut shim, first).await;
+    let mut shim = rescue(&bench, &dir, shim).await;
     shim.control.write_stdin(b"on\n".to_vec()).await.unwrap();
     let record = exited(&mut shim).await;
     assert_eq!((record.exit_code, record.limit), (Some(4), None));

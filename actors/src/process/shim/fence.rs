@@ -43,6 +43,8 @@ const KILL_AGAIN: Duration = Duration::from_secs(2);
 const FILE: &str = "frozen.json";
 /// Its name until it is complete.
 const NEXT: &str = ".frozen.json.tmp";
+/// The file with the nanoseconds in which the tree was frozen.
+const PAUSES: &str = "stood_still.json";
 const LATE: &str = "the lease of its host was late, and on_lease_late is \"kill\"";
 const FENCED: &str = "its host was given up, because the lease was over";
 
@@ -110,6 +112,18 @@ fn record(stopped: &BTreeSet<Process>, dir: &Path) -> io::Result<()> {
     fs::rename(next, dir.join(FILE))
 }
 
+/// How long the tree of this folder was frozen in all, as far as it was thawed again by one and the same
+/// shim.
+pub fn stood_still(dir: &Path) -> Duration {
+    Duration::from_nanos(records::read(dir, PAUSES).ok().flatten().unwrap_or_default())
+}
+
+/// Adds a pause to what [`stood_still`] returns. Best effort: only a rescue shim would count the pause.
+fn add_pause(pause: Duration, dir: &Path) {
+    let all = u64::try_from((stood_still(dir) + pause).as_nanos()).unwrap_or(u64::MAX);
+    let _ = records::write_durably(dir, PAUSES, &all);
+}
+
 impl Fence {
     /// `None`: the manifest names no lease. The timer fires at once, for a first look. After a rescue,
     /// continues with the freeze of the dead shim.
@@ -169,8 +183,10 @@ impl Fence {
     pub fn thaw(&mut self, tree: &Tree) -> Duration {
         let Some(Frozen { since, stopped }) = self.frozen.take() else { return Duration::ZERO };
         thaw_tree(tree, &stopped);
+        let pause = since.elapsed();
+        add_pause(pause, Path::new("."));
         let _ = fs::remove_file(FILE);
-        since.elapsed()
+        pause
     }
 }
 
@@ -192,6 +208,16 @@ mod tests {
         }
         assert_eq!(step(LeaseState::Late, Kill, false), Step::Kill(LATE));
         assert_eq!(step(LeaseState::Late, RunOn, false), Step::Leave);
+    }
+
+    #[test]
+    fn pauses_add_up() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(stood_still(dir.path()), Duration::ZERO);
+        for _ in 0..2 {
+            add_pause(Duration::from_secs(3), dir.path());
+        }
+        assert_eq!(stood_still(dir.path()), Duration::from_secs(6));
     }
 
     #[test]

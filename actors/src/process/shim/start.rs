@@ -37,7 +37,7 @@ use nix::unistd::{getppid, setsid};
 use rustix::io::ioctl_fionbio;
 use serde::de::DeserializeOwned;
 
-use super::fence::Fence;
+use super::fence::{Fence, stood_still};
 use super::guard::{Bounds, Guard, raise_own_priority};
 use super::leader::{Kinship, Leader, LeaderState};
 use super::stage::Stage;
@@ -158,7 +158,10 @@ pub fn take_over() -> Result<Supervisor, String> {
     let leader = Leader { process: started.process(), kinship, life };
     let (pipes, stdin) =
         ([ends.stdout, ends.stderr], Stdin::new(ends.stdin, takeover.stdin_sequence));
-    let age = proc::age(leader.process.start_time);
+    // As in the dead shim, time in which the machine was suspended or the tree frozen does not count.
+    let suspended = started.suspended_ns.map_or(0, |then| lease::suspended().saturating_sub(then));
+    let still = stood_still(Path::new(HERE)) + Duration::from_nanos(suspended);
+    let age = proc::age(leader.process.start_time).saturating_sub(still);
     let mut supervisor = supervisor(folder, leader, age, pipes, stages, stdin)?;
     if supervisor.leader.record().is_some() {
         supervisor.guard.leader_ended();
@@ -372,6 +375,7 @@ fn set_up_child(
         pid,
         start_time: Process::of(pid).map_or(0, |process| process.start_time),
         boot_id: proc::boot_id()?,
+        suspended_ns: Some(lease::suspended()),
         at: Timestamp::now(),
         limits: bounds.apply(),
         sandbox,
