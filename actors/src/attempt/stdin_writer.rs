@@ -75,7 +75,7 @@ impl StdinWriter {
         let writer = self.clone();
         // If the file can't be read now, the next message tries again.
         let _ = blocking(move || writer.open().map(drop)).await;
-        let mut sent = usize::try_from(control.stdin_sequence()).unwrap_or(usize::MAX);
+        let mut sent = usize::try_from(control.stdin_received()).unwrap_or(usize::MAX);
         loop {
             let (next, is_closed) = {
                 let queue = lock(&self.queue);

@@ -91,6 +91,8 @@ struct Shared {
     /// The last sequence number used. Locked until the shim has written the message, so that messages keep
     /// their order.
     sequence: tokio::sync::Mutex<u64>,
+    /// [`Hello::stdin_sequence`].
+    received: u64,
     lifeline: Mutex<PipeHandles>,
 }
 
@@ -110,10 +112,12 @@ impl Shim {
         let (requests, requested) = mpsc::channel(REQUESTS);
         let (happened, events) = mpsc::channel(EVENTS);
         let (ticks, lengths) = watch::channel(0);
-        let (written, is_closed) = (hello.stdin_sequence, lifeline.stdin.is_none());
+        let received = hello.stdin_sequence;
+        let (written, is_closed) =
+            (hello.stdin_written.unwrap_or(received), lifeline.stdin.is_none());
         let (stdin_state, stdin) = watch::channel(StdinState { written, is_closed });
-        let sequence = tokio::sync::Mutex::new(written);
-        let shared = Arc::new(Shared { sequence, lifeline: Mutex::new(lifeline) });
+        let sequence = tokio::sync::Mutex::new(received);
+        let shared = Arc::new(Shared { sequence, received, lifeline: Mutex::new(lifeline) });
         let control = Control { requests, shared: Arc::clone(&shared), stdin };
         let connection = Connection { events: happened, ticks, stdin: stdin_state, shared };
         tokio::spawn(connection.serve(UnixStream::from_std(stream)?, requested));
@@ -126,7 +130,7 @@ impl Shim {
         let (stream, mut shim) = std::os::unix::net::UnixStream::pair()?;
         shim.write_all(&ShimMessage::Exited(record).encode())?;
         stream.set_nonblocking(true)?;
-        let hello = Hello { pid: started.pid, stdin_sequence: 0 };
+        let hello = Hello { pid: started.pid, stdin_sequence: 0, stdin_written: None };
         Self::connected((stream, hello, PipeHandles::default()), started)
     }
 }
@@ -195,10 +199,16 @@ impl Control {
         !self.stdin.borrow().is_closed
     }
 
-    /// The highest sequence number whose message was written. Messages that the shim had received before this
-    /// connection count as written. A rescue shim ignores messages up to this number.
+    /// The highest sequence number whose message was written. A rescue shim ignores messages up to this
+    /// number; later ones are sent to it again. Of an older shim, messages that it had received before this
+    /// connection count as written.
     pub fn stdin_sequence(&self) -> u64 {
         self.stdin.borrow().written
+    }
+
+    /// The highest sequence number whose message the shim had received before this connection.
+    pub fn stdin_received(&self) -> u64 {
+        self.shared.received
     }
 
     /// Waits until a message is written. `StdinClosed`: the pipe was closed first. `Closed`: the connection

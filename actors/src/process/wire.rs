@@ -64,6 +64,9 @@ pub struct Hello {
     /// The highest sequence number of a message for standard input that was received whole. The message may
     /// not be written yet.
     pub stdin_sequence: u64,
+    /// The highest sequence number whose message was written. `None`: an older shim does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_written: Option<u64>,
 }
 
 /// Declares an enum of frames, each with its kind and the fields of its body in order.
@@ -145,7 +148,7 @@ frames! {
         /// Bytes of each stream spooled so far. The shim sends the next tick only after
         /// [`ShimRequest::TickSeen`], so a slow client gets one tick for much output.
         b'T' Tick { stdout: u64, stderr: u64 },
-        /// All messages up to this number were written to standard input.
+        /// All messages up to this number were written to standard input. It also comes after `Subscribed`.
         b'a' StdinWritten { sequence: u64 },
         /// Standard input is closed: on request, or because the executor has closed its end.
         b'c' StdinClosed,
@@ -306,7 +309,7 @@ mod tests {
     fn every_notice_survives_its_encoding() {
         let survivor = Survivor { pid: 3, command: "sh".into() };
         for message in [
-            ShimMessage::Hello(Hello { pid: 12, stdin_sequence: 3 }),
+            ShimMessage::Hello(Hello { pid: 12, stdin_sequence: 3, stdin_written: Some(2) }),
             ShimMessage::Subscribed,
             ShimMessage::Tick { stdout: 1, stderr: u64::MAX },
             ShimMessage::StdinWritten { sequence: 5 },

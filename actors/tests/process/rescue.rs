@@ -239,6 +239,35 @@ async fn a_lock_that_is_given_back_a_moment_later_costs_no_start_and_no_rescue()
 }
 
 #[tokio::test]
+async fn a_message_that_waits_in_a_shim_can_be_sent_again_although_the_daemon_restarted() {
+    let _turn = alone().await;
+    let bench = Bench::new();
+    let (dir, shim) = bench.run("while [ ! -e gate ]; do sleep 0.02; done; cat").await;
+    // The first one fills the pipe, so nothing of the second one is in it.
+    let first = [b"x".repeat(65_535), b"\n".to_vec()].concat();
+    assert_eq!(shim.control.write_stdin(first.clone()).await, Ok(1));
+    let mut second = Box::pin(shim.control.write_stdin(b"second\n".to_vec()));
+    tokio::select! {
+        biased;
+        written = &mut second => panic!("{written:?}"),
+        received = shim.control.ping() => received.unwrap(),
+    }
+    drop(second);
+    drop(shim);
+
+    let Adopted::Live(mut shim) = bench.shims.adopt(&dir).await.unwrap() else { panic!() };
+    assert_eq!((shim.control.stdin_sequence(), shim.control.stdin_received()), (1, 2));
+    kill_shim(&mut shim, shim_pid(&dir)).await;
+    let mut shim = rescue(&bench, &dir, shim).await;
+    assert_eq!(shim.control.stdin_received(), 1);
+    fs::write(bench.root.path().join("gate"), "").unwrap();
+    assert_eq!(shim.control.write_stdin(b"second\n".to_vec()).await, Ok(2));
+    shim.control.close_stdin().await.unwrap();
+    assert_eq!(ended(&dir, &mut shim).await.exit_code, Some(0));
+    assert!(held(&dir, Stream::Stdout) == [first, b"second\n".to_vec()].concat());
+}
+
+#[tokio::test]
 async fn a_rescue_that_fails_at_first_is_tried_again_and_breaks_no_pipe() {
     let _turn = alone().await;
     let bench = Bench::new();

@@ -51,6 +51,11 @@ impl Stdin {
         (!waits).then_some(ShimMessage::StdinWritten { sequence })
     }
 
+    /// The highest sequence number whose message was written.
+    pub fn written(&self) -> u64 {
+        self.queue.front().map_or(self.last, |(sequence, _)| sequence.saturating_sub(1))
+    }
+
     /// Closes the pipe after the messages in the queue. The next [`Self::feed`] does it.
     pub fn close(&mut self) {
         self.closing = true;
@@ -130,7 +135,7 @@ mod tests {
         let (mut stdin, mut reader) = stdin();
         let message = vec![b'x'; 3 * BUFFER_MAX];
         stdin.push(1, message.clone());
-        assert!(!stdin.has_room());
+        assert!(!stdin.has_room() && stdin.written() == 0);
         stdin.close();
         assert_eq!(stdin.feed(), []);
         assert!(stdin.waiting().is_some() && stdin.open_pipe().is_none());
@@ -143,7 +148,7 @@ mod tests {
             stdin.feed();
         }
         assert_eq!(read, message);
-        assert!(stdin.waiting().is_none() && stdin.has_room());
+        assert!(stdin.waiting().is_none() && stdin.has_room() && stdin.written() == 1);
     }
 
     #[test]

@@ -355,6 +355,7 @@ impl Supervisor {
                 client.send(&ShimMessage::Hello(Hello {
                     pid: self.leader.process.pid,
                     stdin_sequence: self.stdin.last,
+                    stdin_written: Some(self.stdin.written()),
                 }));
                 self.clients.push(client);
                 // The daemon writes a fence to the file and connects. So the fence is seen now, and not at
@@ -436,12 +437,13 @@ impl Supervisor {
         }
     }
 
-    /// Sends the client every event from now on. Repeats those of earlier events that still hold: a stall, a
-    /// freeze, the record.
+    /// Sends the client every event from now on. Repeats those of earlier events that still hold: the last
+    /// message that was written, a stall, a freeze, the record.
     fn subscribe(&mut self, number: usize) {
         let client = &mut self.clients[number];
         client.is_subscribed = true;
         client.send(&ShimMessage::Subscribed);
+        client.send(&ShimMessage::StdinWritten { sequence: self.stdin.written() });
         if let Some(reason) = &self.announced_stall {
             client.send(&ShimMessage::Stalled(reason.clone()));
         }
