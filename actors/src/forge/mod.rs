@@ -81,8 +81,8 @@ pub enum ForgeError {
     Refused { status: u16, said: String },
     /// No answer: the network, TLS, or the deadline.
     #[error("it can't be reached: {0}")]
-    Unreachable(ureq::Error),
-    #[error("its answer has more than {ANSWER_MAX} bytes")]
+    Unreachable(#[source] ureq::Error),
+    #[error("its answer has more than {max} bytes", max = ANSWER_MAX)]
     TooLong,
     /// The forge answered with success, but the answer lacks this.
     #[error("its answer has no {0}")]
