@@ -272,17 +272,17 @@ fn two_homes_merge_into_one_checkout_where_git_is_slow() {
     let started: Vec<Attempt> = (files.iter().enumerate())
         .map(|(at, file)| [&board, &same][at % 2].start("fake", &format!("write {file} {file}")))
         .collect();
-    started.iter().for_each(|attempt| assert_eq!(attempt.settled()["state"], "completed"));
+    for attempt in &started {
+        assert_eq!(attempt.settled()["state"], "completed");
+    }
     std::thread::scope(|scope| {
         for (at, attempt) in started.iter().enumerate() {
             let asked = arguments(attempt, "merge", &json!({"request_id": format!("merge-{at}")}));
             let home = [one, other][at % 2];
             scope.spawn(move || {
                 // A merge that finds the target moved too often, or locked, may be refused for now.
-                eventually("it is merged", || {
-                    let answer = answer_for_now(home, &asked)?;
-                    Some(assert_eq!(answer["state"], "done", "{answer}"))
-                });
+                let answer = eventually("it is merged", || answer_for_now(home, &asked));
+                assert_eq!(answer["state"], "done", "{answer}");
             });
         }
     });
