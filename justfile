@@ -54,6 +54,11 @@ browser *PARTS:
     cargo build
     tests/browser/run target/debug/provost {{ PARTS }}
 
+# The pictures in README, taken anew: docs/pictures. Needs what `browser` needs.
+pictures:
+    cargo build
+    tests/browser/run target/debug/provost pictures
+
 # How soon the pages are painted, with 1,000 attempts and 10,000 tasks.
 browser-bench:
     cargo build --release

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { launch } from './lib/browser.mjs';
 import { Provost } from './lib/provost.mjs';
 
+// `pictures` writes those of README: only when it is asked for.
 const PARTS = ['pages', 'attacks', 'reviewer', 'presses', 'loop', 'plain', 'hosts', 'bench'];
 const AT_ONCE = 2;
 

@@ -86,18 +86,18 @@ export class Provost {
   }
 
   /// A project with one repository of one commit.
-  async project(files = { 'README.md': 'a scratch repository\n' }) {
-    const repo = path.join(this.folder, 'repo');
+  async project(files = { 'README.md': 'a scratch repository\n' }, { name = 'scratch', folder = 'repo' } = {}) {
+    const repo = path.join(this.folder, folder);
     fs.mkdirSync(repo);
-    for (const [name, text] of Object.entries(files)) {
-      fs.mkdirSync(path.dirname(path.join(repo, name)), { recursive: true });
-      fs.writeFileSync(path.join(repo, name), text);
+    for (const [file, text] of Object.entries(files)) {
+      fs.mkdirSync(path.dirname(path.join(repo, file)), { recursive: true });
+      fs.writeFileSync(path.join(repo, file), text);
     }
     this.repo = repo;
     await this.git('init', '--quiet', '--initial-branch=main');
     await this.git('add', '--all');
     await this.git('commit', '--quiet', '--message=The beginning');
-    this.project_id = (await this.call('create_project', { name: 'scratch', repos: [{ path: repo }] })).project_id;
+    this.project_id = (await this.call('create_project', { name, repos: [{ path: repo }] })).project_id;
     return this.project_id;
   }
 
