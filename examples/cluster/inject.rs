@@ -127,7 +127,8 @@ pub fn engine_restarted_at_stops(cluster: &mut Cluster, _: &[String]) -> Result<
     for attempt in &begun {
         wait_until(&format!("attempt {attempt} has stopped"), || {
             let status = cluster.status(attempt)?;
-            Ok(status["phase"] == "settled" && status["state"] != "running")
+            // One that waited for a slot has never run.
+            Ok(["settled", "idle"].contains(&status["phase"].as_str().unwrap_or_default()))
         })?;
     }
     let before = cluster.ledger()?;

@@ -34,6 +34,9 @@ const FOREIGN: [&str; 1] = ["wait_for_previous"];
 /// Most bytes of a large answer, which is in the result twice: as text and as structure.
 const LARGE_ANSWER: usize = 4 * 1024 * 1024;
 
+/// To how many hosts a call is given, one after the other, while what it is about moves between them.
+const TRIES: usize = 4;
+
 /// A call on its way to the domain.
 #[derive(Clone)]
 pub struct Call<'a> {
@@ -198,24 +201,31 @@ impl Tool {
             service.permit(caller, self.name, reach, self.access(), arguments).await?;
         }
         let is_shared = call.service.is_shared();
-        if is_shared
-            && let Some(host) = call.service.elsewhere(self.placed, &call.arguments).await?
-        {
-            return self.carried(&host, call).await;
+        let mut host = None;
+        if is_shared {
+            host = call.service.elsewhere(self.placed, &call.arguments).await?;
         }
-        let again = is_shared.then(|| call.clone());
-        match (self.run)(call) {
-            Ok(outcome) => match (outcome.await, again) {
-                // The call has not begun: the attempt moved to the other host after the look above.
-                (Err(refusal), Some(again)) if refusal.code == Code::Elsewhere => {
-                    match refusal.details.get("host") {
-                        Some(Value::String(host)) => self.carried(host, again).await,
-                        _ => Err(refusal),
-                    }
+        let mut tries = TRIES;
+        loop {
+            let again = is_shared.then(|| call.clone());
+            let outcome = match host {
+                Some(host) => self.carried(&host, call).await,
+                None => match (self.run)(call) {
+                    Ok(outcome) => outcome.await,
+                    Err(path) => return Err(self.contract.invalid(&pointer_of(&path), arguments)),
+                },
+            };
+            tries -= 1;
+            match (outcome, again) {
+                // The call has not begun: the attempt moved to the other host after the last look.
+                (Err(refusal), Some(again)) if refusal.code == Code::Elsewhere && tries > 0 => {
+                    let Some(Value::String(moved)) = refusal.details.get("host") else {
+                        return Err(refusal);
+                    };
+                    (host, call) = (Some(moved.clone()), again);
                 }
-                (outcome, _) => outcome,
-            },
-            Err(path) => Err(self.contract.invalid(&pointer_of(&path), arguments)),
+                (outcome, _) => return outcome,
+            }
         }
     }
 
