@@ -67,10 +67,10 @@ pub const FOLLOW_UP: Placed = Some(|action| match action {
     "cancel" => (Needs::Worktrees, Unplaced::Placed),
     _ => (Needs::Turn, Unplaced::Placed),
 });
-/// A list needs files alone; a submit begins a turn.
+/// Comments are rows on lines of files; a submit begins a turn.
 pub const COMMENTS: Placed = Some(|action| match action {
-    "list" => (Needs::Files, Unplaced::Answered),
-    _ => (Needs::Turn, Unplaced::Placed),
+    "submit" => (Needs::Turn, Unplaced::Placed),
+    _ => (Needs::Files, Unplaced::Answered),
 });
 /// What changes branches or remotes needs the repository itself.
 pub const FINISH: Placed = Some(|action| match action {
@@ -102,6 +102,7 @@ mod tests {
         assert_eq!(needs(FOLLOW_UP, "send"), Needs::Turn);
         assert_eq!(needs(FOLLOW_UP, "cancel"), Needs::Worktrees);
         assert_eq!(needs(COMMENTS, "list"), Needs::Files);
+        assert_eq!(needs(COMMENTS, "add"), Needs::Files);
         assert_eq!(needs(STOP, ""), Needs::Host);
     }
 
@@ -113,6 +114,7 @@ mod tests {
         }
         assert_eq!(meets(FOLLOW_UP, "queue"), Unplaced::Placed);
         assert_eq!(meets(COMMENTS, "list"), Unplaced::Answered);
+        assert_eq!(meets(COMMENTS, "add"), Unplaced::Answered);
         assert_eq!(meets(STOP, ""), Unplaced::Stops);
     }
 

@@ -340,8 +340,8 @@ pub(super) fn for_a_page() -> Caller {
 fn waits_for_a_host(attempt: AttemptId) -> Refusal {
     let message = format!("attempt {attempt} waits for a host: its next turn has not begun");
     Refusal::new(Code::AttemptRunning, message).hint(
-        "Call wait_for_attempts, and the tool again then. Or queue a prompt (follow_up with action = \
-         \"queue\"), or end the waiting (stop_attempt).",
+        "Call get_attempt_status until host is not null, then the tool again. Or call stop_attempt \
+         first.",
     )
 }
 

@@ -307,7 +307,6 @@ const VERBS: &[&[&str]] = &[
     &["commit"],
     &["rm"],
     &["retry"],
-    &["conflicts"],
     &["queue", "say more"],
     &["stop"],
 ];
