@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use provost_actors::event::Timestamp;
 use provost_actors::ids::{AttemptId, TaskId};
 
-use super::parts::{Tone, ago, amount, attempt_badge, badge, dollars, span, visible, word};
+use super::parts::{self, Tone, ago, amount, attempt_badge, badge, dollars, span, visible, word};
 use super::shell::{self, Live, NavItem};
 use super::task::{Newest, attempts};
 use crate::api::artifacts::{GetAttemptChangesInput, GetAttemptChangesOutput};
@@ -187,7 +187,7 @@ fn lines(side: &Side) -> Markup {
     let Some(changes) = &side.changes else { return unknown() };
     let summary = &changes.summary;
     html! {
-        (summary.file_count) @if summary.file_count == 1 { " file " } @else { " files " }
+        (parts::files(summary.file_count)) " "
         span.good-text { "+" (summary.added) } " " span.bad-text { "−" (summary.deleted) }
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::colours;
 use super::form::Forms;
 use super::need;
-use super::parts::{encoded, visible, word};
+use super::parts::{self, encoded, visible, word};
 use super::projects::{self, Projects};
 use super::shell::{self, Live, NavItem};
 use crate::api::args::Limit;
@@ -122,7 +122,7 @@ fn file_list(changes: &GetAttemptChangesOutput) -> Markup {
     let summary = &changes.summary;
     html! {
         p.small {
-            (summary.file_count) @if summary.file_count == 1 { " file, " } @else { " files, " }
+            (parts::files(summary.file_count)) ", "
             span.good-text { "+" (summary.added) } " " span.bad-text { "−" (summary.deleted) }
         }
         ul.mono {

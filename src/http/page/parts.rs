@@ -121,6 +121,11 @@ pub fn amount(number: u64) -> String {
     format!("{}.{}{name}", tenths / 10, tenths % 10)
 }
 
+/// So many files, in words.
+pub fn files(count: u64) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+}
+
 /// US dollars to a cent; a cost above zero and below a cent is `< $0.01`.
 pub fn dollars(cost: f64) -> String {
     if cost > 0.0 && cost < 0.01 { "< $0.01".to_owned() } else { format!("${cost:.2}") }

@@ -17,7 +17,7 @@ use crate::http::page::attempt::finished;
 use crate::http::page::form::{Button, Call, Forms, Look};
 use crate::http::page::line;
 use crate::http::page::need::FINISH_MS;
-use crate::http::page::parts::{attempt_badge, badge};
+use crate::http::page::parts::{self, attempt_badge, badge};
 use crate::http::page::shell::{self, Live};
 
 /// Most turns that have a link of their own: the last ones.
@@ -142,7 +142,7 @@ fn summary(changes: &GetAttemptChangesOutput) -> Markup {
     let it = &changes.summary;
     html! {
         p.muted {
-            (it.file_count) " files, " span.plus { "+" (it.added) } " " span.minus { "−" (it.deleted) }
+            (parts::files(it.file_count)) ", " span.plus { "+" (it.added) } " " span.minus { "−" (it.deleted) }
             @if changes.truncated { ", of which the first " (changes.files.len()) " are listed" }
         }
         @for work in &changes.merged {
