@@ -282,6 +282,10 @@ impl Follower<'_> {
             "session_id" => return answer["latest_session_id"].clone(),
             name => (name, false),
         };
+        // An agent goes on in its own project, which is not the first of the list.
+        if list == "list_projects" {
+            return self.known[name].clone();
+        }
         // The inbox has several lists.
         let mut items = answer.as_object().unwrap().values().filter_map(Value::as_array).flatten();
         let item = items.find(|item| {
