@@ -56,7 +56,7 @@ processes() {
             echo "${process#/proc/}"
     done
 }
-agent() { for process in $(processes); do grep -q __fake "/proc/$process/cmdline" && echo "$process"; done; }
+agent() { for process in $(processes); do grep -qs __fake "/proc/$process/cmdline" && echo "$process"; done; }
 is_dead() { ! grep -q '^State:.[^ZX]' "/proc/$1/status" 2>/dev/null; }
 daemon() { cat "$PROVOST_HOME/run/daemon.lock"; }
 
