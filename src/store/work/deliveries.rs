@@ -131,11 +131,12 @@ impl Deliveries for Store {
 /// The answers that have not reached a worker yet: to its own questions, and to questions that agents outside
 /// of attempts asked for `task`.
 async fn due(db: Db<'_>, worker: &Worker, task: Option<TaskId>) -> Result<Vec<LateAnswer>> {
-    let sql = "SELECT q.handle AS questionId, q.question, q.answer, q.answered_by AS answeredBy
+    // PostgreSQL makes small letters of a name without quotes.
+    let sql = r#"SELECT q.handle AS "questionId", q.question, q.answer, q.answered_by AS "answeredBy"
          FROM question_askers a JOIN questions q USING (question_id)
          WHERE project_id = $1 AND status = 'answered' AND delivery = 'due'
            AND (agent = $2 OR (attempt_id IS NULL AND task_id = $3))
-         ORDER BY q.question_id";
+         ORDER BY q.question_id"#;
     db.all(sql, (worker.project_id, &worker.agent, task)).await
 }
 
