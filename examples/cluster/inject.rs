@@ -95,7 +95,7 @@ pub fn connections_fall_silent(cluster: &mut Cluster, attempts: &[String]) -> Re
     Ok(hit)
 }
 
-/// Kills the engine and starts it again while calls wait for their answers, and returns these.
+/// Makes a call for each attempt, kills the engine and starts it again meanwhile, and waits for all answers.
 fn answered_by_restarted_engine(
     cluster: &mut Cluster,
     attempts: &[String],

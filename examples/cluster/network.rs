@@ -85,8 +85,8 @@ impl Machine {
         self.ip(&["addr", change, &format!("{address}/24"), "dev", "eth0"])
     }
 
-    /// Gives it another address. What was connected from the former one carries nothing any more, and no
-    /// end is told so.
+    /// Gives it another address. What was connected from the former one carries nothing any more, and neither end
+    /// learns of it.
     pub fn change_address(&mut self) -> Result<()> {
         self.has_address(address(self.at), false)?;
         self.at ^= 0x80;

@@ -39,7 +39,7 @@ pub struct Changed {
 /// The users of the HTTP interface, and their logins.
 #[async_trait]
 pub trait Users: Send + Sync {
-    /// The user with this token; `None`: nobody, or the user is revoked.
+    /// The user with this token; `None`: no user has it, or the user is revoked.
     async fn user_of_token(&self, token: &str) -> Refusable<Option<User>>;
     /// The user of the browser with this cookie; `None`: the login is unknown or over, or the user is
     /// revoked.

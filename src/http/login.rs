@@ -3,7 +3,7 @@
 //! ```text
 //!  provost open ▸ /login?code=…&to=PATH ▸ enter: the code is used up, a cookie is set ▸ PATH
 //!                                          └ used or too old: a page that says so
-//!  POST /logout ▸ leave: the daemon forgets the cookie, and the browser is told to drop it
+//!  POST /logout ▸ leave: the daemon forgets the cookie, and the browser gets the order to drop it
 //! ```
 
 use std::sync::Arc;

@@ -49,7 +49,7 @@ struct Waiting<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Outbox<W> {
-    /// An empty outbox. Somebody has to run [`write_rest`](Self::write_rest).
+    /// An empty outbox. A task must run [`write_rest`](Self::write_rest).
     pub fn new(write: W) -> Self {
         let (lines, written, is_closed) = (VecDeque::new(), 0, false);
         let waiting = Mutex::new(Waiting { write: Some(write), lines, written, is_closed });

@@ -54,7 +54,7 @@ impl ByHand {
     pub fn command(&self, program: &Path) -> io::Result<Option<Prepared>> {
         let mut options = File::options();
         let lock = options.read(true).write(true).create(true).truncate(false).open(&self.lock)?;
-        if !locks_soon(&lock) {
+        if !locks_within(WAIT, &lock) {
             return Ok(None);
         }
         let mut handed = File::from(memfd_create(c"provost-by-hand", MFdFlags::MFD_CLOEXEC)?);
@@ -71,13 +71,13 @@ impl ByHand {
     }
 }
 
-/// Locks the file, and tries for [`WAIT`] at most: a daemon that looks whether it is locked holds it for a
+/// Locks the file, and tries for `wait` at most: a daemon that looks whether it is locked holds it for a
 /// moment.
 #[expect(clippy::disallowed_methods, reason = "it runs in a person's command")]
-fn locks_soon(lock: &File) -> bool {
+fn locks_within(wait: Duration, lock: &File) -> bool {
     let began = Instant::now();
     while lock.try_lock().is_err() {
-        if began.elapsed() > WAIT {
+        if began.elapsed() > wait {
             return false;
         }
         std::thread::sleep(AGAIN);
@@ -143,9 +143,9 @@ mod tests {
         let open = || File::options().read(true).write(true).open(file.path()).unwrap();
         let (look, run, other) = (open(), open(), open());
         look.lock_shared().unwrap();
-        let waiter = std::thread::spawn(move || (locks_soon(&run), run));
+        let waiter = std::thread::spawn(move || (locks_within(Duration::from_mins(1), &run), run));
         drop(look);
         let (is_locked, _run) = waiter.join().unwrap();
-        assert!(is_locked && !locks_soon(&other));
+        assert!(is_locked && !locks_within(Duration::ZERO, &other));
     }
 }
